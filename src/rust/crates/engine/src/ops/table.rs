@@ -1,0 +1,136 @@
+//! The operation table: every elementwise operation, one row each.
+//!
+//! A row says what R calls the operation, which types it takes and gives, and the C++ expression
+//! that computes one element. The expression is compiled twice from the same text: by the C++
+//! compiler into the loops of the cpu device (`build.rs`), and by NVRTC into fused kernels. It sees
+//! its operands as `a`, `b`, `c`, the element's index as `i` (64 bits, from 0), and may set bits of
+//! the flag word `w`; the functions it calls are those of `kernels/*.h`.
+//!
+//! This file is included by `build.rs` too, so it uses nothing of the crate but `dtype`.
+
+use crate::dtype::Class;
+
+/// A set of register classes, as bits.
+pub type Classes = u8;
+pub const I32: Classes = Class::I32.bit();
+pub const I64: Classes = Class::I64.bit();
+pub const F32: Classes = Class::F32.bit();
+pub const F64: Classes = Class::F64.bit();
+pub const C64: Classes = Class::C64.bit();
+pub const C128: Classes = Class::C128.bit();
+pub const INTS: Classes = I32 | I64;
+pub const FLOATS: Classes = F32 | F64;
+pub const COMPLEX: Classes = C64 | C128;
+pub const REAL: Classes = INTS | FLOATS;
+pub const ALL: Classes = REAL | COMPLEX;
+
+/// How operand types become the class that computes, and the type of the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// Promote the operands; logical counts as integer; the result has the promoted type. `+ - *`
+    Arithmetic,
+    /// As Arithmetic, but integers become double. `/ ^ sqrt exp`
+    Float,
+    /// As Float, but complex is refused as R refuses it. `gamma atan2`
+    Real,
+    /// Promote the operands; the result is logical. `== <`
+    Compare,
+    /// Operands become logical; the result is logical. `& | !`
+    Logic,
+    /// The operand keeps its class; the result is logical. `is.na`
+    Test,
+    /// The real counterpart of the (float) operand. `Re Mod`
+    Part,
+    /// As Arithmetic, but complex gives its real counterpart. `abs`
+    Modulus,
+    /// `a` becomes logical; `b` and `c` promote, and are the result; logical stays logical. `ifelse`
+    Select,
+    /// Promote as c() does: logical stays logical. `pmin` of logicals aside, used for filling in.
+    Promote,
+    /// The operand becomes the target type that the caller names.
+    Cast,
+    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq runif`
+    Source,
+}
+
+/// What an expression may note in `w`, as R words its warning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flag {
+    None,
+    /// "NaNs produced"
+    NaNsProduced,
+    /// "NAs produced by integer overflow"
+    IntegerOverflow,
+    /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw"
+    Coercion,
+}
+
+/// Which R function reaches a row, and in which group its method stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// Binary (and unary) operators.
+    Ops,
+    /// The Math group: one argument.
+    Math,
+    /// The Complex group.
+    Complex,
+    /// An S3 or internal generic outside a group (`is.na`).
+    Generic,
+    /// An ordinary function of base or stats that the package makes generic.
+    Function,
+    /// Reached from other code only; R has no name for it.
+    Internal,
+}
+
+/// One operation.
+pub struct Op {
+    /// A C identifier, unique.
+    pub name: &'static str,
+    /// R's name for it, or "" where R has none.
+    pub r: &'static str,
+    pub group: Group,
+    /// How many operands.
+    pub arity: u8,
+    pub rule: Rule,
+    pub flag: Flag,
+    /// Greatest relative difference from R's answer that the tests allow, in units of 2^-52
+    /// (2^-23 for float32): 0 asks for the same bits.
+    pub ulp: f64,
+    /// The expression for each set of classes; a class that is in none is refused as R refuses it.
+    pub code: &'static [(Classes, &'static str)],
+    /// One sentence for the help page.
+    pub doc: &'static str,
+}
+
+impl Op {
+    /// The expression that computes this operation in `class`.
+    pub fn expression(&self, class: Class) -> Option<&'static str> {
+        self.code.iter().find(|(set, _)| set & class.bit() != 0).map(|&(_, text)| text)
+    }
+
+    /// The class of the result, given the class that computes; `None` where the caller decides.
+    pub fn result_class(&self, class: Class) -> Option<Class> {
+        match self.rule {
+            Rule::Compare | Rule::Logic | Rule::Test => Some(Class::I32),
+            Rule::Part | Rule::Modulus => Some(class.real()),
+            Rule::Cast => None,
+            _ => Some(class),
+        }
+    }
+}
+
+macro_rules! op {
+    ($name:ident, $r:literal, $group:ident, $arity:literal, $rule:ident, $flag:ident, $ulp:literal,
+     [$(($set:expr, $text:literal)),+ $(,)?], $doc:literal) => {
+        Op { name: stringify!($name), r: $r, group: Group::$group, arity: $arity, rule: Rule::$rule,
+             flag: Flag::$flag, ulp: $ulp as f64, code: &[$(($set, $text)),+], doc: $doc }
+    };
+}
+
+/// All rows. The order is free: a row is found by its name.
+pub const TABLES: &[&[Op]] = &[ARITHMETIC];
+
+#[rustfmt::skip]
+const ARITHMETIC: &[Op] = &[
+    op!(add, "+", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_add(a, b, w)"), (FLOATS, "a + b"), (COMPLEX, "c_add(a, b)")], "Sum."),
+];
