@@ -8,7 +8,8 @@
 //!
 //! This file is included by `build.rs` too, so it uses nothing of the crate but `dtype`.
 
-use crate::dtype::Class;
+use crate::dtype::{Class, DType};
+use Rule::*;
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
@@ -47,8 +48,8 @@ pub enum Rule {
     Select,
     /// Promote as c() does: logical stays logical. `pmin` of logicals aside, used for filling in.
     Promote,
-    /// The operand becomes the target type that the caller names.
-    Cast,
+    /// The operand becomes the named type. `as.integer`
+    To(DType),
     /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq runif`
     Source,
 }
@@ -108,29 +109,33 @@ impl Op {
         self.code.iter().find(|(set, _)| set & class.bit() != 0).map(|&(_, text)| text)
     }
 
-    /// The class of the result, given the class that computes; `None` where the caller decides.
-    pub fn result_class(&self, class: Class) -> Option<Class> {
+    /// The class of the result, given the class that computes.
+    pub fn result_class(&self, class: Class) -> Class {
         match self.rule {
-            Rule::Compare | Rule::Logic | Rule::Test => Some(Class::I32),
-            Rule::Part | Rule::Modulus => Some(class.real()),
-            Rule::Cast => None,
-            _ => Some(class),
+            Compare | Logic | Test => Class::I32,
+            Part | Modulus => class.real(),
+            To(dtype) => dtype.class(),
+            _ => class,
         }
     }
 }
 
+/// Writes a row: name, R's name, group, arity, rule, flag, ulp, expressions, sentence.
 macro_rules! op {
-    ($name:ident, $r:literal, $group:ident, $arity:literal, $rule:ident, $flag:ident, $ulp:literal,
+    ($name:ident, $r:literal, $group:ident, $arity:literal, $rule:expr, $flag:ident, $ulp:literal,
      [$(($set:expr, $text:literal)),+ $(,)?], $doc:literal) => {
-        Op { name: stringify!($name), r: $r, group: Group::$group, arity: $arity, rule: Rule::$rule,
+        Op { name: stringify!($name), r: $r, group: Group::$group, arity: $arity, rule: $rule,
              flag: Flag::$flag, ulp: $ulp as f64, code: &[$(($set, $text)),+], doc: $doc }
     };
 }
 
-/// All rows. The order is free: a row is found by its name.
-pub const TABLES: &[&[Op]] = &[ARITHMETIC];
+mod arithmetic;
+mod cast;
+mod complex;
+mod math;
+mod source;
+mod special;
 
-#[rustfmt::skip]
-const ARITHMETIC: &[Op] = &[
-    op!(add, "+", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_add(a, b, w)"), (FLOATS, "a + b"), (COMPLEX, "c_add(a, b)")], "Sum."),
-];
+/// All rows, a file a subject. The order is free: a row is found by its name.
+pub const TABLES: &[&[Op]] =
+    &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS];

@@ -1,0 +1,7 @@
+//! Parts of complex numbers.
+
+use super::*;
+
+#[rustfmt::skip]
+pub const ROWS: &[Op] = &[
+];
