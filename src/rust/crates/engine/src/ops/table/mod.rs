@@ -22,8 +22,8 @@ pub const C128: Classes = Class::C128.bit();
 pub const INTS: Classes = I32 | I64;
 pub const FLOATS: Classes = F32 | F64;
 pub const COMPLEX: Classes = C64 | C128;
-pub const REAL: Classes = INTS | FLOATS;
-pub const ALL: Classes = REAL | COMPLEX;
+pub const REALS: Classes = INTS | FLOATS;
+pub const ALL: Classes = REALS | COMPLEX;
 
 /// How operand types become the class that computes, and the type of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
