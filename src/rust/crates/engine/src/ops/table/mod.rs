@@ -11,6 +11,9 @@
 use crate::dtype::{Class, DType};
 use Rule::*;
 
+/// The headers whose functions the expressions call, in the order of inclusion.
+pub const HEADERS: &[&str] = &["prelude.h"];
+
 /// A set of register classes, as bits.
 pub type Classes = u8;
 pub const I32: Classes = Class::I32.bit();
@@ -107,6 +110,31 @@ impl Op {
     /// The expression that computes this operation in `class`.
     pub fn expression(&self, class: Class) -> Option<&'static str> {
         self.code.iter().find(|(set, _)| set & class.bit() != 0).map(|&(_, text)| text)
+    }
+
+    /// The class of operand `k`, given the class that computes.
+    pub fn operand_class(&self, k: usize, class: Class) -> Class {
+        match self.rule {
+            Select if k == 0 => Class::I32,
+            _ => class,
+        }
+    }
+
+    /// The C++ function that computes this operation in `class`.
+    pub fn function(&self, class: Class) -> String {
+        format!("{}_{}", self.name, class.c_type())
+    }
+
+    /// Its definition; it takes the operands, the index and the flag word.
+    pub fn define(&self, class: Class) -> Option<String> {
+        let text = self.expression(class)?;
+        let mut operands = String::new();
+        for k in 0..self.arity as usize {
+            operands += self.operand_class(k, class).c_type();
+            operands += [" a, ", " b, ", " c, "][k];
+        }
+        let result = self.result_class(class).c_type();
+        Some(format!("VG_FN {result} {}({operands}i64 i, u32& w) {{ return {text}; }}", self.function(class)))
     }
 
     /// The class of the result, given the class that computes.

@@ -1,0 +1,229 @@
+//! Compiles the operation table's expressions into the loops of the cpu device.
+//!
+//! The same expressions and headers are given to NVRTC at run time (`backend/cuda/codegen`), so the
+//! two devices cannot drift apart.
+
+#[allow(dead_code)]
+#[path = "src/dtype.rs"]
+mod dtype;
+#[allow(dead_code)]
+#[path = "src/reduction.rs"]
+mod reduction;
+#[allow(dead_code)]
+#[path = "src/ops/table/mod.rs"]
+mod table;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, thread};
+
+use dtype::{Class, DType};
+use reduction::Reduction;
+use table::{HEADERS, Op};
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-changed=src/ops/table");
+    println!("cargo:rerun-if-changed=src/dtype.rs");
+    println!("cargo:rerun-if-changed=src/reduction.rs");
+    println!("cargo:rerun-if-env-changed=CXX");
+
+    let ops: Vec<&Op> = table::TABLES.iter().flat_map(|rows| rows.iter()).collect();
+    write_ids(&out, &ops);
+
+    let mut declared = String::new();
+    let mut units = Vec::new();
+    for (k, rows) in table::TABLES.iter().enumerate() {
+        units.push((format!("loops{k}"), loops(rows, &mut declared)));
+    }
+    units.push(("memory".into(), memory(&mut declared)));
+    units.push(("reductions".into(), reductions(&mut declared)));
+    write_tables(&out, &ops, &declared);
+
+    // one compiler a unit, side by side: the special functions alone take as long as the rest
+    let jobs: Vec<_> = units
+        .into_iter()
+        .map(|(name, text)| {
+            let (out, kernels) = (out.clone(), kernels.clone());
+            thread::spawn(move || compile(&out, &kernels, &name, &text))
+        })
+        .collect();
+    for job in jobs {
+        job.join().expect("the C++ compiler runs");
+    }
+}
+
+fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
+    let mut text = String::new();
+    for header in HEADERS {
+        let _ = writeln!(text, "#include \"{header}\"");
+    }
+    text.push_str("#include \"reduce.h\"\n");
+    text.push_str(body);
+    let source = out.join(format!("{name}.cpp"));
+    if fs::read_to_string(&source).ok().as_deref() != Some(&text) {
+        fs::write(&source, text).expect("OUT_DIR is writable");
+    }
+    cc::Build::new()
+        .cpp(true)
+        .cpp_link_stdlib(None)
+        .std("c++14")
+        .include(kernels)
+        .opt_level(3)
+        .debug(false)
+        .warnings(false)
+        .flag_if_supported("-ffp-contract=off")
+        .flag_if_supported("-fno-math-errno")
+        .flag_if_supported("-fno-trapping-math")
+        .flag_if_supported("-fno-exceptions")
+        .flag_if_supported("-fno-rtti")
+        .file(source)
+        .compile(&format!("verdigris_{name}"));
+}
+
+/// A loop over a block for each operation and class.
+fn loops(rows: &[Op], declared: &mut String) -> String {
+    let mut text = String::new();
+    for op in rows {
+        for class in Class::ALL {
+            let Some(definition) = op.define(class) else { continue };
+            let name = op.function(class);
+            let result = op.result_class(class).c_type();
+            let _ = writeln!(text, "{definition}");
+            let mut operands = String::new();
+            let mut arguments = String::new();
+            for k in 0..op.arity as usize {
+                let (c, letter) = (op.operand_class(k, class).c_type(), ["a", "b", "c"][k]);
+                let _ = write!(operands, "const {c}* __restrict {letter} = (const {c}*){letter}_; ");
+                let _ = write!(arguments, "{letter}[k], ");
+            }
+            let _ = writeln!(
+                text,
+                "extern \"C\" void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
+                 {operands}{result}* __restrict o = ({result}*)o_; u32 w = 0;\n  \
+                 for (i32 k = 0; k < n; k++) o[k] = {name}({arguments}i + k, w);\n  *w_ |= w;\n}}"
+            );
+            let _ = writeln!(
+                declared,
+                "fn vg_{name}(o: *mut c_void, a: *const c_void, b: *const c_void, c: *const c_void, i: i64, n: i32, w: *mut u32);"
+            );
+        }
+    }
+    text
+}
+
+/// Loads and stores between storage and registers, in order and at given places.
+fn memory(declared: &mut String) -> String {
+    let mut text = String::new();
+    for dtype in DType::ALL {
+        let (d, s, c) = (dtype.name(), dtype.c_type(), dtype.class().c_type());
+        let _ = writeln!(
+            text,
+            "extern \"C\" void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
+             extern \"C\" void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
+             extern \"C\" void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
+        );
+        let _ = writeln!(
+            declared,
+            "fn vg_load_{d}(o: *mut c_void, p: *const c_void, i: i64, n: i32);\n\
+             fn vg_pick_{d}(o: *mut c_void, p: *const c_void, at: *const i64, n: i32);\n\
+             fn vg_store_{d}(p: *mut c_void, o: *const c_void, i: i64, n: i32);"
+        );
+    }
+    text
+}
+
+/// The accumulators of `reduce.h` behind plain functions.
+fn reductions(declared: &mut String) -> String {
+    // Eight accumulators take elements in turn, so that the additions of one need not wait for each other.
+    let mut text = String::from(
+        r#"
+template <class A, class T> static inline void fold(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
+  const T* __restrict x = (const T*)x_; A lane[8]; i32 k = 0;
+  for (int l = 0; l < 8; l++) lane[l] = A::start();
+  for (; k + 8 <= n; k += 8) for (int l = 0; l < 8; l++) accumulate(lane[l], x[k + l], i + k + l, narm != 0);
+  for (int l = 0; k < n; k++, l++) accumulate(lane[l], x[k], i + k, narm != 0);
+  for (int l = 0; l < 8; l++) A::merge(*(A*)a_, lane[l]);
+}
+template <class A, class T> static inline void spread(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
+  A* __restrict a = (A*)a_; const T* __restrict x = (const T*)x_;
+  for (i32 k = 0; k < n; k++) accumulate(a[k], x[k], i, narm != 0);
+}
+"#,
+    );
+    for r in Reduction::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| r.serves(c)) {
+            let t = class.c_type();
+            let a = format!("{}<{t}>", r.accumulator());
+            let name = format!("{}_{t}", r.accumulator().to_lowercase());
+            let _ = writeln!(
+                text,
+                "extern \"C\" i32 vg_size_{name}() {{ return sizeof({a}); }}\n\
+                 extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
+                 extern \"C\" void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold<{a}, {t}>(a, x, i, n, narm); }}\n\
+                 extern \"C\" void vg_spread_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ spread<{a}, {t}>(a, x, i, n, narm); }}\n\
+                 extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
+                 extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
+            );
+            let _ = writeln!(
+                declared,
+                "fn vg_size_{name}() -> i32;\n\
+                 fn vg_start_{name}(a: *mut c_void, n: i32);\n\
+                 fn vg_fold_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
+                 fn vg_spread_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
+                 fn vg_merge_{name}(a: *mut c_void, b: *const c_void, n: i32);\n\
+                 fn vg_finish_{name}(o: *mut c_void, a: *const c_void, n: i32) -> u32;"
+            );
+        }
+    }
+    text
+}
+
+/// `id.rs`: a constant for every row, in the table's order.
+fn write_ids(out: &Path, ops: &[&Op]) {
+    let mut text = String::new();
+    for (k, op) in ops.iter().enumerate() {
+        let _ = writeln!(text, "pub const {}: OpId = OpId({k});", op.name.to_uppercase());
+    }
+    fs::write(out.join("id.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// `loops.rs`: the compiled functions, in tables by operation, class and dtype.
+fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
+    let mut text = format!("unsafe extern \"C\" {{\n{declared}}}\n");
+    let _ = writeln!(text, "pub static LOOPS: [[Option<Loop>; {}]; {}] = [", Class::ALL.len(), ops.len());
+    for op in ops {
+        let row: Vec<String> = Class::ALL
+            .into_iter()
+            .map(|c| match op.define(c) {
+                Some(_) => format!("Some(vg_{} as Loop)", op.function(c)),
+                None => "None".into(),
+            })
+            .collect();
+        let _ = writeln!(text, "[{}],", row.join(", "));
+    }
+    text.push_str("];\n");
+    for (table, kind) in [("LOADS", "Load"), ("PICKS", "Pick"), ("STORES", "Store")] {
+        let row: Vec<String> =
+            DType::ALL.iter().map(|d| format!("vg_{}_{} as {kind}", kind.to_lowercase(), d.name())).collect();
+        let _ = writeln!(text, "pub static {table}: [{kind}; {}] = [{}];", row.len(), row.join(", "));
+    }
+    let _ = writeln!(text, "pub static FOLDS: [[Option<Folding>; {}]; {}] = [", Class::ALL.len(), Reduction::ALL.len());
+    for r in Reduction::ALL {
+        let row: Vec<String> = Class::ALL
+            .into_iter()
+            .map(|c| {
+                if !r.serves(c) {
+                    return "None".into();
+                }
+                let n = format!("{}_{}", r.accumulator().to_lowercase(), c.c_type());
+                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, spread: vg_spread_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
+            })
+            .collect();
+        let _ = writeln!(text, "[{}],", row.join(", "));
+    }
+    text.push_str("];\n");
+    fs::write(out.join("loops.rs"), text).expect("OUT_DIR is writable");
+}

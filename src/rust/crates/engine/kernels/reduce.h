@@ -1,0 +1,307 @@
+// Reductions: accumulators that both devices combine in a fixed tree.
+//
+// An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same
+// sequence, and `finish(out, status)`. Float64 sums are kept in double-double (Dekker 1971, Knuth
+// TAOCP 4.2.2), because R adds in 80 bits; float32 and narrower are added in float64.
+#pragma once
+#include "prelude.h"
+
+// bits of the status word
+#define STATUS_EMPTY 1u     // nothing was left to reduce
+#define STATUS_OVERFLOW 2u  // an integer sum does not fit
+
+// ---- double-double ------------------------------------------------------------------------------
+struct dd { f64 hi, lo; };
+VG_FN dd two_sum(f64 a, f64 b) {
+  f64 s = a + b, t = s - a;
+  dd r; r.hi = s; r.lo = (a - (s - t)) + (b - t);
+  return r;
+}
+VG_FN dd quick_two_sum(f64 a, f64 b) { f64 s = a + b; dd r; r.hi = s; r.lo = b - (s - a); return r; }
+// a plain sum once it is not finite: the error term would turn Inf into NaN
+VG_FN dd dd_settle(f64 s, dd r) {
+  if (r.lo - r.lo != 0.0) { r.hi = s; r.lo = 0.0; }
+  return r;
+}
+VG_FN dd dd_add(dd a, f64 b) {
+  dd s = two_sum(a.hi, b);
+  s.lo += a.lo;
+  return dd_settle(s.hi, quick_two_sum(s.hi, s.lo));
+}
+VG_FN dd dd_add(dd a, dd b) {
+  dd s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
+  s.lo += t.hi;
+  s = quick_two_sum(s.hi, s.lo);
+  s.lo += t.lo;
+  return dd_settle(a.hi + b.hi, quick_two_sum(s.hi, s.lo));
+}
+VG_FN dd two_product(f64 a, f64 b) {
+  dd r; r.hi = a * b;
+#ifdef VG_DEVICE
+  r.lo = __fma_rn(a, b, -r.hi);
+#else
+  r.lo = fma(a, b, -r.hi);
+#endif
+  return r;
+}
+VG_FN dd dd_multiply(dd a, dd b) {
+  dd p = two_product(a.hi, b.hi);
+  p.lo += a.hi * b.lo + a.lo * b.hi;
+  return dd_settle(p.hi, quick_two_sum(p.hi, p.lo));
+}
+VG_FN f64 dd_divide(dd a, f64 n) {
+  f64 q = a.hi / n;
+  dd p = two_product(q, n);
+  f64 rest = ((a.hi - p.hi) - p.lo) + a.lo;
+  f64 r = q + rest / n;
+  return r - r == 0.0 ? r : q;
+}
+
+// ---- missing values in one accumulator ---------------------------------------------------------
+// R: any NA gives NA; else any NaN gives NaN. 0 nothing, 1 NaN, 2 NA.
+VG_FN u32 missing_of(f64 x) { return x == x ? 0u : is_na_payload(x) ? 2u : 1u; }
+VG_FN u32 missing_of(f32 x) { return x == x ? 0u : 1u; }
+VG_FN f64 missing_value(u32 seen) { return seen == 2u ? na_f64() : nan_f64(); }
+
+
+// ---- sum -------------------------------------------------------------------------------------------
+template <class T> struct Sum;
+template <> struct Sum<f64> {
+  typedef f64 value; dd s;
+  VG_FN static Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; return a; }
+  VG_FN static void add(Sum& a, f64 x, bool narm) { if (!(narm && x != x)) a.s = dd_add(a.s, x); }
+  VG_FN static void merge(Sum& a, const Sum& b) { a.s = dd_add(a.s, b.s); }
+  VG_FN static f64 finish(const Sum& a, u32&) { return a.s.hi + a.s.lo; }
+};
+template <> struct Sum<f32> {
+  typedef f64 value; f64 s;
+  VG_FN static Sum start() { Sum a; a.s = 0; return a; }
+  VG_FN static void add(Sum& a, f32 x, bool narm) { if (!(narm && x != x)) a.s += (f64)x; }
+  VG_FN static void merge(Sum& a, const Sum& b) { a.s += b.s; }
+  VG_FN static f64 finish(const Sum& a, u32&) { return a.s; }
+};
+template <> struct Sum<i32> {
+  typedef i32 value; i64 s; u32 na;
+  VG_FN static Sum start() { Sum a; a.s = 0; a.na = 0; return a; }
+  VG_FN static void add(Sum& a, i32 x, bool narm) {
+    bool m = x == NA_I32;
+    a.s += m ? 0 : (i64)x;
+    a.na |= (u32)(m && !narm);
+  }
+  VG_FN static void merge(Sum& a, const Sum& b) { a.s += b.s; a.na |= b.na; }
+  VG_FN static i32 finish(const Sum& a, u32& status) {
+    if (a.na) return NA_I32;
+    if (a.s > 2147483647ll || a.s < -2147483647ll) { status |= STATUS_OVERFLOW; return NA_I32; }
+    return (i32)a.s;
+  }
+};
+// High and low halves apart, so that the sum of 2^31 elements cannot wrap unseen.
+template <> struct Sum<i64> {
+  typedef i64 value; i64 high, low; u32 na;
+  VG_FN static Sum start() { Sum a; a.high = 0; a.low = 0; a.na = 0; return a; }
+  VG_FN static void add(Sum& a, i64 x, bool narm) {
+    bool m = x == NA_I64;
+    a.high += m ? 0 : (x >> 32);
+    a.low += m ? 0 : (x & 0xFFFFFFFFll);
+    a.na |= (u32)(m && !narm);
+  }
+  VG_FN static void merge(Sum& a, const Sum& b) { a.high += b.high; a.low += b.low; a.na |= b.na; }
+  VG_FN static i64 finish(const Sum& a, u32& status) {
+    if (a.na) return NA_I64;
+    i64 high = a.high + (a.low >> 32), low = a.low & 0xFFFFFFFFll;
+    if (high > 2147483647ll || high < -2147483648ll) { status |= STATUS_OVERFLOW; return NA_I64; }
+    return (i64)(((u64)high << 32) | (u64)low);
+  }
+};
+template <> struct Sum<c128> {
+  typedef c128 value; dd re, im;
+  VG_FN static Sum start() { Sum a; a.re.hi = a.re.lo = a.im.hi = a.im.lo = 0; return a; }
+  VG_FN static void add(Sum& a, c128 x, bool narm) {
+    if (narm && (x.re != x.re || x.im != x.im)) return;
+    a.re = dd_add(a.re, x.re); a.im = dd_add(a.im, x.im);
+  }
+  VG_FN static void merge(Sum& a, const Sum& b) { a.re = dd_add(a.re, b.re); a.im = dd_add(a.im, b.im); }
+  VG_FN static c128 finish(const Sum& a, u32&) { c128 r; r.re = a.re.hi + a.re.lo; r.im = a.im.hi + a.im.lo; return r; }
+};
+
+// ---- product: a double-double mantissa in [1, 2) and an exponent, as R's 80 bits reach 2^±16384 ------
+struct Scaled { dd m; i64 e; };
+VG_FN void scaled_normalize(Scaled& x) {
+  u64 b = bits_of(x.m.hi);
+  i32 e = (i32)((b >> 52) & 0x7FF);
+  if (e == 0 || e == 0x7FF) {
+    if (e == 0 && x.m.hi != 0.0) {  // subnormal: bring it up first
+      x.m.hi *= 18014398509481984.0; x.m.lo *= 18014398509481984.0; x.e -= 54;
+      b = bits_of(x.m.hi); e = (i32)((b >> 52) & 0x7FF);
+    } else return;
+  }
+  f64 scale = f64_of_bits((u64)(2046 - e) << 52);  // 2^(1023 - e)
+  x.m.hi *= scale; x.m.lo *= scale; x.e += e - 1023;
+}
+VG_FN Scaled scaled(f64 x) { Scaled r; r.m.hi = x; r.m.lo = 0; r.e = 0; scaled_normalize(r); return r; }
+VG_FN Scaled scaled_multiply(Scaled a, Scaled b) {
+  Scaled r; r.m = dd_multiply(a.m, b.m); r.e = a.e + b.e;
+  scaled_normalize(r);
+  return r;
+}
+VG_FN f64 scaled_value(Scaled a) {
+  f64 m = a.m.hi + a.m.lo;
+  i64 e = a.e;
+  while (e > 1000) { m *= f64_of_bits((u64)(1023 + 1000) << 52); e -= 1000; if (m - m != 0.0) return m; }
+  while (e < -1000) { m *= f64_of_bits((u64)(1023 - 1000) << 52); e += 1000; if (m == 0.0) return m; }
+  return m * f64_of_bits((u64)(1023 + e) << 52);
+}
+template <class T> struct Product {
+  typedef f64 value; Scaled p;
+  VG_FN static Product start() { Product a; a.p = scaled(1.0); return a; }
+  VG_FN static void add(Product& a, f64 x, bool narm) { if (!(narm && x != x)) a.p = scaled_multiply(a.p, scaled(x)); }
+  VG_FN static void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); }
+  VG_FN static f64 finish(const Product& a, u32&) { return scaled_value(a.p); }
+};
+template <> struct Product<c128> {
+  typedef c128 value; c128 p;
+  VG_FN static Product start() { Product a; a.p.re = 1; a.p.im = 0; return a; }
+  VG_FN static void add(Product& a, c128 x, bool narm) {
+    if (narm && (x.re != x.re || x.im != x.im)) return;
+    f64 re = a.p.re * x.re - a.p.im * x.im;
+    a.p.im = a.p.re * x.im + a.p.im * x.re; a.p.re = re;
+  }
+  VG_FN static void merge(Product& a, const Product& b) { add(a, b.p, false); }
+  VG_FN static c128 finish(const Product& a, u32&) { return a.p; }
+};
+
+// ---- min, max -------------------------------------------------------------------------------------
+template <class T> struct Limit;
+template <> struct Limit<i32> { VG_FN static i32 top() { return 2147483647; } VG_FN static i32 bottom() { return NA_I32; } VG_FN static u32 missing(i32 x) { return x == NA_I32 ? 2u : 0u; } VG_FN static i32 value(u32) { return NA_I32; } };
+template <> struct Limit<i64> { VG_FN static i64 top() { return 0x7FFFFFFFFFFFFFFFll; } VG_FN static i64 bottom() { return NA_I64; } VG_FN static u32 missing(i64 x) { return x == NA_I64 ? 2u : 0u; } VG_FN static i64 value(u32) { return NA_I64; } };
+template <> struct Limit<f32> { VG_FN static f32 top() { return f32_of_bits(0x7F800000u); } VG_FN static f32 bottom() { return -top(); } VG_FN static u32 missing(f32 x) { return missing_of(x); } VG_FN static f32 value(u32) { return nan_f32(); } };
+template <> struct Limit<f64> { VG_FN static f64 top() { return f64_of_bits(0x7FF0000000000000ull); } VG_FN static f64 bottom() { return -top(); } VG_FN static u32 missing(f64 x) { return missing_of(x); } VG_FN static f64 value(u32 seen) { return missing_value(seen); } };
+
+template <class T> struct Min {
+  typedef T value; T m; u32 seen, any;
+  VG_FN static Min start() { Min a; a.m = Limit<T>::top(); a.seen = 0; a.any = 0; return a; }
+  VG_FN static void add(Min& a, T x, bool narm) {
+    u32 k = Limit<T>::missing(x);
+    a.m = (k == 0 && x < a.m) ? x : a.m;
+    a.any |= (u32)(k == 0 || !narm);
+    k = narm ? 0 : k;
+    a.seen = k > a.seen ? k : a.seen;
+  }
+  VG_FN static void merge(Min& a, const Min& b) { a.m = b.m < a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
+  VG_FN static T finish(const Min& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
+};
+template <class T> struct Max {
+  typedef T value; T m; u32 seen, any;
+  VG_FN static Max start() { Max a; a.m = Limit<T>::bottom(); a.seen = 0; a.any = 0; return a; }
+  VG_FN static void add(Max& a, T x, bool narm) {
+    u32 k = Limit<T>::missing(x);
+    a.m = (k == 0 && x > a.m) ? x : a.m;
+    a.any |= (u32)(k == 0 || !narm);
+    k = narm ? 0 : k;
+    a.seen = k > a.seen ? k : a.seen;
+  }
+  VG_FN static void merge(Max& a, const Max& b) { a.m = b.m > a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
+  VG_FN static T finish(const Max& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
+};
+template <class T> struct Pair { T first, second; };
+template <class T> struct Range {
+  typedef Pair<T> value; Min<T> low; Max<T> high;
+  VG_FN static Range start() { Range a; a.low = Min<T>::start(); a.high = Max<T>::start(); return a; }
+  VG_FN static void add(Range& a, T x, bool narm) { Min<T>::add(a.low, x, narm); Max<T>::add(a.high, x, narm); }
+  VG_FN static void merge(Range& a, const Range& b) { Min<T>::merge(a.low, b.low); Max<T>::merge(a.high, b.high); }
+  VG_FN static value finish(const Range& a, u32& status) { value r; r.first = Min<T>::finish(a.low, status); r.second = Max<T>::finish(a.high, status); return r; }
+};
+
+// ---- any, all: three-valued -------------------------------------------------------------------------
+template <class T> struct Any {
+  typedef i32 value; u32 yes, na;
+  VG_FN static Any start() { Any a; a.yes = a.na = 0; return a; }
+  VG_FN static void add(Any& a, T x, bool narm) { a.yes |= (u32)(x != NA_I32 && x != 0); a.na |= (u32)(x == NA_I32 && !narm); }
+  VG_FN static void merge(Any& a, const Any& b) { a.yes |= b.yes; a.na |= b.na; }
+  VG_FN static i32 finish(const Any& a, u32&) { return a.yes ? 1 : a.na ? NA_I32 : 0; }
+};
+template <class T> struct All {
+  typedef i32 value; u32 no, na;
+  VG_FN static All start() { All a; a.no = a.na = 0; return a; }
+  VG_FN static void add(All& a, T x, bool narm) { a.no |= (u32)(x == 0); a.na |= (u32)(x == NA_I32 && !narm); }
+  VG_FN static void merge(All& a, const All& b) { a.no |= b.no; a.na |= b.na; }
+  VG_FN static i32 finish(const All& a, u32&) { return a.no ? 0 : a.na ? NA_I32 : 1; }
+};
+
+// ---- mean, var: moments -----------------------------------------------------------------------------
+template <class T> struct Mean {
+  typedef f64 value; Sum<T> s; i64 n;
+  VG_FN static Mean start() { Mean a; a.s = Sum<T>::start(); a.n = 0; return a; }
+  VG_FN static void add(Mean& a, T x, bool narm) { Sum<T>::add(a.s, x, narm); a.n += !(narm && x != x); }
+  VG_FN static void merge(Mean& a, const Mean& b) { Sum<T>::merge(a.s, b.s); a.n += b.n; }
+  VG_FN static f64 finish(const Mean& a, u32&);
+};
+template <> VG_FN f64 Mean<f64>::finish(const Mean& a, u32&) { return a.n ? dd_divide(a.s.s, (f64)a.n) : nan_f64(); }
+template <> VG_FN f64 Mean<f32>::finish(const Mean& a, u32&) { return a.n ? a.s.s / (f64)a.n : nan_f64(); }
+template <> struct Mean<c128> {
+  typedef c128 value; Sum<c128> s; i64 n;
+  VG_FN static Mean start() { Mean a; a.s = Sum<c128>::start(); a.n = 0; return a; }
+  VG_FN static void add(Mean& a, c128 x, bool narm) { Sum<c128>::add(a.s, x, narm); a.n += !(narm && (x.re != x.re || x.im != x.im)); }
+  VG_FN static void merge(Mean& a, const Mean& b) { Sum<c128>::merge(a.s, b.s); a.n += b.n; }
+  VG_FN static c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
+};
+
+// Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass
+// over the data serves (the sums are double-double; merging moves b to a's pivot).
+template <class T> struct Var {
+  typedef f64 value; f64 pivot; dd s, q; i64 n;
+  VG_FN static Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; return a; }
+  VG_FN static void add(Var& a, T v, bool narm) {
+    f64 x = (f64)v;
+    if (narm && x != x) return;
+    if (a.n == 0 && x - x == 0.0) a.pivot = x;
+    a.n += 1;
+    dd d = two_sum(x, -a.pivot);
+    a.s = dd_add(a.s, d);
+    a.q = dd_add(a.q, dd_multiply(d, d));
+  }
+  VG_FN static void merge(Var& a, const Var& b) {
+    if (b.n == 0) return;
+    if (a.n == 0) { a = b; return; }
+    // sum over b of (x - pa)^k, from its sums about pb, with g = pb - pa
+    dd g = two_sum(b.pivot, -a.pivot), n; n.hi = (f64)b.n; n.lo = 0;
+    dd two; two.hi = 2; two.lo = 0;
+    a.q = dd_add(a.q, dd_add(b.q, dd_add(dd_multiply(two, dd_multiply(g, b.s)), dd_multiply(n, dd_multiply(g, g)))));
+    a.s = dd_add(a.s, dd_add(b.s, dd_multiply(n, g)));
+    a.n += b.n;
+  }
+  VG_FN static f64 finish(const Var& a, u32&) {
+    if (a.n < 2) return na_f64();
+    f64 m = dd_divide(a.s, (f64)a.n);
+    dd c = dd_multiply(a.s, two_sum(m, 0));
+    c.hi = -c.hi; c.lo = -c.lo;
+    dd r = dd_add(a.q, c);
+    f64 v = dd_divide(r, (f64)(a.n - 1));
+    return v < 0 ? 0 : v;
+  }
+};
+
+// ---- which.max, which.min: position of the first, counted from 0; -1 where there is none -----------------
+template <class T> struct WhichMax {
+  typedef i64 value; T m; i64 at;
+  VG_FN static WhichMax start() { WhichMax a; a.m = Limit<T>::bottom(); a.at = -1; return a; }
+  VG_FN static void add_at(WhichMax& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x > a.m)) { a.m = x; a.at = i; } }
+  VG_FN static void merge(WhichMax& a, const WhichMax& b) {
+    if (b.at >= 0 && (a.at < 0 || b.m > a.m || (b.m == a.m && b.at < a.at))) a = b;
+  }
+  VG_FN static i64 finish(const WhichMax& a, u32&) { return a.at; }
+};
+template <class T> struct WhichMin {
+  typedef i64 value; T m; i64 at;
+  VG_FN static WhichMin start() { WhichMin a; a.m = Limit<T>::top(); a.at = -1; return a; }
+  VG_FN static void add_at(WhichMin& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x < a.m)) { a.m = x; a.at = i; } }
+  VG_FN static void merge(WhichMin& a, const WhichMin& b) {
+    if (b.at >= 0 && (a.at < 0 || b.m < a.m || (b.m == a.m && b.at < a.at))) a = b;
+  }
+  VG_FN static i64 finish(const WhichMin& a, u32&) { return a.at; }
+};
+
+// One name for adding, whether the position matters or not.
+template <class A, class T> VG_FN void accumulate(A& a, T x, i64, bool narm) { A::add(a, x, narm); }
+template <class T> VG_FN void accumulate(WhichMax<T>& a, T x, i64 i, bool) { WhichMax<T>::add_at(a, x, i); }
+template <class T> VG_FN void accumulate(WhichMin<T>& a, T x, i64 i, bool) { WhichMin<T>::add_at(a, x, i); }

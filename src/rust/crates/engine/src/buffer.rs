@@ -1,0 +1,82 @@
+//! Device memory and what views it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::dtype::DType;
+use crate::layout::Layout;
+
+/// Where a buffer lives and work on it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Device {
+    Cpu,
+    /// The ordinal of a CUDA device.
+    Cuda(u32),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(i) => write!(f, "cuda:{i}"),
+        }
+    }
+}
+
+/// A piece of memory, freed when its owner is dropped.
+///
+/// The content is written once, by the operation that made the buffer, and not changed afterwards,
+/// unless a kernel or a foreign framework was given the address (`share`).
+pub struct Buffer {
+    pub device: Device,
+    /// The address on the device; a host address where the device is the cpu. 0 where empty.
+    pub address: u64,
+    pub bytes: usize,
+    shared: AtomicBool,
+    // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
+    _owner: Box<dyn Any + Send + Sync>,
+}
+
+impl Buffer {
+    pub fn new(device: Device, address: u64, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
+        Buffer { device, address, bytes, shared: AtomicBool::new(false), _owner: owner }
+    }
+
+    /// Notes that someone outside holds the address and may write.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Release);
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Acquire)
+    }
+}
+
+/// Elements of a type in a buffer.
+#[derive(Clone)]
+pub struct View {
+    pub buffer: Arc<Buffer>,
+    pub dtype: DType,
+    pub layout: Layout,
+}
+
+impl View {
+    pub fn contiguous(buffer: Arc<Buffer>, dtype: DType, n: usize) -> View {
+        View { buffer, dtype, layout: Layout::contiguous(n) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The address of the first element (offset folded in).
+    pub fn address(&self) -> u64 {
+        self.buffer.address + (self.layout.offset() * self.dtype.size()) as u64
+    }
+}
