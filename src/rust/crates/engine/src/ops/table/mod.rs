@@ -115,7 +115,7 @@ impl Op {
     /// The class of operand `k`, given the class that computes.
     pub fn operand_class(&self, k: usize, class: Class) -> Class {
         match self.rule {
-            Select if k == 0 => Class::I32,
+            Rule::Select if k == 0 => Class::I32,
             _ => class,
         }
     }
