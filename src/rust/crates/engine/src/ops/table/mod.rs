@@ -45,6 +45,8 @@ pub enum Rule {
     Test,
     /// The real counterpart of the (float) operand. `Re Mod`
     Part,
+    /// Promote the operands to float, complex refused; the result is their complex counterpart. `complex`
+    Pair,
     /// As Arithmetic, but complex gives its real counterpart. `abs`
     Modulus,
     /// `a` becomes logical; `b` and `c` promote, and are the result; logical stays logical. `ifelse`
@@ -144,6 +146,7 @@ impl Op {
         match self.rule {
             Compare | Logic | Test => Class::I32,
             Part | Modulus => class.real(),
+            Pair => class.complex(),
             To(dtype) => dtype.class(),
             Random => Class::F64,
             _ => class,
