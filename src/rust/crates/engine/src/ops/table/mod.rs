@@ -12,7 +12,8 @@ use crate::dtype::{Class, DType};
 use Rule::*;
 
 /// The headers whose functions the expressions call, in the order of inclusion.
-pub const HEADERS: &[&str] = &["prelude.h"];
+pub const HEADERS: &[&str] =
+    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
