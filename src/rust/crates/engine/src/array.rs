@@ -32,7 +32,8 @@ pub enum Operand {
 }
 
 impl Operand {
-    fn typed(&self) -> Typed {
+    /// What the type rules see of it.
+    pub fn typed(&self) -> Typed {
         match self {
             Operand::Array(a) => Typed::Array(a.dtype()),
             Operand::Vector(_, kind) | Operand::Value(_, kind) => Typed::Value(*kind),
