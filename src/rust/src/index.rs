@@ -1,6 +1,6 @@
 //! Subsetting and assignment for R. Attributes, names and dimnames are R's matter (`R/index.R`).
 
-use extendr_ffi::*;
+use crate::r::{self, *};
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
@@ -9,27 +9,29 @@ use verdigris_engine::ops::rule::{Typed, promote};
 use verdigris_engine::select::{self, Fault, Selection};
 
 use crate::convert;
-use crate::guard::entry;
+use crate::entry;
 use crate::handle;
 
 /// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
 fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
-    // SAFETY: R is running, and i is a live object.
-    if i == unsafe { R_NilValue } {
+    if r::is_null(i) {
         return Ok(Ok(Selection::whole(n)));
     }
-    if handle::is_array(i) {
+    if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
         let subscript = handle::array(i)?.to_device(like.device())?;
         if let Some(found) = select::from_array(&subscript, n, bounded)? {
             return Ok(found);
         }
     }
-    select::from_host(convert::host(i)?, n, bounded, like.device())
+    let data = convert::host(i).ok_or_else(|| {
+        Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", convert::describe(i)))
+    })?;
+    select::from_host(data, n, bounded, like.device())
 }
 
 /// A fault as R code sees it: a string.
 fn fault(fault: Fault) -> SEXP {
-    convert::text(match fault {
+    r::string(match fault {
         Fault::Mixed => "mixed",
         Fault::OutOfBounds => "bounds",
         Fault::TooLong => "long",
@@ -62,7 +64,7 @@ fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>>
 
 entry! {
     /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault.
-    fn vg_subset(x: SEXP, dim: SEXP, subscripts: SEXP) {
+    fn subset(x, dim, subscripts) {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
         let found = match selections(subscripts, &dim, &array)? {
@@ -84,11 +86,11 @@ entry! {
 
 entry! {
     /// How many elements each axis' subscript selects, and one past the greatest position and whether any is NA.
-    fn vg_extent(x: SEXP, dim: SEXP, subscripts: SEXP) {
+    fn extent(x, dim, subscripts) {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
         Ok(match selections(subscripts, &dim, &array)? {
-            Ok(found) => convert::doubles(&[
+            Ok(found) => r::reals(&[
                 found.iter().map(Selection::len).product::<usize>() as f64,
                 found.iter().map(Selection::top).max().unwrap_or(0) as f64,
                 f64::from(u8::from(found.iter().any(Selection::any_na))),
@@ -100,10 +102,10 @@ entry! {
 
 entry! {
     /// A copy of `x` with `x[i, j, ...] <- value`, flat, `n` elements long.
-    fn vg_assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, n: SEXP) {
+    fn assign(x, dim, subscripts, value, n) {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
-        let n = convert::size(n)?;
+        let n = convert::size(n, "n")?;
         let found = match selections(subscripts, &dim, &array)? {
             Ok(found) => found,
             Err(f) => return Ok(fault(f)),
@@ -113,7 +115,7 @@ entry! {
         } else {
             select::combine(&dim, &found, array.device())?
         };
-        let value = crate::operators::operand(value, array.device())?;
+        let value = convert::operand(value, array.device())?;
         let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
         let values = match value {
             Operand::Array(v) | Operand::Vector(v, _) => v,
@@ -126,7 +128,7 @@ entry! {
 
 entry! {
     /// The transpose or any permutation of axes, as a view: `permutation` counts from 1.
-    fn vg_permute(x: SEXP, dim: SEXP, permutation: SEXP) {
+    fn permute(x, dim, permutation) {
         let array = handle::array(x)?;
         let dim = convert::sizes(dim)?;
         let axes: Vec<Axis> = convert::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
@@ -136,7 +138,7 @@ entry! {
 
 entry! {
     /// Positions (from 1, double) of TRUE.
-    fn vg_which(x: SEXP) {
+    fn which(x) {
         let at = handle::array(x)?.positions(false)?;
         let one = Operand::Value(verdigris_engine::scalar::Scalar::I64(1), verdigris_engine::dtype::Kind::Integer64);
         let from_one = Array::apply(id::ADD, &[Operand::Array(at), one], None)?;
@@ -151,9 +153,9 @@ entry! {
 
 entry! {
     /// A list of the sorted values and, if asked for, their positions (from 1).
-    fn vg_sort(x: SEXP, decreasing: SEXP, with_positions: SEXP) {
+    fn sort(x, decreasing, with_positions) {
         let array = handle::array(x)?;
-        let (sorted, at) = array.sort(convert::flag(decreasing)?, convert::flag(with_positions)?)?;
+        let (sorted, at) = array.sort(convert::flag(decreasing, "decreasing")?, convert::flag(with_positions, "with_positions")?)?;
         let at = match at {
             None => None,
             Some(at) => {

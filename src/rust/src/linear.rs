@@ -1,16 +1,16 @@
 //! Matrix products for R.
 
-use extendr_ffi::*;
+use crate::r::{self, *};
 use verdigris_engine::array;
 use verdigris_engine::error::{Error, Kind, Result};
 
 use crate::convert;
-use crate::guard::entry;
+use crate::entry;
 use crate::handle;
 
 entry! {
     /// The product of two arrays as an m x k and a k x n matrix, flat; NULL where the host's BLAS serves.
-    fn vg_multiply(x: SEXP, y: SEXP, extents: SEXP) {
+    fn multiply(x, y, extents) {
         let (a, b) = (handle::array(x)?, handle::array(y)?);
         let sizes = convert::sizes(extents)?;
         let [m, k, n] = sizes[..] else {
@@ -21,8 +21,7 @@ entry! {
         }
         Ok(match array::multiply(&a, &b, m, k, n)? {
             Some(out) => handle::wrap(out),
-            // SAFETY: R is running.
-            None => unsafe { R_NilValue },
+            None => r::null(),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Random numbers: sequences that are functions of a key and the index, keyed by R's generator.
 
-use extendr_ffi::*;
+use crate::r::{self, *};
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::dtype::{Class, DType, Kind as NumberKind};
 use verdigris_engine::error::Result;
@@ -8,20 +8,20 @@ use verdigris_engine::ops::id;
 use verdigris_engine::scalar::Scalar;
 
 use crate::convert;
-use crate::guard::entry;
+use crate::entry;
 use crate::handle;
 use crate::operators;
 
 entry! {
     /// `n` draws of a source row, scaled: `shift + scale * draw`. `key` is two numbers below 2^32.
-    fn vg_random(row: SEXP, n: SEXP, key: SEXP, shift: SEXP, scale: SEXP, dtype: SEXP, device: SEXP) {
+    fn random(row, n, key, shift, scale, dtype, device) {
         let row = operators::row(row)?;
-        let (n, device) = (convert::size(n)?, convert::device(device)?);
+        let (n, device) = (convert::size(n, "n")?, convert::device(device)?);
         let key = convert::sizes(key)?;
         let key = ((key[0] as u64) << 32 | key[1] as u64) as i64;
         let draws = Array::source(row, Class::I64, DType::Float64, n, device, &[Scalar::I64(key)])?;
         let scaled = |array: Array, by: SEXP, op, idle: f64| -> Result<Array> {
-            match operators::operand(by, device)? {
+            match convert::operand(by, device)? {
                 Operand::Value(Scalar::F64(v), _) if v == idle => Ok(array),
                 other => Array::apply(op, &[Operand::Array(array), other], None),
             }

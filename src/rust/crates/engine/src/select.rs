@@ -76,19 +76,21 @@ pub enum Fault {
 /// Reads a host subscript for an axis of `n` elements. `bounded` axes (of arrays) refuse what lies beyond;
 /// unbounded ones (of vectors) give positions past the end, which read as NA.
 pub fn from_host(subscript: Host<'_>, n: usize, bounded: bool, device: Device) -> Result<std::result::Result<Selection, Fault>> {
-    let positions = match subscript {
+    let positions: Option<Vec<i64>> = match subscript {
         Host::Logical(x) => {
             if bounded && x.len() > n {
                 return Ok(Err(Fault::TooLong));
             }
             let total = if x.is_empty() { 0 } else { n.max(x.len()) };
-            (0..total)
-                .filter_map(|k| match x[k % x.len()] {
-                    0 => None,
-                    NA_I32 => Some(-1),
-                    _ => Some(k as i64),
-                })
-                .collect()
+            Some(
+                (0..total)
+                    .filter_map(|k| match x[k % x.len()] {
+                        0 => None,
+                        NA_I32 => Some(-1),
+                        _ => Some(k as i64),
+                    })
+                    .collect(),
+            )
         }
         Host::Integer(x) => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n),
         Host::Double(x) => numbers(x.iter().map(|&v| if v.is_nan() { None } else { Some(v as i64) }), n),
@@ -97,7 +99,7 @@ pub fn from_host(subscript: Host<'_>, n: usize, bounded: bool, device: Device) -
             return Err(Error::new(ErrorKind::DType, "invalid subscript type 'complex'"));
         }
     };
-    let Some(positions): Option<Vec<i64>> = positions.into() else { return Ok(Err(Fault::Mixed)) };
+    let Some(positions) = positions else { return Ok(Err(Fault::Mixed)) };
     let any_na = positions.contains(&-1);
     let top = positions.iter().map(|p| p + 1).max().unwrap_or(0).max(0) as usize;
     if bounded && top > n {
