@@ -133,7 +133,7 @@ VG_FN f64 safe_scale(f64 a, f64 b) {
 VG_FN f64 r_mod(f64 a, f64 b) {
   if (b == 0) return nan_f64();
   if (a != a || b != b) return nan_of(a, b);
-  if (fabs(b) > 4503599627370496.0 && fabs(a) <= fabs(b) && fabs(a) <= 1.7976931348623157e308)
+  if (fabs(b) > 9223372036854775808.0 && fabs(a) <= fabs(b) && fabs(a) <= 1.7976931348623157e308)
     return fabs(a) == fabs(b) ? 0.0 : (a < 0 && b > 0) || (a > 0 && b < 0) ? a + b : a;
   f64 q = a / b;
   // digits that long division would find are no longer there; R warns of it and mostly gives 0
