@@ -97,14 +97,15 @@ VG_FN f64 round_digits(f64 x, f64 digits) {
 VG_FN f32 round_digits(f32 x, f32 digits) { return (f32)round_digits((f64)x, (f64)digits); }
 
 // x scaled to a whole number of `digits` digits, rounded half to even, and scaled back.
+// (Beyond 1e306 and below 1e-306 R takes other steps, whose last bits differ.)
 VG_FN f64 signif_digits(f64 x, f64 digits) {
   if (x != x || digits != digits) return nan_of(x, digits);
   if (x - x != 0 || x == 0 || digits > 22) return x;
   f64 rounded = floor(digits + 0.5), a = fabs(x), r;
   i32 d = rounded < 1 ? 1 : (i32)rounded, e = d - 1 - (i32)floor(log10(a));
   if (e > 0) {
-    // 10^e near the end of the range and beyond it is applied in two steps
-    f64 p = power_of_ten(e > 307 ? 307 : e), rest = power_of_ten(e > 307 ? e - 307 : 0);
+    // 10^e beyond the range is applied in two steps
+    f64 p = power_of_ten(e > 308 ? 308 : e), rest = power_of_ten(e > 308 ? e - 308 : 0);
     r = (nearbyint((a * p) * rest) / p) / rest;
   } else {
     f64 p = power_of_ten(-e);
