@@ -53,8 +53,10 @@ pub enum Rule {
     Promote,
     /// The operand becomes the named type. `as.integer`
     To(DType),
-    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq runif`
+    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq`
     Source,
+    /// No array operand: scalar `a`, of class I64, is the key of the stream; the result is float64. `runif`
+    Random,
 }
 
 /// What an expression may note in `w`, as R words its warning.
@@ -143,6 +145,7 @@ impl Op {
             Compare | Logic | Test => Class::I32,
             Part | Modulus => class.real(),
             To(dtype) => dtype.class(),
+            Random => Class::F64,
             _ => class,
         }
     }
