@@ -1,0 +1,94 @@
+//! Sites: the R call that recorded an operation, kept alive for a warning that may come later.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use verdigris_engine::expr::Site;
+
+use crate::r::{self, R_NilValue, SEXP};
+
+/// An R call that gc keeps while this lives. R's lists of preserved objects are for the main thread, and a
+/// site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
+struct Call(SEXP);
+
+// SAFETY: other threads only move and drop it, and dropping uses no R.
+unsafe impl Send for Call {}
+unsafe impl Sync for Call {}
+
+static ANY: AtomicBool = AtomicBool::new(false);
+static DROPPED: Mutex<Vec<Cell>> = Mutex::new(Vec::new());
+
+/// A cell of the doubly linked list below: CAR is the cell before, CDR the next, TAG the call.
+struct Cell(SEXP);
+// SAFETY: only the main thread follows it.
+unsafe impl Send for Cell {}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        DROPPED.lock().unwrap_or_else(|p| p.into_inner()).push(Cell(self.0));
+        ANY.store(true, Ordering::Release);
+    }
+}
+
+/// The head of the list of calls that are alive: taking one out costs the same however many there are,
+/// which R_ReleaseObject's does not.
+fn head() -> SEXP {
+    static HEAD: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    // SAFETY: on the main thread, as all of this file; the cell is preserved.
+    *HEAD.get_or_init(|| unsafe {
+        let head = r::Rf_cons(R_NilValue, R_NilValue);
+        r::R_PreserveObject(head);
+        head as usize
+    }) as SEXP
+}
+
+/// A site for the call; None for NULL.
+pub fn of(call: SEXP) -> Option<Site> {
+    if r::is_null(call) {
+        return None;
+    }
+    // SAFETY: main thread; the cell is reachable from the preserved head as soon as it is linked.
+    let cell = unsafe {
+        let head = head();
+        r::Rf_protect(call);
+        let next = r::CDR(head);
+        let cell = r::Rf_cons(head, next);
+        r::SET_TAG(cell, call);
+        r::SETCDR(head, cell);
+        if next != R_NilValue {
+            r::SETCAR(next, cell);
+        }
+        r::Rf_unprotect(1);
+        cell
+    };
+    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+}
+
+/// The call of a site.
+pub fn call(site: &Site) -> SEXP {
+    match site.downcast_ref::<Call>() {
+        // SAFETY: the cell is in the list while the site lives.
+        Some(call) => unsafe { r::TAG(call.0) },
+        None => r::null(),
+    }
+}
+
+/// Lets go of the calls whose sites are gone. On the main thread.
+pub fn reap() {
+    if !ANY.load(Ordering::Acquire) {
+        return;
+    }
+    ANY.store(false, Ordering::Release);
+    let dropped = std::mem::take(&mut *DROPPED.lock().unwrap_or_else(|p| p.into_inner()));
+    for Cell(cell) in dropped {
+        // SAFETY: the cell is in the list; its neighbours are too.
+        unsafe {
+            let (before, next) = (r::CAR(cell), r::CDR(cell));
+            r::SETCDR(before, next);
+            if next != R_NilValue {
+                r::SETCAR(next, before);
+            }
+        }
+    }
+}
