@@ -457,45 +457,7 @@ impl Array {
 
     /// `n` times one value.
     pub fn full(value: Scalar, dtype: DType, n: usize, device: Device) -> Result<Array> {
-        let class = value.class();
-        let start = match value {
-            Scalar::C64(_) | Scalar::C128(_) => {
-                let one = Array::upload(
-                    Host::Complex(&[match value.to(Class::C128) {
-                        Scalar::C128(z) => z,
-                        _ => unreachable!("a cast to C128 gives C128"),
-                    }]),
-                    Some(dtype),
-                    device,
-                    None,
-                )?;
-                let zeros = Array::upload(Host::Logical(&[0]), Some(DType::Int64), device, None)?;
-                let at = Array::apply(
-                    crate::ops::id::MUL,
-                    &[
-                        Operand::Array(Array::source(
-                            crate::ops::id::SEQ,
-                            Class::I64,
-                            DType::Int64,
-                            n,
-                            device,
-                            &[Scalar::I64(0), Scalar::I64(1)],
-                        )?),
-                        Operand::Array(zeros),
-                    ],
-                    None,
-                )?;
-                return one.gather(&at);
-            }
-            other => other,
-        };
-        let step = match class {
-            Class::I64 => Scalar::I64(0),
-            Class::F32 => Scalar::F32(0.0),
-            Class::F64 => Scalar::F64(0.0),
-            _ => Scalar::I32(0),
-        };
-        Array::source(crate::ops::id::SEQ, class, dtype, n, device, &[start, step])
+        Array::source(crate::ops::id::CONSTANT, value.class(), dtype, n, device, &[value])
     }
 
     /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.

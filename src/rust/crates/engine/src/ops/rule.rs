@@ -103,9 +103,12 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
             (d, d)
         }
         Rule::To(dtype) => (meet(operands), dtype),
-        Rule::Source => {
-            let d = meet(operands);
-            (d, d)
+        Rule::Pair => {
+            let d = as_float(meet(operands));
+            (d, if d == DType::Float64 { DType::Complex128 } else { DType::Complex64 })
+        }
+        Rule::Source | Rule::Random => {
+            return Err(Error::new(ErrorKind::Argument, format!("`{}` takes no operands", op.name)));
         }
     };
     if op.expression(computing.class()).is_none() {

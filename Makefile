@@ -1,0 +1,79 @@
+# The short commands. Each installs what it needs first (tools/setup.sh: Debian packages, as root).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+export PATH := $(PATH):$(HOME)/.cargo/bin
+CARGO = R CMD cargo
+MANIFEST = --manifest-path src/rust/Cargo.toml
+# build/library is where the package is installed for the commands below; `make install` is for you
+USE = R_LIBS=$(CURDIR)/build/library$${R_LIBS:+:$$R_LIBS}
+SUITES = trixie sid
+
+help:
+	@echo "make demo              install into build/library and run examples/basket-option.R"
+	@echo "make install           install into R's own library"
+	@echo "make test              the engine's tests and the package's"
+	@echo "make lint              formatting, clippy, documentation up to date"
+	@echo "make document          write man/ and NAMESPACE"
+	@echo "make bench             run bench/*.R"
+	@echo "make dist              the release tarball, crates included, in build/"
+	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"
+	@echo "make test-r-versions   the tests under R 4.5 and 4.6"
+	@echo "make licenses          write LICENSE.note"
+	@echo "make gpu-pack          pack R and the package for a GPU machine that has neither: .gpu/"
+	@echo "make clean             remove build/ and cargo's target folder"
+
+demo: library
+	$(USE) Rscript examples/basket-option.R
+
+install: setup-rust setup-r
+	R CMD INSTALL --no-multiarch .
+
+library: setup-rust setup-r
+	mkdir -p build/library
+	R CMD INSTALL --no-multiarch --library=build/library .
+
+test: setup-rust setup-test setup-python
+	tools/test.sh
+
+lint: lint-rust lint-docs
+
+lint-rust: setup-rust setup-r
+	cd src/rust && cargo fmt --all --check
+	@if cargo clippy --version >/dev/null 2>&1; then \
+	  set -x; $(CARGO) clippy --release --workspace --all-targets $(MANIFEST) -- -D warnings; \
+	else echo "NOT CHECKED: this cargo has no clippy"; fi
+
+lint-docs: library setup-document setup-dist
+	tools/document.sh --check
+	tools/licenses.py --check
+
+document: library setup-document
+	tools/document.sh
+
+bench: library setup-bench
+	for f in bench/*.R; do echo "== $$f"; $(USE) Rscript "$$f"; done
+
+dist: setup-rust setup-check setup-dist
+	tools/dist.sh
+
+check: dist
+	tools/check-offline.sh
+	tools/check.sh
+
+test-r-versions: setup-debootstrap
+	tools/test-r-versions.sh $(SUITES)
+
+licenses: setup-rust setup-dist
+	tools/licenses.py
+
+gpu-pack: library setup-test setup-bench
+	tools/gpu-pack.sh
+
+clean:
+	./cleanup
+	rm -rf build src/rust/target
+
+setup-%:
+	@tools/setup.sh $*
+
+.PHONY: help demo install library test lint lint-rust lint-docs document bench dist check test-r-versions licenses gpu-pack clean

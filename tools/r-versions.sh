@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs a command under a newer R than this machine's: Debian 13 (trixie) has R 4.5, Debian unstable
+# (sid) R 4.6. The first call makes a root folder with that Debian in it (two minutes, 1.1 GB); each
+# call binds cargo and the current folder, as /src, into it and runs the command there.
+#
+# usage: tools/r-versions.sh trixie|sid COMMAND [ARG ...]        as root
+#   R_VERSIONS_ROOT    where the root folders are kept    default /var/tmp/r-versions
+set -euo pipefail
+suite=${1:?usage: tools/r-versions.sh trixie|sid COMMAND [ARG ...]}; shift
+root=${R_VERSIONS_ROOT:-/var/tmp/r-versions}/$suite
+packages=(r-base-core r-base-dev r-cran-cli r-cran-rlang r-cran-testthat r-cran-bit64 r-cran-matrix r-cran-withr)
+
+fail() { echo "r-versions.sh: $*" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || fail "making and entering a root folder needs root: run it with sudo."
+command -v apt-get >/dev/null || fail "this needs Debian or Ubuntu, whose debootstrap makes the root folder."
+mirror=$({ grep -hoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } | head -1 | tr -d ' ')
+mirror=${mirror:-http://deb.debian.org/debian}
+
+if [ ! -e "$root/.complete" ]; then
+  "$(dirname "$0")/setup.sh" debootstrap
+  echo "r-versions.sh: making $root (Debian $suite with R); its log is $root.log"
+  rm -rf --one-file-system "$root"; mkdir -p "$root"
+  debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
+    { tail -3 "$root.log" >&2; fail "debootstrap could not make $root."; }
+  rm -f "$root"/var/cache/apt/archives/*.deb
+  touch "$root/.complete"
+fi
+[ ! -e /etc/resolv.conf ] || cp /etc/resolv.conf "$root/etc/"
+
+# A second call while one is running finds the folders bound: only what this call bound does it unbind.
+bound=()
+bind() { mkdir -p "$2"; mountpoint -q "$2" || { mount --bind "$1" "$2"; bound=("$2" "${bound[@]}"); }; }
+unbind() { local m; for m in "${bound[@]}"; do umount "$m" || umount -l "$m"; done; }
+trap unbind EXIT
+bind /proc "$root/proc"
+bind /dev "$root/dev"
+bind "$PWD" "$root/src"
+# rustup's toolchain runs on any Debian; without it the suite's own cargo must do.
+if [ -x "$HOME/.cargo/bin/rustup" ]; then
+  bind "$HOME/.cargo" "$root/root/.cargo"
+  bind "${RUSTUP_HOME:-$HOME/.rustup}" "$root/root/.rustup"
+elif [ ! -x "$root/usr/bin/cargo" ]; then
+  chroot "$root" sh -c 'apt-get update -qq && { apt-get install -y -qq --no-install-recommends cargo-web rustc-web || apt-get install -y -qq --no-install-recommends cargo rustc; }' >>"$root.log" 2>&1
+fi
+chroot "$root" env -i HOME=/root TERM="${TERM:-dumb}" LC_ALL=C.UTF-8 PATH=/root/.cargo/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin \
+  ${CI:+CI="$CI"} sh -c 'cd /src && exec "$@"' sh "$@"

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Installs what the Makefile's targets need and this machine lacks, on Debian or Ubuntu, as root. It
+# asks dpkg first, so a call with nothing to do takes a moment and no network.
+#
+# usage: tools/setup.sh PART ...
+#   rust         cargo and rustc, new enough (the minimum that DESCRIPTION names)
+#   r            R, and the R packages that verdigris imports
+#   test         r, and the packages that the tests use
+#   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU)
+#   document | check | bench | dist | debootstrap     what that target needs besides
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() { echo "setup.sh: $*" >&2; exit 1; }
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+packages() {
+  local missing=() p
+  for p in "$@"; do installed "$p" || missing+=("$p"); done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || fail "this machine has no apt-get; install what these Debian packages hold by other means: ${missing[*]}."
+  [ "$(id -u)" = 0 ] || fail "not root; run: sudo apt-get install ${missing[*]}"
+  echo "setup.sh: apt-get install ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } ||
+    fail "apt-get could not install ${missing[*]}; see its message above."
+}
+
+# An R package: from Debian unless R has it already, however it came.
+r_packages() {
+  local missing=() p
+  for p in "$@"; do installed "r-cran-$p" || missing+=("$p"); done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local lacking
+  lacking=$(Rscript --vanilla -e 'have <- tolower(rownames(installed.packages())); cat(setdiff(commandArgs(TRUE), have))' "${missing[@]}")
+  # shellcheck disable=SC2086
+  [ -z "$lacking" ] || packages $(printf 'r-cran-%s ' $lacking)
+}
+
+minimum_rust() { sed -n 's/.*rustc >= \([0-9.]*[0-9]\).*/\1/p' DESCRIPTION; }
+rust_version() { "$1" --version 2>/dev/null | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -1; }
+at_least() { [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -1)" = "$2" ]; }
+
+rust() {
+  local minimum path="$PATH:$HOME/.cargo/bin"
+  minimum=$(minimum_rust)
+  enough() { at_least "$(PATH=$path rust_version rustc)" "$minimum" && at_least "$(PATH=$path rust_version cargo)" "$minimum"; }
+  enough && return 0
+  # Debian's own rustc is old; rustc-web (what Debian builds browsers with) and newer suites are not.
+  local pair candidate
+  apt-get update -qq 2>/dev/null || true
+  for pair in "cargo rustc" "cargo-web rustc-web"; do
+    candidate=$(apt-cache policy "${pair#* }" 2>/dev/null | sed -n 's/.*Candidate: \([0-9.]*\).*/\1/p')
+    # shellcheck disable=SC2086
+    if at_least "$candidate" "$minimum"; then packages $pair; break; fi
+  done
+  hash -r
+  enough || fail "verdigris needs rustc and cargo $minimum or newer, and no Debian package here has them: install Rust from https://rustup.rs."
+}
+
+python() {
+  local venv=build/venv
+  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, nvidia' 2>/dev/null; then return 0; fi
+  command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3 python3-venv
+  echo "setup.sh: making $venv"
+  mkdir -p build
+  python3 -m venv --clear $venv
+  $venv/bin/pip install --quiet numpy nvidia-cuda-nvrtc || fail "pip could not install numpy and nvidia-cuda-nvrtc into $venv; see its message above."
+}
+
+for part in "$@"; do
+  case $part in
+    rust) packages gcc g++ make; rust ;;
+    r) packages r-base-core r-base-dev; r_packages cli rlang ;;
+    test) "$0" r; r_packages testthat bit64 matrix withr ;;
+    python) python ;;
+    document) "$0" r; r_packages roxygen2 ;;
+    check) "$0" test; packages pandoc xz-utils; r_packages knitr rmarkdown bench future ;;
+    bench) "$0" r; r_packages bench ;;
+    dist) packages python3 xz-utils ;;
+    debootstrap) packages debootstrap ;;
+    *) fail "no part is called $part" ;;
+  esac
+done

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs the engine's tests, installs the package into build/library and runs its tests there. One that
+# fails does not keep the next from running. build/counts gets a line "NAME passed failed skipped" each.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PATH:$HOME/.cargo/bin" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
+[ ! -x build/venv/bin/python ] || export VERDIGRIS_PYTHON="$PWD/build/venv/bin/python" RETICULATE_PYTHON="$PWD/build/venv/bin/python"
+mkdir -p build/library
+rm -f build/counts
+status=0
+
+# `R CMD` gives cargo R's environment: with another one the build scripts would run anew each time.
+# The profile is the package's, so what the tests build the installation need not build again.
+R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine 2>&1 | tee build/test-engine.log || status=1
+awk '/^test result:/ { p += $4; f += $6; s += $8 } END { if (p + f == 0) f = 1; print "engine", p + 0, f + 0, s + 0 }' build/test-engine.log >>build/counts
+
+if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then
+  Rscript --vanilla tools/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
+  [ "$(wc -l <build/counts)" = 2 ] || { echo "R 0 1 0" >>build/counts; status=1; } # R itself ended
+else
+  echo "installation 0 1 0" >>build/counts; status=1
+fi
+awk '{ printf "%-12s %5d passed, %d failed, %d skipped\n", $1 ":", $2, $3, $4 }' build/counts
+exit $status
