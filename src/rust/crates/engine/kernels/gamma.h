@@ -138,7 +138,7 @@ VG_FN f64 r_lgamma(f64 x) {
   if (x != x) return x;
   if (x > 0) return lgamma_positive(x);
   if (x == rint(x)) return infinity_f64();
-  if (x > -10) return log(fabs(gamma_near(x)));
+  if (x > -10) return x > -1e-300 ? -log(-x) : log(fabs(gamma_near(x)));
   return log(GAMMA_PI / fabs(x * sin_pi(x))) - lgamma_positive(-x);
 }
 VG_FN f32 r_lgamma(f32 x) { return (f32)r_lgamma((f64)x); }
