@@ -2,11 +2,12 @@
 //!
 //! `ulp` is the difference from R 4.2, and most of it is R's: against 50-digit values these rows are
 //! within 4 ulp, lchoose within 7, and beta and choose within 26 or, where they go through logarithms (a
-//! sum above 171, k from 30 on), 900. R's gamma
-//! is off by up to 1100 ulp above 50, its trigamma by 256 above 1e16. It holds away from the zeros of
-//! lgamma (1, 2: exact here, not in R), digamma and lbeta and of mean + sd * z, where a relative difference
-//! says nothing, for gamma, digamma and trigamma above -10, and for the quantiles of log
-//! probabilities above -700 (R 4.2 has only 6 digits below).
+//! sum above 171, k from 30 on), 900. R's gamma is off by up to 1100 ulp above 50, its trigamma by
+//! 256 above 1e16. The figures hold for gamma above -10 and for digamma and trigamma above 0 (near the
+//! poles below, R loses up to seven digits); for choose of a fraction with k up to 80; for quantiles of
+//! log probabilities above -700 (R 4.2 has five or six digits below); and away from the zeros of lgamma (at
+//! 1 and 2 exact here, not in R), digamma, lbeta, lchoose and mean + sd * z, where a relative difference
+//! says nothing.
 
 use super::*;
 
