@@ -69,8 +69,10 @@ VG_FN bool is_na(f64 x) { return x != x; }
 VG_FN bool is_na(c64 x) { return x.re != x.re || x.im != x.im; }
 VG_FN bool is_na(c128 x) { return x.re != x.re || x.im != x.im; }
 
-// Keeps y; notes in w that it is a NaN which x was not (R's "NaNs produced").
-template <class T> VG_FN T checked(T y, T x, u32& w) { w |= (u32)((y != y) && !(x != x)); return y; }
+// y, but where x is NaN x itself: NA stays NA whatever a libm does with payloads.
+template <class T> VG_FN T kept(T y, T x) { return x != x ? x : y; }
+// The same, and notes in w that y is a NaN which x was not (R's "NaNs produced").
+template <class T> VG_FN T checked(T y, T x, u32& w) { w |= (u32)((y != y) & (x == x)); return kept(y, x); }
 
 // ---- half precision -------------------------------------------------------------------------
 #ifdef VG_DEVICE

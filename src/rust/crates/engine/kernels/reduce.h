@@ -68,28 +68,28 @@ VG_FN f64 missing_value(u32 seen) { return seen == 2u ? na_f64() : nan_f64(); }
 template <class T> struct Sum;
 template <> struct Sum<f64> {
   typedef f64 value; dd s;
-  VG_FN static Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; return a; }
-  VG_FN static void add(Sum& a, f64 x, bool narm) { if (!(narm && x != x)) a.s = dd_add(a.s, x); }
-  VG_FN static void merge(Sum& a, const Sum& b) { a.s = dd_add(a.s, b.s); }
-  VG_FN static f64 finish(const Sum& a, u32&) { return a.s.hi + a.s.lo; }
+  VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; return a; }
+  VG_FN void add(Sum& a, f64 x, bool narm) { if (!(narm && x != x)) a.s = dd_add(a.s, x); }
+  VG_FN void merge(Sum& a, const Sum& b) { a.s = dd_add(a.s, b.s); }
+  VG_FN f64 finish(const Sum& a, u32&) { return a.s.hi + a.s.lo; }
 };
 template <> struct Sum<f32> {
   typedef f64 value; f64 s;
-  VG_FN static Sum start() { Sum a; a.s = 0; return a; }
-  VG_FN static void add(Sum& a, f32 x, bool narm) { if (!(narm && x != x)) a.s += (f64)x; }
-  VG_FN static void merge(Sum& a, const Sum& b) { a.s += b.s; }
-  VG_FN static f64 finish(const Sum& a, u32&) { return a.s; }
+  VG_FN Sum start() { Sum a; a.s = 0; return a; }
+  VG_FN void add(Sum& a, f32 x, bool narm) { if (!(narm && x != x)) a.s += (f64)x; }
+  VG_FN void merge(Sum& a, const Sum& b) { a.s += b.s; }
+  VG_FN f64 finish(const Sum& a, u32&) { return a.s; }
 };
 template <> struct Sum<i32> {
   typedef i32 value; i64 s; u32 na;
-  VG_FN static Sum start() { Sum a; a.s = 0; a.na = 0; return a; }
-  VG_FN static void add(Sum& a, i32 x, bool narm) {
+  VG_FN Sum start() { Sum a; a.s = 0; a.na = 0; return a; }
+  VG_FN void add(Sum& a, i32 x, bool narm) {
     bool m = x == NA_I32;
     a.s += m ? 0 : (i64)x;
     a.na |= (u32)(m && !narm);
   }
-  VG_FN static void merge(Sum& a, const Sum& b) { a.s += b.s; a.na |= b.na; }
-  VG_FN static i32 finish(const Sum& a, u32& status) {
+  VG_FN void merge(Sum& a, const Sum& b) { a.s += b.s; a.na |= b.na; }
+  VG_FN i32 finish(const Sum& a, u32& status) {
     if (a.na) return NA_I32;
     if (a.s > 2147483647ll || a.s < -2147483647ll) { status |= STATUS_OVERFLOW; return NA_I32; }
     return (i32)a.s;
@@ -98,15 +98,15 @@ template <> struct Sum<i32> {
 // High and low halves apart, so that the sum of 2^31 elements cannot wrap unseen.
 template <> struct Sum<i64> {
   typedef i64 value; i64 high, low; u32 na;
-  VG_FN static Sum start() { Sum a; a.high = 0; a.low = 0; a.na = 0; return a; }
-  VG_FN static void add(Sum& a, i64 x, bool narm) {
+  VG_FN Sum start() { Sum a; a.high = 0; a.low = 0; a.na = 0; return a; }
+  VG_FN void add(Sum& a, i64 x, bool narm) {
     bool m = x == NA_I64;
     a.high += m ? 0 : (x >> 32);
     a.low += m ? 0 : (x & 0xFFFFFFFFll);
     a.na |= (u32)(m && !narm);
   }
-  VG_FN static void merge(Sum& a, const Sum& b) { a.high += b.high; a.low += b.low; a.na |= b.na; }
-  VG_FN static i64 finish(const Sum& a, u32& status) {
+  VG_FN void merge(Sum& a, const Sum& b) { a.high += b.high; a.low += b.low; a.na |= b.na; }
+  VG_FN i64 finish(const Sum& a, u32& status) {
     if (a.na) return NA_I64;
     i64 high = a.high + (a.low >> 32), low = a.low & 0xFFFFFFFFll;
     if (high > 2147483647ll || high < -2147483648ll) { status |= STATUS_OVERFLOW; return NA_I64; }
@@ -115,13 +115,13 @@ template <> struct Sum<i64> {
 };
 template <> struct Sum<c128> {
   typedef c128 value; dd re, im;
-  VG_FN static Sum start() { Sum a; a.re.hi = a.re.lo = a.im.hi = a.im.lo = 0; return a; }
-  VG_FN static void add(Sum& a, c128 x, bool narm) {
+  VG_FN Sum start() { Sum a; a.re.hi = a.re.lo = a.im.hi = a.im.lo = 0; return a; }
+  VG_FN void add(Sum& a, c128 x, bool narm) {
     if (narm && (x.re != x.re || x.im != x.im)) return;
     a.re = dd_add(a.re, x.re); a.im = dd_add(a.im, x.im);
   }
-  VG_FN static void merge(Sum& a, const Sum& b) { a.re = dd_add(a.re, b.re); a.im = dd_add(a.im, b.im); }
-  VG_FN static c128 finish(const Sum& a, u32&) { c128 r; r.re = a.re.hi + a.re.lo; r.im = a.im.hi + a.im.lo; return r; }
+  VG_FN void merge(Sum& a, const Sum& b) { a.re = dd_add(a.re, b.re); a.im = dd_add(a.im, b.im); }
+  VG_FN c128 finish(const Sum& a, u32&) { c128 r; r.re = a.re.hi + a.re.lo; r.im = a.im.hi + a.im.lo; return r; }
 };
 
 // ---- product: a double-double mantissa in [1, 2) and an exponent, as R's 80 bits reach 2^±16384 ------
@@ -153,105 +153,105 @@ VG_FN f64 scaled_value(Scaled a) {
 }
 template <class T> struct Product {
   typedef f64 value; Scaled p;
-  VG_FN static Product start() { Product a; a.p = scaled(1.0); return a; }
-  VG_FN static void add(Product& a, f64 x, bool narm) { if (!(narm && x != x)) a.p = scaled_multiply(a.p, scaled(x)); }
-  VG_FN static void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); }
-  VG_FN static f64 finish(const Product& a, u32&) { return scaled_value(a.p); }
+  VG_FN Product start() { Product a; a.p = scaled(1.0); return a; }
+  VG_FN void add(Product& a, f64 x, bool narm) { if (!(narm && x != x)) a.p = scaled_multiply(a.p, scaled(x)); }
+  VG_FN void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); }
+  VG_FN f64 finish(const Product& a, u32&) { return scaled_value(a.p); }
 };
 template <> struct Product<c128> {
   typedef c128 value; c128 p;
-  VG_FN static Product start() { Product a; a.p.re = 1; a.p.im = 0; return a; }
-  VG_FN static void add(Product& a, c128 x, bool narm) {
+  VG_FN Product start() { Product a; a.p.re = 1; a.p.im = 0; return a; }
+  VG_FN void add(Product& a, c128 x, bool narm) {
     if (narm && (x.re != x.re || x.im != x.im)) return;
     f64 re = a.p.re * x.re - a.p.im * x.im;
     a.p.im = a.p.re * x.im + a.p.im * x.re; a.p.re = re;
   }
-  VG_FN static void merge(Product& a, const Product& b) { add(a, b.p, false); }
-  VG_FN static c128 finish(const Product& a, u32&) { return a.p; }
+  VG_FN void merge(Product& a, const Product& b) { add(a, b.p, false); }
+  VG_FN c128 finish(const Product& a, u32&) { return a.p; }
 };
 
 // ---- min, max -------------------------------------------------------------------------------------
 template <class T> struct Limit;
-template <> struct Limit<i32> { VG_FN static i32 top() { return 2147483647; } VG_FN static i32 bottom() { return NA_I32; } VG_FN static u32 missing(i32 x) { return x == NA_I32 ? 2u : 0u; } VG_FN static i32 value(u32) { return NA_I32; } };
-template <> struct Limit<i64> { VG_FN static i64 top() { return 0x7FFFFFFFFFFFFFFFll; } VG_FN static i64 bottom() { return NA_I64; } VG_FN static u32 missing(i64 x) { return x == NA_I64 ? 2u : 0u; } VG_FN static i64 value(u32) { return NA_I64; } };
-template <> struct Limit<f32> { VG_FN static f32 top() { return f32_of_bits(0x7F800000u); } VG_FN static f32 bottom() { return -top(); } VG_FN static u32 missing(f32 x) { return missing_of(x); } VG_FN static f32 value(u32) { return nan_f32(); } };
-template <> struct Limit<f64> { VG_FN static f64 top() { return f64_of_bits(0x7FF0000000000000ull); } VG_FN static f64 bottom() { return -top(); } VG_FN static u32 missing(f64 x) { return missing_of(x); } VG_FN static f64 value(u32 seen) { return missing_value(seen); } };
+template <> struct Limit<i32> { VG_FN i32 top() { return 2147483647; } VG_FN i32 bottom() { return NA_I32; } VG_FN u32 missing(i32 x) { return x == NA_I32 ? 2u : 0u; } VG_FN i32 value(u32) { return NA_I32; } };
+template <> struct Limit<i64> { VG_FN i64 top() { return 0x7FFFFFFFFFFFFFFFll; } VG_FN i64 bottom() { return NA_I64; } VG_FN u32 missing(i64 x) { return x == NA_I64 ? 2u : 0u; } VG_FN i64 value(u32) { return NA_I64; } };
+template <> struct Limit<f32> { VG_FN f32 top() { return f32_of_bits(0x7F800000u); } VG_FN f32 bottom() { return -top(); } VG_FN u32 missing(f32 x) { return missing_of(x); } VG_FN f32 value(u32) { return nan_f32(); } };
+template <> struct Limit<f64> { VG_FN f64 top() { return f64_of_bits(0x7FF0000000000000ull); } VG_FN f64 bottom() { return -top(); } VG_FN u32 missing(f64 x) { return missing_of(x); } VG_FN f64 value(u32 seen) { return missing_value(seen); } };
 
 template <class T> struct Min {
   typedef T value; T m; u32 seen, any;
-  VG_FN static Min start() { Min a; a.m = Limit<T>::top(); a.seen = 0; a.any = 0; return a; }
-  VG_FN static void add(Min& a, T x, bool narm) {
+  VG_FN Min start() { Min a; a.m = Limit<T>::top(); a.seen = 0; a.any = 0; return a; }
+  VG_FN void add(Min& a, T x, bool narm) {
     u32 k = Limit<T>::missing(x);
     a.m = (k == 0 && x < a.m) ? x : a.m;
     a.any |= (u32)(k == 0 || !narm);
     k = narm ? 0 : k;
     a.seen = k > a.seen ? k : a.seen;
   }
-  VG_FN static void merge(Min& a, const Min& b) { a.m = b.m < a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
-  VG_FN static T finish(const Min& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
+  VG_FN void merge(Min& a, const Min& b) { a.m = b.m < a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
+  VG_FN T finish(const Min& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
 };
 template <class T> struct Max {
   typedef T value; T m; u32 seen, any;
-  VG_FN static Max start() { Max a; a.m = Limit<T>::bottom(); a.seen = 0; a.any = 0; return a; }
-  VG_FN static void add(Max& a, T x, bool narm) {
+  VG_FN Max start() { Max a; a.m = Limit<T>::bottom(); a.seen = 0; a.any = 0; return a; }
+  VG_FN void add(Max& a, T x, bool narm) {
     u32 k = Limit<T>::missing(x);
     a.m = (k == 0 && x > a.m) ? x : a.m;
     a.any |= (u32)(k == 0 || !narm);
     k = narm ? 0 : k;
     a.seen = k > a.seen ? k : a.seen;
   }
-  VG_FN static void merge(Max& a, const Max& b) { a.m = b.m > a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
-  VG_FN static T finish(const Max& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
+  VG_FN void merge(Max& a, const Max& b) { a.m = b.m > a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
+  VG_FN T finish(const Max& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
 };
 template <class T> struct Pair { T first, second; };
 template <class T> struct Range {
   typedef Pair<T> value; Min<T> low; Max<T> high;
-  VG_FN static Range start() { Range a; a.low = Min<T>::start(); a.high = Max<T>::start(); return a; }
-  VG_FN static void add(Range& a, T x, bool narm) { Min<T>::add(a.low, x, narm); Max<T>::add(a.high, x, narm); }
-  VG_FN static void merge(Range& a, const Range& b) { Min<T>::merge(a.low, b.low); Max<T>::merge(a.high, b.high); }
-  VG_FN static value finish(const Range& a, u32& status) { value r; r.first = Min<T>::finish(a.low, status); r.second = Max<T>::finish(a.high, status); return r; }
+  VG_FN Range start() { Range a; a.low = Min<T>::start(); a.high = Max<T>::start(); return a; }
+  VG_FN void add(Range& a, T x, bool narm) { Min<T>::add(a.low, x, narm); Max<T>::add(a.high, x, narm); }
+  VG_FN void merge(Range& a, const Range& b) { Min<T>::merge(a.low, b.low); Max<T>::merge(a.high, b.high); }
+  VG_FN value finish(const Range& a, u32& status) { value r; r.first = Min<T>::finish(a.low, status); r.second = Max<T>::finish(a.high, status); return r; }
 };
 
 // ---- any, all: three-valued -------------------------------------------------------------------------
 template <class T> struct Any {
   typedef i32 value; u32 yes, na;
-  VG_FN static Any start() { Any a; a.yes = a.na = 0; return a; }
-  VG_FN static void add(Any& a, T x, bool narm) { a.yes |= (u32)(x != NA_I32 && x != 0); a.na |= (u32)(x == NA_I32 && !narm); }
-  VG_FN static void merge(Any& a, const Any& b) { a.yes |= b.yes; a.na |= b.na; }
-  VG_FN static i32 finish(const Any& a, u32&) { return a.yes ? 1 : a.na ? NA_I32 : 0; }
+  VG_FN Any start() { Any a; a.yes = a.na = 0; return a; }
+  VG_FN void add(Any& a, T x, bool narm) { a.yes |= (u32)(x != NA_I32 && x != 0); a.na |= (u32)(x == NA_I32 && !narm); }
+  VG_FN void merge(Any& a, const Any& b) { a.yes |= b.yes; a.na |= b.na; }
+  VG_FN i32 finish(const Any& a, u32&) { return a.yes ? 1 : a.na ? NA_I32 : 0; }
 };
 template <class T> struct All {
   typedef i32 value; u32 no, na;
-  VG_FN static All start() { All a; a.no = a.na = 0; return a; }
-  VG_FN static void add(All& a, T x, bool narm) { a.no |= (u32)(x == 0); a.na |= (u32)(x == NA_I32 && !narm); }
-  VG_FN static void merge(All& a, const All& b) { a.no |= b.no; a.na |= b.na; }
-  VG_FN static i32 finish(const All& a, u32&) { return a.no ? 0 : a.na ? NA_I32 : 1; }
+  VG_FN All start() { All a; a.no = a.na = 0; return a; }
+  VG_FN void add(All& a, T x, bool narm) { a.no |= (u32)(x == 0); a.na |= (u32)(x == NA_I32 && !narm); }
+  VG_FN void merge(All& a, const All& b) { a.no |= b.no; a.na |= b.na; }
+  VG_FN i32 finish(const All& a, u32&) { return a.no ? 0 : a.na ? NA_I32 : 1; }
 };
 
 // ---- mean, var: moments -----------------------------------------------------------------------------
+VG_FN f64 quotient(const Sum<f64>& s, i64 n) { return dd_divide(s.s, (f64)n); }
+VG_FN f64 quotient(const Sum<f32>& s, i64 n) { return s.s / (f64)n; }
 template <class T> struct Mean {
   typedef f64 value; Sum<T> s; i64 n;
-  VG_FN static Mean start() { Mean a; a.s = Sum<T>::start(); a.n = 0; return a; }
-  VG_FN static void add(Mean& a, T x, bool narm) { Sum<T>::add(a.s, x, narm); a.n += !(narm && x != x); }
-  VG_FN static void merge(Mean& a, const Mean& b) { Sum<T>::merge(a.s, b.s); a.n += b.n; }
-  VG_FN static f64 finish(const Mean& a, u32&);
+  VG_FN Mean start() { Mean a; a.s = Sum<T>::start(); a.n = 0; return a; }
+  VG_FN void add(Mean& a, T x, bool narm) { Sum<T>::add(a.s, x, narm); a.n += !(narm && x != x); }
+  VG_FN void merge(Mean& a, const Mean& b) { Sum<T>::merge(a.s, b.s); a.n += b.n; }
+  VG_FN f64 finish(const Mean& a, u32&) { return a.n ? quotient(a.s, a.n) : nan_f64(); }
 };
-template <> VG_FN f64 Mean<f64>::finish(const Mean& a, u32&) { return a.n ? dd_divide(a.s.s, (f64)a.n) : nan_f64(); }
-template <> VG_FN f64 Mean<f32>::finish(const Mean& a, u32&) { return a.n ? a.s.s / (f64)a.n : nan_f64(); }
 template <> struct Mean<c128> {
   typedef c128 value; Sum<c128> s; i64 n;
-  VG_FN static Mean start() { Mean a; a.s = Sum<c128>::start(); a.n = 0; return a; }
-  VG_FN static void add(Mean& a, c128 x, bool narm) { Sum<c128>::add(a.s, x, narm); a.n += !(narm && (x.re != x.re || x.im != x.im)); }
-  VG_FN static void merge(Mean& a, const Mean& b) { Sum<c128>::merge(a.s, b.s); a.n += b.n; }
-  VG_FN static c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
+  VG_FN Mean start() { Mean a; a.s = Sum<c128>::start(); a.n = 0; return a; }
+  VG_FN void add(Mean& a, c128 x, bool narm) { Sum<c128>::add(a.s, x, narm); a.n += !(narm && (x.re != x.re || x.im != x.im)); }
+  VG_FN void merge(Mean& a, const Mean& b) { Sum<c128>::merge(a.s, b.s); a.n += b.n; }
+  VG_FN c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
 };
 
 // Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass
 // over the data serves (the sums are double-double; merging moves b to a's pivot).
 template <class T> struct Var {
   typedef f64 value; f64 pivot; dd s, q; i64 n;
-  VG_FN static Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; return a; }
-  VG_FN static void add(Var& a, T v, bool narm) {
+  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; return a; }
+  VG_FN void add(Var& a, T v, bool narm) {
     f64 x = (f64)v;
     if (narm && x != x) return;
     if (a.n == 0 && x - x == 0.0) a.pivot = x;
@@ -260,7 +260,7 @@ template <class T> struct Var {
     a.s = dd_add(a.s, d);
     a.q = dd_add(a.q, dd_multiply(d, d));
   }
-  VG_FN static void merge(Var& a, const Var& b) {
+  VG_FN void merge(Var& a, const Var& b) {
     if (b.n == 0) return;
     if (a.n == 0) { a = b; return; }
     // sum over b of (x - pa)^k, from its sums about pb, with g = pb - pa
@@ -270,7 +270,7 @@ template <class T> struct Var {
     a.s = dd_add(a.s, dd_add(b.s, dd_multiply(n, g)));
     a.n += b.n;
   }
-  VG_FN static f64 finish(const Var& a, u32&) {
+  VG_FN f64 finish(const Var& a, u32&) {
     if (a.n < 2) return na_f64();
     f64 m = dd_divide(a.s, (f64)a.n);
     dd c = dd_multiply(a.s, two_sum(m, 0));
@@ -284,21 +284,21 @@ template <class T> struct Var {
 // ---- which.max, which.min: position of the first, counted from 0; -1 where there is none -----------------
 template <class T> struct WhichMax {
   typedef i64 value; T m; i64 at;
-  VG_FN static WhichMax start() { WhichMax a; a.m = Limit<T>::bottom(); a.at = -1; return a; }
-  VG_FN static void add_at(WhichMax& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x > a.m)) { a.m = x; a.at = i; } }
-  VG_FN static void merge(WhichMax& a, const WhichMax& b) {
+  VG_FN WhichMax start() { WhichMax a; a.m = Limit<T>::bottom(); a.at = -1; return a; }
+  VG_FN void add_at(WhichMax& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x > a.m)) { a.m = x; a.at = i; } }
+  VG_FN void merge(WhichMax& a, const WhichMax& b) {
     if (b.at >= 0 && (a.at < 0 || b.m > a.m || (b.m == a.m && b.at < a.at))) a = b;
   }
-  VG_FN static i64 finish(const WhichMax& a, u32&) { return a.at; }
+  VG_FN i64 finish(const WhichMax& a, u32&) { return a.at; }
 };
 template <class T> struct WhichMin {
   typedef i64 value; T m; i64 at;
-  VG_FN static WhichMin start() { WhichMin a; a.m = Limit<T>::top(); a.at = -1; return a; }
-  VG_FN static void add_at(WhichMin& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x < a.m)) { a.m = x; a.at = i; } }
-  VG_FN static void merge(WhichMin& a, const WhichMin& b) {
+  VG_FN WhichMin start() { WhichMin a; a.m = Limit<T>::top(); a.at = -1; return a; }
+  VG_FN void add_at(WhichMin& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x < a.m)) { a.m = x; a.at = i; } }
+  VG_FN void merge(WhichMin& a, const WhichMin& b) {
     if (b.at >= 0 && (a.at < 0 || b.m < a.m || (b.m == a.m && b.at < a.at))) a = b;
   }
-  VG_FN static i64 finish(const WhichMin& a, u32&) { return a.at; }
+  VG_FN i64 finish(const WhichMin& a, u32&) { return a.at; }
 };
 
 // One name for adding, whether the position matters or not.

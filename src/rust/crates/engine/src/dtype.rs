@@ -181,6 +181,14 @@ impl Class {
             other => other,
         }
     }
+
+    /// The class of a complex number with parts of this class; integers count as double.
+    pub const fn complex(self) -> Class {
+        match self {
+            Class::F32 | Class::C64 => Class::C64,
+            _ => Class::C128,
+        }
+    }
 }
 
 impl Kind {

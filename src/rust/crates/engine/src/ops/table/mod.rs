@@ -12,7 +12,8 @@ use crate::dtype::{Class, DType};
 use Rule::*;
 
 /// The headers whose functions the expressions call, in the order of inclusion.
-pub const HEADERS: &[&str] = &["prelude.h"];
+pub const HEADERS: &[&str] =
+    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
@@ -45,6 +46,8 @@ pub enum Rule {
     Test,
     /// The real counterpart of the (float) operand. `Re Mod`
     Part,
+    /// Promote the operands to float, complex refused; the result is their complex counterpart. `complex`
+    Pair,
     /// As Arithmetic, but complex gives its real counterpart. `abs`
     Modulus,
     /// `a` becomes logical; `b` and `c` promote, and are the result; logical stays logical. `ifelse`
@@ -53,8 +56,10 @@ pub enum Rule {
     Promote,
     /// The operand becomes the named type. `as.integer`
     To(DType),
-    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq runif`
+    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq`
     Source,
+    /// No array operand: scalar `a`, of class I64, is the key of the stream; the result is float64. `runif`
+    Random,
 }
 
 /// What an expression may note in `w`, as R words its warning.
@@ -115,7 +120,7 @@ impl Op {
     /// The class of operand `k`, given the class that computes.
     pub fn operand_class(&self, k: usize, class: Class) -> Class {
         match self.rule {
-            Select if k == 0 => Class::I32,
+            Rule::Select if k == 0 => Class::I32,
             _ => class,
         }
     }
@@ -142,7 +147,9 @@ impl Op {
         match self.rule {
             Compare | Logic | Test => Class::I32,
             Part | Modulus => class.real(),
+            Pair => class.complex(),
             To(dtype) => dtype.class(),
+            Random => Class::F64,
             _ => class,
         }
     }

@@ -1,0 +1,141 @@
+# Elementwise functions of several arguments: base R's names and formals.
+
+# Records a row over several operands; base R serves operands that the device does not take.
+recycled <- function(row, f, ...) {
+  out <- .Call(C_recycled, row, list(...))
+  if (is.null(out)) on_host(f, ...) else out
+}
+
+#' Elementwise functions of several arguments
+#'
+#' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device.
+#' Arguments are recycled as base R recycles them, and attributes are those that base R keeps.
+#'
+#' `ifelse()` differs from base R in one point: the type of the result is the common type of `yes` and
+#' `no` even where only one of them is used.
+#' @param x,y,q,p,a,b,n,k,test,yes,no numbers or arrays, at least one of them an array.
+#' @param base the base of the logarithm.
+#' @param digits decimal places or significant digits.
+#' @param mean,sd of the normal distribution.
+#' @param log,log.p,lower.tail as in [stats::pnorm()].
+#' @param ... arrays or numbers.
+#' @param na.rm whether missing values are passed over.
+#' @return An array on the device of the arguments.
+#' @examples
+#' x <- as_gpu(c(-1, 0, 1.96), device = "cpu")
+#' pnorm(x)
+#' ifelse(x > 0, x, 0)
+#' round(exp(x), 2)
+#' @name elementwise
+NULL
+
+#' @rdname elementwise
+#' @exportS3Method base::log
+log.gpu_array <- function(x, base = exp(1)) {
+  if (missing(base)) return(.Call(C_unary, "log", 2L, x))
+  if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
+    # base R computes these two without a division
+    if (base %in% 10) return(.Call(C_unary, "log10", 2L, x))
+    if (base %in% 2) return(.Call(C_unary, "log2", 2L, x))
+  }
+  recycled("log_base", log, x, base)
+}
+
+#' @rdname elementwise
+#' @exportS3Method base::round
+round.gpu_array <- function(x, digits = 0, ...) {
+  if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x))
+  recycled("round_digits", round, x, digits)
+}
+
+#' @rdname elementwise
+#' @exportS3Method base::signif
+signif.gpu_array <- function(x, digits = 6) recycled("signif", signif, x, digits)
+
+# Generics made from base R's own functions: attaching masks nothing, and Matrix shares them.
+setGeneric("atan2", signature = c("y", "x"))
+setGeneric("beta", signature = c("a", "b"))
+setGeneric("lbeta", signature = c("a", "b"))
+setGeneric("choose", signature = c("n", "k"))
+setGeneric("lchoose", signature = c("n", "k"))
+setGeneric("ifelse", signature = "test")
+setGeneric("dnorm", signature = "x")
+setGeneric("pnorm", signature = "q")
+setGeneric("qnorm", signature = "p")
+
+PAIRS <- list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))
+for (signature in PAIRS) {
+  setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))
+  setMethod("beta", signature, function(a, b) recycled("beta", base::beta, a, b))
+  setMethod("lbeta", signature, function(a, b) recycled("lbeta", base::lbeta, a, b))
+  setMethod("choose", signature, function(n, k) recycled("choose", base::choose, n, k))
+  setMethod("lchoose", signature, function(n, k) recycled("lchoose", base::lchoose, n, k))
+}
+rm(signature)
+
+#' @rdname elementwise
+#' @export
+setMethod("ifelse", "gpu_array", function(test, yes, no) {
+  out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)))
+  if (is.null(out)) base::ifelse(collect(test), yes, no) else out
+})
+
+# An operand no longer than the test: base R's ifelse() takes its first elements.
+fit <- function(x, test) if (length(x) > length(test)) x[seq_along(test)] else x
+
+#' @rdname elementwise
+#' @export
+setMethod("dnorm", "gpu_array", function(x, mean = 0, sd = 1, log = FALSE) {
+  recycled(if (log) "dnorm_log" else "dnorm", stats::dnorm, x, mean, sd)
+})
+#' @rdname elementwise
+#' @export
+setMethod("pnorm", "gpu_array", function(q, mean = 0, sd = 1, lower.tail = TRUE, log.p = FALSE) {
+  recycled(tail_row("pnorm", lower.tail, log.p), stats::pnorm, q, mean, sd)
+})
+#' @rdname elementwise
+#' @export
+setMethod("qnorm", "gpu_array", function(p, mean = 0, sd = 1, lower.tail = TRUE, log.p = FALSE) {
+  recycled(tail_row("qnorm", lower.tail, log.p), stats::qnorm, p, mean, sd)
+})
+
+tail_row <- function(name, lower.tail, log.p) {
+  paste0(name, if (!lower.tail) "_upper", if (log.p) "_log")
+}
+
+# pmin and pmax: base's own wherever no argument is an array.
+extreme <- function(row, f, na.rm, args) {
+  if (!any(vapply(args, is_gpu, NA))) return(do.call(f, c(args, list(na.rm = na.rm))))
+  if (na.rm) row <- paste0(row, "_na_rm")
+  longest <- max(lengths(args))
+  out <- Reduce(function(a, b) {
+    if (!is_gpu(a) && !is_gpu(b)) return(f(a, b, na.rm = na.rm))
+    if (max(length(a), length(b)) %% min(length(a), length(b)) != 0) {
+      warning("an argument will be fractionally recycled", call. = FALSE)
+    }
+    r <- .Call(C_recycled, row, list(strip(a), strip(b)))
+    if (is.null(r)) on_host(f, a, b) else r
+  }, args)
+  if (length(args[[1L]]) == longest) mostattributes(out) <- shape_of(args[[1L]])
+  out
+}
+
+# Attributes but the class, which is the array's own matter.
+shape_of <- function(x) {
+  a <- attributes(x)
+  a[setdiff(names(a), c("class", "tsp"))]
+}
+
+strip <- function(x) {
+  if (is.null(dim(x)) && is.null(names(x))) return(x)
+  dim(x) <- NULL
+  names(x) <- NULL
+  x
+}
+
+#' @rdname elementwise
+#' @export
+pmin <- function(..., na.rm = FALSE) extreme("pmin", base::pmin, na.rm, list(...))
+#' @rdname elementwise
+#' @export
+pmax <- function(..., na.rm = FALSE) extreme("pmax", base::pmax, na.rm, list(...))

@@ -1,0 +1,97 @@
+# Operators and elementwise functions of one array: methods that record an operation.
+
+# Base R on host copies: for operands that mean more than numbers (Date, factor, Matrix, character).
+on_host <- function(f, ...) {
+  do.call(f, lapply(list(...), function(x) if (is_gpu(x)) collect(x) else x))
+}
+
+# R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
+OPERATORS <- list(
+  "+" = list("add", TRUE), "-" = list("sub", TRUE), "*" = list("mul", TRUE), "/" = list("div", TRUE),
+  "^" = list("pow", TRUE), "%%" = list("mod", TRUE), "%/%" = list("intdiv", TRUE),
+  "==" = list("eq", FALSE), "!=" = list("ne", FALSE), "<" = list("lt", FALSE), "<=" = list("le", FALSE),
+  ">" = list("gt", FALSE), ">=" = list("ge", FALSE), "&" = list("and", FALSE), "|" = list("or", FALSE)
+)
+
+unary_operator <- function(operator, x) {
+  switch(operator,
+    "-" = .Call(C_unary, "neg", 2L, x),
+    "+" = .Call(C_unary, "pos", 2L, x),
+    stop("invalid unary operator", call. = FALSE)
+  )
+}
+
+binary_operator <- function(operator) {
+  row <- OPERATORS[[operator]][[1L]]
+  most <- OPERATORS[[operator]][[2L]]
+  f <- get(operator, baseenv())
+  if (operator %in% c("+", "-")) {
+    function(e1, e2) {
+      if (missing(e2)) return(unary_operator(operator, e1))
+      out <- .Call(C_binary, row, most, e1, e2)
+      if (is.null(out)) on_host(f, e1, e2) else out
+    }
+  } else {
+    function(e1, e2) {
+      out <- .Call(C_binary, row, most, e1, e2)
+      if (is.null(out)) on_host(f, e1, e2) else out
+    }
+  }
+}
+
+# Methods of one argument, made from the operation table when the package is loaded.
+# `is.na` and its like keep the shape; the others all attributes.
+register_methods <- function() {
+  table <- operation_table()
+  one <- table$r != "" & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  for (k in which(one)) {
+    method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
+    registerS3method(table$r[k], "gpu_array", method, baseenv())
+  }
+  for (operator in names(OPERATORS)) {
+    registerS3method(operator, "gpu_array", binary_operator(operator), baseenv())
+  }
+}
+
+elementwise_method <- function(row, keep) {
+  force(row)
+  force(keep)
+  function(x, ...) .Call(C_unary, row, keep, x)
+}
+
+# Method of `!`: of logicals all attributes are kept, of numbers the shape.
+#' @exportS3Method base::"!"
+`!.gpu_array` <- function(x) .Call(C_unary, "not", if (is.logical(x)) 2L else 1L, x)
+
+# R < 4.3 finds no common method for (Date, gpu_array) by S3 and goes on to internal arithmetic, so there
+# the operators are S4 methods, which S4 dispatch finds by the objects' S4 bit.
+if (getRversion() < "4.3.0") {
+  for (operator in names(OPERATORS)) {
+    for (signature in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))) {
+      setMethod(operator, signature, binary_operator(operator))
+    }
+  }
+  rm(operator, signature)
+}
+
+#' @exportS3Method base::chooseOpsMethod
+chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE
+
+#' The operation table
+#'
+#' Every elementwise operation that runs on the devices, a row each: what the methods, the kernels
+#' and the tests are made from.
+#' @return A data frame: `name` (the row's own), `r` (base R's name, or ""), `group`, `arity`, `rule` (how
+#'   operand types make the result's), `ulp` (the greatest difference from base R's answer that is allowed, in units in the
+#'   last place), `doc`.
+#' @examples
+#' head(gpu_operations())
+#' @export
+gpu_operations <- function() operation_table()
+
+operation_table <- function() {
+  table <- as.data.frame(.Call(C_operation_table), stringsAsFactors = FALSE)
+  table$arity <- as.integer(table$arity)
+  table$ulp <- as.numeric(table$ulp)
+  table
+}

@@ -1,0 +1,172 @@
+# Reductions: base R's names, ordinary R numbers.
+
+STATUS_EMPTY <- 1L
+STATUS_OVERFLOW <- 2L
+
+# One array reduced by the device; base R words the warnings.
+reduce_one <- function(name, x, na.rm, call = NULL) {
+  out <- .Call(C_reduce, name, x, na.rm)
+  value <- out[[1L]]
+  status <- out[[2L]]
+  if (bitwAnd(status, STATUS_OVERFLOW)) {
+    warning(simpleWarning("integer overflow - use sum(as.numeric(.))", call))
+  }
+  if (bitwAnd(status, STATUS_EMPTY)) {
+    # nothing was left: base R answers, and warns, for an empty vector
+    value <- eval(call(name, vector(typeof(x), 0L)))
+  }
+  value
+}
+
+# A method of the Summary group: the parts are reduced where they live, then base R reduces the results.
+summary_method <- function(name) {
+  f <- get(name, baseenv())
+  force(name)
+  function(..., na.rm = FALSE) {
+    if (...length() == 1L) return(reduce_one(name, ..1, isTRUE(na.rm), sys.call()))
+    parts <- lapply(list(...), function(x) {
+      if (!is_gpu(x)) return(x)
+      out <- .Call(C_reduce, name, x, isTRUE(na.rm))
+      if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
+      out[[1L]]
+    })
+    do.call(f, c(parts, list(na.rm = na.rm)))
+  }
+}
+
+#' Reductions
+#'
+#' `sum`, `prod`, `min`, `max`, `range`, `any`, `all`, `mean`, `var`, `sd`, `which.max` and `which.min` of
+#' an array are computed where it lives, in one pass that takes in whatever was recorded before, and
+#' give ordinary R values, of the type and with the warnings that base R gives.
+#'
+#' Float64 sums and means are accumulated in double-double, integer sums exactly, float32 and narrower in
+#' float64; the order is fixed, so that the same call gives the same bits on every run.
+#' They wait for the device.
+#'
+#' @param x,... arrays; other numbers may stand among them.
+#' @param na.rm whether missing values are left out.
+#' @param trim a fraction trimmed from each end; other than 0 the mean is computed on the host.
+#' @return An R number, logical or complex, as base R gives.
+#' @examples
+#' x <- as_gpu(c(1, NA, 3), device = "cpu")
+#' sum(x, na.rm = TRUE)
+#' mean(x^2, na.rm = TRUE)
+#' which.max(x)
+#' @name reductions
+NULL
+
+#' @rdname reductions
+#' @exportS3Method base::sum
+sum.gpu_array <- summary_method("sum")
+#' @exportS3Method base::prod
+prod.gpu_array <- summary_method("prod")
+#' @exportS3Method base::min
+min.gpu_array <- summary_method("min")
+#' @exportS3Method base::max
+max.gpu_array <- summary_method("max")
+#' @exportS3Method base::any
+any.gpu_array <- summary_method("any")
+#' @exportS3Method base::all
+all.gpu_array <- summary_method("all")
+
+#' @exportS3Method base::range
+range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
+  if (finite) {
+    parts <- lapply(list(...), function(x) x[is.finite(x)])
+    return(do.call("range", c(parts, list(na.rm = TRUE))))
+  }
+  if (...length() == 1L && !is.complex(..1)) return(reduce_one("range", ..1, isTRUE(na.rm), sys.call()))
+  do.call("range", c(lapply(list(...), function(x) if (is_gpu(x)) range(x, na.rm = na.rm) else x), list(na.rm = na.rm)))
+}
+
+#' @rdname reductions
+#' @exportS3Method base::mean
+mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
+  if (!identical(trim, 0)) return(mean(collect(x), trim = trim, na.rm = na.rm, ...))
+  reduce_one("mean", x, isTRUE(na.rm))
+}
+
+# Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R.
+margin <- function(name, x, na.rm, dims, rows) {
+  d <- dim(x)
+  if (is.null(d) || length(d) < 2L) stop("'x' must be an array of at least two dimensions", call. = FALSE)
+  if (dims < 1L || dims > length(d) - 1L) stop("invalid 'dims'", call. = FALSE)
+  first <- seq_len(dims)
+  groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
+  out <- .Call(C_reduce_groups, name, x, isTRUE(na.rm), groups)
+  kept <- if (rows) first else setdiff(seq_along(d), first)
+  names <- dimnames(x)[kept]
+  if (length(kept) > 1L) {
+    dim(out) <- d[kept]
+    dimnames(out) <- if (!all(vapply(names, is.null, NA))) names
+  } else if (length(names)) {
+    names(out) <- names[[1L]]
+  }
+  out
+}
+
+setGeneric("rowSums")
+setGeneric("colSums")
+setGeneric("rowMeans")
+setGeneric("colMeans")
+setGeneric("var")
+setGeneric("sd")
+setGeneric("which.max")
+setGeneric("which.min")
+
+#' Sums and means along margins
+#'
+#' As [base::colSums()]; the result is an array on the same device, computed in one pass over `x`.
+#' @param x an array of at least two dimensions.
+#' @param na.rm whether missing values are left out.
+#' @param dims how many dimensions count as rows.
+#' @return An array of class `gpu_array`, double (or complex), with the names that base R gives.
+#' @examples
+#' m <- as_gpu(matrix(1:6, 2), device = "cpu")
+#' rowSums(m)
+#' colMeans(m)
+#' @name margins
+NULL
+
+#' @rdname margins
+#' @export
+setMethod("rowSums", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin("sum", x, na.rm, dims, TRUE))
+#' @rdname margins
+#' @export
+setMethod("colSums", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin("sum", x, na.rm, dims, FALSE))
+#' @rdname margins
+#' @export
+setMethod("rowMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin("mean", x, na.rm, dims, TRUE))
+#' @rdname margins
+#' @export
+setMethod("colMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin("mean", x, na.rm, dims, FALSE))
+
+#' @rdname reductions
+#' @export
+setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
+  if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
+    host <- function(v) if (is_gpu(v)) collect(v) else v
+    args <- list(host(x), host(y), na.rm = na.rm)
+    if (!missing(use)) args$use <- use
+    return(do.call(stats::var, args))
+  }
+  reduce_one("var", x, isTRUE(na.rm))
+})
+#' @rdname reductions
+#' @export
+setMethod("sd", "gpu_array", function(x, na.rm = FALSE) sqrt(reduce_one("var", x, isTRUE(na.rm))))
+
+which_extreme <- function(name, x) {
+  at <- reduce_one(name, x, FALSE) + 1
+  if (at == 0) return(integer())
+  if (at <= .Machine$integer.max) at <- as.integer(at)
+  if (!is.null(names(x))) names(at) <- names(x)[at]
+  at
+}
+#' @rdname reductions
+#' @export
+setMethod("which.max", "gpu_array", function(x) which_extreme("which.max", x))
+#' @rdname reductions
+#' @export
+setMethod("which.min", "gpu_array", function(x) which_extreme("which.min", x))

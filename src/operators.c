@@ -1,0 +1,138 @@
+// Operators and elementwise functions: base R's rules on lengths and attributes.
+//
+// The values are recorded by Rust (vg_record); what R says about dim, dimnames, names, tsp and the
+// rest is said here, in C, so that R's errors may leave by longjmp with no Rust frame alive. The rules
+// are those of ?Arithmetic, ?Comparison and ?Math.
+#include "verdigris.h"
+
+// Whether the device can take an operand: a number or logical whose class means nothing more than that.
+static int takes(SEXP x) {
+  switch (TYPEOF(x)) {
+  case LGLSXP: case INTSXP: case REALSXP: case CPLXSXP: break;
+  default: return 0;
+  }
+  return !Rf_isObject(x) || vg_is_array(x) || Rf_inherits(x, "integer64") || Rf_inherits(x, "ts");
+}
+
+static int is_ts(SEXP x) { return Rf_getAttrib(x, R_TspSymbol) != R_NilValue; }
+
+static int same_values(SEXP a, SEXP b) {
+  if (TYPEOF(a) != TYPEOF(b) || XLENGTH(a) != XLENGTH(b)) return 0;
+  for (R_xlen_t i = 0; i < XLENGTH(a); i++)
+    if (TYPEOF(a) == INTSXP ? INTEGER_ELT(a, i) != INTEGER_ELT(b, i) : REAL_ELT(a, i) != REAL_ELT(b, i)) return 0;
+  return 1;
+}
+
+// Everything that Rf_copyMostAttrib leaves out.
+static void copy_shape(SEXP from, SEXP to) {
+  SEXP value;
+  if ((value = Rf_getAttrib(from, R_DimSymbol)) != R_NilValue) {
+    Rf_setAttrib(to, R_DimSymbol, value);
+    if ((value = Rf_getAttrib(from, R_DimNamesSymbol)) != R_NilValue) Rf_setAttrib(to, R_DimNamesSymbol, value);
+  } else if ((value = Rf_getAttrib(from, R_NamesSymbol)) != R_NilValue) {
+    Rf_setAttrib(to, R_NamesSymbol, value);
+  }
+}
+
+static void copy_all(SEXP from, SEXP to) {
+  Rf_copyMostAttrib(from, to);
+  copy_shape(from, to);
+}
+
+static SEXP list2(SEXP a, SEXP b) {
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(list, 0, a);
+  SET_VECTOR_ELT(list, 1, b);
+  UNPROTECT(1);
+  return list;
+}
+
+// op: the row's name. most: whether all attributes are kept (arithmetic) or only the shape (comparison, logic).
+// NULL where an operand is not for the device; the caller then asks base R.
+SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y) {
+  if (!takes(x) || !takes(y)) return R_NilValue;
+  R_xlen_t nx = Rf_xlength(x), ny = Rf_xlength(y);
+  int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
+  int xshape = 1, yshape = 1;
+  // a matrix of one element beside a longer vector counts as a vector
+  if (xarray != yarray) {
+    if (xarray && nx == 1 && ny != 1) xarray = xshape = 0;
+    if (yarray && ny == 1 && nx != 1) yarray = yshape = 0;
+  }
+  SEXP dims = R_NilValue;
+  if (xarray && yarray) {
+    dims = Rf_getAttrib(x, R_DimSymbol);
+    if (!same_values(dims, Rf_getAttrib(y, R_DimSymbol))) Rf_error("non-conformable arrays");
+  } else if (xarray && (ny != 0 || nx == 0)) {
+    dims = Rf_getAttrib(x, R_DimSymbol);
+  } else if (yarray && (nx != 0 || ny == 0)) {
+    dims = Rf_getAttrib(y, R_DimSymbol);
+  }
+  PROTECT(dims);
+  SEXP series = R_NilValue;
+  if (xts && yts) {
+    if (!same_values(Rf_getAttrib(x, R_TspSymbol), Rf_getAttrib(y, R_TspSymbol))) Rf_error("non-conformable time-series");
+    series = x;
+  } else if (xts || yts) {
+    if (xts ? nx < ny : ny < nx) Rf_error("time-series/vector length mismatch");
+    series = xts ? x : y;
+  }
+  if (nx > 0 && ny > 0 && (nx > ny ? nx % ny : ny % nx) != 0)
+    Rf_warning("longer object length is not a multiple of shorter object length");
+
+  SEXP operands = PROTECT(list2(x, y));
+  SEXP out = PROTECT(vg_settled(vg_record(op, operands)));
+  R_xlen_t n = Rf_xlength(out);
+  if (Rf_asLogical(most)) {
+    if (ny == n) Rf_copyMostAttrib(y, out);
+    if (nx == n) Rf_copyMostAttrib(x, out);  // second, so that x's win
+  }
+  SEXP which = (xarray || yarray) ? R_DimNamesSymbol : R_NamesSymbol;
+  SEXP xnames = PROTECT(xshape ? Rf_getAttrib(x, which) : R_NilValue);
+  SEXP ynames = PROTECT(yshape ? Rf_getAttrib(y, which) : R_NilValue);
+  if (dims != R_NilValue) {
+    Rf_setAttrib(out, R_DimSymbol, dims);
+    if (xarray && xnames != R_NilValue) Rf_setAttrib(out, R_DimNamesSymbol, xnames);
+    else if (yarray && ynames != R_NilValue) Rf_setAttrib(out, R_DimNamesSymbol, ynames);
+  } else if (which == R_NamesSymbol) {
+    if (xnames != R_NilValue && Rf_xlength(xnames) == n) Rf_setAttrib(out, R_NamesSymbol, xnames);
+    else if (ynames != R_NilValue && Rf_xlength(ynames) == n) Rf_setAttrib(out, R_NamesSymbol, ynames);
+  }
+  if (series != R_NilValue) Rf_setAttrib(out, R_TspSymbol, Rf_getAttrib(series, R_TspSymbol));
+  vg_set_class(out);
+  UNPROTECT(5);
+  return out;
+}
+
+// One array operand. keep: 0 nothing, 1 the shape, 2 all attributes.
+SEXP C_unary(SEXP op, SEXP keep, SEXP x) {
+  SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
+  SET_VECTOR_ELT(operands, 0, x);
+  SEXP out = PROTECT(vg_settled(vg_record(op, operands)));
+  int k = Rf_asInteger(keep);
+  if (k == 2) copy_all(x, out);
+  else if (k == 1) copy_shape(x, out);
+  vg_set_class(out);
+  UNPROTECT(2);
+  return out;
+}
+
+// Several operands, recycled without a word, as the Math and distribution functions do: all attributes
+// are those of the first operand that is as long as the result. NULL as for C_binary.
+SEXP C_recycled(SEXP op, SEXP operands) {
+  R_xlen_t count = XLENGTH(operands);
+  for (R_xlen_t k = 0; k < count; k++)
+    if (!takes(VECTOR_ELT(operands, k))) return R_NilValue;
+  SEXP out = PROTECT(vg_settled(vg_record(op, operands)));
+  R_xlen_t n = Rf_xlength(out);
+  for (R_xlen_t k = 0; k < count; k++) {
+    SEXP x = VECTOR_ELT(operands, k);
+    if (Rf_xlength(x) == n) {
+      copy_all(x, out);
+      break;
+    }
+  }
+  vg_set_class(out);
+  UNPROTECT(1);
+  return out;
+}

@@ -1,0 +1,216 @@
+// Operators: integer arithmetic with NA, %% and %/%, powers, comparison, logic, choice.
+//
+// Written without branches where the compiler should vectorise (g++ -O3 -fno-math-errno
+// -fno-trapping-math); where both operands are NaN, which of them an operator returns is R's.
+#pragma once
+#include "prelude.h"
+
+VG_FN i32 na_of(i32) { return NA_I32; }
+VG_FN i64 na_of(i64) { return NA_I64; }
+VG_FN f32 na_of(f32) { return nan_f32(); }
+VG_FN f64 na_of(f64) { return na_f64(); }
+VG_FN c64 na_of(c64) { c64 z = {nan_f32(), nan_f32()}; return z; }
+VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
+
+// What R's functions of two numbers give when either is NaN: NA if either is NA.
+VG_FN f64 nan_of(f64 a, f64 b) { return is_na_payload(a) || is_na_payload(b) ? na_f64() : nan_f64(); }
+VG_FN f32 nan_of(f32, f32) { return nan_f32(); }
+
+// ---- integers: an operand that is NA, or a result that does not fit, gives NA -------------------
+// The smallest value is NA, so arriving there is an overflow too.
+template <class T> VG_FN T int_result(T y, bool lost, T a, T b, u32& w) {
+  bool na = (a == na_of(a)) | (b == na_of(b)), over = (lost | (y == na_of(a))) & !na;
+  w |= (u32)over;
+  return (na | over) ? na_of(a) : y;
+}
+VG_FN i32 int_add(i32 a, i32 b, u32& w) {
+  i32 y = (i32)((u32)a + (u32)b);
+  return int_result(y, ((a ^ y) & (b ^ y)) < 0, a, b, w);
+}
+VG_FN i64 int_add(i64 a, i64 b, u32& w) {
+  i64 y = (i64)((u64)a + (u64)b);
+  return int_result(y, ((a ^ y) & (b ^ y)) < 0, a, b, w);
+}
+VG_FN i32 int_sub(i32 a, i32 b, u32& w) {
+  i32 y = (i32)((u32)a - (u32)b);
+  return int_result(y, ((a ^ b) & (a ^ y)) < 0, a, b, w);
+}
+VG_FN i64 int_sub(i64 a, i64 b, u32& w) {
+  i64 y = (i64)((u64)a - (u64)b);
+  return int_result(y, ((a ^ b) & (a ^ y)) < 0, a, b, w);
+}
+VG_FN i32 int_mul(i32 a, i32 b, u32& w) {
+  i64 y = (i64)a * (i64)b;
+  return int_result((i32)y, y != (i64)(i32)y, a, b, w);
+}
+VG_FN i64 int_mul(i64 a, i64 b, u32& w) {
+  i64 y = (i64)((u64)a * (u64)b);
+#ifdef VG_DEVICE
+  bool lost = __mul64hi(a, b) != (y >> 63);
+#else
+  bool lost = (i64)(((__int128)a * b) >> 64) != (y >> 63);
+#endif
+  return int_result(y, lost, a, b, w);
+}
+// NA is its own negative in two's complement
+template <class T> VG_FN T int_neg(T a) { return a == na_of(a) ? a : -a; }
+template <class T> VG_FN T int_abs(T a) { return a == na_of(a) ? a : a < 0 ? -a : a; }
+
+// Remainder with the divisor's sign, and the quotient rounded down; by 0 they are NA.
+template <class T> VG_FN T int_mod(T a, T b) {
+  bool na = (a == na_of(a)) | (b == na_of(b)) | (b == 0);
+  T d = na ? (T)1 : b, n = na ? (T)0 : a, r = n % d;
+  r += ((r != 0) & ((r ^ d) < 0)) ? d : (T)0;
+  return na ? na_of(a) : r;
+}
+template <class T> VG_FN T int_intdiv(T a, T b) {
+  bool na = (a == na_of(a)) | (b == na_of(b)) | (b == 0);
+  T d = na ? (T)1 : b, n = na ? (T)0 : a, q = n / d, r = n % d;
+  q -= (T)((r != 0) & ((r ^ d) < 0));
+  return na ? na_of(a) : q;
+}
+
+#define VG_BITWISE(name, expression) \
+  VG_FN i32 name(i32 a, i32 b) { return ((a == NA_I32) | (b == NA_I32)) ? NA_I32 : (i32)(expression); }
+VG_BITWISE(bit_and, a & b)
+VG_BITWISE(bit_or, a | b)
+VG_BITWISE(bit_xor, a ^ b)
+#undef VG_BITWISE
+VG_FN i32 bit_not(i32 a) { return a == NA_I32 ? a : ~a; }
+
+// ---- %% and %/% of doubles --------------------------------------------------------------------------
+// R subtracts in 80-bit long double, whose significand has 64 bits, and what it gives shows that
+// rounding. Pairs hi + lo of doubles hold such numbers here, so that both devices agree with it.
+struct f64_pair { f64 hi, lo; };
+
+VG_FN f64_pair exact_sum(f64 a, f64 b) {  // Knuth, TAOCP 2, 4.2.2
+  f64 s = a + b, t = s - a;
+  f64_pair r = {s, (a - (s - t)) + (b - t)};
+  return r;
+}
+VG_FN f64_pair exact_product(f64 a, f64 b) {
+  f64 p = a * b;
+#ifdef VG_DEVICE
+  f64_pair r = {p, __fma_rn(a, b, -p)};
+#else  // Dekker (1971): halves of 26 bits, whose products are exact
+  f64 c = 134217729.0 * a, ah = c - (c - a), al = a - ah;
+  f64 d = 134217729.0 * b, bh = d - (d - b), bl = b - bh;
+  f64_pair r = {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+#endif
+  return r;
+}
+// hi + lo to 64 significant bits, to nearest even
+VG_FN f64_pair round_to_64(f64_pair x) {
+  if (x.hi == 0 || x.lo == 0) return x;
+  u64 b = bits_of(x.hi);
+  f64 unit = f64_of_bits(b & 0x7FF0000000000000ull) * 1.0842021724855044e-19;  // 2^-63
+  // just below a power of two the units are half as wide
+  if ((b << 12) == 0 && (x.hi < 0) != (x.lo < 0)) unit *= 0.5;
+  // 1.5 * 2^52: adding it leaves no bits below a unit
+  f64 wall = unit * 6755399441055744.0;
+  x.lo = (x.lo + wall) - wall;
+  return x;
+}
+// a - q * b, each step to 64 bits
+VG_FN f64_pair subtract_multiple(f64_pair a, f64 q, f64 b) {
+  f64_pair p = round_to_64(exact_product(q, b)), s = exact_sum(a.hi, -p.hi);
+  return round_to_64(exact_sum(s.hi, s.lo + (a.lo - p.lo)));
+}
+// floor(r / b); a quotient within `blur` below 1 counts as 1, as it does once it is rounded
+VG_FN f64 floor_quotient(f64_pair r, f64 b, f64 blur) {
+  f64 q = floor(r.hi / b);
+  if (r.hi == b && r.lo != 0 && (r.lo < 0) != (b < 0) && fabs(r.lo) > fabs(b) * blur) q -= 1.0;
+  return q;
+}
+// Exact scaling that keeps products off overflow and halves of products off underflow.
+VG_FN f64 safe_scale(f64 a, f64 b) {
+  if (fabs(a) > 1e280) return 3.8725919148493183e-121;  // 2^-400
+  if (fabs(b) < 1e-250) return 1.3407807929942597e154;  // 2^512
+  return 1.0;
+}
+
+VG_FN f64 r_mod(f64 a, f64 b) {
+  if (b == 0) return nan_f64();
+  if (a != a || b != b) return nan_of(a, b);
+  if (fabs(b) > 4503599627370496.0 && fabs(a) <= fabs(b) && fabs(a) <= 1.7976931348623157e308)
+    return fabs(a) == fabs(b) ? 0.0 : (a < 0 && b > 0) || (a > 0 && b < 0) ? a + b : a;
+  f64 q = a / b;
+  if (!(fabs(q) <= 1e280)) return nan_f64();
+  f64 scale = safe_scale(a, b);
+  b *= scale;
+  f64_pair r = {a * scale, 0.0};
+  r = subtract_multiple(r, floor(q), b);
+  r = subtract_multiple(r, floor_quotient(r, b, 5.5538223307163e-17), b);  // 2^-54 + 2^-65
+  return (r.hi + r.lo) / scale;
+}
+VG_FN f32 r_mod(f32 a, f32 b) { return (f32)r_mod((f64)a, (f64)b); }
+
+VG_FN f64 r_intdiv(f64 a, f64 b) {
+  f64 q = a / b;
+  if (b == 0 || !(fabs(q) <= 4503599627370496.0)) return q;
+  if (fabs(q) < 1) return (a < 0 && b > 0) || (a > 0 && b < 0) ? -1.0 : 0.0;
+  f64 scale = safe_scale(a, b), down = floor(q);
+  b *= scale;
+  f64_pair r = {a * scale, 0.0};
+  return down + floor_quotient(subtract_multiple(r, down, b), b, 2.710505431213761e-20);  // 2^-65
+}
+VG_FN f32 r_intdiv(f32 a, f32 b) { return (f32)r_intdiv((f64)a, (f64)b); }
+
+// ---- powers ---------------------------------------------------------------------------------------
+// x^2 is x*x; 1^NA and NA^0 are 1; zeros lose their sign and Inf parities are R's, not C's.
+template <class T> VG_FN T r_pow(T x, T y) {
+  if (y == 2) return x * x;
+  if (x == 1 || y == 0) return (T)1;
+  if (x != x || y != y) return y != y ? y : x;
+  T infinite = (T)1 / (T)0.0f;
+  if (x == 0) return y > 0 ? (T)0 : infinite;
+  bool finite_x = x - x == 0, finite_y = y - y == 0;
+  if (finite_x && finite_y) return pow(x, y);
+  if (!finite_x && x > 0) return y < 0 ? (T)0 : infinite;
+  if (!finite_x && finite_y && y == floor(y))
+    return y < 0 ? (T)0 : y * (T)0.5f != floor(y * (T)0.5f) ? x : -x;
+  if (!finite_y && x >= 0) return (y > 0) == (x >= 1) ? infinite : (T)0;
+  return (T)nan_f32();
+}
+
+// ---- comparison and logic ---------------------------------------------------------------------------
+#define VG_COMPARE(name, op) \
+  template <class T> VG_FN i32 name(T a, T b) { return (is_na(a) | is_na(b)) ? NA_I32 : (i32)(a op b); }
+VG_COMPARE(cmp_eq, ==)
+VG_COMPARE(cmp_ne, !=)
+VG_COMPARE(cmp_lt, <)
+VG_COMPARE(cmp_le, <=)
+VG_COMPARE(cmp_gt, >)
+VG_COMPARE(cmp_ge, >=)
+#undef VG_COMPARE
+
+// Operands are 0, 1 or NA.
+VG_FN i32 logic_and(i32 a, i32 b) {
+  return ((a == 0) | (b == 0)) ? 0 : ((a == NA_I32) | (b == NA_I32)) ? NA_I32 : 1;
+}
+VG_FN i32 logic_or(i32 a, i32 b) {
+  return ((a == 1) | (b == 1)) ? 1 : ((a == NA_I32) | (b == NA_I32)) ? NA_I32 : 0;
+}
+VG_FN i32 logic_xor(i32 a, i32 b) { return ((a == NA_I32) | (b == NA_I32)) ? NA_I32 : a ^ b; }
+VG_FN i32 logic_not(i32 a) { return a == NA_I32 ? a : (i32)(a == 0); }
+
+template <class T> VG_FN T choose_by(i32 test, T yes, T no) {
+  return test == NA_I32 ? na_of(yes) : test ? yes : no;
+}
+
+// ---- the smaller and the larger -----------------------------------------------------------------------
+// Of two NaNs R keeps the second, of two equal numbers the first.
+template <class T> VG_FN T smaller(T a, T b) { return ((b != b) | (b < a)) ? b : a; }
+template <class T> VG_FN T larger(T a, T b) { return ((b != b) | (b > a)) ? b : a; }
+// NA is the smallest integer
+template <class T> VG_FN T int_smaller(T a, T b) { return b < a ? b : a; }
+template <class T> VG_FN T int_larger(T a, T b) {
+  return ((a == na_of(a)) | (b == na_of(b))) ? na_of(a) : b > a ? b : a;
+}
+// na.rm = TRUE
+template <class T> VG_FN T smaller_known(T a, T b) { return ((a != a) | (b < a)) ? b : a; }
+template <class T> VG_FN T larger_known(T a, T b) { return ((a != a) | (b > a)) ? b : a; }
+template <class T> VG_FN T int_smaller_known(T a, T b) {
+  return (a == na_of(a)) | ((b != na_of(b)) & (b < a)) ? b : a;
+}
+template <class T> VG_FN T int_larger_known(T a, T b) { return b > a ? b : a; }

@@ -1,0 +1,524 @@
+//! The array: a handle on a node of the graph. The bridge holds these and never sees a device's own types.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::backend::{self, Outcome};
+use crate::buffer::{Buffer, Device, View};
+use crate::dtype::{Class, DType, Kind};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::expr::{Arg, Expr, Node, Site};
+use crate::layout::{Axis, Layout};
+use crate::ops::rule::{self, Typed};
+use crate::ops::{Flag, OpId};
+use crate::plan::{Bound, Builder, MOST_INPUTS, MOST_OPS, Plan};
+use crate::reduction::{Groups, Reduction};
+use crate::scalar::Scalar;
+
+/// An array on a device, recorded or computed. Cloning shares it.
+#[derive(Clone)]
+pub struct Array {
+    node: Arc<Node>,
+}
+
+/// What an operation takes.
+#[derive(Clone)]
+pub enum Operand {
+    Array(Array),
+    /// A host vector that was brought to the device for this operation: it adopts the arrays' type.
+    Vector(Array, Kind),
+    /// One host value.
+    Value(Scalar, Kind),
+}
+
+impl Operand {
+    fn typed(&self) -> Typed {
+        match self {
+            Operand::Array(a) => Typed::Array(a.dtype()),
+            Operand::Vector(_, kind) | Operand::Value(_, kind) => Typed::Value(*kind),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Operand::Array(a) | Operand::Vector(a, _) => a.len(),
+            Operand::Value(..) => 1,
+        }
+    }
+}
+
+/// Host elements in R's representation; logical is 32 bits wide there.
+#[derive(Clone, Copy)]
+pub enum Host<'a> {
+    Logical(&'a [i32]),
+    Integer(&'a [i32]),
+    Integer64(&'a [i64]),
+    Double(&'a [f64]),
+    Complex(&'a [[f64; 2]]),
+}
+
+/// Room on the host for elements in R's representation.
+pub enum HostMut<'a> {
+    Logical(&'a mut [i32]),
+    Integer(&'a mut [i32]),
+    Integer64(&'a mut [i64]),
+    Double(&'a mut [f64]),
+    Complex(&'a mut [[f64; 2]]),
+}
+
+fn bytes_of<T>(x: &[T]) -> &[u8] {
+    // SAFETY: any initialised memory may be read as bytes; T is a plain number here.
+    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
+}
+
+fn bytes_of_mut<T>(x: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above, and every bit pattern is a value of these number types.
+    unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), std::mem::size_of_val(x)) }
+}
+
+impl Host<'_> {
+    fn wire(&self) -> (DType, DType, &[u8]) {
+        match self {
+            Host::Logical(x) => (DType::Int32, DType::Bool8, bytes_of(x)),
+            Host::Integer(x) => (DType::Int32, DType::Int32, bytes_of(x)),
+            Host::Integer64(x) => (DType::Int64, DType::Int64, bytes_of(x)),
+            Host::Double(x) => (DType::Float64, DType::Float64, bytes_of(x)),
+            Host::Complex(x) => (DType::Complex128, DType::Complex128, bytes_of(x)),
+        }
+    }
+}
+
+impl Array {
+    pub fn from_view(view: View) -> Array {
+        Array { node: Arc::new(Node::ready(view)) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.node.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.node.len == 0
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.node.dtype
+    }
+
+    pub fn device(&self) -> Device {
+        self.node.device
+    }
+
+    /// Whether the values are computed.
+    pub fn is_ready(&self) -> bool {
+        self.node.is_ready()
+    }
+
+    /// Operations that are recorded and not computed.
+    pub fn pending(&self) -> u32 {
+        if self.is_ready() { 0 } else { self.node.weight }
+    }
+
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the device, and waits
+    /// only until the host memory may change again. The site hears of what does not fit the dtype.
+    pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<Site>) -> Result<Array> {
+        let (wire, natural, bytes) = data.wire();
+        let target = backend::of(device)?;
+        let buffer = target.allocate(bytes.len())?;
+        if !bytes.is_empty() {
+            target.upload(bytes, &buffer, 0)?;
+        }
+        let array = Array::from_view(View::contiguous(buffer, wire, bytes.len() / wire.size()));
+        let dtype = dtype.unwrap_or(natural);
+        if dtype == wire {
+            return Ok(array);
+        }
+        let out = array.cast(dtype, site)?;
+        out.settle()?;
+        Ok(out)
+    }
+
+    /// Copies elements `from ..` to the host, as many as there is room for; computes what is recorded, and waits.
+    pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
+        let (wire, bytes): (DType, &mut [u8]) = match room {
+            HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
+            HostMut::Integer64(x) => (DType::Int64, bytes_of_mut(x)),
+            HostMut::Double(x) => (DType::Float64, bytes_of_mut(x)),
+            HostMut::Complex(x) => (DType::Complex128, bytes_of_mut(x)),
+        };
+        let n = bytes.len() / wire.size();
+        if n == 0 {
+            return Ok(());
+        }
+        let view = self.contiguous()?;
+        let part = View {
+            layout: Layout::new(view.layout.offset() + from, &[n], &[1]),
+            ..view
+        };
+        let part = if self.dtype() == wire {
+            part
+        } else {
+            Array::from_view(part).cast(wire, None)?.contiguous()?
+        };
+        backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
+    }
+
+    /// The same values on another device.
+    pub fn to_device(&self, device: Device) -> Result<Array> {
+        if device == self.device() {
+            return Ok(self.clone());
+        }
+        let view = self.contiguous()?;
+        let bytes = view.len() * view.dtype.size();
+        let mut host = vec![0u8; bytes];
+        backend::of(self.device())?.download(&view.buffer, view.layout.offset() * view.dtype.size(), &mut host)?;
+        let target = backend::of(device)?;
+        let buffer = target.allocate(bytes)?;
+        if bytes > 0 {
+            target.upload(&host, &buffer, 0)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
+    }
+
+    /// Records an operation; operands are recycled to the longest. The result is on the device of the array operands.
+    ///
+    /// # Errors
+    /// `DType` where R refuses the types; `Device` where array operands are on different devices.
+    pub fn apply(op: OpId, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+        let n = if operands.iter().any(|o| o.len() == 0) {
+            0
+        } else {
+            operands.iter().map(Operand::len).max().unwrap_or(0)
+        };
+        let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
+        let (class, dtype) = rule::resolve(op, &types)?;
+        let device = common_device(operands)?;
+        Array::record(op, class, dtype, n, device, operands, site)
+    }
+
+    /// Records a row that computes from the index alone, such as a sequence.
+    pub fn source(op: OpId, class: Class, dtype: DType, n: usize, device: Device, scalars: &[Scalar]) -> Result<Array> {
+        backend::of(device)?;
+        let args = scalars.iter().map(|&s| Arg::Scalar(s)).collect();
+        let natural = op.row().result_class(class);
+        let node = Node::lazy(natural_dtype(natural), n, device, Expr { op, class, args, site: None });
+        Array { node: Arc::new(node) }.cast(dtype, None)
+    }
+
+    fn record(
+        op: OpId,
+        class: Class,
+        dtype: DType,
+        n: usize,
+        device: Device,
+        operands: &[Operand],
+        site: Option<Site>,
+    ) -> Result<Array> {
+        let row = op.row();
+        let mut args = Vec::with_capacity(operands.len());
+        for (k, operand) in operands.iter().enumerate() {
+            let wanted = row.operand_class(k, class);
+            let logical = matches!(row.rule, crate::ops::Rule::Logic)
+                || (matches!(row.rule, crate::ops::Rule::Select) && k == 0);
+            args.push(match operand {
+                Operand::Value(scalar, _) => {
+                    Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) })
+                }
+                Operand::Array(array) | Operand::Vector(array, _) => Arg::Node(if logical {
+                    array.in_dtype(DType::Bool8)?.node
+                } else {
+                    array.in_class(wanted)?.node
+                }),
+            });
+        }
+        let site = if row.flag == Flag::None { None } else { site };
+        let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
+        let array = Array { node: Arc::new(node) };
+        array.bound()?;
+        Ok(array)
+    }
+
+    /// Keeps the graph small enough for one kernel: computes the operands where it is not.
+    fn bound(&self) -> Result<()> {
+        if self.node.weight <= MOST_OPS && self.leaves(MOST_INPUTS) <= MOST_INPUTS {
+            return Ok(());
+        }
+        if let Some(expr) = self.node.expr() {
+            for arg in &expr.args {
+                if let Arg::Node(node) = arg {
+                    Array { node: node.clone() }.settle()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Distinct computed nodes below, counted no further than just past `most`.
+    fn leaves(&self, most: usize) -> usize {
+        if (self.node.weight as usize) < most {
+            return 0; // a graph of w operations has at most w + 1 leaves
+        }
+        let mut seen = HashSet::new();
+        let mut stack = vec![self.node.clone()];
+        let mut count = 0;
+        while let Some(node) = stack.pop() {
+            if !seen.insert(Arc::as_ptr(&node)) {
+                continue;
+            }
+            match node.expr() {
+                None => count += 1,
+                Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
+                    Arg::Node(n) => Some(n),
+                    Arg::Scalar(_) => None,
+                })),
+            }
+            if count > most {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
+    pub fn cast(&self, dtype: DType, site: Option<Site>) -> Result<Array> {
+        if dtype == self.dtype() {
+            return Ok(self.clone());
+        }
+        let class = self.dtype().class();
+        let op = OpId::cast(dtype);
+        Array::record(op, class, dtype, self.len(), self.device(), &[Operand::Array(self.clone())], site)
+    }
+
+    fn in_dtype(&self, dtype: DType) -> Result<Array> {
+        self.cast(dtype, None)
+    }
+
+    fn in_class(&self, class: Class) -> Result<Array> {
+        if self.dtype().class() == class { Ok(self.clone()) } else { self.cast(natural_dtype(class), None) }
+    }
+
+    /// Computes what is recorded: queued on the device, not waited for.
+    pub fn settle(&self) -> Result<View> {
+        if let Some(view) = self.node.view() {
+            return Ok(view);
+        }
+        let backend = backend::of(self.device())?;
+        let buffer = backend.allocate(self.len() * self.dtype().size())?;
+        if !self.is_empty() {
+            let (plan, bound) = self.plan()?;
+            backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        }
+        let view = View::contiguous(buffer, self.dtype(), self.len());
+        self.node.settle(view.clone());
+        Ok(view)
+    }
+
+    /// Computes, and brings a strided view's elements together (for good: the node keeps the new buffer).
+    pub fn contiguous(&self) -> Result<View> {
+        let view = self.settle()?;
+        if view.layout.is_contiguous() {
+            return Ok(view);
+        }
+        let backend = backend::of(self.device())?;
+        let buffer = backend.allocate(view.len() * view.dtype.size())?;
+        let (plan, bound) = self.plan()?;
+        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        let view = View::contiguous(buffer, self.dtype(), self.len());
+        self.node.settle(view.clone());
+        Ok(view)
+    }
+
+    /// The plan that computes this array's values, after what cannot be fused is computed.
+    pub fn plan(&self) -> Result<(Plan, Bound)> {
+        self.prepare(self.len())?;
+        let mut builder = Builder::new(self.len());
+        let register = builder.node(&self.node);
+        Ok(builder.output(register, self.dtype()))
+    }
+
+    /// Computes the nodes below that a kernel over `n` elements cannot take in: recorded ones of another
+    /// length, and strided views that would be recycled.
+    fn prepare(&self, n: usize) -> Result<()> {
+        let mut seen = HashSet::new();
+        let mut stack = vec![self.node.clone()];
+        while let Some(node) = stack.pop() {
+            if !seen.insert(Arc::as_ptr(&node)) {
+                continue;
+            }
+            if node.len != n {
+                Array { node }.contiguous()?;
+            } else if let Some(expr) = node.expr() {
+                stack.extend(expr.args.into_iter().filter_map(|a| match a {
+                    Arg::Node(n) => Some(n),
+                    Arg::Scalar(_) => None,
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// A view of the same values in another order, on the same memory where they are computed.
+    /// `dim` is this array's shape; `axes` describe the view, fastest first.
+    pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
+        let view = self.settle()?;
+        let n: usize = axes.iter().map(|a| a.extent).product();
+        if n == 0 {
+            return Ok(Array::from_view(View { layout: Layout::contiguous(0), ..view }));
+        }
+        let layout = match view.layout.view(dim, axes) {
+            Some(layout) => layout,
+            None => {
+                let view = self.contiguous()?;
+                return view
+                    .layout
+                    .view(dim, axes)
+                    .map(|layout| Array::from_view(View { layout, ..view }))
+                    .ok_or_else(|| Error::new(ErrorKind::Shape, "the dimensions do not fit the array's length"));
+            }
+        };
+        Ok(Array::from_view(View { layout, ..view }))
+    }
+
+    /// The class and the graph of what a reduction reads.
+    fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
+        let class = reduction.class(self.dtype().class()).ok_or_else(|| {
+            Error::new(ErrorKind::DType, format!("invalid 'type' (complex) of argument to `{}`", reduction.name()))
+        })?;
+        let array = match reduction {
+            Reduction::Any | Reduction::All => self.in_dtype(DType::Bool8)?,
+            _ => self.in_class(class)?,
+        };
+        Ok((array, class))
+    }
+
+    /// Reduces everything to a value on the host; waits. Returns the result's type beside it.
+    pub fn reduce(&self, reduction: Reduction, na_rm: bool) -> Result<(DType, Outcome)> {
+        let (array, class) = self.reducible(reduction)?;
+        let (plan, bound) = array.plan()?;
+        let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
+        Ok((reduction.result(class), outcome))
+    }
+
+    /// Reduces within groups to an array of `groups.count()` values.
+    pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
+        let (array, class) = self.reducible(reduction)?;
+        let dtype = reduction.result(class);
+        let backend = backend::of(self.device())?;
+        let count = groups.count() * reduction.width();
+        let output = backend.allocate(count * dtype.size())?;
+        if count > 0 {
+            let (plan, bound) = array.plan()?;
+            backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
+        }
+        Ok(Array::from_view(View::contiguous(output, dtype, count)))
+    }
+
+    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA.
+    pub fn gather(&self, positions: &Array) -> Result<Array> {
+        let at = positions.cast(DType::Int64, None)?.contiguous()?;
+        let source = self.contiguous()?;
+        let backend = backend::of(self.device())?;
+        let output = backend.allocate(at.len() * source.dtype.size())?;
+        if !at.is_empty() {
+            backend.gather(&source, &at, &output)?;
+        }
+        Ok(Array::from_view(View::contiguous(output, source.dtype, at.len())))
+    }
+
+    /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
+    /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
+    pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
+        let at = positions.cast(DType::Int64, None)?.contiguous()?;
+        let values = values.cast(self.dtype(), None)?.contiguous()?;
+        let source = self.contiguous()?;
+        let backend = backend::of(self.device())?;
+        let size = source.dtype.size();
+        let output = backend.allocate(n * size)?;
+        let kept = n.min(source.len());
+        backend.copy(&source.buffer, source.layout.offset() * size, &output, 0, kept * size)?;
+        if n > kept {
+            let room = Array::filled(self.dtype(), n - kept, self.device())?.contiguous()?;
+            backend.copy(&room.buffer, 0, &output, kept * size, (n - kept) * size)?;
+        }
+        if !at.is_empty() && !values.is_empty() {
+            backend.scatter(&output, source.dtype, n, &at, &values)?;
+        }
+        Ok(Array::from_view(View::contiguous(output, source.dtype, n)))
+    }
+
+    /// `n` NAs (0 for uint8, which has none).
+    fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
+        Array::full(Scalar::I32(crate::scalar::NA_I32), dtype, n, device)
+    }
+
+    /// `n` times one value.
+    pub fn full(value: Scalar, dtype: DType, n: usize, device: Device) -> Result<Array> {
+        Array::source(crate::ops::id::CONSTANT, value.class(), dtype, n, device, &[value])
+    }
+
+    /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
+    pub fn positions(&self, keep_na: bool) -> Result<Array> {
+        let mask = self.cast(DType::Bool8, None)?.contiguous()?;
+        Ok(Array::from_view(backend::of(self.device())?.positions(&mask, keep_na)?))
+    }
+
+    /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.
+    pub fn sort(&self, decreasing: bool, with_positions: bool) -> Result<(Array, Option<Array>)> {
+        let values = self.contiguous()?;
+        let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
+        Ok((Array::from_view(sorted), at.map(Array::from_view)))
+    }
+}
+
+/// The dtype that is stored as the class computes.
+pub const fn natural_dtype(class: Class) -> DType {
+    match class {
+        Class::I32 => DType::Int32,
+        Class::I64 => DType::Int64,
+        Class::F32 => DType::Float32,
+        Class::F64 => DType::Float64,
+        Class::C64 => DType::Complex64,
+        Class::C128 => DType::Complex128,
+    }
+}
+
+fn common_device(operands: &[Operand]) -> Result<Device> {
+    let mut devices = operands.iter().filter_map(|o| match o {
+        Operand::Array(a) | Operand::Vector(a, _) => Some(a.device()),
+        Operand::Value(..) => None,
+    });
+    let first = devices
+        .next()
+        .ok_or_else(|| Error::new(ErrorKind::Argument, "an operation needs at least one array"))?;
+    match devices.find(|d| *d != first) {
+        None => Ok(first),
+        Some(other) => Err(Error::new(
+            ErrorKind::Device,
+            format!("the arrays are on different devices: {first} and {other}"),
+        )
+        .advise(format!("Move one with `as_gpu(x, device = \"{first}\")`."))),
+    }
+}
+
+/// Bytes of a view, copied to the host; for tests and for exchange.
+pub fn host_bytes(view: &View) -> Result<Vec<u8>> {
+    let mut out = vec![0u8; view.len() * view.dtype.size()];
+    if !out.is_empty() {
+        backend::of(view.buffer.device)?.download(&view.buffer, view.layout.offset() * view.dtype.size(), &mut out)?;
+    }
+    Ok(out)
+}
+
+/// A buffer on a device that holds these bytes.
+pub fn buffer_from(bytes: &[u8], device: Device) -> Result<Arc<Buffer>> {
+    let backend = backend::of(device)?;
+    let buffer = backend.allocate(bytes.len())?;
+    if !bytes.is_empty() {
+        backend.upload(bytes, &buffer, 0)?;
+    }
+    Ok(buffer)
+}

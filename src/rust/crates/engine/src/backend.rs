@@ -1,0 +1,121 @@
+//! What a device can do. The array above never knows which device it is on.
+
+use std::sync::Arc;
+
+use crate::buffer::{Buffer, Device, View};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::plan::{Bound, Plan};
+use crate::reduction::{Groups, Reduction};
+
+pub mod cpu;
+#[cfg(not(target_os = "macos"))]
+pub mod cuda;
+
+/// A reduction's value on the host: up to two elements of the reduction's result type, and its status bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub value: [u8; 32],
+    pub status: u32,
+}
+
+/// Bytes held on a device, as `gpu_memory()` shows them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Memory {
+    /// In buffers that are alive.
+    pub live: u64,
+    /// Kept by the pool for later use.
+    pub cached: u64,
+    /// Free on the whole device, for everyone.
+    pub free: u64,
+    pub total: u64,
+}
+
+/// A device. Work is queued in order; only `download`, `reduce` to the host and `synchronize` wait.
+pub trait Backend: Send + Sync {
+    fn device(&self) -> Device;
+
+    /// A buffer of `bytes` bytes, not initialised.
+    fn allocate(&self, bytes: usize) -> Result<Arc<Buffer>>;
+
+    /// Host to device; returns when `source` may be changed again.
+    fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()>;
+
+    /// Device to host; waits for the work queued before.
+    fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()>;
+
+    /// Device to device, the same device.
+    fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, bytes: usize) -> Result<()>;
+
+    /// Computes an elementwise plan. Output `k` is written to `outputs[k]`, contiguous.
+    fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()>;
+
+    /// Reduces the plan's value over everything, to the host.
+    fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
+
+    /// Reduces within groups, into a buffer of the reduction's result type; returns the status bits
+    /// of all groups together.
+    fn reduce_groups(
+        &self,
+        plan: &Plan,
+        bound: &Bound,
+        reduction: Reduction,
+        na_rm: bool,
+        groups: Groups,
+        output: &Arc<Buffer>,
+    ) -> Result<()>;
+
+    /// `output[k] = source[positions[k]]`; a position (int64, from 0) outside the source gives NA.
+    /// All views are contiguous.
+    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()>;
+
+    /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
+    fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
+
+    /// The positions (int64, from 0) where a bool8 view is TRUE, or NA (`-1`) where it is NA and `keep_na`.
+    fn positions(&self, mask: &View, keep_na: bool) -> Result<View>;
+
+    /// The values in order, NA and NaN last, and where `with_positions` the positions (int64, from 0) that
+    /// they had; equal ones stay in their order. The view is contiguous.
+    fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
+
+    /// `op(a) %*% op(b)`, column-major, float or complex, all of one dtype, contiguous; `None` where the
+    /// caller should use the host's BLAS.
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool>;
+
+    fn synchronize(&self) -> Result<()>;
+
+    fn memory(&self) -> Result<Memory>;
+
+    /// Gives cached memory back to the system.
+    fn trim(&self) -> Result<()>;
+}
+
+/// A matrix product: `m × k` by `k × n`, each factor stored so or transposed.
+pub struct Product<'a> {
+    pub a: &'a View,
+    pub b: &'a View,
+    pub transpose_a: bool,
+    pub transpose_b: bool,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+/// The backend of a device.
+///
+/// # Errors
+/// `Device` where there is none, `Library` where CUDA cannot be loaded, `Fork` in a forked child.
+pub fn of(device: Device) -> Result<&'static dyn Backend> {
+    match device {
+        Device::Cpu => Ok(cpu::backend()),
+        #[cfg(not(target_os = "macos"))]
+        Device::Cuda(ordinal) => cuda::backend(ordinal),
+        #[cfg(target_os = "macos")]
+        Device::Cuda(_) => Err(crate::error::Error::new(
+            crate::error::Kind::Device,
+            "there is no CUDA on macOS",
+        )
+        .advise("Use `device = \"cpu\"`.")),
+    }
+}

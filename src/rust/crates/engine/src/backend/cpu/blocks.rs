@@ -1,0 +1,299 @@
+//! Runs a plan block by block: each instruction is one compiled loop over a block of registers.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
+use super::loops::{LOADS, LOOPS, PICKS, STORES};
+use super::threads_usable;
+use crate::buffer::{Buffer, View};
+use crate::dtype::DType;
+use crate::plan::{Access, Bound, Instruction, Plan, Register};
+use crate::warning;
+
+/// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
+pub const BLOCK: usize = 1024;
+/// Elements that one task takes; fewer are not worth a second thread.
+const TASK: usize = 32 * BLOCK;
+/// Bytes of a register: a block of the widest class.
+const ROOM: usize = BLOCK * 16;
+
+/// Where a register's block lies.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In scratch memory.
+    Slot(usize),
+    /// In the input's own buffer: element `i` of a contiguous input that is stored as it computes.
+    Input(usize),
+}
+
+/// A plan with its registers placed.
+pub struct Schedule<'a> {
+    plan: &'a Plan,
+    bound: &'a Bound,
+    places: Vec<Place>,
+    slots: usize,
+    /// Flag bits of each register that was recorded with a call.
+    flags: Vec<AtomicU32>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<[u64; 8]>> = const { RefCell::new(Vec::new()) };
+}
+
+fn stored_as_computed(dtype: DType) -> bool {
+    !matches!(
+        dtype,
+        DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16
+    )
+}
+
+impl<'a> Schedule<'a> {
+    pub fn new(plan: &'a Plan, bound: &'a Bound) -> Schedule<'a> {
+        // the last instruction that reads each register; outputs are read after all
+        let mut last = vec![0usize; plan.code.len()];
+        for (k, instruction) in plan.code.iter().enumerate() {
+            last[k] = last[k].max(k);
+            if let Instruction::Apply { op, args, .. } = instruction {
+                for &arg in &args[..op.row().arity as usize] {
+                    last[arg as usize] = k;
+                }
+            }
+        }
+        for &(register, _) in &plan.outputs {
+            last[register as usize] = usize::MAX;
+        }
+        let mut places = Vec::with_capacity(plan.code.len());
+        let (mut slots, mut free) = (0, Vec::new());
+        for (k, instruction) in plan.code.iter().enumerate() {
+            let mut take = |free: &mut Vec<usize>| free.pop().unwrap_or_else(|| {
+                slots += 1;
+                slots - 1
+            });
+            let place = match instruction {
+                Instruction::Load(input) => {
+                    let Access::Linear = plan.inputs[*input as usize].access else {
+                        places.push(Place::Slot(take(&mut free)));
+                        continue;
+                    };
+                    if stored_as_computed(plan.inputs[*input as usize].dtype) {
+                        Place::Input(*input as usize)
+                    } else {
+                        Place::Slot(take(&mut free))
+                    }
+                }
+                // filled once a task, so its slot is its own throughout
+                Instruction::Scalar(..) => {
+                    slots += 1;
+                    Place::Slot(slots - 1)
+                }
+                // the result never shares a slot with an operand: the loops' pointers do not alias
+                Instruction::Apply { .. } => Place::Slot(take(&mut free)),
+            };
+            places.push(place);
+            for (r, &end) in last.iter().enumerate().take(k + 1) {
+                if end == k && !matches!(plan.code[r], Instruction::Scalar(..)) {
+                    if let Place::Slot(slot) = places[r] {
+                        free.push(slot);
+                    }
+                }
+            }
+        }
+        let flags = bound.sites.iter().map(|_| AtomicU32::new(0)).collect();
+        Schedule { plan, bound, places, slots, flags }
+    }
+
+    /// Runs `body` with scratch memory whose scalar registers are filled.
+    pub fn with_scratch<R>(&self, body: impl FnOnce(&mut Scratch) -> R) -> R {
+        SCRATCH.with(|cell| {
+            let mut memory = cell.borrow_mut();
+            // one more for the places of strided inputs
+            let wanted = (self.slots + 1) * ROOM / 64;
+            if memory.len() < wanted {
+                memory.resize(wanted, [0; 8]);
+            }
+            let mut scratch = Scratch { base: memory.as_mut_ptr().cast() };
+            for (k, instruction) in self.plan.code.iter().enumerate() {
+                if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
+                    let bytes = self.bound.scalars[*s as usize].bytes();
+                    for e in 0..BLOCK {
+                        // SAFETY: a slot has room for a block of the widest class.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(
+                                bytes.as_ptr(),
+                                scratch.slot(slot).add(e * class.size()),
+                                class.size(),
+                            );
+                        }
+                    }
+                }
+            }
+            body(&mut scratch)
+        })
+    }
+
+    /// Computes elements `i .. i + n` (at most a block) and returns where the given register's values lie.
+    /// The last instruction writes to `direct` where that is given.
+    pub fn evaluate(&self, scratch: &mut Scratch, i: usize, n: usize, wanted: Register, direct: Option<*mut u8>) -> *const u8 {
+        let mut result = std::ptr::null();
+        for (k, instruction) in self.plan.code.iter().enumerate() {
+            let place: *mut u8 = match self.places[k] {
+                // SAFETY: the input has at least i + n elements.
+                Place::Input(input) => unsafe {
+                    let view = &self.bound.inputs[input];
+                    (view.address() as *mut u8).add(i * view.dtype.size())
+                },
+                Place::Slot(slot) => scratch.slot(slot),
+            };
+            let place = match direct {
+                Some(out) if k == wanted as usize => out,
+                _ => place,
+            };
+            match instruction {
+                Instruction::Scalar(..) => {}
+                Instruction::Load(input) => {
+                    if let Place::Slot(_) = self.places[k] {
+                        self.load(scratch, *input as usize, i, n, place);
+                    }
+                }
+                Instruction::Apply { op, class, args } => {
+                    let mut operands = [std::ptr::null::<c_void>(); 3];
+                    for (operand, &arg) in operands.iter_mut().zip(&args[..op.row().arity as usize]) {
+                        *operand = match self.places[arg as usize] {
+                            Place::Slot(slot) => scratch.slot(slot).cast(),
+                            // SAFETY: as above.
+                            Place::Input(input) => unsafe {
+                                let view = &self.bound.inputs[input];
+                                (view.address() as *const u8).add(i * view.dtype.size()).cast()
+                            },
+                        };
+                    }
+                    let body = LOOPS[op.0 as usize][*class as usize]
+                        .expect("the type rules allow only classes that have an expression");
+                    let mut bits = 0u32;
+                    // SAFETY: operands and result have room for n elements of their classes and do not overlap.
+                    unsafe { body(place.cast(), operands[0], operands[1], operands[2], i as i64, n as i32, &mut bits) };
+                    if bits != 0 {
+                        if let Some(at) = self.bound.sites.iter().position(|(r, _)| *r as usize == k) {
+                            self.flags[at].fetch_or(bits, Ordering::Relaxed);
+                        }
+                    }
+                }
+            }
+            if k == wanted as usize {
+                result = place.cast_const();
+                if self.plan.outputs.len() == 1 {
+                    break;
+                }
+            }
+        }
+        result
+    }
+
+    fn load(&self, scratch: &mut Scratch, input: usize, i: usize, n: usize, place: *mut u8) {
+        let view = &self.bound.inputs[input];
+        let dtype = view.dtype as usize;
+        match self.plan.inputs[input].access {
+            // SAFETY: the view has i + n elements.
+            Access::Linear => unsafe {
+                LOADS[dtype](place.cast(), view.address() as *const c_void, i as i64, n as i32)
+            },
+            _ => {
+                let at = scratch.slot(self.slots).cast::<i64>();
+                // SAFETY: the slot past the registers has room for a block of places, all within the view.
+                unsafe {
+                    places(view, i, std::slice::from_raw_parts_mut(at, n));
+                    PICKS[dtype](place.cast(), view.buffer.address as *const c_void, at, n as i32);
+                }
+            }
+        }
+    }
+
+    /// Hands the flag bits that were set to the warnings.
+    pub fn warn(&self) {
+        for (bits, (register, site)) in self.flags.iter().zip(&self.bound.sites) {
+            let bits = bits.load(Ordering::Relaxed);
+            if bits != 0 {
+                if let Instruction::Apply { op, .. } = &self.plan.code[*register as usize] {
+                    warning::note(op.row().flag, bits, site.as_ref());
+                }
+            }
+        }
+    }
+}
+
+/// A thread's registers.
+pub struct Scratch {
+    base: *mut u8,
+}
+
+impl Scratch {
+    fn slot(&self, k: usize) -> *mut u8 {
+        // SAFETY: `with_scratch` made room for every slot of the schedule and one more.
+        unsafe { self.base.add(k * ROOM) }
+    }
+}
+
+/// The places in a view's buffer of elements `i ..`, modulo the view's length.
+fn places(view: &View, i: usize, out: &mut [i64]) {
+    let (shape, strides) = (view.layout.shape(), view.layout.strides());
+    let mut index = i % view.len();
+    let mut at: Vec<usize> = Vec::with_capacity(shape.len());
+    for &extent in shape {
+        at.push(index % extent);
+        index /= extent;
+    }
+    let mut place = view.layout.place(i % view.len()) as i64;
+    for slot in out {
+        *slot = place;
+        for (axis, &extent) in shape.iter().enumerate() {
+            at[axis] += 1;
+            place += strides[axis] as i64;
+            if at[axis] < extent {
+                break;
+            }
+            at[axis] = 0;
+            place -= strides[axis] as i64 * extent as i64;
+        }
+    }
+}
+
+/// Splits `0 .. n` into tasks and runs them, on all cores where that pays.
+pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) {
+    let tasks = n.div_ceil(size.max(1));
+    if tasks > 1 && threads_usable() {
+        (0..tasks).into_par_iter().for_each(|t| body(t * size, ((t + 1) * size).min(n)));
+    } else {
+        for t in 0..tasks {
+            body(t * size, ((t + 1) * size).min(n));
+        }
+    }
+}
+
+/// Computes every output of the plan.
+pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
+    let schedule = Schedule::new(plan, bound);
+    parallel(bound.n, TASK, |from, to| {
+        schedule.with_scratch(|scratch| {
+            for i in (from..to).step_by(BLOCK) {
+                let n = BLOCK.min(to - i);
+                for (&(register, dtype), buffer) in plan.outputs.iter().zip(outputs) {
+                    let out = buffer.address as *mut u8;
+                    let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
+                    let direct = (computed && stored_as_computed(dtype) && plan.class(register) == dtype.class())
+                        // SAFETY: the buffer has bound.n elements of the dtype.
+                        .then(|| unsafe { out.add(i * dtype.size()) });
+                    let values = schedule.evaluate(scratch, i, n, register, direct);
+                    if direct.is_none() {
+                        // SAFETY: as above, and the register holds n values of the dtype's class.
+                        unsafe { STORES[dtype as usize](out.cast(), values.cast(), i as i64, n as i32) };
+                    }
+                }
+            }
+        });
+    });
+    schedule.warn();
+}

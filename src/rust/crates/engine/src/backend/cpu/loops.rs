@@ -1,0 +1,26 @@
+//! The loops that build.rs made from the operation table.
+
+use std::ffi::c_void;
+
+/// Computes `n` elements: result, operands, index of the first element, count, flag word.
+pub type Loop = unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
+/// Storage to registers: `n` elements from index `i` on.
+pub type Load = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
+/// Storage to registers, from given places.
+pub type Pick = unsafe extern "C" fn(*mut c_void, *const c_void, *const i64, i32);
+/// Registers to storage, to index `i` on.
+pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
+
+/// The functions of an accumulator in `reduce.h`.
+pub struct Folding {
+    pub size: unsafe extern "C" fn() -> i32,
+    pub start: unsafe extern "C" fn(*mut c_void, i32),
+    /// Elements that follow each other into one accumulator.
+    pub fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+    /// Element `k` into accumulator `k`.
+    pub spread: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+    pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),
+    pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,
+}
+
+include!(concat!(env!("OUT_DIR"), "/loops.rs"));

@@ -1,0 +1,93 @@
+//! Reductions for R: numbers for the whole array, arrays along a margin.
+
+use extendr_ffi::*;
+use verdigris_engine::dtype::DType;
+use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::reduction::{Groups, Reduction};
+use verdigris_engine::scalar::{NA_F64, NA_I64};
+
+use crate::convert;
+use crate::guard::entry;
+use crate::handle;
+
+fn reduction(name: SEXP) -> Result<Reduction> {
+    let name = convert::string(name)?;
+    Reduction::ALL
+        .into_iter()
+        .find(|r| r.name() == name)
+        .ok_or_else(|| Error::new(Kind::Argument, format!("there is no reduction `{name}`")))
+}
+
+/// int64 as R's double: NA kept.
+fn wide(x: i64) -> f64 {
+    if x == NA_I64 { NA_F64 } else { x as f64 }
+}
+
+entry! {
+    /// Reduces a whole array: a list of the value (an R scalar; two for range) and the status bits.
+    fn vg_reduce(name: SEXP, x: SEXP, na_rm: SEXP) {
+        let reduction = reduction(name)?;
+        let array = handle::array(x)?;
+        let logical = matches!(reduction, Reduction::Any | Reduction::All);
+        let (dtype, outcome) = array.reduce(reduction, convert::flag(na_rm)?)?;
+        let at = |k: usize, n: usize| &outcome.value[k * n..(k + 1) * n];
+        let width = reduction.width();
+        // SAFETY: plain allocations and stores into fresh vectors, protected until returned.
+        unsafe {
+            let value = match dtype {
+                DType::Int32 => {
+                    let out = Rf_protect(Rf_allocVector(if logical { SEXPTYPE::LGLSXP } else { SEXPTYPE::INTSXP }, width as R_xlen_t));
+                    let room = if logical { LOGICAL(out) } else { INTEGER(out) };
+                    for k in 0..width {
+                        *room.add(k) = i32::from_ne_bytes(at(k, 4).try_into().expect("four bytes"));
+                    }
+                    out
+                }
+                DType::Complex128 => {
+                    let out = Rf_protect(Rf_allocVector(SEXPTYPE::CPLXSXP, 1));
+                    std::ptr::copy_nonoverlapping(outcome.value.as_ptr(), COMPLEX(out).cast::<u8>(), 16);
+                    out
+                }
+                _ => {
+                    let out = Rf_protect(Rf_allocVector(SEXPTYPE::REALSXP, width as R_xlen_t));
+                    for k in 0..width {
+                        *REAL(out).add(k) = match dtype {
+                            DType::Int64 => wide(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes"))),
+                            DType::Float32 => f32::from_ne_bytes(at(k, 4).try_into().expect("four bytes")).into(),
+                            _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
+                        };
+                    }
+                    out
+                }
+            };
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
+            SET_VECTOR_ELT(out, 0, value);
+            SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(outcome.status as i32));
+            Rf_unprotect(2);
+            Ok(out)
+        }
+    }
+}
+
+entry! {
+    /// Reduces within groups (see `Groups`: outer, length, inner) to an array.
+    fn vg_reduce_groups(name: SEXP, x: SEXP, na_rm: SEXP, groups: SEXP) {
+        let reduction = reduction(name)?;
+        let array = handle::array(x)?;
+        let g = convert::sizes(groups)?;
+        let [outer, length, inner] = g[..] else {
+            return Err(Error::new(Kind::Argument, "groups are three sizes"));
+        };
+        if outer * length * inner != array.len() {
+            return Err(Error::new(Kind::Shape, "the groups do not fit the array's length"));
+        }
+        // sums of integers along a margin are doubles in R
+        let array = match array.dtype().kind() {
+            verdigris_engine::dtype::Kind::Double | verdigris_engine::dtype::Kind::Complex => array,
+            _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
+            _ => array,
+        };
+        let out = array.reduce_groups(reduction, convert::flag(na_rm)?, Groups { outer, length, inner })?;
+        Ok(handle::wrap(out))
+    }
+}
