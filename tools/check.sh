@@ -17,7 +17,7 @@ mirror <- commandArgs(TRUE)
 dir.create(file.path(mirror, "web/packages"), recursive = TRUE)
 dir.create(file.path(mirror, "src/contrib"), recursive = TRUE)
 saveRDS(matrix(character(), 0, 2, dimnames = list(NULL, c("Package", "Maintainer"))), file.path(mirror, "web/packages/packages.rds"))
-file.create(file.path(mirror, "src/contrib/PACKAGES"))
+invisible(file.create(file.path(mirror, "src/contrib/PACKAGES")))
 RS
 export R_CRAN_WEB="file://$out/cran" R_CRAN_SRC="file://$out/cran"
 
