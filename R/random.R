@@ -35,13 +35,13 @@ NULL
 #' @rdname random
 #' @export
 gpu_runif <- function(n, min = 0, max = 1, dtype = NULL, device = NULL) {
-  .Call(C_random, "random_uniform", count_of(n), stream_key(), as_number(min), as_number(max - min), dtype, device)
+  .Call(C_random, "runif", count_of(n), stream_key(), as_number(min), as_number(max - min), dtype, device)
 }
 
 #' @rdname random
 #' @export
 gpu_rnorm <- function(n, mean = 0, sd = 1, dtype = NULL, device = NULL) {
-  .Call(C_random, "random_normal", count_of(n), stream_key(), as_number(mean), as_number(sd), dtype, device)
+  .Call(C_random, "rnorm", count_of(n), stream_key(), as_number(mean), as_number(sd), dtype, device)
 }
 
 as_number <- function(x) if (is_gpu(x)) x else as.numeric(x)

@@ -7,4 +7,5 @@
     y
   })
   .Call(C_attach, topenv(), wrapped)
+  register_methods()
 }

@@ -19,3 +19,18 @@ ENTRY(full, 4)
 ENTRY(sequence, 5)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
+
+// operators.rs, reductions.rs
+ENTRY(operation_table, 0)
+ENTRY(reduce, 3)
+ENTRY(reduce_groups, 4)
+
+// index.rs, linear.rs, random.rs
+ENTRY(subset, 3)
+ENTRY(extent, 3)
+ENTRY(assign, 5)
+ENTRY(permute, 3)
+ENTRY(which, 1)
+ENTRY(sort, 3)
+ENTRY(multiply, 3)
+ENTRY(random, 7)

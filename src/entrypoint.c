@@ -39,9 +39,19 @@
 #include "entries.h"
 #undef ENTRY
 
+// operators.c: what says R's rules on attributes around an entry of Rust's
+SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call);
+SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
+SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
+SEXP C_copy_attributes(SEXP from, SEXP to);
+
 #define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
 static const R_CallMethodDef entries[] = {
 #include "entries.h"
+    {"C_binary", (DL_FUNC)C_binary, 5},
+    {"C_unary", (DL_FUNC)C_unary, 4},
+    {"C_recycled", (DL_FUNC)C_recycled, 3},
+    {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
     {NULL, NULL, 0}};
 #undef ENTRY
 

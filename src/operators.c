@@ -149,3 +149,10 @@ SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
   UNPROTECT(1);
   return out;
 }
+
+// All attributes of `from` on `to`, a new array of the same length.
+SEXP C_copy_attributes(SEXP from, SEXP to) {
+  copy_all(from, to);
+  classify(to);
+  return to;
+}

@@ -210,3 +210,18 @@ pub fn device(x: SEXP) -> Result<Device> {
 pub fn current_device() -> Result<Device> {
     Ok(Device::Cpu)
 }
+
+/// Whole numbers from 0 on, as `size`.
+pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
+    let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
+    match host(x) {
+        Some(Host::Integer(v)) => v.iter().map(|&k| usize::try_from(k).map_err(|_| refused())).collect(),
+        Some(Host::Double(v)) => v
+            .iter()
+            .map(|&k| {
+                if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 { Ok(k as usize) } else { Err(refused()) }
+            })
+            .collect(),
+        _ => Err(refused()),
+    }
+}

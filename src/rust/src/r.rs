@@ -97,3 +97,19 @@ pub unsafe fn chars<'a>(x: SEXP) -> &'a [u8] {
     // SAFETY: R ends its strings in NUL.
     unsafe { std::ffi::CStr::from_ptr(R_CHAR(x)) }.to_bytes()
 }
+
+/// A CHARSXP. Not protected.
+pub fn chars_of(text: &str) -> SEXP {
+    // SAFETY: the bytes are UTF-8 and copied.
+    unsafe { Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as c_int, cetype_t::CE_UTF8) }
+}
+
+/// A double vector. Not protected.
+pub fn reals(values: &[f64]) -> SEXP {
+    // SAFETY: allocated with room for the values.
+    unsafe {
+        let out = Rf_allocVector(SEXPTYPE::REALSXP, values.len() as R_xlen_t);
+        std::ptr::copy_nonoverlapping(values.as_ptr(), REAL(out), values.len());
+        out
+    }
+}

@@ -13,7 +13,7 @@ use Rule::*;
 
 /// The headers whose functions the expressions call, in the order of inclusion.
 pub const HEADERS: &[&str] =
-    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h"];
+    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h", "special.h", "gamma.h", "normal.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
