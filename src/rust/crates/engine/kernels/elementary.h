@@ -31,7 +31,7 @@ VG_FN c128 complex_like(c128, f64 re) { c128 r = {re, 0}; return r; }
 // ---- sin(pi x) and its like -------------------------------------------------------------------------
 // An exact fmod, then exact reflections into 0 ... 1/4, where a product with pi is harmless.
 // R leaves sinpi and cospi to libm where libm has them (glibc 2.41) and else computes sin(pi * fmod(x, 2)),
-// which loses all digits next to the zeros; ours agrees with the former to the last bits.
+// which loses all digits next to the zeros; ours agrees with the former to 1 ulp.
 #define VG_PI 3.141592653589793238462643383280
 template <class T> VG_FN T sin_pi(T a) {
   T x = fmod(a, (T)2), y = fabs(x), sign = x < 0 ? (T)-1 : (T)1;
