@@ -19,5 +19,6 @@
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
-#' @importFrom rlang abort inform
+#' @importFrom rlang abort inform %||%
+#' @importFrom methods setGeneric setMethod setOldClass show
 "_PACKAGE"
