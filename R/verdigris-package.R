@@ -19,7 +19,8 @@
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
+#' @importFrom rlang abort inform %||%
+#' @importFrom methods setGeneric setMethod setOldClass show
 #' @importFrom methods setGeneric setMethod setOldClass
 #' @importFrom stats dnorm pnorm qnorm quantile sd var
-#' @importFrom rlang abort inform %||%
 "_PACKAGE"

@@ -17,6 +17,7 @@ ENTRY(dtype, 1)
 ENTRY(device, 1)
 ENTRY(full, 4)
 ENTRY(sequence, 5)
+ENTRY(empty, 4)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
