@@ -21,6 +21,5 @@
 #' @useDynLib verdigris, .registration = TRUE
 #' @importFrom rlang abort inform %||%
 #' @importFrom methods setGeneric setMethod setOldClass show
-#' @importFrom methods setGeneric setMethod setOldClass
 #' @importFrom stats dnorm pnorm qnorm quantile sd var
 "_PACKAGE"
