@@ -6,6 +6,7 @@
 
 mod altrep;
 mod convert;
+mod devices;
 mod entries;
 mod guard;
 mod handle;
