@@ -104,7 +104,7 @@ print.gpu_sitrep <- function(x, ...) {
   if (is.null(x$driver$error)) {
     for (text in remedies) advise(paste0("For what is missing: `", text, "`, then restart R."))
   } else if (length(remedies)) {
-    aside("The cpu device needs none of them.")
+    aside("The cpu device needs none of them; a GPU does: ", paste0("`", remedies, "`", collapse = ", "))
   }
 
   cli::cat_rule("Cache and options")
