@@ -131,7 +131,7 @@ fn queue(
     job.u64(out);
     job.u64(status);
     job.u64(cuda.tickets());
-    let params = planned.parameters(cuda, plan, bound, variant, &[])?;
+    let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
     let mut args = Args::new();
     args.push_bytes(&params.bytes).push_bytes(&job.bytes);
     cuda.launch(&planned.kernel, [shape.grid as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
