@@ -2,7 +2,7 @@
 
 # Records a row over several operands; base R serves operands that the device does not take.
 recycled <- function(row, f, ...) {
-  out <- .Call(C_recycled, row, list(...))
+  out <- .Call(C_recycled, row, list(...), sys.call(-1L))
   if (is.null(out)) on_host(f, ...) else out
 }
 
@@ -30,39 +30,44 @@ recycled <- function(row, f, ...) {
 NULL
 
 #' @rdname elementwise
-#' @exportS3Method base::log
+#' @export
 log.gpu_array <- function(x, base = exp(1)) {
-  if (missing(base)) return(.Call(C_unary, "log", 2L, x))
+  if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
-    if (base %in% 10) return(.Call(C_unary, "log10", 2L, x))
-    if (base %in% 2) return(.Call(C_unary, "log2", 2L, x))
+    if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))
+    if (base %in% 2) return(.Call(C_unary, "log2", 2L, x, sys.call()))
   }
   recycled("log_base", log, x, base)
 }
 
 #' @rdname elementwise
-#' @exportS3Method base::round
+#' @export
 round.gpu_array <- function(x, digits = 0, ...) {
-  if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x))
+  if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
 
 #' @rdname elementwise
-#' @exportS3Method base::signif
+#' @export
 signif.gpu_array <- function(x, digits = 6) recycled("signif", signif, x, digits)
 
 # Generics made from base R's own functions: attaching masks nothing, and Matrix shares them.
-setGeneric("atan2", signature = c("y", "x"))
-setGeneric("beta", signature = c("a", "b"))
-setGeneric("lbeta", signature = c("a", "b"))
-setGeneric("choose", signature = c("n", "k"))
-setGeneric("lchoose", signature = c("n", "k"))
-setGeneric("ifelse", signature = "test")
-setGeneric("dnorm", signature = "x")
-setGeneric("pnorm", signature = "q")
-setGeneric("qnorm", signature = "p")
+setGeneric("atan2")
+setGeneric("beta")
+setGeneric("lbeta")
+setGeneric("choose")
+setGeneric("lchoose")
+setGeneric("ifelse")
+setGeneric("dnorm")
+setGeneric("pnorm")
+setGeneric("qnorm")
 
+#' @exportMethod atan2
+#' @exportMethod beta
+#' @exportMethod lbeta
+#' @exportMethod choose
+#' @exportMethod lchoose
 PAIRS <- list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))
 for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))
@@ -76,7 +81,7 @@ rm(signature)
 #' @rdname elementwise
 #' @export
 setMethod("ifelse", "gpu_array", function(test, yes, no) {
-  out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)))
+  out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
   if (is.null(out)) base::ifelse(collect(test), yes, no) else out
 })
 
@@ -113,7 +118,7 @@ extreme <- function(row, f, na.rm, args) {
     if (max(length(a), length(b)) %% min(length(a), length(b)) != 0) {
       warning("an argument will be fractionally recycled", call. = FALSE)
     }
-    r <- .Call(C_recycled, row, list(strip(a), strip(b)))
+    r <- .Call(C_recycled, row, list(strip(a), strip(b)), NULL)
     if (is.null(r)) on_host(f, a, b) else r
   }, args)
   if (length(args[[1L]]) == longest) mostattributes(out) <- shape_of(args[[1L]])
