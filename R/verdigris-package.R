@@ -24,7 +24,7 @@
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
+#' @importFrom rlang abort inform %||%
 #' @importFrom methods setGeneric setMethod setOldClass show
 #' @importFrom stats dnorm pnorm qnorm quantile sd var
-#' @importFrom rlang abort inform %||%
 "_PACKAGE"

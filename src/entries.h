@@ -22,6 +22,7 @@ ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
 // operators.rs, reductions.rs
+ENTRY(compute, 1)
 ENTRY(operation_table, 0)
 ENTRY(reduce, 3)
 ENTRY(reduce_groups, 4)
