@@ -40,7 +40,7 @@ fn option(name: &'static std::ffi::CStr) -> SEXP {
 /// Hands on where to look for CUDA, the option as it is now.
 #[cfg(not(target_os = "macos"))]
 fn refresh_paths() {
-    use verdigris_engine::backend::cuda::library::{SearchPaths, set_search_paths};
+    use verdigris_engine::backend::cuda::library::{set_search_paths, SearchPaths};
     let paths = |list: &[String]| list.iter().map(Into::into).collect();
     let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
     set_search_paths(SearchPaths {
@@ -140,7 +140,11 @@ fn real_vector(values: &[f64]) -> SEXP {
 /// A number of bytes; NA where it is not known.
 fn bytes(value: u64) -> f64 {
     // SAFETY: a constant of R's.
-    if value == 0 { unsafe { r::R_NaReal } } else { value as f64 }
+    if value == 0 {
+        unsafe { r::R_NaReal }
+    } else {
+        value as f64
+    }
 }
 
 #[cfg(not(target_os = "macos"))]
