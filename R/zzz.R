@@ -8,4 +8,10 @@
   })
   .Call(C_attach, topenv(), wrapped)
   register_methods()
+  .Call(C_search_paths, cuda_packages(), torch_folders())
+  .Call(C_cache_dir, cache_folder())
+}
+
+.onAttach <- function(libname, pkgname) {
+  packageStartupMessage(attach_message())
 }

@@ -7,6 +7,7 @@
 mod altrep;
 mod compute;
 mod convert;
+mod devices;
 mod entries;
 mod guard;
 mod handle;
