@@ -72,7 +72,7 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"launch.h\"\n");
+    text.push_str("#include \"launch.cuh\"\n");
     let mut defined = BTreeSet::new();
     for instruction in &plan.code {
         if let Instruction::Apply { op, class, .. } = instruction {

@@ -112,7 +112,7 @@ pub fn pack(
     Ok(p)
 }
 
-/// What a kernel needs to divide by `d`; see `launch.h`.
+/// What a kernel needs to divide by `d`; see `launch.cuh`.
 fn divisor(p: &mut Packed, d: u64, wide: bool) {
     let log = u64::BITS - (d - 1).leading_zeros();
     let bits = if wide { 63 } else { 31 };
