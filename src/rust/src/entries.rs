@@ -1,6 +1,6 @@
 //! Entries: arrays in and out, and what they are.
 
-use verdigris_engine::array::Array;
+use verdigris_engine::array::{Array, HostMut};
 use verdigris_engine::backend;
 use verdigris_engine::buffer::{Device, View};
 use verdigris_engine::dtype::{Class, DType};
@@ -76,6 +76,19 @@ entry! {
     fn collect(x) {
         let array = handle::array(x)?;
         host_vector(&array, 0, array.len())
+    }
+
+    /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
+    fn collect_integer64(x) {
+        let array = handle::array(x)?;
+        // SAFETY: allocated for the elements, which are 8 bytes wide in both.
+        unsafe {
+            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::REALSXP, array.len() as isize));
+            let room = std::slice::from_raw_parts_mut(r::REAL(out).cast::<i64>(), array.len());
+            let done = array.read(0, HostMut::Integer64(room));
+            r::Rf_unprotect(1);
+            done.map(|()| out)
+        }
     }
 
     /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes.
