@@ -63,6 +63,11 @@ setGeneric("dnorm")
 setGeneric("pnorm")
 setGeneric("qnorm")
 
+#' @exportMethod atan2
+#' @exportMethod beta
+#' @exportMethod lbeta
+#' @exportMethod choose
+#' @exportMethod lchoose
 PAIRS <- list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))
 for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))

@@ -7,7 +7,13 @@
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
+  .Call(C_search_paths, cuda_packages(), torch_folders())
+  .Call(C_cache_dir, cache_folder())
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
+}
+
+.onAttach <- function(libname, pkgname) {
+  packageStartupMessage(attach_message())
 }
 
 # Registers a method for a generic of a package that may be loaded later, or never.

@@ -58,20 +58,28 @@ test_that("rule 2: saving computes what is recorded and leaves the array as it w
 })
 
 test_that("rule 3: the host copy stays at one address", {
-  address <- function(x) sub(".*REAL_RO|.*@", "", utils::capture.output(.Internal(inspect(x)))[1])
-  x <- gpu(c(3, 1, 2))
-  # outer, identical and cmp read both of their arguments' addresses from one object
-  expect_identical(outer(unclass(x), unclass(x)), outer(c(3, 1, 2), c(3, 1, 2)))
+  x <- gpu(matrix(c(3, 1, 2)))
+  touch(x)
+  address <- info(x)$address
+  y <- x + 1 # uploads what may have been written
+  as.vector(y)
+  touch(x)
+  gc()
+  expect_identical(info(x)$address, address)
+  # outer reads two arguments' addresses from one object
+  expect_identical(outer(unclass(x), unclass(x))[, 1, , 1], outer(c(3, 1, 2), c(3, 1, 2)))
   expect_true(identical(x, x))
-  expect_identical(order(x), c(2L, 3L, 1L))
 })
 
 test_that("rule 3: a duplicate copies from its clean sibling", {
-  x <- gpu(real(1000))
-  invisible(sum(unclass(x)[1:2], .subset(x, 1:1000)))
-  y <- x
-  attr(y, "a") <- 1
-  expect_identical(as.vector(y), real(1000))
+  x <- gpu(real(1000)) + 1
+  y <- unclass(x) # before anything was read
+  for (k in 1:20) .subset2(x, k * 40)
+  expect_true(info(x)$host)
+  z <- rlang::duplicate(x)
+  expect_false(info(z)$host)
+  expect_identical(order(z), 1:1000)
+  expect_identical(as.vector(y), real(1000) + 1)
 })
 
 test_that("rule 4: R's writes arrive on the device, and a duplicate does not follow them", {
@@ -290,4 +298,16 @@ test_that("gctorture finds nothing unprotected", {
   expect_identical(conditionMessage(warned), "text")
   expect_identical(collect(z), c(a = 1, b = 2, c = 3))
   expect_identical(s, c(a = 2, b = 3, c = 4))
+})
+
+test_that("memory that R does not see makes it collect", {
+  skip_on_cran()
+  peak <- 0
+  for (k in 1:60) {
+    x <- gpu_full(k, 4e6, device = "cpu")
+    .Call(verdigris:::C_fetch, x, 0, 1)
+    touch(`dim<-`(x, c(2e6, 2)))
+    peak <- max(peak, .Call(verdigris:::C_live)[2])
+  }
+  expect_lt(peak, 60 * 32e6 / 2)
 })

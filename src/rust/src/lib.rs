@@ -5,7 +5,9 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod altrep;
+mod compute;
 mod convert;
+mod devices;
 mod entries;
 mod guard;
 mod handle;
@@ -13,6 +15,7 @@ mod host;
 mod index;
 mod linear;
 mod operators;
+mod pressure;
 mod r;
 mod random;
 mod reductions;

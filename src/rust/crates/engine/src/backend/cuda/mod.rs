@@ -15,6 +15,8 @@ pub mod library;
 pub mod memory;
 
 mod blas;
+#[cfg(test)]
+mod differential;
 mod reduce;
 mod run;
 mod select;
