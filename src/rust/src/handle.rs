@@ -11,7 +11,7 @@ use verdigris_engine::buffer::{Buffer, View};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, SEXP};
 use crate::{convert, site};
 
 /// Handles that are alive.
@@ -328,11 +328,6 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
         r::Rf_unprotect(1);
         out
     }
-}
-
-/// The R type of one of ours.
-pub fn r_type(x: SEXP) -> SEXPTYPE {
-    r::kind_of(x)
 }
 
 // ---- the end of a handle -------------------------------------------------------------------------

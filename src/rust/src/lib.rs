@@ -15,6 +15,7 @@ mod host;
 mod index;
 mod linear;
 mod operators;
+mod pressure;
 mod r;
 mod random;
 mod reductions;
