@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Variant, body};
+use super::{body, Variant};
 use crate::plan::Plan;
 use crate::reduction::Reduction;
 
