@@ -11,6 +11,8 @@ use crate::reduction::{Groups, Reduction};
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
+#[cfg(not(target_os = "macos"))]
+mod trace;
 
 /// A reduction's value on the host: up to two elements of the reduction's result type, and its status bits.
 #[derive(Clone, Copy, Debug)]
