@@ -85,6 +85,24 @@ pub trait Backend: Send + Sync {
 
     fn synchronize(&self) -> Result<()>;
 
+    /// Makes a stream of another library wait for the work queued so far; waits here where it is None.
+    fn release(&self, _stream: Option<u64>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes work queued from here on wait for what others have queued on the device's default stream.
+    fn acquire(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the device can use memory of another library.
+    ///
+    /// # Errors
+    /// `Device` where it cannot.
+    fn reaches(&self, _address: u64) -> Result<()> {
+        Ok(())
+    }
+
     fn memory(&self) -> Result<Memory>;
 
     /// Gives cached memory back to the system.

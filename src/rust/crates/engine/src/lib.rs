@@ -17,3 +17,4 @@ pub mod plan;
 pub mod warning;
 pub mod backend;
 pub mod array;
+pub mod interop;
