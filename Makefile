@@ -1,7 +1,7 @@
 # The short commands. Each installs what it needs first (tools/setup.sh: Debian packages, as root).
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-export PATH := $(PATH):$(HOME)/.cargo/bin
+export PATH := $(HOME)/.cargo/bin:$(PATH)
 CARGO = R CMD cargo
 MANIFEST = --manifest-path src/rust/Cargo.toml
 # build/library is where the package is installed for the commands below; `make install` is for you
@@ -18,6 +18,7 @@ help:
 	@echo "make dist              the release tarball, crates included, in build/"
 	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"
 	@echo "make test-r-versions   the tests under R 4.5 and 4.6"
+	@echo "make check-r-versions  R CMD check --as-cran under R 4.5 and 4.6"
 	@echo "make licenses          write LICENSE.note"
 	@echo "make gpu-pack          pack R and the package for a GPU machine that has neither: .gpu/"
 	@echo "make clean             remove build/ and cargo's target folder"
@@ -37,8 +38,13 @@ test: setup-rust setup-test setup-python
 
 lint: lint-rust lint-docs
 
-lint-rust: setup-rust setup-r
-	cd src/rust && cargo fmt --all --check
+lint-rust: lint-format lint-clippy
+
+lint-format: setup-rust
+	@if cargo fmt --version >/dev/null 2>&1; then set -x; cd src/rust && cargo fmt --all --check; \
+	else echo "NOT CHECKED: this cargo has no rustfmt"; fi
+
+lint-clippy: setup-rust setup-r
 	@if cargo clippy --version >/dev/null 2>&1; then \
 	  set -x; $(CARGO) clippy --release --workspace --all-targets $(MANIFEST) -- -D warnings; \
 	else echo "NOT CHECKED: this cargo has no clippy"; fi
@@ -63,6 +69,10 @@ check: dist
 test-r-versions: setup-debootstrap
 	tools/test-r-versions.sh $(SUITES)
 
+check-r-versions: dist setup-debootstrap
+	export R_VERSIONS_PACKAGES="pandoc devscripts r-cran-knitr r-cran-rmarkdown"; \
+	for suite in $(SUITES); do tools/r-versions.sh $$suite tools/check.sh; done
+
 licenses: setup-rust setup-dist
 	tools/licenses.py
 
@@ -76,4 +86,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test lint lint-rust lint-docs document bench dist check test-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

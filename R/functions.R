@@ -2,7 +2,7 @@
 
 # Records a row over several operands; base R serves operands that the device does not take.
 recycled <- function(row, f, ...) {
-  out <- .Call(C_recycled, row, list(...))
+  out <- .Call(C_recycled, row, list(...), sys.call(-1L))
   if (is.null(out)) on_host(f, ...) else out
 }
 
@@ -32,11 +32,11 @@ NULL
 #' @rdname elementwise
 #' @exportS3Method base::log
 log.gpu_array <- function(x, base = exp(1)) {
-  if (missing(base)) return(.Call(C_unary, "log", 2L, x))
+  if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
-    if (base %in% 10) return(.Call(C_unary, "log10", 2L, x))
-    if (base %in% 2) return(.Call(C_unary, "log2", 2L, x))
+    if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))
+    if (base %in% 2) return(.Call(C_unary, "log2", 2L, x, sys.call()))
   }
   recycled("log_base", log, x, base)
 }
@@ -44,7 +44,7 @@ log.gpu_array <- function(x, base = exp(1)) {
 #' @rdname elementwise
 #' @exportS3Method base::round
 round.gpu_array <- function(x, digits = 0, ...) {
-  if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x))
+  if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
 
@@ -76,7 +76,7 @@ rm(signature)
 #' @rdname elementwise
 #' @export
 setMethod("ifelse", "gpu_array", function(test, yes, no) {
-  out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)))
+  out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
   if (is.null(out)) base::ifelse(collect(test), yes, no) else out
 })
 
@@ -113,7 +113,7 @@ extreme <- function(row, f, na.rm, args) {
     if (max(length(a), length(b)) %% min(length(a), length(b)) != 0) {
       warning("an argument will be fractionally recycled", call. = FALSE)
     }
-    r <- .Call(C_recycled, row, list(strip(a), strip(b)))
+    r <- .Call(C_recycled, row, list(strip(a), strip(b)), NULL)
     if (is.null(r)) on_host(f, a, b) else r
   }, args)
   if (length(args[[1L]]) == longest) mostattributes(out) <- shape_of(args[[1L]])

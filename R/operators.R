@@ -15,8 +15,8 @@ OPERATORS <- list(
 
 unary_operator <- function(operator, x) {
   switch(operator,
-    "-" = .Call(C_unary, "neg", 2L, x),
-    "+" = .Call(C_unary, "pos", 2L, x),
+    "-" = .Call(C_unary, "neg", 2L, x, sys.call(-1L)),
+    "+" = .Call(C_unary, "pos", 2L, x, sys.call(-1L)),
     stop("invalid unary operator", call. = FALSE)
   )
 }
@@ -28,12 +28,12 @@ binary_operator <- function(operator) {
   if (operator %in% c("+", "-")) {
     function(e1, e2) {
       if (missing(e2)) return(unary_operator(operator, e1))
-      out <- .Call(C_binary, row, most, e1, e2)
+      out <- .Call(C_binary, row, most, e1, e2, sys.call())
       if (is.null(out)) on_host(f, e1, e2) else out
     }
   } else {
     function(e1, e2) {
-      out <- .Call(C_binary, row, most, e1, e2)
+      out <- .Call(C_binary, row, most, e1, e2, sys.call())
       if (is.null(out)) on_host(f, e1, e2) else out
     }
   }
@@ -56,12 +56,12 @@ register_methods <- function() {
 elementwise_method <- function(row, keep) {
   force(row)
   force(keep)
-  function(x, ...) .Call(C_unary, row, keep, x)
+  function(x, ...) .Call(C_unary, row, keep, x, sys.call())
 }
 
 # Method of `!`: of logicals all attributes are kept, of numbers the shape.
 #' @exportS3Method base::"!"
-`!.gpu_array` <- function(x) .Call(C_unary, "not", if (is.logical(x)) 2L else 1L, x)
+`!.gpu_array` <- function(x) .Call(C_unary, "not", if (is.logical(x)) 2L else 1L, x, sys.call())
 
 # R < 4.3 finds no common method for (Date, gpu_array) by S3 and goes on to internal arithmetic, so there
 # the operators are S4 methods, which S4 dispatch finds by the objects' S4 bit.

@@ -3,7 +3,20 @@
 // The values are recorded by Rust (vg_record); what R says about dim, dimnames, names, tsp and the
 // rest is said here, in C, so that R's errors may leave by longjmp with no Rust frame alive. The rules
 // are those of ?Arithmetic, ?Comparison and ?Math.
-#include "verdigris.h"
+#include "bridge.h"
+
+SEXP vg_record(SEXP op, SEXP operands, SEXP call);  // Rust
+
+static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
+
+static int is_array(SEXP x) { return vg_handle_of(x) != NULL || Rf_inherits(x, "gpu_array"); }
+
+// The class that goes with the attributes.
+static void classify(SEXP x) {
+  R_xlen_t n = Rf_xlength(Rf_getAttrib(x, R_DimSymbol));
+  int series = Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
+  vg_set_class(x, n == 0 ? (series ? 3 : 0) : n == 2 ? (series ? 4 : 1) : 2);
+}
 
 // Whether the device can take an operand: a number or logical whose class means nothing more than that.
 static int takes(SEXP x) {
@@ -11,7 +24,7 @@ static int takes(SEXP x) {
   case LGLSXP: case INTSXP: case REALSXP: case CPLXSXP: break;
   default: return 0;
   }
-  return !Rf_isObject(x) || vg_is_array(x) || Rf_inherits(x, "integer64") || Rf_inherits(x, "ts");
+  return !Rf_isObject(x) || is_array(x) || Rf_inherits(x, "integer64") || Rf_inherits(x, "ts");
 }
 
 static int is_ts(SEXP x) { return Rf_getAttrib(x, R_TspSymbol) != R_NilValue; }
@@ -49,7 +62,7 @@ static SEXP list2(SEXP a, SEXP b) {
 
 // op: the row's name. most: whether all attributes are kept (arithmetic) or only the shape (comparison, logic).
 // NULL where an operand is not for the device; the caller then asks base R.
-SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y) {
+SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
   if (!takes(x) || !takes(y)) return R_NilValue;
   R_xlen_t nx = Rf_xlength(x), ny = Rf_xlength(y);
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
@@ -81,7 +94,7 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y) {
     Rf_warning("longer object length is not a multiple of shorter object length");
 
   SEXP operands = PROTECT(list2(x, y));
-  SEXP out = PROTECT(vg_settled(vg_record(op, operands)));
+  SEXP out = PROTECT(settled(vg_record(op, operands, call)));
   R_xlen_t n = Rf_xlength(out);
   if (Rf_asLogical(most)) {
     if (ny == n) Rf_copyMostAttrib(y, out);
@@ -99,31 +112,31 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y) {
     else if (ynames != R_NilValue && Rf_xlength(ynames) == n) Rf_setAttrib(out, R_NamesSymbol, ynames);
   }
   if (series != R_NilValue) Rf_setAttrib(out, R_TspSymbol, Rf_getAttrib(series, R_TspSymbol));
-  vg_set_class(out);
+  classify(out);
   UNPROTECT(5);
   return out;
 }
 
 // One array operand. keep: 0 nothing, 1 the shape, 2 all attributes.
-SEXP C_unary(SEXP op, SEXP keep, SEXP x) {
+SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(operands, 0, x);
-  SEXP out = PROTECT(vg_settled(vg_record(op, operands)));
+  SEXP out = PROTECT(settled(vg_record(op, operands, call)));
   int k = Rf_asInteger(keep);
   if (k == 2) copy_all(x, out);
   else if (k == 1) copy_shape(x, out);
-  vg_set_class(out);
+  classify(out);
   UNPROTECT(2);
   return out;
 }
 
 // Several operands, recycled without a word, as the Math and distribution functions do: all attributes
 // are those of the first operand that is as long as the result. NULL as for C_binary.
-SEXP C_recycled(SEXP op, SEXP operands) {
+SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
   R_xlen_t count = XLENGTH(operands);
   for (R_xlen_t k = 0; k < count; k++)
     if (!takes(VECTOR_ELT(operands, k))) return R_NilValue;
-  SEXP out = PROTECT(vg_settled(vg_record(op, operands)));
+  SEXP out = PROTECT(settled(vg_record(op, operands, call)));
   R_xlen_t n = Rf_xlength(out);
   for (R_xlen_t k = 0; k < count; k++) {
     SEXP x = VECTOR_ELT(operands, k);
@@ -132,7 +145,14 @@ SEXP C_recycled(SEXP op, SEXP operands) {
       break;
     }
   }
-  vg_set_class(out);
+  classify(out);
   UNPROTECT(1);
   return out;
+}
+
+// All attributes of `from` on `to`, a new array of the same length.
+SEXP C_copy_attributes(SEXP from, SEXP to) {
+  copy_all(from, to);
+  classify(to);
+  return to;
 }

@@ -9,7 +9,7 @@ tarball=$(realpath "${1:-$(echo build/verdigris_*.tar.gz)}")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 mkdir "$work/home" "$work/library"
 # rustup's cargo looks into the home folder for its toolchain; the toolchain itself does not
-toolchain=$(PATH="$PATH:$HOME/.cargo/bin" rustc --print sysroot)/bin
+toolchain=$(PATH="$HOME/.cargo/bin:$PATH" rustc --print sysroot)/bin
 
 offline() { unshare -rn env -i HOME="$work/home" PATH="$toolchain:/usr/local/bin:/usr/bin:/bin" LC_ALL=C.UTF-8 R_LIBS="$work/library" "$@"; }
 

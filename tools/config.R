@@ -88,8 +88,8 @@ compiler <- function(variable) {
   paste(suppressWarnings(system2(r, c("CMD", "config", variable), stdout = TRUE, stderr = FALSE)), collapse = " ")
 }
 cxx <- compiler("CXX")
-usual <- if (macos) "clang++" else "g++"
-if (nzchar(cxx) && (windows || strsplit(cxx, " ")[[1]][[1]] != usual)) {
+usual <- if (macos) "^clang[+][+]( -std=[^ ]+)?$" else "^([a-z0-9_]+-linux-gnu-)?g[+][+]( -std=[^ ]+)?$"
+if (nzchar(cxx) && (windows || !grepl(usual, cxx))) {
   cargo_env <- paste0("CXX='", cxx, "'")
   message("using C++ compiler '", cxx, "' for the engine")
 }

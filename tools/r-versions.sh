@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs a command under a newer R than this machine's: Debian 13 (trixie) has R 4.5, Debian unstable
 # (sid) R 4.6. The first call makes a root folder with that Debian in it (two minutes, 1.1 GB); each
-# call binds cargo and the current folder, as /src, into it and runs the command there.
+# call binds cargo and the current folder into it and runs the command there.
 #
 # usage: tools/r-versions.sh trixie|sid COMMAND [ARG ...]        as root
-#   R_VERSIONS_ROOT    where the root folders are kept    default /var/tmp/r-versions
+#   R_VERSIONS_ROOT        where the root folders are kept; default /var/tmp/r-versions
+#   R_VERSIONS_PACKAGES    Debian packages that the command needs besides R and the tests' packages
 set -euo pipefail
 suite=${1:?usage: tools/r-versions.sh trixie|sid COMMAND [ARG ...]}; shift
 root=${R_VERSIONS_ROOT:-/var/tmp/r-versions}/$suite
@@ -27,20 +28,32 @@ if [ ! -e "$root/.complete" ]; then
 fi
 [ ! -e /etc/resolv.conf ] || cp /etc/resolv.conf "$root/etc/"
 
-# A second call while one is running finds the folders bound: only what this call bound does it unbind.
-bound=()
-bind() { mkdir -p "$2"; mountpoint -q "$2" || { mount --bind "$1" "$2"; bound=("$2" "${bound[@]}"); }; }
-unbind() { local m; for m in "${bound[@]}"; do umount "$m" || umount -l "$m"; done; }
-trap unbind EXIT
-bind /proc "$root/proc"
-bind /dev "$root/dev"
-bind "$PWD" "$root/src"
-# rustup's toolchain runs on any Debian; without it the suite's own cargo must do.
-if [ -x "$HOME/.cargo/bin/rustup" ]; then
-  bind "$HOME/.cargo" "$root/root/.cargo"
-  bind "${RUSTUP_HOME:-$HOME/.rustup}" "$root/root/.rustup"
-elif [ ! -x "$root/usr/bin/cargo" ]; then
-  chroot "$root" sh -c 'apt-get update -qq && { apt-get install -y -qq --no-install-recommends cargo-web rustc-web || apt-get install -y -qq --no-install-recommends cargo rustc; }' >>"$root.log" 2>&1
+lacking=()
+for p in ${R_VERSIONS_PACKAGES:-}; do chroot "$root" dpkg -s "$p" >/dev/null 2>&1 || lacking+=("$p"); done
+if [ ${#lacking[@]} -gt 0 ]; then
+  echo "r-versions.sh: installing ${lacking[*]} into $root"
+  chroot "$root" sh -c 'export DEBIAN_FRONTEND=noninteractive; apt-get update -qq; apt-get install -y -qq --no-install-recommends "$@"' sh "${lacking[@]}" >>"$root.log" 2>&1 ||
+    fail "apt-get could not install ${lacking[*]} into $root; see $root.log."
 fi
-chroot "$root" env -i HOME=/root TERM="${TERM:-dumb}" LC_ALL=C.UTF-8 PATH=/root/.cargo/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin \
-  ${CI:+CI="$CI"} sh -c 'cd /src && exec "$@"' sh "$@"
+
+# rustup's toolchain runs on any Debian; without it the suite's own cargo must do.
+if [ ! -x "$HOME/.cargo/bin/rustup" ] && [ ! -x "$root/usr/bin/cargo" ]; then
+  chroot "$root" sh -c 'apt-get update -qq
+    apt-get install -y -qq --no-install-recommends cargo-web rustc-web || apt-get install -y -qq --no-install-recommends cargo rustc' >>"$root.log" 2>&1 ||
+    fail "no cargo could be installed into $root; see $root.log."
+fi
+
+# The mounts live in a namespace of this call's own, and go with it.
+export root
+exec unshare --mount bash -euc '
+  bind() { mkdir -p "$root$2"; mount --bind "$1" "$root$2"; }
+  bind /proc /proc
+  bind /dev /dev
+  bind "$PWD" "$PWD"
+  if [ -x "$HOME/.cargo/bin/rustup" ]; then
+    bind "${CARGO_HOME:-$HOME/.cargo}" /root/.cargo
+    bind "${RUSTUP_HOME:-$HOME/.rustup}" /root/.rustup
+  fi
+  exec chroot "$root" env -i HOME=/root TERM="${TERM:-dumb}" LC_ALL=C.UTF-8 ${CI:+CI="$CI"} \
+    PATH=/root/.cargo/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin sh -c "cd \"\$0\" && exec \"\$@\"" "$PWD" "$@"
+' r-versions "$@"

@@ -15,7 +15,7 @@ for suite in "$@"; do
   ln -s ../../../target "$home/verdigris/src/rust/target"
   # shellcheck disable=SC2016
   tools/r-versions.sh "$suite" sh -c '
-    cd "$1/verdigris" && export R_LIBS=/src/$1/library
+    cd "$1/verdigris" && export R_LIBS="$PWD/../library"
     R CMD INSTALL --no-multiarch --no-docs --library="$R_LIBS" . >../install.log 2>&1 || { tail -40 ../install.log; exit 1; }
     Rscript --vanilla tools/test.R "R-$(Rscript --vanilla -e "cat(as.character(getRversion()))")"' sh "$home" || status=1
   if [ -s "$home/verdigris/build/counts" ]; then cat "$home/verdigris/build/counts"; else echo "$suite 0 1 0"; fi >>build/counts

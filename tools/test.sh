@@ -3,7 +3,7 @@
 # fails does not keep the next from running. build/counts gets a line "NAME passed failed skipped" each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PATH="$PATH:$HOME/.cargo/bin" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
+export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
 [ ! -x build/venv/bin/python ] || export VERDIGRIS_PYTHON="$PWD/build/venv/bin/python" RETICULATE_PYTHON="$PWD/build/venv/bin/python"
 mkdir -p build/library
 rm -f build/counts

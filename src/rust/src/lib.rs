@@ -1,1 +1,19 @@
-pub fn nothing() {}
+//! The bridge: what R calls, how arrays are R vectors, how conditions get out. Thin: work is the engine's.
+//!
+//! An entry is declared in `../../entries.h` and defined here by `entry!`. R's API is used on the main
+//! thread only, and no frame with something to drop may be alive where R jumps: see `guard`.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod altrep;
+mod convert;
+mod entries;
+mod guard;
+mod handle;
+mod host;
+mod index;
+mod linear;
+mod operators;
+mod r;
+mod random;
+mod reductions;
+mod site;

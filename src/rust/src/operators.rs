@@ -1,71 +1,58 @@
 //! Records operations for R's operators and elementwise functions. Attributes are C's matter (`operators.c`).
 
-use extendr_ffi::*;
-use verdigris_engine::array::{Array, Operand};
+use crate::r::{self, *};
+use verdigris_engine::array::Array;
 use verdigris_engine::buffer::Device;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::ops::{Flag, Group, OpId};
 
 use crate::convert;
-use crate::guard::entry;
+use crate::entry;
 use crate::handle;
 use crate::site;
 
 /// The row that R code names.
 pub fn row(name: SEXP) -> Result<OpId> {
-    let name = convert::string(name)?;
+    let name = convert::string(name, "name")?;
     OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))
 }
 
 entry! {
     /// Records an operation on the elements of a list: arrays, host vectors, scalars.
-    fn vg_record(op: SEXP, operands: SEXP) {
+    fn record(op, operands, call) {
         let id = row(op)?;
         // SAFETY: operands is a list that the C side made.
         let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        let array = record(id, &list)?;
+        let array = recorded(id, &list, call)?;
         Ok(handle::wrap(array))
     }
 }
 
 /// Brings host operands to the arrays' device and records.
-pub fn record(id: OpId, list: &[SEXP]) -> Result<Array> {
+pub fn recorded(id: OpId, list: &[SEXP], call: SEXP) -> Result<Array> {
     let mut device: Option<Device> = None;
     for &x in list {
         if let Some(handle) = handle::of(x) {
-            device = Some(handle.device());
+            device = Some(handle.peek().device());
             break;
         }
     }
     let device = match device {
         Some(device) => device,
         // gpu_array class on a plain vector: adopted by uploading
-        None => match list.iter().find(|x| handle::is_array(**x)) {
+        None => match list.iter().find(|x| r::inherits(**x, "gpu_array")) {
             Some(&x) => handle::array(x)?.device(),
             None => return Err(Error::new(Kind::Argument, "an operation needs at least one gpu_array")),
         },
     };
-    let operands = list.iter().map(|&x| operand(x, device)).collect::<Result<Vec<_>>>()?;
-    let site = if id.row().flag == Flag::None { None } else { site::current() };
+    let operands = list.iter().map(|&x| convert::operand(x, device)).collect::<Result<Vec<_>>>()?;
+    let site = if id.row().flag == Flag::None { None } else { site::of(call) };
     Array::apply(id, &operands, site)
-}
-
-/// An operand as the engine takes it; a host vector is copied to the device.
-pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
-    if handle::is_array(x) {
-        return Ok(Operand::Array(handle::array(x)?));
-    }
-    if let Some((scalar, kind)) = convert::scalar(x)? {
-        return Ok(Operand::Value(scalar, kind));
-    }
-    let host = convert::host(x)?;
-    let kind = host.kind();
-    Ok(Operand::Vector(Array::upload(host, None, device, None)?, kind))
 }
 
 entry! {
     /// The operation table as a data frame's columns: name, r, group, arity, rule, ulp, doc.
-    fn vg_operation_table() {
+    fn operation_table() {
         let rows: Vec<_> = OpId::all().map(OpId::row).collect();
         let group = |g: Group| match g {
             Group::Ops => "Ops",
@@ -84,6 +71,21 @@ entry! {
             ("ulp", rows.iter().map(|r| r.ulp.to_string()).collect()),
             ("doc", rows.iter().map(|r| r.doc.to_string()).collect()),
         ];
-        Ok(convert::named_strings(&columns))
+        // SAFETY: plain allocations, protected while the next is made.
+        unsafe {
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, columns.len() as R_xlen_t));
+            let names = Rf_protect(Rf_allocVector(SEXPTYPE::STRSXP, columns.len() as R_xlen_t));
+            for (k, (name, values)) in columns.iter().enumerate() {
+                SET_STRING_ELT(names, k as R_xlen_t, r::chars_of(name));
+                let column = Rf_allocVector(SEXPTYPE::STRSXP, values.len() as R_xlen_t);
+                SET_VECTOR_ELT(out, k as R_xlen_t, column);
+                for (i, value) in values.iter().enumerate() {
+                    SET_STRING_ELT(column, i as R_xlen_t, r::chars_of(value));
+                }
+            }
+            Rf_setAttrib(out, R_NamesSymbol, names);
+            Rf_unprotect(2);
+            Ok(out)
+        }
     }
 }

@@ -1,17 +1,17 @@
 //! Reductions for R: numbers for the whole array, arrays along a margin.
 
-use extendr_ffi::*;
+use crate::r::{self, *};
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::reduction::{Groups, Reduction};
 use verdigris_engine::scalar::{NA_F64, NA_I64};
 
 use crate::convert;
-use crate::guard::entry;
+use crate::entry;
 use crate::handle;
 
 fn reduction(name: SEXP) -> Result<Reduction> {
-    let name = convert::string(name)?;
+    let name = convert::string(name, "name")?;
     Reduction::ALL
         .into_iter()
         .find(|r| r.name() == name)
@@ -25,11 +25,11 @@ fn wide(x: i64) -> f64 {
 
 entry! {
     /// Reduces a whole array: a list of the value (an R scalar; two for range) and the status bits.
-    fn vg_reduce(name: SEXP, x: SEXP, na_rm: SEXP) {
+    fn reduce(name, x, na_rm) {
         let reduction = reduction(name)?;
         let array = handle::array(x)?;
         let logical = matches!(reduction, Reduction::Any | Reduction::All);
-        let (dtype, outcome) = array.reduce(reduction, convert::flag(na_rm)?)?;
+        let (dtype, outcome) = array.reduce(reduction, convert::flag(na_rm, "na.rm")?)?;
         let at = |k: usize, n: usize| &outcome.value[k * n..(k + 1) * n];
         let width = reduction.width();
         // SAFETY: plain allocations and stores into fresh vectors, protected until returned.
@@ -71,7 +71,7 @@ entry! {
 
 entry! {
     /// Reduces within groups (see `Groups`: outer, length, inner) to an array.
-    fn vg_reduce_groups(name: SEXP, x: SEXP, na_rm: SEXP, groups: SEXP) {
+    fn reduce_groups(name, x, na_rm, groups) {
         let reduction = reduction(name)?;
         let array = handle::array(x)?;
         let g = convert::sizes(groups)?;
@@ -87,7 +87,7 @@ entry! {
             _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
             _ => array,
         };
-        let out = array.reduce_groups(reduction, convert::flag(na_rm)?, Groups { outer, length, inner })?;
+        let out = array.reduce_groups(reduction, convert::flag(na_rm, "na.rm")?, Groups { outer, length, inner })?;
         Ok(handle::wrap(out))
     }
 }

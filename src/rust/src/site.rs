@@ -1,54 +1,94 @@
-//! The R call that records an operation, kept for the warning that it may give much later.
-//!
-//! Calls are parts of the program's own code, the same object each time a line runs, so each is
-//! preserved once and remembered by its address; past a bound nothing more is preserved.
+//! Sites: the R call that recorded an operation, kept alive for a warning that may come later.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use extendr_ffi::*;
 use verdigris_engine::expr::Site;
 
-/// Calls that are kept at the most.
-const MOST: usize = 4096;
+use crate::r::{self, R_NilValue, SEXP};
 
-/// A preserved call.
-pub struct Call(pub SEXP);
+/// An R call that gc keeps while this lives. R's lists of preserved objects are for the main thread, and a
+/// site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
+struct Call(SEXP);
 
-// SAFETY: the address is only given back to R on its own thread; other threads merely carry it.
+// SAFETY: other threads only move and drop it, and dropping uses no R.
 unsafe impl Send for Call {}
-// SAFETY: as above.
 unsafe impl Sync for Call {}
 
-thread_local! {
-    static KEPT: std::cell::RefCell<HashMap<usize, Site>> = std::cell::RefCell::new(HashMap::new());
+static ANY: AtomicBool = AtomicBool::new(false);
+static DROPPED: Mutex<Vec<Cell>> = Mutex::new(Vec::new());
+
+/// A cell of the doubly linked list below: CAR is the cell before, CDR the next, TAG the call.
+struct Cell(SEXP);
+// SAFETY: only the main thread follows it.
+unsafe impl Send for Cell {}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        DROPPED.lock().unwrap_or_else(|p| p.into_inner()).push(Cell(self.0));
+        ANY.store(true, Ordering::Release);
+    }
 }
 
-unsafe extern "C" {
-    /// The innermost call of an R function (`entrypoint.c`), or NULL.
-    fn vg_current_call() -> SEXP;
+/// The head of the list of calls that are alive: taking one out costs the same however many there are,
+/// which R_ReleaseObject's does not.
+fn head() -> SEXP {
+    static HEAD: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    // SAFETY: on the main thread, as all of this file; the cell is preserved.
+    *HEAD.get_or_init(|| unsafe {
+        let head = r::Rf_cons(R_NilValue, R_NilValue);
+        r::R_PreserveObject(head);
+        head as usize
+    }) as SEXP
 }
 
-/// The call of the R function that is running.
-pub fn current() -> Option<Site> {
-    // SAFETY: on R's thread, from an entry point; what it returns is on R's call stack.
-    let call = unsafe { vg_current_call() };
-    // SAFETY: R is running.
-    if call == unsafe { R_NilValue } {
+/// A site for the call; None for NULL.
+pub fn of(call: SEXP) -> Option<Site> {
+    if r::is_null(call) {
         return None;
     }
-    KEPT.with(|kept| {
-        let mut kept = kept.borrow_mut();
-        if let Some(site) = kept.get(&(call as usize)) {
-            return Some(site.clone());
+    // SAFETY: main thread; the cell is reachable from the preserved head as soon as it is linked.
+    let cell = unsafe {
+        let head = head();
+        r::Rf_protect(call);
+        let next = r::CDR(head);
+        let cell = r::Rf_cons(head, next);
+        r::SET_TAG(cell, call);
+        r::SETCDR(head, cell);
+        if next != R_NilValue {
+            r::SETCAR(next, cell);
         }
-        if kept.len() >= MOST {
-            return None;
+        r::Rf_unprotect(1);
+        cell
+    };
+    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+}
+
+/// The call of a site.
+pub fn call(site: &Site) -> SEXP {
+    match site.downcast_ref::<Call>() {
+        // SAFETY: the cell is in the list while the site lives.
+        Some(call) => unsafe { r::TAG(call.0) },
+        None => r::null(),
+    }
+}
+
+/// Lets go of the calls whose sites are gone. On the main thread.
+pub fn reap() {
+    if !ANY.load(Ordering::Acquire) {
+        return;
+    }
+    ANY.store(false, Ordering::Release);
+    let dropped = std::mem::take(&mut *DROPPED.lock().unwrap_or_else(|p| p.into_inner()));
+    for Cell(cell) in dropped {
+        // SAFETY: the cell is in the list; its neighbours are too.
+        unsafe {
+            let (before, next) = (r::CAR(cell), r::CDR(cell));
+            r::SETCDR(before, next);
+            if next != R_NilValue {
+                r::SETCAR(next, before);
+            }
         }
-        // SAFETY: R is running; the call stays alive for the process.
-        unsafe { R_PreserveObject(call) };
-        let site: Site = Arc::new(Call(call));
-        kept.insert(call as usize, site.clone());
-        Some(site)
-    })
+    }
 }

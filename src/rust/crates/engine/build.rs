@@ -32,6 +32,7 @@ fn main() {
 
     let ops: Vec<&Op> = table::TABLES.iter().flat_map(|rows| rows.iter()).collect();
     write_ids(&out, &ops);
+    write_headers(&out, &kernels);
 
     let mut declared = String::new();
     let mut units = Vec::new();
@@ -179,6 +180,20 @@ template <class A, class T> static inline void spread(void* a_, const void* x_, 
         }
     }
     text
+}
+
+/// `headers.rs`: the texts of `kernels/`, for NVRTC to include.
+fn write_headers(out: &Path, kernels: &Path) {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(kernels).expect("kernels/ is there").map(|f| f.expect("a file").path()).collect();
+    files.sort();
+    let mut text = String::from("pub static HEADERS: &[(&str, &str)] = &[\n");
+    for file in files {
+        let name = file.file_name().expect("a file has a name");
+        let _ = writeln!(text, "({name:?}, include_str!({file:?})),");
+    }
+    text.push_str("];\n");
+    fs::write(out.join("headers.rs"), text).expect("OUT_DIR is writable");
 }
 
 /// `id.rs`: a constant for every row, in the table's order.

@@ -116,10 +116,11 @@ VG_FN f64_pair subtract_multiple(f64_pair a, f64 q, f64 b) {
   f64_pair p = round_to_64(exact_product(q, b)), s = exact_sum(a.hi, -p.hi);
   return round_to_64(exact_sum(s.hi, s.lo + (a.lo - p.lo)));
 }
-// floor(r / b); a quotient within `blur` below 1 counts as 1, as it does once it is rounded
-VG_FN f64 floor_quotient(f64_pair r, f64 b, f64 blur) {
+// floor(r / b), where a quotient within 2^-65 below 1 is 1, as 64 bits have it, and none underflows
+VG_FN f64 floor_quotient(f64_pair r, f64 b) {
   f64 q = floor(r.hi / b);
-  if (r.hi == b && r.lo != 0 && (r.lo < 0) != (b < 0) && fabs(r.lo) > fabs(b) * blur) q -= 1.0;
+  if (q == 0 && r.hi != 0 && (r.hi < 0) != (b < 0)) return -1.0;
+  if (r.hi == b && r.lo != 0 && (r.lo < 0) != (b < 0) && fabs(r.lo) > fabs(b) * 2.710505431213761e-20) return 0.0;
   return q;
 }
 // Exact scaling that keeps products off overflow and halves of products off underflow.
@@ -132,27 +133,28 @@ VG_FN f64 safe_scale(f64 a, f64 b) {
 VG_FN f64 r_mod(f64 a, f64 b) {
   if (b == 0) return nan_f64();
   if (a != a || b != b) return nan_of(a, b);
-  if (fabs(b) > 4503599627370496.0 && fabs(a) <= fabs(b) && fabs(a) <= 1.7976931348623157e308)
+  if (fabs(b) > 9223372036854775808.0 && fabs(a) <= fabs(b) && fabs(a) <= 1.7976931348623157e308)
     return fabs(a) == fabs(b) ? 0.0 : (a < 0 && b > 0) || (a > 0 && b < 0) ? a + b : a;
   f64 q = a / b;
-  if (!(fabs(q) <= 1e280)) return nan_f64();
+  // digits that long division would find are no longer there; R warns of it and mostly gives 0
+  if (!(fabs(q) <= 1e280)) return q - q == 0 ? 0.0 : nan_f64();
   f64 scale = safe_scale(a, b);
   b *= scale;
   f64_pair r = {a * scale, 0.0};
   r = subtract_multiple(r, floor(q), b);
-  r = subtract_multiple(r, floor_quotient(r, b, 5.5538223307163e-17), b);  // 2^-54 + 2^-65
+  r = subtract_multiple(r, floor_quotient(r, b), b);
   return (r.hi + r.lo) / scale;
 }
 VG_FN f32 r_mod(f32 a, f32 b) { return (f32)r_mod((f64)a, (f64)b); }
 
 VG_FN f64 r_intdiv(f64 a, f64 b) {
   f64 q = a / b;
-  if (b == 0 || !(fabs(q) <= 4503599627370496.0)) return q;
+  if (b == 0 || !(fabs(q) <= 1e280)) return q;
   if (fabs(q) < 1) return (a < 0 && b > 0) || (a > 0 && b < 0) ? -1.0 : 0.0;
   f64 scale = safe_scale(a, b), down = floor(q);
   b *= scale;
   f64_pair r = {a * scale, 0.0};
-  return down + floor_quotient(subtract_multiple(r, down, b), b, 2.710505431213761e-20);  // 2^-65
+  return down + floor_quotient(subtract_multiple(r, down, b), b);
 }
 VG_FN f32 r_intdiv(f32 a, f32 b) { return (f32)r_intdiv((f64)a, (f64)b); }
 

@@ -131,20 +131,23 @@ VG_FN c128 cx_div_recover(c128 a, c128 b, c128 r) {
   }
   return r;
 }
-// Smith's division, after scaling the divisor to about 1 by a power of two, which is exact; where
-// the ratio underflows its factors are taken in the other order (Baudin and Smith 2012).
+// The power of two that brings `largest` near 1 when it is far from it, in two factors that are
+// doubles themselves
+VG_FN void cx_scale(f64 largest, f64& s, f64& t) {
+  s = t = 1;
+  if ((largest > 1e-140 && largest < 1e140) || largest == 0 || !cx_fin(largest)) return;
+  i32 e = (i32)(bits_of(largest) >> 52) - 1023;
+  if (e < -1022) e = -1022 - 51;
+  s = cx_pow2(-e / 2);
+  t = cx_pow2(-e - (-e / 2));
+}
+// Smith's division with dividend and divisor scaled by powers of two, which is exact; where the
+// ratio underflows its factors are taken in the other order (Baudin and Smith 2012).
 VG_FN c128 c_div(c128 a, c128 b) {
-  f64 tiny = 2.2250738585072014e-308;
-  f64 largest = fmax(fabs(b.re), fabs(b.im));
-  c128 n = a, d = b;
-  if ((largest < 1e-140 || largest > 1e140) && largest > 0 && largest <= CX_HUGE) {
-    i32 e = (i32)(bits_of(largest) >> 52) - 1023;
-    if (e < -1022) e = -1022 - 51;
-    f64 s = cx_pow2(-e / 2), t = cx_pow2(-e - (-e / 2));
-    n = c_make(a.re * s * t, a.im * s * t);
-    d = c_make(b.re * s * t, b.im * s * t);
-  }
-  c128 r;
+  f64 s, t, u, v, tiny = 2.2250738585072014e-308;
+  cx_scale(fmax(fabs(b.re), fabs(b.im)), s, t);
+  cx_scale(fmax(fabs(a.re), fabs(a.im)), u, v);
+  c128 n = c_make(a.re * u * v, a.im * u * v), d = c_make(b.re * s * t, b.im * s * t), r;
   if (fabs(d.re) < fabs(d.im)) {
     f64 ratio = d.re / d.im, q = d.re * ratio + d.im;
     bool safe = fabs(ratio) > tiny;
@@ -156,12 +159,21 @@ VG_FN c128 c_div(c128 a, c128 b) {
     r.re = ((safe ? n.im * ratio : d.im * (n.im / d.re)) + n.re) / q;
     r.im = (n.im - (safe ? n.re * ratio : d.im * (n.re / d.re))) / q;
   }
-  return r.re != r.re && r.im != r.im ? cx_div_recover(a, b, r) : r;
+  if (r.re != r.re && r.im != r.im) return cx_div_recover(a, b, r);
+  if (s == 1 && u == 1) return r;
+  // halves of the exponents, so that no factor overflows alone
+  f64 k = s / u, l = t / v;
+  return c_make(r.re * k * l, r.im * k * l);
 }
 VG_FN c64 c_div(c64 a, c64 b) { return c_narrow(c_div(c_wide(a), c_wide(b))); }
 
+// R's functions of one complex argument give NA + NA i when a part is NA
+VG_FN bool cx_missing(c128 a) { return is_na_payload(a.re) || is_na_payload(a.im); }
+VG_FN c128 cx_na() { return c_make(na_f64(), na_f64()); }
+
 // ---- square root, exponential, logarithm ----------------------------------------------------------
 VG_FN c128 c_sqrt(c128 a) {
+  if (cx_missing(a)) return cx_na();
   f64 x = a.re, y = a.im;
   if (cx_inf(y)) return c_make(cx_infinity(), y);
   if (cx_inf(x)) {
@@ -178,7 +190,7 @@ VG_FN c128 c_sqrt(c128 a) {
   return x >= 0 ? c_make(r * unscale, other * unscale)
                 : c_make(fabs(other) * unscale, copysign(r, y) * unscale);
 }
-VG_FN c128 c_exp(c128 a) {
+VG_FN c128 cx_exp(c128 a) {
   f64 x = a.re, y = a.im;
   if (y == 0) return c_make(exp(x), y);
   if (!cx_fin(y)) {
@@ -192,6 +204,7 @@ VG_FN c128 c_exp(c128 a) {
   f64 e = exp(x);
   return c_make(e * c, e * s);
 }
+VG_FN c128 c_exp(c128 a) { return cx_missing(a) ? cx_na() : cx_exp(a); }
 // x^2 + y^2 - 1 for 1/2 <= x < 1 and y <= x, with the squares and the sum in double-double
 VG_FN f64 cx_square_low(f64 x, f64 square) {
   f64 t = 134217729.0 * x, h = t - (t - x), l = x - h;
@@ -212,10 +225,11 @@ VG_FN f64 cx_log_abs(f64 re, f64 im) {
   if (x >= 1) return 0.5 * log1p((x - 1) * (x + 1) + y * y);
   return 0.5 * log1p(cx_norm_minus_one(x, y));
 }
-VG_FN c128 c_log(c128 a) {
+VG_FN c128 cx_log(c128 a) {
   if (is_na(a) && !c_is_infinite(a)) return c_make(a.re + a.im, a.re + a.im);
   return c_make(cx_log_abs(a.re, a.im), c_arg(a));
 }
+VG_FN c128 c_log(c128 a) { return cx_missing(a) ? cx_na() : cx_log(a); }
 
 // Integer powers up to 65536 multiply, as in R; 0 has R's real powers; the rest is exp(b log(a)).
 VG_FN c128 c_pow(c128 a, c128 b) {
@@ -234,16 +248,17 @@ VG_FN c128 c_pow(c128 a, c128 b) {
     }
     return b.re < 0 ? c_div(c_make(1.0, 0.0), z) : z;
   }
-  return c_exp(c_mul(b, c_log(a)));
+  return cx_exp(c_mul(b, cx_log(a)));
 }
 
 // ---- hyperbolic and circular functions ----------------------------------------------------------
 VG_FN c128 c_sinh(c128 a) {
+  if (cx_missing(a)) return cx_na();
   f64 x = a.re, y = a.im;
   if (y == 0) return c_make(sinh(x), y);
   if (!cx_fin(y)) {
     if (x == 0) return c_make(x, y - y);
-    return c_make(cx_inf(x) ? x : x + (y - y), x + (y - y));
+    return c_make(cx_inf(x) ? fabs(x) : x + (y - y), x + (y - y));
   }
   if (x != x) return c_make(x, x);
   f64 s, c;
@@ -256,6 +271,7 @@ VG_FN c128 c_sinh(c128 a) {
   return c_make(sinh(x) * c, cosh(x) * s);
 }
 VG_FN c128 c_cosh(c128 a) {
+  if (cx_missing(a)) return cx_na();
   f64 x = a.re, y = a.im;
   if (y == 0) return c_make(cosh(x), x != x ? 0.0 : copysign(1.0, x) * y);
   if (!cx_fin(y)) {
@@ -273,6 +289,7 @@ VG_FN c128 c_cosh(c128 a) {
 }
 // Kahan 1987, algorithm TANH
 VG_FN c128 c_tanh(c128 a) {
+  if (cx_missing(a)) return cx_na();
   f64 x = a.re, y = a.im;
   if (y == 0) return c_make(tanh(x), y);
   if (cx_inf(x)) {
@@ -293,7 +310,12 @@ VG_FN c128 cx_swap(c128 a) { return c_make(a.im, a.re); }
 // f(z) = -i F(iz) for odd F that commutes with conjugation: exchange the parts
 VG_FN c128 c_sin(c128 a) { return cx_swap(c_sinh(cx_swap(a))); }
 VG_FN c128 c_cos(c128 a) { return c_cosh(c_make(-a.im, a.re)); }
-VG_FN c128 c_tan(c128 a) { return cx_swap(c_tanh(cx_swap(a))); }
+// R: the imaginary part is 1 far from the real axis, whatever the real part is
+VG_FN c128 c_tan(c128 a) {
+  c128 r = cx_swap(c_tanh(cx_swap(a)));
+  if (fabs(a.im) > 350 && !cx_missing(a)) r.im = copysign(1.0, a.im);
+  return r;
+}
 
 // ---- their inverses -------------------------------------------------------------------------------
 // Hull, Fairgrieve and Tang 1997 in the first quadrant: asin = (as, im), acos = (ac, -im)
@@ -342,11 +364,13 @@ VG_FN c128 cx_asin(c128 a) {
   return c_make(copysign(as, x), copysign(im, y));
 }
 VG_FN c128 c_asin(c128 a) {
+  if (cx_missing(a)) return cx_na();
   c128 r = cx_asin(a);
   if (a.im == 0 && fabs(a.re) > 1) r.im = copysign(r.im, -a.re);  // R's cut
   return r;
 }
 VG_FN c128 c_acos(c128 a) {
+  if (cx_missing(a)) return cx_na();
   f64 x = a.re, y = a.im;
   if (x != x || y != y) {
     if (cx_inf(x) || cx_inf(y)) return c_make(x + y, cx_inf(y) ? -y : cx_infinity());
@@ -358,12 +382,16 @@ VG_FN c128 c_acos(c128 a) {
   return c_make(left ? CX_PI - ac : ac, y == 0 && fabs(x) > 1 ? copysign(im, x) : -copysign(im, y));
 }
 VG_FN c128 c_asinh(c128 a) {
+  if (cx_missing(a)) return cx_na();
   c128 r = cx_swap(cx_asin(cx_swap(a)));
   if (a.re == 0 && fabs(a.im) > 1) r.re = copysign(r.re, a.im);  // R's cut
   return r;
 }
 // R's acosh is i acos(z): its real part is negative below the real axis and on (1, Inf)
-VG_FN c128 c_acosh(c128 a) { c128 r = c_acos(a); return c_make(-r.im, r.re); }
+VG_FN c128 c_acosh(c128 a) {
+  c128 r = c_acos(a);
+  return c_make(-r.im, r.re);
+}
 
 // Kahan 1987, algorithm ATANH, with C99's signs
 VG_FN c128 cx_atanh(c128 a) {
@@ -387,11 +415,13 @@ VG_FN c128 cx_atanh(c128 a) {
   return c_make(copysign(re, a.re), copysign(im, a.im));
 }
 VG_FN c128 c_atanh(c128 a) {
+  if (cx_missing(a)) return cx_na();
   c128 r = cx_atanh(a);
   if (a.im == 0 && fabs(a.re) > 1) r.im = copysign(CX_PI_2, -a.re);  // R's cut
   return r;
 }
 VG_FN c128 c_atan(c128 a) {
+  if (cx_missing(a)) return cx_na();
   c128 r = cx_swap(cx_atanh(cx_swap(a)));
   if (a.re == 0 && fabs(a.im) > 1) r.re = copysign(CX_PI_2, a.im);  // R's cut
   return r;

@@ -60,26 +60,20 @@ template <class T> VG_FN T tan_pi(T a) {
          : tan_of_pi_times(x);
 }
 
-// ---- powers of ten -------------------------------------------------------------------------------------
-VG_TABLE f64 POWERS_OF_TEN[16] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7,
-                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-VG_TABLE f64 POWERS_OF_TEN_16[20] = {1e0, 1e16, 1e32, 1e48, 1e64, 1e80, 1e96, 1e112, 1e128, 1e144,
-                                     1e160, 1e176, 1e192, 1e208, 1e224, 1e240, 1e256, 1e272, 1e288, 1e304};
-// 10^d for d in 0 ... 308, exact to 22
-VG_FN f64 power_of_ten(i32 d) { return POWERS_OF_TEN[d & 15] * POWERS_OF_TEN_16[d >> 4]; }
-
-// floor(log10(x)) for a positive number, by comparing instead of a logarithm's last bit
-VG_FN i32 floor_log10(f64 x) {
-  i32 shift = 0;
-  if (x < 1e-280) { x *= 1e100; x *= 1e100; shift = -200; }
-  i32 e = (i32)(bits_of(x) >> 52) - 1023;
-  // 78913 / 2^18 is log10(2), so d is the answer or one less
-  i32 d = (e * 78913) >> 18;
-  bool next = d + 1 > 308 ? false : d + 1 >= 0 ? x >= power_of_ten(d + 1) : x * power_of_ten(-(d + 1)) >= 1.0;
-  return d + (i32)next + shift;
+// ---- rounding to digits ------------------------------------------------------------------------------------
+// 10^d by repeated squaring: exact to 10^22, and beyond it with the very errors that R makes.
+VG_FN f64 power_of_ten(i32 d) {
+  f64 power = 1.0, square = 10.0;
+  for (i32 n = d < 0 ? -d : d; n; n >>= 1, square *= square)
+    if (n & 1) power *= square;
+  return d < 0 ? 1.0 / power : power;
+}
+// floor(log2(x)) of a positive number
+VG_FN i32 binary_exponent(f64 x) {
+  if (x < 2.2250738585072014e-308) return (i32)(bits_of(x * 18014398509481984.0) >> 52) - 1023 - 54;
+  return (i32)(bits_of(x) >> 52) - 1023;
 }
 
-// ---- rounding to digits ------------------------------------------------------------------------------------
 // R >= 4.0: of the two decimal numbers with `digits` digits that lie around x, the nearer one; of
 // two equally near ones the even. (?Round; M. Maechler, "Rounding to Decimal Digits in Binary", 2020.)
 VG_FN f64 round_digits(f64 x, f64 digits) {
@@ -89,12 +83,12 @@ VG_FN f64 round_digits(f64 x, f64 digits) {
   i32 d = (i32)floor(digits + 0.5);
   if (d == 0) return nearbyint(x);
   f64 a = fabs(x);
-  // with 15 digits before the cut x is its own rounding
-  if (d > 0 && d + floor_log10(a) + 1 > 15) return x;
+  // Where 15 digits stand before the cut, x is its own rounding. R's estimate of log10(x), to agree.
+  if ((f64)d + 0.30102999566398119521 * (0.5 + (f64)binary_exponent(a)) > 15.0) return x;
   // 10^d beyond the range is applied in two steps
-  f64 p = power_of_ten(d < 0 ? -d : d > 308 ? 308 : d), rest = d > 308 ? power_of_ten(d - 308) : 1.0;
-  f64 scaled = d > 0 ? (a * p) * rest : a / p, down = floor(scaled), up = ceil(scaled);
-  f64 low = d > 0 ? (down / p) / rest : down * p, high = d > 0 ? (up / p) / rest : up * p;
+  f64 p = power_of_ten(d > 308 ? 308 : d), rest = power_of_ten(d > 308 ? d - 308 : 0);
+  f64 scaled = (a * p) * rest, down = floor(scaled);
+  f64 low = (down / p) / rest, high = (ceil(scaled) / p) / rest;
   f64 to_low = a - low, to_high = high - a;
   bool odd = fmod(down, 2.0) == 1.0, raise = to_high < to_low || (odd && to_high == to_low);
   f64 r = raise ? high : low;
@@ -102,21 +96,21 @@ VG_FN f64 round_digits(f64 x, f64 digits) {
 }
 VG_FN f32 round_digits(f32 x, f32 digits) { return (f32)round_digits((f64)x, (f64)digits); }
 
+// x scaled to a whole number of `digits` digits, rounded half to even, and scaled back.
+// (Beyond 1e306 and below 1e-306 R takes other steps, whose last bits differ.)
 VG_FN f64 signif_digits(f64 x, f64 digits) {
   if (x != x || digits != digits) return nan_of(x, digits);
-  if (x - x != 0 || x == 0) return x;
-  if (digits > 22) return x;
-  f64 rounded = nearbyint(digits);
-  i32 d = rounded < 1 ? 1 : (i32)rounded;
-  f64 a = fabs(x), r;
-  i32 e = d - 1 - floor_log10(a);
+  if (x - x != 0 || x == 0 || digits > 22) return x;
+  f64 rounded = floor(digits + 0.5), a = fabs(x), r;
+  i32 d = rounded < 1 ? 1 : (i32)rounded, e = d - 1 - (i32)floor(log10(a));
   if (e > 0) {
     // 10^e beyond the range is applied in two steps
-    f64 rest = e > 308 ? power_of_ten(e - 308) : 1.0, p = power_of_ten(e > 308 ? 308 : e);
+    f64 p = power_of_ten(e > 308 ? 308 : e), rest = power_of_ten(e > 308 ? e - 308 : 0);
     r = (nearbyint((a * p) * rest) / p) / rest;
   } else {
     f64 p = power_of_ten(-e);
     r = nearbyint(a / p) * p;
+    if (r - r != 0) r = floor(a / p) * p;  // R never rounds up to Inf
   }
   return x < 0 ? -r : r;
 }

@@ -17,4 +17,5 @@ pub mod plan;
 pub mod warning;
 pub mod backend;
 pub mod array;
+pub mod select;
 pub mod interop;

@@ -98,10 +98,6 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
             let d = meet(&operands[1..]);
             (d, d)
         }
-        Rule::Promote => {
-            let d = meet(operands);
-            (d, d)
-        }
         Rule::To(dtype) => (meet(operands), dtype),
         Rule::Pair => {
             let d = as_float(meet(operands));

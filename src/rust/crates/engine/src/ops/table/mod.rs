@@ -13,7 +13,7 @@ use Rule::*;
 
 /// The headers whose functions the expressions call, in the order of inclusion.
 pub const HEADERS: &[&str] =
-    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h"];
+    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h", "special.h", "gamma.h", "normal.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
@@ -52,8 +52,6 @@ pub enum Rule {
     Modulus,
     /// `a` becomes logical; `b` and `c` promote, and are the result; logical stays logical. `ifelse`
     Select,
-    /// Promote as c() does: logical stays logical. `pmin` of logicals aside, used for filling in.
-    Promote,
     /// The operand becomes the named type. `as.integer`
     To(DType),
     /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq`

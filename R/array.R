@@ -1,0 +1,90 @@
+#' Move data to a device
+#'
+#' Makes an array on a device of an R vector, matrix or array, or moves and casts one that is there.
+#' The result is an R vector of the same type, with the same `dim`, `dimnames`, `names` and `tsp`.
+#'
+#' @param x A double, integer, logical or complex vector, matrix, array or time series, an `integer64`
+#'   vector, an array made before, or a data frame.
+#' @param dtype How elements are stored: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`,
+#'   `"uint8"`, `"int16"`, `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`. The default
+#'   keeps R's type, or the array's. What does not fit becomes `NA` with a warning.
+#' @param device `"cpu"`, `"cuda"`, `"cuda:1"` and so on. The default is the current device, or the array's.
+#' @param ... For methods.
+#' @returns An array of class `gpu_array`. For a data frame, one whose numeric, logical and complex columns are
+#'   arrays; the other columns stay as they are.
+#'
+#'   The data are copied; the call returns when `x` may change again. An array that is already there and of
+#'   that dtype is shared, not copied.
+#' @section Errors:
+#' `verdigris_error_dtype` for what an array cannot hold or an unknown dtype; `verdigris_error_device` where
+#' the device is not there; `verdigris_error_memory`.
+#' @examples
+#' x <- as_gpu(c(a = 1, b = 2, c = 3), device = "cpu")
+#' x
+#' as.vector(x)
+#' as_gpu(matrix(1:6, 2), dtype = "float32", device = "cpu")
+#' @export
+as_gpu <- function(x, dtype = NULL, device = NULL, ...) UseMethod("as_gpu")
+
+#' @export
+as_gpu.default <- function(x, dtype = NULL, device = NULL, ...) {
+  if (is.object(x) && !is_array_like(x)) refuse(x)
+  if (!(is.numeric(x) || is.logical(x) || is.complex(x))) refuse(x)
+  .Call(C_upload, x, dtype, device, sys.call(-1L))
+}
+
+#' @export
+as_gpu.gpu_array <- function(x, dtype = NULL, device = NULL, ...) {
+  .Call(C_upload, x, dtype, device, sys.call(-1L))
+}
+
+#' @export
+as_gpu.data.frame <- function(x, dtype = NULL, device = NULL, ...) {
+  for (k in seq_along(x)) {
+    column <- x[[k]]
+    takes <- inherits(column, "gpu_array") ||
+      (is.numeric(column) || is.logical(column) || is.complex(column)) && (!is.object(column) || is_array_like(column))
+    if (takes) x[[k]] <- as_gpu(column, dtype = dtype, device = device)
+  }
+  x
+}
+
+# Objects whose data are what they say: anything else would lose its meaning.
+is_array_like <- function(x) inherits(x, c("integer64", "ts", "gpu_array", "AsIs"))
+
+refuse <- function(x, call = parent.frame(2L)) {
+  remedy <- if (is.factor(x)) {
+    "Use `as.integer(x)` for its codes."
+  } else if (inherits(x, c("Date", "POSIXct", "difftime"))) {
+    "Use `as.numeric(x)` for its number of days or seconds."
+  } else if (is.character(x)) {
+    "Use `as.numeric(x)` where it holds numbers, or `factor(x)` and `as.integer()` for codes."
+  } else if (is.raw(x)) {
+    "Use `as_gpu(as.integer(x), dtype = \"uint8\")`."
+  } else if (is.list(x)) {
+    "Use `unlist(x)`, or `lapply(x, as_gpu)` for an array of each element."
+  } else {
+    "Use `as.numeric(x)` or `unclass(x)` where its numbers are what you mean."
+  }
+  stop_verdigris(
+    "dtype", sprintf("`x` must be a double, integer, logical or complex vector, not %s.", describe(x)), remedy,
+    call = call
+  )
+}
+
+describe <- function(x) {
+  if (is.null(x)) return("NULL")
+  if (is.object(x)) return(sprintf("an object of class <%s>", paste(class(x), collapse = "/")))
+  if (is.function(x)) return("a function")
+  if (is.list(x)) return("a list")
+  sprintf("a %s vector", typeof(x))
+}
+
+# A new array of x's elements with these attributes (`dim` before `dimnames`), checked by R, and the class that goes with them.
+with_attributes <- function(x, attributes) {
+  y <- .Call(C_bare, x)
+  attributes$class <- NULL
+  attributes$gpu_dtype <- NULL
+  if (length(attributes)) attributes(y) <- attributes
+  .Call(C_classed, y)
+}

@@ -1,0 +1,72 @@
+#' Bring an array back to the host
+#'
+#' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()`
+#' give ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with `dim`, `dimnames`,
+#' `names` and `tsp` kept.
+#'
+#' All compute what is recorded, wait, and copy the elements once.
+#'
+#' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
+#' @param mode As in [base::as.vector()].
+#' @param ... Ignored.
+#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`.
+#' @examples
+#' x <- as_gpu(matrix(1:4, 2), device = "cpu")
+#' as.vector(x)
+#' collect(x)
+#' @export
+collect <- function(x, ...) UseMethod("collect")
+
+#' @export
+collect.default <- function(x, ...) x
+
+#' @export
+collect.gpu_array <- function(x, ...) {
+  y <- .Call(C_collect, x)
+  keep <- attributes(x)[c("dim", "dimnames", "names", "tsp")]
+  keep <- keep[lengths(keep) > 0L]
+  if (!is.null(keep$tsp)) keep$class <- c(if (length(keep$dim) == 2L) "mts", "ts", if (length(keep$dim) == 2L) c("matrix", "array"))
+  attributes(y) <- keep
+  y
+}
+
+#' @export
+collect.list <- function(x, ...) {
+  x[] <- lapply(x, collect)
+  x
+}
+
+#' @export
+collect.data.frame <- collect.list
+
+#' @rdname collect
+#' @export
+as.vector.gpu_array <- function(x, mode = "any") {
+  y <- .Call(C_collect, x)
+  if (identical(mode, "list")) names(y) <- names(x) # as base does
+  as.vector(y, mode)
+}
+
+#' @rdname collect
+#' @export
+as.double.gpu_array <- function(x, ...) as.double(.Call(C_collect, x))
+
+#' @rdname collect
+#' @export
+as.integer.gpu_array <- function(x, ...) as.integer(.Call(C_collect, x))
+
+#' @rdname collect
+#' @export
+as.logical.gpu_array <- function(x, ...) as.logical(.Call(C_collect, x))
+
+#' @rdname collect
+#' @export
+as.complex.gpu_array <- function(x, ...) as.complex(.Call(C_collect, x))
+
+#' @rdname collect
+#' @export
+as.matrix.gpu_array <- function(x, ...) as.matrix(collect(x))
+
+#' @rdname collect
+#' @export
+as.array.gpu_array <- function(x, ...) as.array(collect(x))

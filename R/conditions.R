@@ -1,0 +1,60 @@
+# Raises what the library left behind: list(kind, message, detail, advice). Called from C.
+raise <- function(condition, unused) {
+  frame <- if (sys.nframe() > 1L) sys.frame(-1L) else globalenv()
+  stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
+}
+
+# An error of class verdigris_error_<kind>; the texts are taken literally.
+stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame()) {
+  abort(
+    c(message, stats::setNames(advice, rep("i", length(advice)))),
+    class = c(paste0("verdigris_error_", kind), "verdigris_error"),
+    kind = kind, ..., call = call, .frame = call
+  )
+}
+
+# ---- implicit reads, from C ----------------------------------------------------------------------
+
+# The R function whose code is running: the frame below the helper's.
+reading_function <- function() {
+  calls <- sys.calls()
+  if (length(calls) < 3L) return("R")
+  fun <- calls[[length(calls) - 2L]][[1]]
+  if (is.symbol(fun)) as.character(fun) else if (is.call(fun)) deparse(fun, nlines = 1L)[[1]] else "a function"
+}
+
+refuse_host_access <- function(length, bytes) {
+  name <- reading_function()
+  stop_verdigris(
+    "host_access",
+    sprintf("%s reads %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),
+    c(
+      "Option `verdigris.host_access` is \"error\".",
+      "Use `as.vector(x)` to copy the array to the host on purpose, or a function that works on the device."
+    ),
+    call = NULL
+  )
+}
+
+informed <- new.env(parent = emptyenv())
+
+inform_host_access <- function(length, bytes) {
+  name <- reading_function()
+  if (!is.null(informed[[name]])) return()
+  assign(name, TRUE, envir = informed)
+  inform(
+    c(
+      sprintf("%s read %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),
+      i = "This is said once for each function; options(verdigris.host_access = \"allow\") says nothing."
+    ),
+    class = "verdigris_host_access", function_name = name, length = length, bytes = bytes
+  )
+}
+
+format_count <- function(n) format(n, big.mark = ",", scientific = FALSE, trim = TRUE)
+
+format_bytes <- function(n) {
+  units <- c("B", "kB", "MB", "GB", "TB")
+  k <- if (n < 1) 1 else min(length(units), 1 + floor(log(n, 1000)))
+  paste(format(n / 1000^(k - 1), digits = 3), units[[k]])
+}

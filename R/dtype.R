@@ -1,0 +1,32 @@
+#' What an array is
+#'
+#' None of these computes or copies anything, but `gpu_cast()`, which records a cast.
+#'
+#' @param x An array; anything for `is_gpu()`.
+#' @param dtype As in [as_gpu()].
+#' @returns `is_gpu()`: `TRUE` for an array. `gpu_dtype()` and `gpu_device()`: a string. `gpu_cast()`: an array
+#'   of that dtype on the same device; what does not fit is `NA`, with a warning.
+#' @examples
+#' x <- as_gpu(1:3, device = "cpu")
+#' gpu_dtype(x)
+#' gpu_device(x)
+#' gpu_cast(x, "float32")
+#' @export
+is_gpu <- function(x) inherits(x, "gpu_array")
+
+#' @rdname is_gpu
+#' @export
+gpu_dtype <- function(x) .Call(C_dtype, x)
+
+#' @rdname is_gpu
+#' @export
+gpu_device <- function(x) .Call(C_device, x)
+
+#' @rdname is_gpu
+#' @export
+gpu_cast <- function(x, dtype) .Call(C_cast, x, dtype, sys.call())
+
+# list(dtype, device, length, pending, host, dirty), computing nothing
+gpu_info <- function(x) {
+  stats::setNames(.Call(C_info, x), c("dtype", "device", "length", "pending", "host", "dirty"))
+}

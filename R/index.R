@@ -1,0 +1,352 @@
+# Subsetting and assignment: base R's rules on dimensions and names; the values move on the device.
+
+# Subscripts as the device takes them: names become positions, factors their codes.
+positional <- function(i, names, bounded) {
+  if (is_gpu(i)) return(i)
+  if (is.character(i)) {
+    at <- match(i, names)
+    if (bounded && anyNA(at)) stop("subscript out of bounds", call. = FALSE)
+    return(at)
+  }
+  if (is.factor(i)) return(unclass(as.integer(i)))
+  if (is.logical(i) || is.numeric(i)) return(if (is.object(i) && !inherits(i, "integer64")) as.vector(i) else i)
+  if (is.null(i)) return(integer())
+  stop(sprintf("invalid subscript type '%s'", typeof(i)), call. = FALSE)
+}
+
+# Raises, in base R's words, what the device found wrong with a subscript.
+subscript_fault <- function(fault, i) {
+  switch(fault,
+    mixed = seq_len(1L)[c(-1, 1)],
+    long = stop("(subscript) logical subscript too long", call. = FALSE),
+    stop("subscript out of bounds", call. = FALSE)
+  )
+}
+
+# The arguments of x[...], with NULL for an empty one. `call` is the matched call's arguments after x.
+subscripts <- function(call, frame) {
+  lapply(call, function(argument) {
+    if (identical(argument, quote(expr = ))) NULL else list(eval(argument, frame))
+  })
+}
+
+# The places (from 1) that the rows of an index matrix name.
+matrix_positions <- function(i, d) {
+  if (is.character(i)) stop("character matrices are not taken as subscripts", call. = FALSE)
+  if (any(i > rep(d, each = nrow(i)), na.rm = TRUE)) stop("subscript out of bounds", call. = FALSE)
+  if (any(i < 0, na.rm = TRUE)) stop("negative values are not allowed in a matrix subscript", call. = FALSE)
+  i <- i[rowSums(i == 0, na.rm = TRUE) == 0, , drop = FALSE]
+  as.vector(1 + (i - 1) %*% c(1, cumprod(d))[seq_along(d)])
+}
+
+is_index_matrix <- function(i, d) {
+  !is.null(d) && is.matrix(i) && is.numeric(i) && !is_gpu(i) && ncol(i) == length(d)
+}
+
+#' Parts of arrays
+#'
+#' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
+#' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory, everything else is gathered on the device.
+#' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
+#' @param x an array.
+#' @param i,j,... subscripts.
+#' @param drop whether extents of one are dropped.
+#' @param value the new elements, recycled.
+#' @return An array on the same device; for `[[` an R number.
+#' @examples
+#' m <- as_gpu(matrix(1:6, 2), device = "cpu")
+#' m[, 2:3]
+#' m[m > 2]
+#' m[1, ] <- 0L
+#' m
+#' @name subset
+NULL
+
+#' @rdname subset
+#' @exportS3Method base::"["
+`[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
+  call <- as.list(sys.call())[-(1:2)]
+  call <- call[!(names(call) %||% character(length(call))) %in% c("drop", "exact")]
+  if (length(call) == 0L) return(x)
+  given <- subscripts(call, parent.frame())
+  d <- dim(x)
+  if (length(given) == 1L) {
+    if (is.null(given[[1L]])) return(x)
+    i <- given[[1L]][[1L]]
+    if (is_index_matrix(i, d)) return(select_vector(x, matrix_positions(i, d), NULL))
+    if (length(d) == 1L) return(select_array(x, list(i), d, drop))
+    return(select_vector(x, i, names(x)))
+  }
+  if (length(given) != length(d)) stop("incorrect number of dimensions", call. = FALSE)
+  select_array(x, lapply(given, function(g) if (!is.null(g)) g[[1L]] %||% integer()), d, drop)
+}
+
+select_vector <- function(x, i, names) {
+  at <- positional(i, names, FALSE)
+  out <- .Call(C_subset, x, length(x), list(at))
+  if (is.character(out)) subscript_fault(out)
+  if (!is.null(names)) {
+    picked <- names[if (is_gpu(at)) collect(at) else at]
+    picked[is.na(picked)] <- "<NA>"
+    names(out) <- picked
+  }
+  out
+}
+
+select_array <- function(x, given, d, drop) {
+  names <- dimnames(x)
+  at <- Map(function(i, k) if (is.null(i)) NULL else positional(i, names[[k]], TRUE), given, seq_along(d))
+  out <- .Call(C_subset, x, d, at)
+  if (is.character(out)) subscript_fault(out)
+  extents <- vapply(seq_along(d), function(k) {
+    if (is.null(at[[k]])) d[k] else as.integer(.Call(C_extent, x, d, replace(vector("list", length(d)), k, at[k]))[1L] / prod(d[-k]))
+  }, 1L)
+  kept <- if (is.null(names)) NULL else Map(function(n, i) {
+    if (is.null(n) || is.null(i)) n else n[if (is_gpu(i)) collect(i) else i]
+  }, names, at)
+  stay <- if (drop) extents != 1L else rep(TRUE, length(d))
+  if (length(d) == 1L && drop) {
+    # a one-dimensional array stays one, as in base R
+    stay <- TRUE
+  }
+  if (sum(stay) >= 2L || !drop || length(d) == 1L) {
+    dim(out) <- extents[stay]
+    if (!is.null(kept) && !all(vapply(kept[stay], is.null, NA))) dimnames(out) <- kept[stay]
+  } else if (sum(stay) == 1L && !is.null(kept[[which(stay)]])) {
+    names(out) <- kept[[which(stay)]]
+  }
+  out
+}
+
+#' @rdname subset
+#' @exportS3Method base::"[["
+`[[.gpu_array` <- function(x, i, ...) {
+  given <- list(i, ...)
+  if (any(lengths(given) == 0L)) stop("subscript of length 0", call. = FALSE)
+  if (any(lengths(given) > 1L)) stop("attempt to select more than one element in vectorIndex", call. = FALSE)
+  d <- if (length(given) == 1L) length(x) else dim(x)
+  if (length(d) != length(given)) stop("incorrect number of subscripts", call. = FALSE)
+  names <- if (length(given) == 1L) list(names(x)) else dimnames(x)
+  at <- Map(function(g, k) positional(g, names[[k]], TRUE), given, seq_along(d))
+  inside <- mapply(function(a, n) isTRUE(as.vector(a) >= 1 && as.vector(a) <= n), at, d)
+  if (!all(inside)) stop("subscript out of bounds", call. = FALSE)
+  as.vector(.Call(C_subset, x, d, at))
+}
+
+#' @rdname subset
+#' @exportS3Method base::"[<-"
+`[<-.gpu_array` <- function(x, i, j, ..., value) {
+  call <- as.list(sys.call())[-(1:2)]
+  call <- call[(names(call) %||% character(length(call))) != "value"]
+  given <- subscripts(call, parent.frame())
+  # what is not a number becomes a host vector, as base R decides
+  if (!(is.numeric(value) || is.logical(value) || is.complex(value)) || (is.object(value) && !is_gpu(value) && !inherits(value, "integer64"))) {
+    host <- collect(x)
+    args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else if (is_gpu(g[[1L]])) collect(g[[1L]]) else g[[1L]])
+    return(do.call(`[<-`, c(list(host), args, list(value = value))))
+  }
+  d <- dim(x)
+  flat <- length(given) <= 1L
+  if (!flat && length(given) != length(d)) stop("number of subscripts does not match the number of dimensions", call. = FALSE)
+  if (flat) {
+    at <- if (length(given) == 0L || is.null(given[[1L]])) NULL else given[[1L]][[1L]]
+    new_names <- NULL
+    if (is_index_matrix(at, d)) {
+      at <- matrix_positions(at, d)
+    } else if (is.character(at)) {
+      found <- match(at, names(x))
+      unknown <- unique(at[is.na(found)])
+      found[is.na(found)] <- length(x) + match(at[is.na(found)], unknown)
+      new_names <- c(names(x) %||% rep("", length(x)), unknown)
+      at <- found
+    } else if (!is.null(at)) {
+      at <- positional(at, names(x), FALSE)
+    }
+    extents <- length(x)
+    at <- list(at)
+  } else {
+    names <- dimnames(x)
+    at <- Map(function(g, k) if (is.null(g)) NULL else positional(g[[1L]], names[[k]], TRUE), given, seq_along(d))
+    extents <- d
+  }
+  size <- .Call(C_extent, x, extents, at)
+  if (is.character(size)) subscript_fault(size)
+  count <- size[1L]
+  if (count > 0 && length(value) == 0L) stop("replacement has length zero", call. = FALSE)
+  if (size[3L] > 0 && length(value) > 1L) stop("NAs are not allowed in subscripted assignments", call. = FALSE)
+  if (count > 0 && count %% length(value) != 0) {
+    if (!flat) stop("number of items to replace is not a multiple of replacement length", call. = FALSE)
+    warning("number of items to replace is not a multiple of replacement length", call. = FALSE)
+  }
+  n <- if (flat) max(length(x), size[2L]) else length(x)
+  out <- .Call(C_assign, x, extents, at, if (is_gpu(value)) value else as.vector(value), n)
+  if (is.character(out)) subscript_fault(out)
+  if (n == length(x)) {
+    .Call(C_copy_attributes, x, out)
+  } else {
+    names(out) <- new_names %||% if (!is.null(names(x))) c(names(x), rep("", n - length(x)))
+    out
+  }
+}
+
+#' @rdname subset
+#' @exportS3Method base::"[[<-"
+`[[<-.gpu_array` <- function(x, i, ..., value) {
+  if (length(value) != 1L) {
+    stop(if (length(value)) "more elements supplied than there are to replace" else "replacement has length zero", call. = FALSE)
+  }
+  if (...length()) x[i, ...] <- value else x[i] <- value
+  x
+}
+
+#' Transposing and permuting
+#'
+#' `t()` and `aperm()` give views on the same memory; nothing moves until the values are used in another order.
+#' @param x,a an array.
+#' @param perm,... as in [base::aperm()].
+#' @return An array with permuted dimensions and dimnames.
+#' @examples
+#' t(as_gpu(matrix(1:6, 2), device = "cpu"))
+#' @name transpose
+NULL
+
+#' @rdname transpose
+#' @exportS3Method base::t
+t.gpu_array <- function(x) {
+  d <- dim(x)
+  if (length(d) > 2L) stop("argument is not a matrix", call. = FALSE)
+  if (length(d) < 2L) {
+    names <- if (is.null(d)) names(x) else dimnames(x)[[1L]]
+    out <- .Call(C_permute, x, length(x), 1L)
+    dim(out) <- c(1L, length(x))
+    if (!is.null(names)) dimnames(out) <- list(NULL, names)
+    return(out)
+  }
+  out <- .Call(C_permute, x, d, 2:1)
+  dim(out) <- d[2:1]
+  if (!is.null(dimnames(x))) dimnames(out) <- dimnames(x)[2:1]
+  out
+}
+
+#' @rdname transpose
+#' @exportS3Method base::aperm
+aperm.gpu_array <- function(a, perm = NULL, ...) {
+  d <- dim(a)
+  if (is.null(d)) stop("invalid first argument, must be an array", call. = FALSE)
+  perm <- if (is.null(perm)) rev(seq_along(d)) else if (is.character(perm)) match(perm, names(dimnames(a))) else as.integer(perm)
+  if (length(perm) != length(d) || !identical(sort(perm), seq_along(d))) {
+    stop("'perm' is of wrong length ", length(perm), " (!= ", length(d), ")", call. = FALSE)
+  }
+  out <- .Call(C_permute, a, d, perm)
+  dim(out) <- d[perm]
+  if (!is.null(dimnames(a))) dimnames(out) <- dimnames(a)[perm]
+  out
+}
+
+#' Positions and order
+#'
+#' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
+#' @param x an array.
+#' @param decreasing,na.last as in [base::sort()].
+#' @param probs,na.rm,names,type as in [stats::quantile()]; types 1 to 9.
+#' @param arr.ind,useNames as in [base::which()].
+#' @param ... further arguments; other methods of sorting run on the host.
+#' @return `sort()` and `which()` give arrays, `quantile()` R numbers.
+#' @examples
+#' x <- as_gpu(c(3, 1, 2), device = "cpu")
+#' sort(x)
+#' quantile(x, 0.5)
+#' @name order
+NULL
+
+setGeneric("which", signature = "x")
+
+#' @rdname order
+#' @export
+setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
+  if (!is.logical(x)) stop("argument to 'which' is not logical", call. = FALSE)
+  out <- .Call(C_which, x)
+  if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
+  if (useNames && !is.null(names(x))) names(out) <- names(x)[collect(out)]
+  out
+})
+
+#' @rdname order
+#' @exportS3Method base::sort
+sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
+  if (...length() || is.complex(x)) return(sort(collect(x), decreasing = decreasing, na.last = na.last, ...))
+  n <- length(x)
+  missing <- if (n) sum(is.na(x)) else 0L
+  named <- !is.null(names(x))
+  found <- .Call(C_sort, x, isTRUE(decreasing), named)
+  out <- found[[1L]]
+  if (named) names(out) <- names(x)[collect(found[[2L]])]
+  # missing values come last from the device
+  if (missing == 0L || isTRUE(na.last)) return(out)
+  if (is.na(na.last)) return(out[seq_len(n - missing)])
+  out[c(n - missing + seq_len(missing), seq_len(n - missing))]
+}
+
+#' @rdname order
+#' @exportS3Method stats::quantile
+quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  if (anyNA(x)) {
+    if (!na.rm) stop("missing values and NaN's not allowed if 'na.rm' is FALSE", call. = FALSE)
+  }
+  sorted <- sort(as_flat(x))
+  n <- length(sorted)
+  probs <- as.vector(probs)
+  if (n == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
+    return(stats::quantile(collect(sorted), probs, names = names, type = type))
+  }
+  # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
+  around <- 1 + (n - 1) * probs
+  reach <- sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
+  known <- collect(sorted[reach])
+  at <- function(k) known[match(k, reach)]
+  value <- quantile_formula(at, n, probs, type)
+  if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
+  value
+}
+
+# Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order statistics.
+quantile_formula <- function(at, n, probs, type) {
+  if (type == 7) {
+    index <- 1 + (n - 1) * probs
+    low <- floor(index)
+    high <- ceiling(index)
+    value <- at(low)
+    weight <- index - low
+    other <- which(index > low & at(high) != value)
+    value[other] <- (1 - weight[other]) * value[other] + weight[other] * at(high)[other]
+    return(value)
+  }
+  if (type <= 3) {
+    nppm <- if (type == 3) n * probs - 0.5 else n * probs
+    fuzz <- if (type == 3) 0 else 4 * .Machine$double.eps
+    j <- floor(nppm + fuzz)
+    weight <- switch(type, nppm > j, ((nppm > j) + 1) / 2, (nppm != j) | (j %% 2L == 1L))
+  } else {
+    a <- switch(type - 3, 0, 0.5, 0, 1, 1 / 3, 3 / 8)
+    b <- if (type %in% c(5, 6, 8, 9)) switch(type - 4, 0.5, 0, NA, 1 / 3, 3 / 8) else 1
+    fuzz <- 4 * .Machine$double.eps
+    nppm <- a + probs * (n + 1 - a - b)
+    j <- floor(nppm + fuzz)
+    weight <- nppm - j
+    weight[abs(weight) < fuzz] <- 0
+  }
+  low <- at(pmin.int(pmax.int(j, 1), n))
+  high <- at(pmin.int(pmax.int(j + 1, 1), n))
+  value <- low
+  other <- which(weight != 0 & low != high)
+  value[weight == 1] <- high[weight == 1]
+  mixed <- setdiff(other, which(weight == 1))
+  value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
+  value
+}
+
+# The array as a plain vector, still on its device.
+as_flat <- function(x) {
+  if (is.null(dim(x)) && is.null(names(x))) return(x)
+  .Call(C_permute, x, length(x), 1L)
+}

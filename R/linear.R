@@ -1,0 +1,81 @@
+# Matrix products: cuBLAS on a CUDA device, R's own BLAS on the cpu.
+
+matrix_product <- function(x, y) {
+  if (!takes_product(x) || !takes_product(y)) return(on_host(`%*%`, x, y))
+  dx <- dim(x)
+  dy <- dim(y)
+  # a vector is the row or the column that fits, as base R decides
+  if (is.null(dx) && is.null(dy)) {
+    if (length(x) == length(y)) {
+      dx <- c(1L, length(x))
+      dy <- c(length(y), 1L)
+    } else if (length(y) == 1L) {
+      dx <- c(length(x), 1L)
+      dy <- c(1L, 1L)
+    } else {
+      dx <- c(length(x), 1L)
+      dy <- c(1L, length(y))
+    }
+    if (length(x) == 1L) {
+      dx <- c(1L, 1L)
+      dy <- c(1L, length(y))
+    }
+  } else if (is.null(dx)) {
+    dx <- if (length(x) == dy[1L]) c(1L, length(x)) else c(length(x), 1L)
+  } else if (is.null(dy)) {
+    dy <- if (length(y) == dx[2L]) c(length(y), 1L) else c(1L, length(y))
+  }
+  if (length(dx) != 2L || length(dy) != 2L || dx[2L] != dy[1L]) stop("non-conformable arguments", call. = FALSE)
+  device <- gpu_device(if (is_gpu(x)) x else y)
+  if (device == "cpu") {
+    return(as_gpu(collect(x) %*% collect(y), dtype = product_dtype(x, y), device = "cpu"))
+  }
+  like <- if (is_gpu(x)) x else y
+  a <- if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
+  b <- if (is_gpu(y)) y else as_gpu(y, dtype = host_dtype(y, like), device = device)
+  out <- .Call(C_multiply, a, b, c(dx, dy[2L]))
+  dim(out) <- c(dx[1L], dy[2L])
+  names <- list(if (length(dim(x)) == 2L) dimnames(x)[[1L]], if (length(dim(y)) == 2L) dimnames(y)[[2L]])
+  if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
+  out
+}
+
+takes_product <- function(x) {
+  is_gpu(x) || (!is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)))
+}
+
+# The dtype in which a host factor meets an array: its width, where that is a float's.
+host_dtype <- function(x, like) {
+  dtype <- gpu_dtype(like)
+  if (is.double(x) && dtype %in% c("float32", "float16", "bfloat16")) dtype else NULL
+}
+
+product_dtype <- function(x, y) {
+  narrow <- vapply(list(x, y), function(v) if (is_gpu(v)) gpu_dtype(v) else "", "")
+  floats <- narrow[narrow %in% c("float16", "bfloat16", "float32", "float64")]
+  if (is.complex(x) || is.complex(y) || !length(floats) || "float64" %in% floats) return(NULL)
+  if (length(unique(floats)) == 1L) floats[1L] else "float32"
+}
+
+#' Matrix products
+#'
+#' `x %*% y` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, in the factors' own
+#' precision (no TF32), by R's BLAS on the cpu. A transposed factor (`t(x) %*% y`) costs no copy.
+#' @param x,y matrices or vectors, at least one of them an array.
+#' @return A matrix of class `gpu_array`, with the dimnames that base R gives.
+#' @examples
+#' x <- as_gpu(matrix(1:4 / 2, 2), device = "cpu")
+#' x %*% x
+#' @name matmult
+NULL
+
+#' @rdname matmult
+#' @exportS3Method base::"%*%"
+`%*%.gpu_array` <- matrix_product
+
+if (getRversion() < "4.3.0") {
+  for (signature in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))) {
+    setMethod("%*%", signature, function(x, y) matrix_product(x, y))
+  }
+  rm(signature)
+}

@@ -1,0 +1,47 @@
+# Random numbers: drawn on the device, decided by R's generator.
+
+# A stream's key: 64 bits from R's generator, so that set.seed() and future.seed decide.
+stream_key <- function() floor(stats::runif(2L) * 4294967296)
+
+# A count as R's own generators read it: a length stands for a vector.
+count_of <- function(n) {
+  size <- if (length(n) > 1L) length(n) else n
+  if (!is.numeric(size) || length(size) != 1L || is.na(size) || size < 0) {
+    abort_argument("n", "a number of draws, 0 or more", n)
+  }
+  trunc(as.numeric(size))
+}
+
+#' Random numbers on the device
+#'
+#' `gpu_runif()` and `gpu_rnorm()` record draws that are computed when they are used, inside the kernel that
+#' uses them: `mean(gpu_rnorm(1e9) > 1.96)` allocates nothing.
+#'
+#' Each call takes a key from R's generator, so that [set.seed()] decides; element `i` is then a function of the key and `i`
+#' (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011). The numbers are the same on every device. Uniforms have 53 bits and are
+#' never 0 or 1; normals are made by inversion (Wichura 1988, AS 241).
+#' @param n how many, or a vector whose length says so.
+#' @param min,max limits.
+#' @param mean,sd of the normal distribution; numbers or arrays, recycled.
+#' @param dtype `"float64"` (default), `"float32"`, `"float16"` or `"bfloat16"`: the float64 draw, rounded.
+#' @param device where; the current device by default (see [gpu_use()]).
+#' @return An array of class `gpu_array`.
+#' @examples
+#' set.seed(1)
+#' gpu_rnorm(3, device = "cpu")
+#' @name random
+NULL
+
+#' @rdname random
+#' @export
+gpu_runif <- function(n, min = 0, max = 1, dtype = NULL, device = NULL) {
+  .Call(C_random, "runif", count_of(n), stream_key(), as_number(min), as_number(max - min), dtype, device)
+}
+
+#' @rdname random
+#' @export
+gpu_rnorm <- function(n, mean = 0, sd = 1, dtype = NULL, device = NULL) {
+  .Call(C_random, "rnorm", count_of(n), stream_key(), as_number(mean), as_number(sd), dtype, device)
+}
+
+as_number <- function(x) if (is_gpu(x)) x else as.numeric(x)

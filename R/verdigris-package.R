@@ -1,0 +1,23 @@
+#' verdigris: arrays on NVIDIA GPUs that are R vectors
+#'
+#' [as_gpu()] moves a vector, matrix or array to a device. The result is an R vector of the same type
+#' whose data live there: operators and functions of base R that have a method work on the device,
+#' everything else reads the data as usual, only slower. `as.vector()`, `as.matrix()` and so on bring a
+#' plain R vector back.
+#'
+#' # Options
+#'
+#' - `verdigris.host_access`: what happens when code without a method for arrays reads one, which copies
+#'   it to the host. `"inform"` (the default) says so once for each R function, for arrays above a
+#'   million elements; `"allow"` says nothing; `"error"` refuses, for arrays of more than one element.
+#'
+#' # Conditions
+#'
+#' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,
+#' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
+#' The element `detail` of a condition holds longer text, such as a compiler's log.
+#'
+#' @keywords internal
+#' @useDynLib verdigris, .registration = TRUE
+#' @importFrom rlang abort inform
+"_PACKAGE"

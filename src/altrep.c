@@ -1,0 +1,209 @@
+// The ALTREP classes: how R's own code sees an array (ARCHITECTURE.md, "An array is an R vector").
+//
+// A vector's data1 is an external pointer to a Handle in Rust. Methods call Rust functions that
+// return a status; conditions are raised here, with no Rust frame alive.
+#include <string.h>
+#include "bridge.h"
+
+static R_altrep_class_t class_logical, class_integer, class_real, class_complex;
+static SEXP wrappers[4];      // the classes of base's wrap_* objects, as .onLoad showed them
+static SEXP classes[4][5];    // class attributes by type and shape
+static SEXP dtype_symbol, access_symbol;
+
+static int place_of(int type) {
+  switch (type) {
+  case LGLSXP: return 0;
+  case INTSXP: return 1;
+  case REALSXP: return 2;
+  case CPLXSXP: return 3;
+  default: return -1;
+  }
+}
+
+static R_altrep_class_t class_of(int type) {
+  switch (type) {
+  case LGLSXP: return class_logical;
+  case INTSXP: return class_integer;
+  case CPLXSXP: return class_complex;
+  default: return class_real;
+  }
+}
+
+static void *handle(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
+
+void *vg_handle_of(SEXP x) {
+  while (ALTREP(x)) {
+    int place = place_of(TYPEOF(x));
+    if (place < 0) return NULL;
+    if (R_altrep_inherits(x, class_of(TYPEOF(x)))) return handle(x);
+    if (wrappers[place] == NULL || ALTREP_CLASS(x) != wrappers[place]) return NULL;
+    x = R_altrep_data1(x);
+  }
+  return NULL;
+}
+
+void vg_learn_wrapper(SEXP x) {
+  int place = place_of(TYPEOF(x));
+  if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees such a class
+}
+
+static void finalize(SEXP pointer) {
+  void *h = R_ExternalPtrAddr(pointer);
+  if (h == NULL) return;
+  R_ClearExternalPtr(pointer);
+  vg_handle_finalize(h);
+}
+
+SEXP vg_new(int type, void *h) {
+  SEXP pointer = PROTECT(R_MakeExternalPtr(h, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, finalize, FALSE);
+  SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
+  UNPROTECT(1);
+  return x;
+}
+
+SEXP vg_set_class(SEXP x, int shape) {
+  Rf_setAttrib(x, R_ClassSymbol, classes[place_of(TYPEOF(x))][shape]);
+#if R_VERSION < R_Version(4, 3, 0)
+  PROTECT(x);
+  x = Rf_asS4(x, TRUE, 0); // S4 methods on Ops are the only way past Date and factor there
+  UNPROTECT(1);
+#endif
+  return x;
+}
+
+// ---- access to the host copy ---------------------------------------------------------------------
+
+// Where option verdigris.host_access is "error", an implicit read of more than one element ends here.
+static const char *access_rule(void) {
+  SEXP rule = Rf_GetOption1(access_symbol);
+  return TYPEOF(rule) == STRSXP && XLENGTH(rule) == 1 ? CHAR(STRING_ELT(rule, 0)) : "inform";
+}
+
+static void tell(const char *helper, void *h) {
+  SEXP length = PROTECT(Rf_ScalarReal((double)vg_altrep_length(h)));
+  SEXP bytes = PROTECT(Rf_ScalarReal(vg_handle_bytes(h)));
+  vg_eval_helper(helper, length, bytes);
+  UNPROTECT(2);
+}
+
+static void permit(void *h) {
+  if (vg_altrep_length(h) > 1 && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
+}
+
+// Says that everything was copied; the host copy is set by now, so a handler may use the array.
+static void inform(void *h) {
+  if (vg_altrep_length(h) > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
+}
+
+static R_xlen_t length_method(SEXP x) { return vg_altrep_length(handle(x)); }
+
+// R's gc is off in here.
+static void *dataptr_method(SEXP x, Rboolean writable) {
+  void *h = handle(x);
+  void *host = vg_host_pointer(h, writable);
+  if (host != NULL) return host;
+  permit(h);
+  host = vg_host_fetch(h, writable);
+  if (vg_pending) vg_settle(R_NilValue);
+  inform(h);
+  return host;
+}
+
+static const void *dataptr_or_null_method(SEXP x) { return vg_host_pointer(handle(x), 0); }
+
+static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
+  void *h = handle(x);
+  if (vg_region_cached(h, from, n, out)) return;
+  permit(h);
+  int done = vg_region(h, from, n, out);
+  if (vg_pending) vg_settle(R_NilValue);
+  if (!done) Rf_errorcall(R_NilValue, "%s", "verdigris: a read failed");
+  if (vg_host_pointer(h, 0) != NULL) inform(h);
+}
+
+#define ACCESS(name, type)                                                                         \
+  static type name##_elt(SEXP x, R_xlen_t i) {                                                     \
+    type value;                                                                                    \
+    region(x, i, 1, &value);                                                                       \
+    return value;                                                                                  \
+  }                                                                                                \
+  static R_xlen_t name##_get_region(SEXP x, R_xlen_t i, R_xlen_t n, type *out) {                   \
+    R_xlen_t length = length_method(x);                                                            \
+    if (i >= length || n <= 0) return 0;                                                           \
+    if (n > length - i) n = length - i;                                                            \
+    region(x, i, n, out);                                                                          \
+    return n;                                                                                      \
+  }
+ACCESS(logical, int)
+ACCESS(integer, int)
+ACCESS(real, double)
+ACCESS(complex, Rcomplex)
+
+// R adds the attributes.
+static SEXP duplicate_method(SEXP x, Rboolean deep) {
+  void *h = vg_handle_duplicate(handle(x));
+  return h == NULL ? NULL : vg_new(TYPEOF(x), h);
+}
+
+// No state: R then writes an ordinary vector, which a machine without this package can read. What R's
+// type does not say goes with it as an attribute.
+static SEXP serialized_state_method(SEXP x) {
+  const char *dtype = vg_handle_dtype(handle(x));
+  if (dtype != NULL) {
+    SEXP value = PROTECT(Rf_mkString(dtype));
+    Rf_setAttrib(x, dtype_symbol, value);
+    UNPROTECT(1);
+  } else if (Rf_getAttrib(x, dtype_symbol) != R_NilValue) {
+    Rf_setAttrib(x, dtype_symbol, R_NilValue);
+  }
+  return NULL;
+}
+
+static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtree)(SEXP, int, int, int)) {
+  char text[256];
+  vg_handle_describe(handle(x), text, sizeof text);
+  Rprintf(" %s\n", text);
+  return TRUE;
+}
+
+// ---- registration --------------------------------------------------------------------------------
+
+#define REGISTER(name)                                                                       \
+  class_##name = R_make_alt##name##_class("gpu_" #name, "verdigris", dll);                         \
+  R_set_altrep_Length_method(class_##name, length_method);                                         \
+  R_set_altrep_Duplicate_method(class_##name, duplicate_method);                                   \
+  R_set_altrep_Serialized_state_method(class_##name, serialized_state_method);                     \
+  R_set_altrep_Inspect_method(class_##name, inspect_method);                                       \
+  R_set_altvec_Dataptr_method(class_##name, dataptr_method);                                       \
+  R_set_altvec_Dataptr_or_null_method(class_##name, dataptr_or_null_method);                       \
+  R_set_alt##name##_Elt_method(class_##name, name##_elt);                                          \
+  R_set_alt##name##_Get_region_method(class_##name, name##_get_region);
+
+static void make_classes(void) {
+  static const char *types[4][2] = {{"logical", NULL}, {"integer", "numeric"}, {"numeric", NULL}, {"complex", NULL}};
+  static const char *shapes[5][3] = {{NULL}, {"matrix", "array", NULL}, {"array", NULL}, {"ts", NULL}, {"ts", "matrix", "array"}};
+  for (int t = 0; t < 4; t++) {
+    for (int s = 0; s < 5; s++) {
+      const char *names[6] = {"gpu_array"};
+      int n = 1;
+      for (int k = 0; k < 3 && shapes[s][k] != NULL; k++) names[n++] = shapes[s][k];
+      for (int k = 0; k < 2 && types[t][k] != NULL; k++) names[n++] = types[t][k];
+      SEXP class = Rf_allocVector(STRSXP, n);
+      R_PreserveObject(class);
+      for (int k = 0; k < n; k++) SET_STRING_ELT(class, k, Rf_mkChar(names[k]));
+      MARK_NOT_MUTABLE(class);
+      classes[t][s] = class;
+    }
+  }
+}
+
+void vg_register_altrep(DllInfo *dll) {
+  dtype_symbol = Rf_install("gpu_dtype");
+  access_symbol = Rf_install("verdigris.host_access");
+  REGISTER(logical)
+  REGISTER(integer)
+  REGISTER(real)
+  REGISTER(complex)
+  make_classes();
+}

@@ -1,0 +1,42 @@
+// What entrypoint.c, conditions.c and altrep.c share, and what they and the Rust library call in each other.
+#pragma once
+#define R_NO_REMAP
+#include <R.h>
+#include <Rinternals.h>
+#include <Rversion.h>
+#include <R_ext/Altrep.h>
+#include <R_ext/Rdynload.h>
+
+// ---- conditions.c: Rust leaves a condition behind, C raises it when no Rust frame is alive -------
+extern int vg_pending;               // Rust: nonzero where something is left to raise
+SEXP vg_settle(SEXP result);         // raises it; returns `result` where it was only warnings
+void vg_set_namespace(SEXP env);     // where raise() and the other helpers in R are found
+SEXP vg_eval_helper(const char *name, SEXP first, SEXP second);
+
+// Rust: the condition, in pieces; strings are UTF-8 without NUL
+int vg_error_present(void);
+const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 advice
+int vg_warning_count(void);
+const char *vg_warning_text(int index, int *bytes);
+SEXP vg_warning_call(int index);
+void vg_condition_clear(void);
+
+// ---- altrep.c ------------------------------------------------------------------------------------
+void vg_register_altrep(DllInfo *dll);
+SEXP vg_new(int type, void *handle);          // a class-less vector that owns the handle; unprotected
+void *vg_handle_of(SEXP x);                   // its handle, also through base's wrappers; NULL where not ours
+SEXP vg_set_class(SEXP x, int shape);         // 0 vector, 1 matrix, 2 array, 3 ts, 4 matrix that is a ts
+void vg_learn_wrapper(SEXP x);                // x is wrapped by base: remember the class of the wrapper
+
+// Rust: the methods' work. Those that may fail leave a condition.
+R_xlen_t vg_altrep_length(void *handle);
+void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where there is none; notes a writer
+void *vg_host_fetch(void *handle, int writable);    // brings everything; NULL on failure
+int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);
+int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure
+void *vg_handle_duplicate(void *handle);            // NULL: let R copy
+void vg_handle_finalize(void *handle);
+const char *vg_handle_dtype(void *handle);          // NULL where R's type says it all
+void vg_handle_describe(void *handle, char *out, int room);
+double vg_handle_bytes(void *handle);
+void vg_init(void);

@@ -1,0 +1,86 @@
+// Raises in R what Rust left behind.
+#include "bridge.h"
+
+static SEXP namespace_env = NULL;
+
+void vg_set_namespace(SEXP env) {
+  namespace_env = env;
+  R_PreserveObject(env);
+}
+
+// Calls a helper of the package's namespace with one or two values.
+SEXP vg_eval_helper(const char *name, SEXP first, SEXP second) {
+  if (namespace_env == NULL) Rf_errorcall(R_NilValue, "%s", "verdigris is not loaded completely");
+  PROTECT(first);
+  PROTECT(second);
+  SEXP call = PROTECT(Rf_lang3(Rf_install(name), first, second));
+  SEXP result = Rf_eval(call, namespace_env);
+  UNPROTECT(3);
+  return result;
+}
+
+static SEXP text_of(const char *text, int bytes) {
+  return text == NULL ? NA_STRING : Rf_mkCharLenCE(text, bytes, CE_UTF8);
+}
+
+// list(kind, message, detail, advice), or NULL.
+static SEXP take_error(void) {
+  if (!vg_error_present()) return R_NilValue;
+  static const char *names[] = {"kind", "message", "detail", "advice", ""};
+  SEXP error = PROTECT(Rf_mkNamed(VECSXP, names));
+  int bytes = 0, n = 0;
+  for (int field = 0; field < 3; field++) {
+    const char *text = vg_error_text(field, 0, &bytes);
+    if (text != NULL) SET_VECTOR_ELT(error, field, Rf_ScalarString(text_of(text, bytes)));
+  }
+  while (vg_error_text(3, n, &bytes) != NULL) n++;
+  SEXP advice = Rf_allocVector(STRSXP, n);
+  SET_VECTOR_ELT(error, 3, advice);
+  for (int k = 0; k < n; k++) {
+    const char *text = vg_error_text(3, k, &bytes);
+    SET_STRING_ELT(advice, k, text_of(text, bytes));
+  }
+  UNPROTECT(1);
+  return error;
+}
+
+// A list of simpleWarning conditions with the calls that recorded the operations.
+static SEXP take_warnings(void) {
+  static const char *names[] = {"message", "call", ""};
+  int n = vg_warning_count();
+  SEXP all = PROTECT(Rf_allocVector(VECSXP, n));
+  for (int k = 0; k < n; k++) {
+    SEXP one = Rf_mkNamed(VECSXP, names);
+    SET_VECTOR_ELT(all, k, one);
+    int bytes = 0;
+    const char *text = vg_warning_text(k, &bytes);
+    SET_VECTOR_ELT(one, 0, Rf_ScalarString(text_of(text, bytes)));
+    SET_VECTOR_ELT(one, 1, vg_warning_call(k));
+    SEXP class = PROTECT(Rf_allocVector(STRSXP, 3));
+    SET_STRING_ELT(class, 0, Rf_mkChar("simpleWarning"));
+    SET_STRING_ELT(class, 1, Rf_mkChar("warning"));
+    SET_STRING_ELT(class, 2, Rf_mkChar("condition"));
+    Rf_setAttrib(one, R_ClassSymbol, class);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return all;
+}
+
+SEXP vg_settle(SEXP result) {
+  PROTECT(result);
+  SEXP error = PROTECT(take_error());
+  SEXP warnings = PROTECT(take_warnings());
+  vg_condition_clear(); // before anything can jump
+  for (R_xlen_t k = 0; k < XLENGTH(warnings); k++) {
+    SEXP call = PROTECT(Rf_lang2(Rf_install("warning"), VECTOR_ELT(warnings, k)));
+    Rf_eval(call, R_BaseEnv);
+    UNPROTECT(1);
+  }
+  if (error != R_NilValue) {
+    vg_eval_helper("raise", error, R_NilValue);
+    Rf_errorcall(R_NilValue, "%s", "verdigris: raise() returned");
+  }
+  UNPROTECT(3);
+  return result;
+}

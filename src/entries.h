@@ -1,0 +1,36 @@
+// Every function that R calls with .Call(C_<name>, ...): ENTRY(name, number of arguments).
+// entrypoint.c makes a C function, its registration and its prototype of each; the body is
+// entry! { fn name(...) } in rust/src. No include guard: this file is read several times.
+
+// entries.rs: arrays in and out
+ENTRY(attach, 2)
+ENTRY(upload, 4)
+ENTRY(cast, 3)
+ENTRY(to_device, 2)
+ENTRY(collect, 1)
+ENTRY(fetch, 3)
+ENTRY(bare, 1)
+ENTRY(classed, 1)
+ENTRY(is_array, 1)
+ENTRY(info, 1)
+ENTRY(dtype, 1)
+ENTRY(device, 1)
+ENTRY(full, 4)
+ENTRY(sequence, 5)
+ENTRY(live, 0)
+ENTRY(test_condition, 2)
+
+// operators.rs, reductions.rs
+ENTRY(operation_table, 0)
+ENTRY(reduce, 3)
+ENTRY(reduce_groups, 4)
+
+// index.rs, linear.rs, random.rs
+ENTRY(subset, 3)
+ENTRY(extent, 3)
+ENTRY(assign, 5)
+ENTRY(permute, 3)
+ENTRY(which, 1)
+ENTRY(sort, 3)
+ENTRY(multiply, 3)
+ENTRY(random, 7)

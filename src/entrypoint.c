@@ -1,0 +1,64 @@
+// R's side of the library: a C function for every entry, and their registration.
+//
+// An entry's body is Rust and returns normally even where it fails: the condition waits in
+// vg_pending, and is raised here, where no Rust frame is left to be jumped over.
+#include "bridge.h"
+
+#define ARGUMENTS_0 void
+#define ARGUMENTS_1 SEXP a
+#define ARGUMENTS_2 ARGUMENTS_1, SEXP b
+#define ARGUMENTS_3 ARGUMENTS_2, SEXP c
+#define ARGUMENTS_4 ARGUMENTS_3, SEXP d
+#define ARGUMENTS_5 ARGUMENTS_4, SEXP e
+#define ARGUMENTS_6 ARGUMENTS_5, SEXP f
+#define ARGUMENTS_7 ARGUMENTS_6, SEXP g
+#define ARGUMENTS_8 ARGUMENTS_7, SEXP h
+#define ARGUMENTS_9 ARGUMENTS_8, SEXP i
+#define ARGUMENTS_10 ARGUMENTS_9, SEXP j
+#define VALUES_0
+#define VALUES_1 a
+#define VALUES_2 VALUES_1, b
+#define VALUES_3 VALUES_2, c
+#define VALUES_4 VALUES_3, d
+#define VALUES_5 VALUES_4, e
+#define VALUES_6 VALUES_5, f
+#define VALUES_7 VALUES_6, g
+#define VALUES_8 VALUES_7, h
+#define VALUES_9 VALUES_8, i
+#define VALUES_10 VALUES_9, j
+
+#define ENTRY(name, n) SEXP vg_##name(ARGUMENTS_##n);
+#include "entries.h"
+#undef ENTRY
+
+#define ENTRY(name, n)                                                                             \
+  static SEXP C_##name(ARGUMENTS_##n) {                                                            \
+    SEXP result = vg_##name(VALUES_##n);                                                           \
+    return vg_pending ? vg_settle(result) : result;                                                \
+  }
+#include "entries.h"
+#undef ENTRY
+
+// operators.c: what says R's rules on attributes around an entry of Rust's
+SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call);
+SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
+SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
+SEXP C_copy_attributes(SEXP from, SEXP to);
+
+#define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
+static const R_CallMethodDef entries[] = {
+#include "entries.h"
+    {"C_binary", (DL_FUNC)C_binary, 5},
+    {"C_unary", (DL_FUNC)C_unary, 4},
+    {"C_recycled", (DL_FUNC)C_recycled, 3},
+    {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
+    {NULL, NULL, 0}};
+#undef ENTRY
+
+void R_init_verdigris(DllInfo *dll) {
+  R_registerRoutines(dll, NULL, entries, NULL, NULL);
+  R_useDynamicSymbols(dll, FALSE);
+  R_forceSymbols(dll, TRUE);
+  vg_register_altrep(dll);
+  vg_init();
+}

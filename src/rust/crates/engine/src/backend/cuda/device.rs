@@ -1,0 +1,377 @@
+//! A device: its context and stream, launching on it, waiting for it, and what its errors mean.
+
+use std::collections::VecDeque;
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use super::api::{self, Driver};
+use super::compile::Kernels;
+use super::flags::Flags;
+use super::launch::{Args, Kernel};
+use super::memory::{Host, Pool};
+use super::transfer::Staging;
+use crate::buffer::Device;
+use crate::error::{Error, Kind, Result};
+
+/// What is known of a device without making a context on it.
+#[derive(Clone, Debug)]
+pub struct Properties {
+    pub ordinal: u32,
+    pub name: String,
+    /// Bytes.
+    pub memory: u64,
+    /// Compute capability: major, minor.
+    pub capability: (u32, u32),
+    pub multiprocessors: u32,
+    /// Bytes of the second-level cache.
+    pub cache: u32,
+    /// Bytes of shared memory that a block may ask for.
+    pub shared: u32,
+    /// Shares its memory with the host.
+    pub integrated: bool,
+    /// Has stream-ordered memory pools.
+    pub pools: bool,
+}
+
+/// A device in use. There is one for each ordinal, made at first use and never destroyed.
+pub struct Cuda {
+    pub properties: Properties,
+    pub driver: &'static Driver,
+    /// `CUcontext`: the primary one, which other frameworks in the process share.
+    pub context: usize,
+    /// `CUstream`: all our work is queued on it, so it runs in order.
+    pub stream: usize,
+    pub(super) pool: Pool,
+    pub(super) kernels: Kernels,
+    pub(super) flags: Flags,
+    pub(super) staging: Mutex<Staging>,
+    // a result's place in host memory that kernels can write
+    slot: Mutex<Host>,
+    // counters that kernels use and leave at zero
+    tickets: u64,
+    // what ran since the last wait, for messages
+    recent: Mutex<VecDeque<Arc<Kernel>>>,
+    broken: Mutex<Option<Error>>,
+}
+
+/// Counters that `Cuda::tickets` points to.
+pub const TICKETS: usize = 1 << 14;
+const RECENT: usize = 8;
+const MOST_DEVICES: usize = 64;
+
+/// The process that uses CUDA; 0 before the first use.
+static HOME: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this process may call the driver: not a child forked from one that has used it.
+pub(super) fn at_home() -> bool {
+    let home = HOME.load(Ordering::Relaxed);
+    home == 0 || home == std::process::id()
+}
+
+fn check_home() -> Result<()> {
+    if at_home() {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Fork, "CUDA cannot be used in a process forked from one that has used it")
+        .advise("Use a PSOCK cluster, future::plan(multisession) or mirai instead of mclapply().")
+        .advise("Or move the data first: `as_gpu(x, device = \"cpu\")` arrays work in forked processes."))
+}
+
+/// A lock whose data a panic cannot leave half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// How many CUDA devices there are.
+///
+/// # Errors
+/// `Library` where there is no driver, `Fork` in a forked child.
+pub fn count() -> Result<u32> {
+    check_home()?;
+    let driver = api::driver()?;
+    HOME.store(std::process::id(), Ordering::Relaxed);
+    let mut count = 0;
+    // SAFETY: writes a number.
+    let status = unsafe { (driver.device_count)(&mut count) };
+    // 100: no device, which is an answer
+    if status == 100 {
+        return Ok(0);
+    }
+    api::check(driver, status, "cuDeviceGetCount")?;
+    Ok(count.max(0) as u32)
+}
+
+/// The newest CUDA version that the driver serves, as major and minor.
+pub fn driver_version() -> Result<(u32, u32)> {
+    check_home()?;
+    let driver = api::driver()?;
+    let mut version = 0;
+    // SAFETY: writes a number.
+    api::check(driver, unsafe { (driver.driver_version)(&mut version) }, "cuDriverGetVersion")?;
+    Ok((version as u32 / 1000, version as u32 % 1000 / 10))
+}
+
+/// A device's properties; makes no context.
+///
+/// # Errors
+/// `Device` where there is no such device.
+pub fn describe(ordinal: u32) -> Result<Properties> {
+    let n = count()?;
+    if ordinal >= n {
+        return Err(no_device(ordinal, n));
+    }
+    let driver = api::driver()?;
+    let mut device = 0;
+    let mut name = [0 as c_char; 256];
+    let mut memory = 0usize;
+    // SAFETY: each writes to memory of the size it is told.
+    unsafe {
+        api::check(driver, (driver.device_get)(&mut device, ordinal as i32), "cuDeviceGet")?;
+        api::check(driver, (driver.device_name)(name.as_mut_ptr(), 255, device), "cuDeviceGetName")?;
+        api::check(driver, (driver.device_memory)(&mut memory, device), "cuDeviceTotalMem")?;
+    }
+    let get = |attribute: i32| -> Result<u32> {
+        let mut value = 0;
+        // SAFETY: writes a number.
+        let status = unsafe { (driver.device_attribute)(&mut value, attribute, device) };
+        api::check(driver, status, "cuDeviceGetAttribute")?;
+        Ok(value.max(0) as u32)
+    };
+    Ok(Properties {
+        ordinal,
+        name: name.iter().take_while(|&&c| c != 0).map(|&c| c as u8 as char).collect(),
+        memory: memory as u64,
+        capability: (get(api::DEVICE_MAJOR)?, get(api::DEVICE_MINOR)?),
+        multiprocessors: get(api::DEVICE_SMS)?.max(1),
+        cache: get(api::DEVICE_L2)?,
+        shared: get(api::DEVICE_MAX_SHARED)?,
+        integrated: get(api::DEVICE_INTEGRATED)? != 0,
+        pools: get(api::DEVICE_POOLS)? != 0,
+    })
+}
+
+fn no_device(ordinal: u32, count: u32) -> Error {
+    let message = match count {
+        0 => "there is no CUDA device".to_string(),
+        1 => format!("there is no device cuda:{ordinal}: the only one is cuda:0"),
+        _ => format!("there is no device cuda:{ordinal}: they are cuda:0 to cuda:{}", count - 1),
+    };
+    Error::new(Kind::Device, message).advise("`gpu_sitrep()` shows what was found.")
+}
+
+/// The context is current while this is alive; what was current before comes back.
+pub struct Entered {
+    driver: &'static Driver,
+    before: Option<usize>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            // SAFETY: the context that was current; a status cannot be used here.
+            unsafe { (self.driver.context_set)(before) };
+        }
+    }
+}
+
+impl Cuda {
+    /// The device of an ordinal, made at first use.
+    ///
+    /// # Errors
+    /// `Device`, `Library` or `Fork`, where it cannot be used.
+    pub fn of(ordinal: u32) -> Result<&'static Cuda> {
+        static DEVICES: [OnceLock<&'static Cuda>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
+        static MAKING: Mutex<()> = Mutex::new(());
+        check_home()?;
+        let Some(place) = DEVICES.get(ordinal as usize) else {
+            return Err(no_device(ordinal, count()?));
+        };
+        if let Some(cuda) = place.get() {
+            return Ok(cuda);
+        }
+        let _making = lock(&MAKING);
+        if let Some(cuda) = place.get() {
+            return Ok(cuda);
+        }
+        let cuda: &'static Cuda = Box::leak(Box::new(Cuda::new(ordinal)?));
+        Ok(place.get_or_init(|| cuda))
+    }
+
+    fn new(ordinal: u32) -> Result<Cuda> {
+        let properties = describe(ordinal)?;
+        let driver = api::driver()?;
+        let (mut device, mut context, mut stream, mut before) = (0, 0, 0, 0);
+        // SAFETY: each writes a handle.
+        unsafe {
+            api::check(driver, (driver.device_get)(&mut device, ordinal as i32), "cuDeviceGet")?;
+            api::check(driver, (driver.context_retain)(&mut context, device), "cuDevicePrimaryCtxRetain")?;
+            api::check(driver, (driver.context_get)(&mut before), "cuCtxGetCurrent")?;
+            api::check(driver, (driver.context_set)(context), "cuCtxSetCurrent")?;
+        }
+        let _entered = Entered { driver, before: Some(before) };
+        // SAFETY: writes a handle.
+        let status = unsafe { (driver.stream_create)(&mut stream, api::STREAM_NON_BLOCKING) };
+        api::check(driver, status, "cuStreamCreate")?;
+        let mut tickets = 0;
+        // SAFETY: writes an address; then clears the memory that it points to.
+        unsafe {
+            api::check(driver, (driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
+            api::check(driver, (driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
+        }
+        Ok(Cuda {
+            pool: Pool::new(driver, &properties)?,
+            kernels: Kernels::default(),
+            flags: Flags::new(driver, stream)?,
+            staging: Mutex::default(),
+            slot: Mutex::new(Host::new(driver, 256)?),
+            tickets,
+            recent: Mutex::default(),
+            broken: Mutex::default(),
+            properties,
+            driver,
+            context,
+            stream,
+        })
+    }
+
+    pub fn device(&self) -> Device {
+        Device::Cuda(self.properties.ordinal)
+    }
+
+    /// Makes the device's context current on this thread. Every call of the driver needs it.
+    ///
+    /// # Errors
+    /// `Fork` in a forked child; `Launch` after a failure that the context does not survive.
+    pub fn enter(&self) -> Result<Entered> {
+        check_home()?;
+        if let Some(error) = &*lock(&self.broken) {
+            return Err(error.clone());
+        }
+        let mut before = 0;
+        // SAFETY: writes a handle; makes a live context current.
+        unsafe {
+            self.check((self.driver.context_get)(&mut before), "cuCtxGetCurrent")?;
+            if before == self.context {
+                return Ok(Entered { driver: self.driver, before: None });
+            }
+            self.check((self.driver.context_set)(self.context), "cuCtxSetCurrent")?;
+        }
+        Ok(Entered { driver: self.driver, before: Some(before) })
+    }
+
+    /// Turns a status into an error; remembers one that the context does not survive.
+    pub fn check(&self, status: u32, function: &str) -> Result<()> {
+        if !api::is_sticky(status) {
+            return api::check(self.driver, status, function);
+        }
+        let mut names: Vec<String> = lock(&self.recent).iter().map(|k| format!("`{}`", k.name)).collect();
+        names.dedup();
+        let culprit = match names.len() {
+            0 => String::new(),
+            1 => format!(" in kernel {}", names[0]),
+            _ => format!(" in one of the kernels {}", names.join(", ")),
+        };
+        let error = Error::new(
+            Kind::Launch,
+            format!("device {} failed{culprit}: {}", self.device(), api::describe(self.driver, status)),
+        )
+        .advise("R must be restarted: after this failure CUDA refuses all work in this process.");
+        *lock(&self.broken) = Some(error.clone());
+        Err(error)
+    }
+
+    /// Queues a kernel.
+    pub fn launch(
+        &self,
+        kernel: &Arc<Kernel>,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        args: &mut Args,
+    ) -> Result<()> {
+        let _entered = self.enter()?;
+        {
+            let mut recent = lock(&self.recent);
+            if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {
+                if recent.len() == RECENT {
+                    recent.pop_front();
+                }
+                recent.push_back(kernel.clone());
+            }
+        }
+        let mut pointers = args.pointers();
+        // SAFETY: the function is loaded in this context, and each pointer is to an argument; the
+        // caller's arguments fit the kernel's parameters.
+        let status = unsafe {
+            (self.driver.launch)(
+                kernel.function,
+                grid[0],
+                grid[1],
+                grid[2],
+                block[0],
+                block[1],
+                block[2],
+                shared,
+                self.stream,
+                pointers.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.check(status, "cuLaunchKernel").map_err(|error| {
+            if status == 0 || api::is_sticky(status) {
+                return error;
+            }
+            error.advise(format!(
+                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
+                kernel.name, kernel.registers
+            ))
+        })
+    }
+
+    /// Waits for all queued work, and hands on the warnings that it raised.
+    pub fn wait(&self) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: our stream.
+        self.check(unsafe { (self.driver.stream_synchronize)(self.stream) }, "cuStreamSynchronize")?;
+        lock(&self.recent).clear();
+        self.flags.collect(self)
+    }
+
+    /// Runs `queue` with the address of 64 bytes of host memory that kernels can write, waits, and
+    /// returns what they wrote: the fastest way for a scalar.
+    pub fn receive(&self, queue: impl FnOnce(u64) -> Result<()>) -> Result<[u8; 64]> {
+        let slot = lock(&self.slot);
+        queue(slot.device)?;
+        self.wait()?;
+        let mut out = [0; 64];
+        // SAFETY: the slot is larger, and the device has finished writing.
+        unsafe { std::ptr::copy_nonoverlapping(slot.host, out.as_mut_ptr(), 64) };
+        Ok(out)
+    }
+
+    /// Copies up to 64 bytes to the host; waits.
+    pub fn read(&self, address: u64, bytes: usize) -> Result<[u8; 64]> {
+        assert!(bytes <= 64, "a scalar has at most 64 bytes");
+        self.receive(|slot| {
+            let _entered = self.enter()?;
+            // SAFETY: both addresses are of live memory that the device reaches.
+            let status = unsafe { (self.driver.copy_async)(slot, address, bytes, self.stream) };
+            self.check(status, "cuMemcpyDtoDAsync")
+        })
+    }
+
+    /// The address of `TICKETS` words that are zero whenever no kernel runs: a kernel that counts its
+    /// blocks with them must leave them at zero.
+    pub fn tickets(&self) -> u64 {
+        self.tickets
+    }
+
+    /// Fills memory with a byte, in the stream's order.
+    pub fn fill(&self, address: u64, byte: u8, bytes: usize) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: the caller's memory is live.
+        let status = unsafe { (self.driver.set_async)(address, byte, bytes, self.stream) };
+        self.check(status, "cuMemsetD8Async")
+    }
+}

@@ -1,0 +1,120 @@
+//! The warnings of kernels, on their way from the device.
+//!
+//! A kernel that may warn is given a few words of device memory and sets bits there; the first to
+//! set any also writes to one word of host memory. At the next wait that word says whether
+//! there is anything to fetch, so kernels without warnings cost nothing.
+
+use std::sync::Mutex;
+
+use super::api::Driver;
+use super::device::{Cuda, lock};
+use super::memory::Host;
+use crate::error::Result;
+use crate::expr::Site;
+use crate::ops::Flag;
+use crate::warning;
+
+/// Words of the ring; more are only in use after thousands of launches without a wait.
+const WORDS: usize = 1 << 12;
+
+/// Where an instruction's bits are in the words of its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub word: u32,
+    pub shift: u32,
+    pub flag: Flag,
+}
+
+impl Place {
+    /// The bits that an instruction with this flag uses.
+    pub fn width(flag: Flag) -> u32 {
+        match flag {
+            Flag::None => 0,
+            Flag::Coercion => 3,
+            _ => 1,
+        }
+    }
+}
+
+struct Pending {
+    word: usize,
+    shift: u32,
+    flag: Flag,
+    site: Option<Site>,
+}
+
+#[derive(Default)]
+struct State {
+    used: usize,
+    pending: Vec<Pending>,
+}
+
+pub struct Flags {
+    words: u64,
+    any: Host,
+    state: Mutex<State>,
+}
+
+impl Flags {
+    /// The context must be current.
+    pub(super) fn new(driver: &'static Driver, stream: usize) -> Result<Flags> {
+        let mut words = 0;
+        // SAFETY: writes an address; then clears the memory that it points to.
+        unsafe {
+            super::api::check(driver, (driver.allocate)(&mut words, WORDS * 4), "cuMemAlloc")?;
+            super::api::check(driver, (driver.set_async)(words, 0, WORDS * 4, stream), "cuMemsetD8Async")?;
+        }
+        Ok(Flags { words, any: Host::new(driver, 64)?, state: Mutex::default() })
+    }
+
+    /// Words for one launch whose flagged instructions were recorded at `sites`; the addresses of the
+    /// words and of the host's word.
+    pub(super) fn take(&self, cuda: &Cuda, words: usize, sites: &[(Place, Option<Site>)]) -> Result<(u64, u64)> {
+        let mut state = lock(&self.state);
+        if state.used + words > WORDS {
+            drop(state);
+            cuda.wait()?;
+            state = lock(&self.state);
+        }
+        let first = state.used;
+        state.used += words;
+        state.pending.extend(sites.iter().map(|(place, site)| Pending {
+            word: first + place.word as usize,
+            shift: place.shift,
+            flag: place.flag,
+            site: site.clone(),
+        }));
+        Ok((self.words + 4 * first as u64, self.any.device))
+    }
+
+    /// Hands on what kernels noted. All of them must have finished, and the context be current.
+    pub(super) fn collect(&self, cuda: &Cuda) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.used == 0 {
+            return Ok(());
+        }
+        let used = std::mem::take(&mut state.used);
+        let pending = std::mem::take(&mut state.pending);
+        // SAFETY: the word is ours, and no kernel is running that could write it.
+        let any = unsafe { std::ptr::replace(self.any.host.cast::<u32>(), 0) };
+        if any == 0 {
+            return Ok(());
+        }
+        let mut bits = vec![0u32; used];
+        // SAFETY: the words are live; the copy is complete before `bits` is read.
+        unsafe {
+            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, cuda.stream);
+            cuda.check(status, "cuMemcpyDtoHAsync")?;
+            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, cuda.stream), "cuMemsetD8Async")?;
+            cuda.check((cuda.driver.stream_synchronize)(cuda.stream), "cuStreamSynchronize")?;
+        }
+        for p in pending {
+            let width = Place::width(p.flag);
+            let noted = bits[p.word] >> p.shift & ((1 << width) - 1);
+            if noted != 0 {
+                warning::note(p.flag, noted, p.site.as_ref());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Kernels and their arguments.
+
+use std::ffi::c_void;
+
+/// A loaded kernel. Cached ones are never unloaded.
+#[derive(Debug)]
+pub struct Kernel {
+    /// `CUfunction`.
+    pub function: usize,
+    /// The function's name in the source, or what messages should call it.
+    pub name: String,
+    /// Registers and spilled bytes of a thread.
+    pub registers: u32,
+    pub local_bytes: u32,
+    /// The largest block that fits.
+    pub max_threads: u32,
+}
+
+/// A value that may be passed to a kernel as it is.
+///
+/// # Safety
+/// Only for plain numbers and `repr(C)` structs of them, without padding at uninitialised places.
+pub unsafe trait Argument: Copy {}
+macro_rules! plain { ($($t:ty)*) => { $(
+    // SAFETY: a plain number.
+    unsafe impl Argument for $t {}
+)* } }
+plain!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
+
+/// The arguments of one launch, in the order of the kernel's parameters.
+#[derive(Default)]
+pub struct Args {
+    // 16-byte units, so that every argument can be aligned
+    memory: Vec<u128>,
+    offsets: Vec<usize>,
+}
+
+impl Args {
+    pub fn new() -> Args {
+        Args::default()
+    }
+
+    fn room(&mut self, bytes: usize) -> *mut u8 {
+        let at = self.memory.len();
+        self.memory.resize(at + bytes.div_ceil(16).max(1), 0);
+        self.offsets.push(at);
+        // SAFETY: within the memory just made.
+        unsafe { self.memory.as_mut_ptr().add(at).cast() }
+    }
+
+    /// A number, or a device address as `u64`.
+    pub fn push<T: Argument>(&mut self, value: T) -> &mut Args {
+        let at = self.room(std::mem::size_of::<T>());
+        // SAFETY: there is room, and it is aligned to 16.
+        unsafe { at.cast::<T>().write_unaligned(value) };
+        self
+    }
+
+    /// A struct, as its bytes.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> &mut Args {
+        let at = self.room(bytes.len());
+        // SAFETY: there is room.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+        self
+    }
+
+    /// The array of pointers that `cuLaunchKernel` takes; valid until the arguments change.
+    pub(super) fn pointers(&mut self) -> Vec<*mut c_void> {
+        let base = self.memory.as_mut_ptr();
+        // SAFETY: offsets are within the memory.
+        self.offsets.iter().map(|&at| unsafe { base.add(at) }.cast()).collect()
+    }
+}
+
+/// Bytes laid out as C lays out a struct of these fields.
+#[derive(Default)]
+pub struct Packed {
+    pub bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// Adds a field of this alignment.
+    pub fn field(&mut self, bytes: &[u8], align: usize) {
+        let at = self.bytes.len().next_multiple_of(align);
+        self.bytes.resize(at, 0);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub fn u64(&mut self, value: u64) {
+        self.field(&value.to_ne_bytes(), 8);
+    }
+
+    pub fn u32(&mut self, value: u32) {
+        self.field(&value.to_ne_bytes(), 4);
+    }
+}
+
+/// Blocks of `threads` that cover `n`.
+pub fn blocks(n: usize, threads: usize) -> u32 {
+    n.div_ceil(threads).max(1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_aligned_as_in_c() {
+        let mut p = Packed::default();
+        p.u32(1);
+        p.u64(2);
+        p.field(&[3], 1);
+        p.u32(4);
+        assert_eq!(p.bytes.len(), 24);
+        assert_eq!(p.bytes[8], 2);
+        assert_eq!(p.bytes[16], 3);
+        assert_eq!(p.bytes[20], 4);
+    }
+
+    #[test]
+    fn arguments_keep_their_places() {
+        let mut args = Args::new();
+        args.push(7u32).push(-1i64).push_bytes(&[1, 2, 3]);
+        let p = args.pointers();
+        // SAFETY: the pointers are to the values just pushed.
+        unsafe {
+            assert_eq!(p[0].cast::<u32>().read(), 7);
+            assert_eq!(p[1].cast::<i64>().read(), -1);
+            assert_eq!(p[2].cast::<u8>().add(2).read(), 3);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! CUDA devices.
+//!
+//! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
+//! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
+//! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run` and
+//! `reduce` carry plans out; `select`, `sort` and `blas` do what is no plan.
+
+pub mod api;
+pub mod codegen;
+pub mod compile;
+pub mod device;
+pub mod flags;
+pub mod launch;
+pub mod library;
+pub mod memory;
+
+mod blas;
+mod reduce;
+mod run;
+mod select;
+mod sort;
+mod transfer;
+
+use std::sync::Arc;
+
+use super::{Backend, Memory, Outcome, Product};
+use crate::buffer::{Buffer, Device, View};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::plan::{Bound, Plan};
+use crate::reduction::{Groups, Reduction};
+
+pub use compile::set_cache_dir;
+pub use device::{Cuda, Properties, count, describe, driver_version};
+pub use launch::{Args, Kernel};
+pub use memory::set_pressure_hook;
+
+/// The backend of a device.
+///
+/// # Errors
+/// `Device`, `Library` or `Fork`, where it cannot be used.
+pub fn backend(ordinal: u32) -> Result<&'static dyn Backend> {
+    Ok(Cuda::of(ordinal)?)
+}
+
+impl Backend for Cuda {
+    fn device(&self) -> Device {
+        self.device()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Arc<Buffer>> {
+        self.allocate(bytes)
+    }
+
+    fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
+        self.upload(source, target, offset)
+    }
+
+    fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
+        self.download(source, offset, target)
+    }
+
+    fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, bytes: usize) -> Result<()> {
+        self.copy(source, from, target, to, bytes)
+    }
+
+    fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+        run::run(self, plan, bound, outputs)
+    }
+
+    fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
+        reduce::whole(self, plan, bound, reduction, na_rm)
+    }
+
+    fn reduce_groups(
+        &self,
+        plan: &Plan,
+        bound: &Bound,
+        reduction: Reduction,
+        na_rm: bool,
+        groups: Groups,
+        output: &Arc<Buffer>,
+    ) -> Result<()> {
+        reduce::groups(self, plan, bound, reduction, na_rm, groups, output)
+    }
+
+    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
+        select::gather(self, source, positions, output)
+    }
+
+    fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
+        select::scatter(self, target, dtype, n, positions, values)
+    }
+
+    fn positions(&self, mask: &View, keep_na: bool) -> Result<View> {
+        select::positions(self, mask, keep_na)
+    }
+
+    fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+        sort::sort(self, values, decreasing, with_positions)
+    }
+
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
+        blas::multiply(self, product, output)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.wait()
+    }
+
+    fn memory(&self) -> Result<Memory> {
+        self.memory()
+    }
+
+    fn trim(&self) -> Result<()> {
+        self.trim()
+    }
+}

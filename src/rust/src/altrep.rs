@@ -1,0 +1,140 @@
+//! What the ALTREP methods in `altrep.c` call. A failure leaves a condition, which C raises.
+
+use std::os::raw::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use verdigris_engine::dtype::DType;
+
+use crate::guard;
+use crate::handle::Handle;
+use crate::host;
+
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this is a forked child: what the parent's handles own is not ours to free.
+pub fn forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// # Safety
+/// `handle` comes from a living vector's external pointer.
+unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
+    // SAFETY: the caller's promise; R objects of this class always have one.
+    unsafe { &*handle.cast::<Handle>() }
+}
+
+#[no_mangle]
+extern "C" fn vg_init() {
+    guard::quiet_panics();
+    #[cfg(unix)]
+    {
+        extern "C" fn child() {
+            FORKED.store(true, Ordering::Relaxed);
+        }
+        extern "C" {
+            fn pthread_atfork(
+                prepare: Option<extern "C" fn()>,
+                parent: Option<extern "C" fn()>,
+                child: Option<extern "C" fn()>,
+            ) -> c_int;
+        }
+        // SAFETY: the handler stores a flag, which is allowed in a child.
+        unsafe { pthread_atfork(None, None, Some(child)) };
+    }
+}
+
+#[no_mangle]
+extern "C" fn vg_altrep_length(handle: *mut c_void) -> isize {
+    // SAFETY: C passes a living vector's handle, here and below.
+    unsafe { of(handle) }.len() as isize
+}
+
+#[no_mangle]
+extern "C" fn vg_handle_bytes(handle: *mut c_void) -> f64 {
+    unsafe { of(handle) }.host_bytes() as f64
+}
+
+#[no_mangle]
+extern "C" fn vg_host_pointer(handle: *mut c_void, writable: c_int) -> *mut c_void {
+    unsafe { of(handle) }.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast())
+}
+
+#[no_mangle]
+extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void {
+    let handle = unsafe { of(handle) };
+    let done = guard::attempt(|| handle.fetch());
+    guard::collect_warnings();
+    match done {
+        Some(()) => handle.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
+        None => ptr::null_mut(),
+    }
+}
+
+#[no_mangle]
+extern "C" fn vg_region_cached(handle: *mut c_void, from: isize, n: isize, out: *mut c_void) -> c_int {
+    // SAFETY: R has room for n elements.
+    unsafe { of(handle).cached(from as usize, n as usize, out.cast()) as c_int }
+}
+
+#[no_mangle]
+extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_void) -> c_int {
+    // SAFETY: R has room for n elements.
+    let done = guard::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
+    guard::collect_warnings();
+    done.is_some() as c_int
+}
+
+#[no_mangle]
+extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
+    let handle = unsafe { of(handle) };
+    // without room for a copy of a written-to array R makes its own, and says so if it cannot either
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle.duplicate())) {
+        Ok(Ok(copy)) => Box::into_raw(Box::new(copy)).cast(),
+        _ => ptr::null_mut(),
+    }
+}
+
+/// What R's type does not say of the dtype; NULL where it says it all.
+#[no_mangle]
+extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
+    let dtype = unsafe { of(handle) }.peek().dtype();
+    if host::is_natural(dtype) { ptr::null() } else { terminated_name(dtype).as_ptr() }
+}
+
+const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {
+    match dtype {
+        DType::Bool8 => c"bool8",
+        DType::Int8 => c"int8",
+        DType::UInt8 => c"uint8",
+        DType::Int16 => c"int16",
+        DType::Int32 => c"int32",
+        DType::Int64 => c"int64",
+        DType::Float16 => c"float16",
+        DType::BFloat16 => c"bfloat16",
+        DType::Float32 => c"float32",
+        DType::Float64 => c"float64",
+        DType::Complex64 => c"complex64",
+        DType::Complex128 => c"complex128",
+    }
+}
+
+/// A line for `.Internal(inspect(x))`, cut to the room and ended in NUL.
+#[no_mangle]
+extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, room: c_int) {
+    let handle = unsafe { of(handle) };
+    let array = handle.peek();
+    let mut text = format!("gpu_array {} [{}] on {}", array.dtype(), array.len(), array.device());
+    if array.pending() > 0 {
+        text += &format!(", {} operations recorded", array.pending());
+    }
+    if handle.has_host() {
+        text += if handle.is_dirty() { ", host copy (maybe written)" } else { ", host copy" };
+    }
+    let n = text.len().min(room.max(1) as usize - 1);
+    // SAFETY: C's buffer has `room` bytes.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr().cast(), out, n);
+        *out.add(n) = 0;
+    }
+}

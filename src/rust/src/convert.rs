@@ -1,0 +1,227 @@
+//! R's values as the engine's: vectors, scalars, names of types and devices.
+
+use verdigris_engine::array::{Array, Host, Operand};
+use verdigris_engine::buffer::Device;
+use verdigris_engine::dtype::{DType, Kind};
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::expr::Site;
+use verdigris_engine::scalar::{NA_I64, Scalar};
+
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::handle;
+
+/// The elements of an R vector; None where it is not of a type that arrays have. Reads the data of an
+/// ALTREP vector.
+pub fn host<'a>(x: SEXP) -> Option<Host<'a>> {
+    let n = r::len(x);
+    // SAFETY: the pointers are good for the vector's length; Rcomplex is two doubles.
+    unsafe {
+        Some(match r::kind_of(x) {
+            SEXPTYPE::LGLSXP => Host::Logical(slice(r::LOGICAL_RO(x), n)),
+            SEXPTYPE::INTSXP => Host::Integer(slice(r::INTEGER_RO(x), n)),
+            SEXPTYPE::REALSXP if r::inherits(x, "integer64") => Host::Integer64(slice(r::REAL_RO(x).cast(), n)),
+            SEXPTYPE::REALSXP => Host::Double(slice(r::REAL_RO(x), n)),
+            SEXPTYPE::CPLXSXP => Host::Complex(slice(r::COMPLEX_RO(x).cast(), n)),
+            _ => return None,
+        })
+    }
+}
+
+/// # Safety
+/// `start` is good for `n` elements, or n is 0 (R gives any address then).
+unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, n) }
+}
+
+/// R's kind of a host vector.
+pub fn kind(x: SEXP) -> Option<Kind> {
+    Some(match r::kind_of(x) {
+        SEXPTYPE::LGLSXP => Kind::Logical,
+        SEXPTYPE::INTSXP => Kind::Integer,
+        SEXPTYPE::REALSXP if r::inherits(x, "integer64") => Kind::Integer64,
+        SEXPTYPE::REALSXP => Kind::Double,
+        SEXPTYPE::CPLXSXP => Kind::Complex,
+        _ => return None,
+    })
+}
+
+/// The value of a host vector of length one.
+pub fn scalar(x: SEXP) -> Option<(Scalar, Kind)> {
+    if r::len(x) != 1 {
+        return None;
+    }
+    // SAFETY: the length is 1, and the type is checked.
+    unsafe {
+        Some(match kind(x)? {
+            Kind::Logical => (Scalar::I32(r::LOGICAL_ELT(x, 0)), Kind::Logical),
+            Kind::Integer => (Scalar::I32(r::INTEGER_ELT(x, 0)), Kind::Integer),
+            Kind::Integer64 => (Scalar::I64(r::REAL_ELT(x, 0).to_bits() as i64), Kind::Integer64),
+            Kind::Double => (Scalar::F64(r::REAL_ELT(x, 0)), Kind::Double),
+            Kind::Complex => {
+                let z = r::COMPLEX_ELT(x, 0);
+                (Scalar::C128([z.r, z.i]), Kind::Complex)
+            }
+        })
+    }
+}
+
+/// An operand of a recorded operation: an array, one value, or a host vector brought to `device`.
+pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
+    if let Some(handle) = handle::of(x) {
+        return handle.current().map(Operand::Array);
+    }
+    if r::inherits(x, "gpu_array") {
+        return adopt(x).map(Operand::Array);
+    }
+    if let Some((value, kind)) = scalar(x) {
+        return Ok(Operand::Value(value, kind));
+    }
+    match (host(x), kind(x)) {
+        (Some(data), Some(kind)) => Ok(Operand::Vector(Array::upload(data, None, device, None)?, kind)),
+        _ => Err(unsuitable(x)),
+    }
+}
+
+/// Uploads a host vector.
+pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<Site>) -> Result<Array> {
+    match host(x) {
+        Some(data) => Array::upload(data, dtype, device, site),
+        None => Err(unsuitable(x)),
+    }
+}
+
+/// Uploads an ordinary vector that has our class: what a file or another process brought.
+pub fn adopt(x: SEXP) -> Result<Array> {
+    let named = r::attribute(x, r::symbol(c"gpu_dtype"));
+    let dtype = if r::is_null(named) { None } else { dtype(named)? };
+    upload(x, dtype, device(r::null())?, None)
+}
+
+fn unsuitable(x: SEXP) -> Error {
+    Error::new(ErrorKind::DType, format!("an array cannot hold {}", describe(x)))
+        .advise("Arrays hold doubles, integers, logicals, complex numbers and integer64.")
+}
+
+/// What a value is, for messages.
+pub fn describe(x: SEXP) -> String {
+    let name = match r::kind_of(x) {
+        SEXPTYPE::NILSXP => return "NULL".into(),
+        SEXPTYPE::LGLSXP => "a logical vector",
+        SEXPTYPE::INTSXP => "an integer vector",
+        SEXPTYPE::REALSXP => "a double vector",
+        SEXPTYPE::CPLXSXP => "a complex vector",
+        SEXPTYPE::STRSXP => "a character vector",
+        SEXPTYPE::RAWSXP => "a raw vector",
+        SEXPTYPE::VECSXP => "a list",
+        SEXPTYPE::CLOSXP | SEXPTYPE::BUILTINSXP | SEXPTYPE::SPECIALSXP => return "a function".into(),
+        SEXPTYPE::ENVSXP => return "an environment".into(),
+        SEXPTYPE::EXTPTRSXP => return "an external pointer".into(),
+        _ => return "something else".into(),
+    };
+    format!("{name} of length {}", r::len(x))
+}
+
+/// One string that is not NA.
+pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
+    // SAFETY: the type and length are checked; the translation lives as long as this .Call.
+    unsafe {
+        if r::kind_of(x) == SEXPTYPE::STRSXP && r::len(x) == 1 && r::STRING_ELT(x, 0) != r::R_NaString {
+            let text = std::ffi::CStr::from_ptr(r::Rf_translateCharUTF8(r::STRING_ELT(x, 0)));
+            if let Ok(text) = text.to_str() {
+                return Ok(text);
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one string, not {}", describe(x))))
+}
+
+/// A flag that is TRUE or FALSE.
+pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
+    // SAFETY: the type and length are checked.
+    let value = unsafe {
+        if r::kind_of(x) == SEXPTYPE::LGLSXP && r::len(x) == 1 { r::LOGICAL_ELT(x, 0) } else { i32::MIN }
+    };
+    match value {
+        0 => Ok(false),
+        i32::MIN => {
+            Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be TRUE or FALSE, not {}", describe(x))))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// A whole number from 0 on: a length or a position. Integer, double or integer64.
+pub fn size(x: SEXP, argument: &str) -> Result<usize> {
+    let value = match scalar(x) {
+        Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => Some(v as usize),
+        Some((Scalar::I32(v), Kind::Integer)) => usize::try_from(v).ok(),
+        Some((Scalar::I64(v), _)) if v != NA_I64 => usize::try_from(v).ok(),
+        _ => None,
+    };
+    value.ok_or_else(|| {
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be one whole number, 0 or more, not {}", describe(x)))
+    })
+}
+
+/// A dtype by name, R's own names included; None for NULL.
+pub fn dtype(x: SEXP) -> Result<Option<DType>> {
+    if r::is_null(x) {
+        return Ok(None);
+    }
+    let name = string(x, "dtype")?;
+    let found = match name {
+        "double" | "numeric" => Some(DType::Float64),
+        "single" | "float" => Some(DType::Float32),
+        "half" => Some(DType::Float16),
+        "integer" => Some(DType::Int32),
+        "integer64" => Some(DType::Int64),
+        "logical" | "bool" => Some(DType::Bool8),
+        "complex" => Some(DType::Complex128),
+        name => DType::from_name(name),
+    };
+    found.map(Some).ok_or_else(|| {
+        let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
+        Error::new(ErrorKind::DType, format!("there is no dtype \"{name}\""))
+            .advise(format!("The dtypes are {}.", known.join(", ")))
+    })
+}
+
+/// A device by name; the current one for NULL.
+pub fn device(x: SEXP) -> Result<Device> {
+    if r::is_null(x) {
+        return current_device();
+    }
+    let name = string(x, "device")?;
+    match name {
+        "cpu" => Ok(Device::Cpu),
+        "cuda" | "gpu" => Ok(Device::Cuda(0)),
+        _ => name.strip_prefix("cuda:").and_then(|i| i.parse().ok()).map(Device::Cuda).ok_or_else(|| {
+            Error::new(ErrorKind::Device, format!("there is no device \"{name}\""))
+                .advise("Devices are \"cpu\", \"cuda\", \"cuda:1\" and so on; see `gpu_devices()`.")
+        }),
+    }
+}
+
+/// Where arrays go that name no device.
+pub fn current_device() -> Result<Device> {
+    Ok(Device::Cpu)
+}
+
+/// Whole numbers from 0 on, as `size`.
+pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
+    let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
+    match host(x) {
+        Some(Host::Integer(v)) => v.iter().map(|&k| usize::try_from(k).map_err(|_| refused())).collect(),
+        Some(Host::Double(v)) => v
+            .iter()
+            .map(|&k| {
+                if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 { Ok(k as usize) } else { Err(refused()) }
+            })
+            .collect(),
+        _ => Err(refused()),
+    }
+}

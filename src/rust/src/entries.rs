@@ -1,0 +1,190 @@
+//! Entries: arrays in and out, and what they are.
+
+use verdigris_engine::array::Array;
+use verdigris_engine::buffer::Device;
+use verdigris_engine::dtype::Class;
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::scalar::Scalar;
+
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::{convert, entry, guard, handle, host, site};
+
+/// A host vector of `n` elements from `from` on, without attributes. Not protected.
+fn host_vector(array: &Array, from: usize, n: usize) -> Result<SEXP> {
+    // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
+    unsafe {
+        let out = r::Rf_protect(r::Rf_allocVector(host::r_type(array.dtype()), n as isize));
+        let start: *mut u8 = match r::kind_of(out) {
+            SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
+            SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
+            SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
+            _ => r::REAL(out).cast(),
+        };
+        let done = host::read(array, from, n, start);
+        r::Rf_unprotect(1);
+        done.map(|()| out)
+    }
+}
+
+/// The array of x, and whether it is one already.
+fn given(x: SEXP) -> Result<Option<Array>> {
+    if handle::of(x).is_some() || r::inherits(x, "gpu_array") { handle::array(x).map(Some) } else { Ok(None) }
+}
+
+entry! {
+    /// From .onLoad: the namespace, and a list of vectors that base has wrapped.
+    fn attach(namespace, wrapped) {
+        // SAFETY: R passes an environment and a list.
+        unsafe {
+            r::vg_set_namespace(namespace);
+            for k in 0..r::len(wrapped) {
+                r::vg_learn_wrapper(r::VECTOR_ELT(wrapped, k as isize));
+            }
+        }
+        Ok(r::null())
+    }
+
+    /// An array of x (moved and cast if it is one) with its shape and names.
+    fn upload(x, dtype, device, call) {
+        let dtype = convert::dtype(dtype)?;
+        let array = match given(x)? {
+            Some(array) => {
+                let array = if r::is_null(device) { array } else { array.to_device(convert::device(device)?)? };
+                match dtype {
+                    Some(dtype) => array.cast(dtype, site::of(call))?,
+                    None => array,
+                }
+            }
+            None => convert::upload(x, dtype, convert::device(device)?, dtype.and_then(|_| site::of(call)))?,
+        };
+        Ok(handle::wrap_like(array, x))
+    }
+
+    fn cast(x, dtype, call) {
+        let array = handle::array(x)?;
+        let dtype = convert::dtype(dtype)?.unwrap_or(array.dtype());
+        Ok(handle::wrap_like(array.cast(dtype, site::of(call))?, x))
+    }
+
+    fn to_device(x, device) {
+        Ok(handle::wrap_like(handle::array(x)?.to_device(convert::device(device)?)?, x))
+    }
+
+    /// All elements as an ordinary vector without attributes.
+    fn collect(x) {
+        let array = handle::array(x)?;
+        host_vector(&array, 0, array.len())
+    }
+
+    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes.
+    fn fetch(x, from, n) {
+        let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
+        let array = handle::array(x)?;
+        if from > array.len() || n > array.len() - from {
+            return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
+        }
+        host_vector(&array, from, n)
+    }
+
+    /// The same elements as a new vector without attributes.
+    fn bare(x) {
+        Ok(handle::bare(handle::array(x)?))
+    }
+
+    /// Gives a bare vector the class that its attributes ask for, in place.
+    fn classed(x) {
+        Ok(handle::classed(x))
+    }
+
+    fn is_array(x) {
+        Ok(r::logical(handle::of(x).is_some()))
+    }
+
+    fn dtype(x) {
+        let name = match handle::of(x) {
+            Some(handle) => handle.peek().dtype().name(),
+            None => handle::array(x)?.dtype().name(),
+        };
+        Ok(r::string(name))
+    }
+
+    fn device(x) {
+        let device = match handle::of(x) {
+            Some(handle) => handle.peek().device(),
+            None => handle::array(x)?.device(),
+        };
+        Ok(r::string(&device.to_string()))
+    }
+
+    /// list(dtype, device, length, recorded operations, whether there is a host copy, whether it may have
+    /// been written); computes nothing.
+    fn info(x) {
+        let (array, copy, dirty) = match handle::of(x) {
+            Some(handle) => (handle.peek(), handle.has_host(), handle.is_dirty()),
+            None => (handle::array(x)?, false, false),
+        };
+        // SAFETY: the list is protected while its elements are made.
+        unsafe {
+            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, 6));
+            r::SET_VECTOR_ELT(out, 0, r::string(array.dtype().name()));
+            r::SET_VECTOR_ELT(out, 1, r::string(&array.device().to_string()));
+            r::SET_VECTOR_ELT(out, 2, r::real(array.len() as f64));
+            r::SET_VECTOR_ELT(out, 3, r::real(array.pending().into()));
+            r::SET_VECTOR_ELT(out, 4, r::logical(copy));
+            r::SET_VECTOR_ELT(out, 5, r::logical(dirty));
+            r::Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+
+    /// `n` times a value of length one.
+    fn full(value, n, dtype, device) {
+        let n = convert::size(n, "dim")?;
+        let device = convert::device(device)?;
+        let (scalar, kind) = convert::scalar(value).ok_or_else(|| {
+            Error::new(ErrorKind::Argument, format!("`value` must be one number, not {}", convert::describe(value)))
+        })?;
+        let dtype = convert::dtype(dtype)?.unwrap_or(kind.default_dtype());
+        Ok(handle::wrap(Array::full(scalar, dtype, n, device)?))
+    }
+
+    /// `from + by * (0, 1, ...)`.
+    fn sequence(from, by, n, dtype, device) {
+        let n = convert::size(n, "length.out")?;
+        let device: Device = convert::device(device)?;
+        let (from, kind) = convert::scalar(from).ok_or_else(|| Error::new(ErrorKind::Argument, "`from` must be one number"))?;
+        let (by, _) = convert::scalar(by).ok_or_else(|| Error::new(ErrorKind::Argument, "`by` must be one number"))?;
+        let dtype = convert::dtype(dtype)?.unwrap_or(kind.default_dtype());
+        let class = match from {
+            Scalar::I32(_) => Class::I32,
+            Scalar::I64(_) => Class::I64,
+            _ => Class::F64,
+        };
+        Ok(handle::wrap(Array::source(verdigris_engine::ops::id::SEQ, class, dtype, n, device, &[from.to(class), by.to(class)])?))
+    }
+
+    /// c(handles, bytes of host copies) that are alive: for tests of leaks.
+    fn live() {
+        // SAFETY: allocated for two.
+        unsafe {
+            let out = r::Rf_allocVector(SEXPTYPE::REALSXP, 2);
+            let values = r::REAL(out);
+            *values = handle::LIVE.load(std::sync::atomic::Ordering::Relaxed) as f64;
+            *values.add(1) = host::LIVE.load(std::sync::atomic::Ordering::Relaxed) as f64;
+            Ok(out)
+        }
+    }
+
+    /// Fails as asked: for tests of conditions.
+    fn test_condition(what, text) {
+        let text = convert::string(text, "text")?;
+        match convert::string(what, "what")? {
+            "panic" => panic!("{text}"),
+            "warning" => {
+                guard::warn(text, None);
+                Ok(r::logical(true))
+            }
+            _ => Err(Error::new(ErrorKind::Shape, text).advise(text).detail(text)),
+        }
+    }
+}

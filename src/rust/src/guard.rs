@@ -1,0 +1,198 @@
+//! The guard around every entry: a failure, a panic or a warning is left where C finds and raises it.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::os::raw::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::expr::Site;
+use verdigris_engine::warning;
+
+use crate::r::{self, SEXP};
+use crate::{handle, site};
+
+/// Nonzero where C has something to raise: one load on the way back to R.
+#[no_mangle]
+pub static vg_pending: AtomicI32 = AtomicI32::new(0);
+
+struct Warned {
+    message: String,
+    site: Option<Site>,
+}
+
+#[derive(Default)]
+struct Condition {
+    error: Option<Error>,
+    warnings: Vec<Warned>,
+}
+
+thread_local! {
+    static CONDITION: RefCell<Condition> = RefCell::default();
+}
+
+/// Where the last panic happened.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Runs an entry's body. Returns R's NULL where it fails.
+pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
+    handle::reap();
+    let result = attempt(body).unwrap_or_else(r::null);
+    collect_warnings();
+    result
+}
+
+/// As `guard`, for what is no entry and returns something else; warnings stay for the next one.
+pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => Some(value),
+        Ok(Err(error)) => {
+            leave(error);
+            None
+        }
+        Err(panic) => {
+            leave(panicked(panic));
+            None
+        }
+    }
+}
+
+#[cold]
+fn leave(mut error: Error) {
+    // C strings: a NUL would end the text in R
+    for text in std::iter::once(&mut error.message).chain(error.advice.iter_mut()).chain(error.detail.iter_mut()) {
+        if text.contains('\0') {
+            *text = text.replace('\0', "\\0");
+        }
+    }
+    CONDITION.with_borrow_mut(|c| c.error = Some(error));
+    vg_pending.store(1, Ordering::Relaxed);
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|s| s.to_string())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into());
+    std::mem::forget(panic); // a payload may panic again when dropped
+    let place = PANIC.lock().unwrap_or_else(|p| p.into_inner()).take();
+    let error = Error::new(Kind::Panic, format!("an internal error: {message}"))
+        .advise("This is a bug in verdigris; please report it with what you ran.");
+    match place {
+        Some(place) => error.detail(place),
+        None => error,
+    }
+}
+
+/// Takes over what computing has noted. Called where C will look.
+pub fn collect_warnings() {
+    if warning::any() {
+        for noted in warning::take() {
+            push(noted.message.to_string(), noted.site);
+        }
+    }
+}
+
+/// A warning of the bridge's own.
+pub fn warn(message: impl Into<String>, site: Option<Site>) {
+    push(message.into(), site);
+}
+
+#[cold]
+fn push(message: String, site: Option<Site>) {
+    CONDITION.with_borrow_mut(|c| c.warnings.push(Warned { message, site }));
+    vg_pending.store(1, Ordering::Relaxed);
+}
+
+/// Keeps panics off stderr: they become R errors.
+pub fn quiet_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|l| format!("panicked at {}:{}", l.file(), l.line()));
+        if let Ok(mut slot) = PANIC.try_lock() {
+            *slot = place;
+        }
+    }));
+}
+
+// ---- C reads the condition through these ---------------------------------------------------------
+
+#[no_mangle]
+extern "C" fn vg_error_present() -> c_int {
+    CONDITION.with_borrow(|c| c.error.is_some() as c_int)
+}
+
+fn give(text: Option<&str>, bytes: *mut c_int) -> *const c_char {
+    match text {
+        None => ptr::null(),
+        Some(text) => {
+            // SAFETY: C passes the address of an int.
+            unsafe { *bytes = text.len().min(c_int::MAX as usize) as c_int };
+            text.as_ptr().cast()
+        }
+    }
+}
+
+/// The text stays where it is until `vg_condition_clear`.
+#[no_mangle]
+extern "C" fn vg_error_text(field: c_int, index: c_int, bytes: *mut c_int) -> *const c_char {
+    CONDITION.with_borrow(|c| {
+        let text = c.error.as_ref().and_then(|e| match field {
+            0 => Some(e.kind.name()),
+            1 => Some(e.message.as_str()),
+            2 => e.detail.as_deref(),
+            _ => e.advice.get(index as usize).map(String::as_str),
+        });
+        give(text, bytes)
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_warning_count() -> c_int {
+    CONDITION.with_borrow(|c| c.warnings.len() as c_int)
+}
+
+#[no_mangle]
+extern "C" fn vg_warning_text(index: c_int, bytes: *mut c_int) -> *const c_char {
+    CONDITION.with_borrow(|c| give(c.warnings.get(index as usize).map(|w| w.message.as_str()), bytes))
+}
+
+#[no_mangle]
+extern "C" fn vg_warning_call(index: c_int) -> SEXP {
+    CONDITION.with_borrow(|c| match c.warnings.get(index as usize).and_then(|w| w.site.as_ref()) {
+        Some(site) => site::call(site),
+        None => r::null(),
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_condition_clear() {
+    vg_pending.store(0, Ordering::Relaxed);
+    let old = CONDITION.with_borrow_mut(std::mem::take);
+    drop(old);
+}
+
+/// Defines what `.Call(C_<name>, ...)` reaches; declare it in `src/entries.h` too.
+///
+/// `entry! { fn name(x, y) { ... Ok(sexp) } }`: the body gives `Result<SEXP>`, the result unprotected.
+#[macro_export]
+macro_rules! entry {
+    ($($(#[$meta:meta])* fn $name:ident($($argument:ident),* $(,)?) $body:block)+) => {
+        $($crate::entry!(@one [$(#[$meta])*] [$name] [$($argument),*] $body);)+
+    };
+    (@one [$(#[$meta:meta])*] [$name:ident] [$($argument:ident),*] $body:block) => {
+        $(#[$meta])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            #[export_name = concat!("vg_", stringify!($name))]
+            extern "C" fn entry($($argument: $crate::r::SEXP),*) -> $crate::r::SEXP {
+                $crate::guard::guard(move || -> verdigris_engine::error::Result<$crate::r::SEXP> { $body })
+            }
+        }
+    };
+}

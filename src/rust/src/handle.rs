@@ -1,0 +1,345 @@
+//! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
+
+use std::cell::{Cell, RefCell};
+use std::os::raw::{c_int, c_void};
+use std::rc::{Rc, Weak};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use verdigris_engine::array::Array;
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+
+use crate::host::{self, Block};
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::{convert, site};
+
+/// Handles that are alive.
+pub static LIVE: AtomicI64 = AtomicI64::new(0);
+
+/// What an ALTREP vector's external pointer points to. On the main thread only.
+pub struct Handle {
+    len: usize,
+    /// Whether R asked for a pointer to write through since the last upload.
+    dirty: Cell<bool>,
+    array: RefCell<Array>,
+    host: RefCell<Option<Rc<Block>>>,
+    /// The host copy of the array that this one is a duplicate of, and its stamp then.
+    sibling: RefCell<Option<(Weak<Block>, u64)>>,
+    window: RefCell<Window>,
+}
+
+/// Elements read one by one come in a block after the first few, and all of them after a few blocks.
+#[derive(Default)]
+struct Window {
+    reads: usize,
+    from: usize,
+    n: usize,
+    bytes: Vec<u8>,
+}
+
+const SINGLE_READS: usize = 4;
+const WINDOW: usize = 16 * 1024;
+const WINDOW_READS: usize = 8;
+
+impl Handle {
+    pub fn new(array: Array) -> Handle {
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        Handle {
+            len: array.len(),
+            dirty: Cell::new(false),
+            array: RefCell::new(array),
+            host: RefCell::default(),
+            sibling: RefCell::default(),
+            window: RefCell::default(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_dirty(&self) -> bool {
+        self.dirty.get()
+    }
+
+    /// Bytes of the host copy, whether there is one or not.
+    pub fn host_bytes(&self) -> usize {
+        self.len * host::r_size(self.array.borrow().dtype())
+    }
+
+    pub fn has_host(&self) -> bool {
+        self.host.borrow().is_some()
+    }
+
+    /// The array as R last saw it, even where R has written since: for its dtype and device.
+    pub fn peek(&self) -> Array {
+        self.array.borrow().clone()
+    }
+
+    /// The current array; uploads the host copy first where R may have written to it.
+    pub fn current(&self) -> Result<Array> {
+        if self.dirty.get() {
+            self.upload()?;
+        }
+        Ok(self.array.borrow().clone())
+    }
+
+    #[cold]
+    fn upload(&self) -> Result<()> {
+        if let Some(block) = self.host.borrow().as_ref() {
+            let old = self.peek();
+            // SAFETY: the block was made for this handle's length; R is not running meanwhile.
+            let new = unsafe { host::write(block, &old)? };
+            self.array.replace(new);
+        }
+        self.dirty.set(false);
+        Ok(())
+    }
+
+    /// The host copy, where there is one.
+    pub fn host(&self, writable: bool) -> Option<*mut u8> {
+        let host = self.host.borrow();
+        let block = host.as_ref()?;
+        if writable {
+            self.dirty.set(true);
+            block.stamp.set(block.stamp.get() + 1);
+        }
+        Some(block.start())
+    }
+
+    /// Brings all elements to the host.
+    pub fn fetch(&self) -> Result<()> {
+        if self.has_host() {
+            return Ok(());
+        }
+        let array = self.peek();
+        let block = Block::new(self.host_bytes())?;
+        let sibling = self.sibling.take().and_then(|(weak, stamp)| {
+            weak.upgrade().filter(|block| block.stamp.get() == stamp)
+        });
+        // SAFETY: the block has room for the elements, and no one else knows it yet.
+        unsafe {
+            match sibling {
+                Some(from) => std::ptr::copy_nonoverlapping(from.start(), block.start(), self.host_bytes()),
+                None => host::read(&array, 0, self.len, block.start())?,
+            }
+        }
+        self.window.take();
+        self.host.replace(Some(Rc::new(block)));
+        Ok(())
+    }
+
+    /// Elements from the host copy or the window; false where they are in neither.
+    ///
+    /// # Safety
+    /// There is room for `n` elements at `out`.
+    pub unsafe fn cached(&self, from: usize, n: usize, out: *mut u8) -> bool {
+        let size = host::r_size(self.array.borrow().dtype());
+        // SAFETY: R asks within the length; the window's part is checked.
+        unsafe {
+            if let Some(block) = self.host.borrow().as_ref() {
+                std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
+                return true;
+            }
+            let window = self.window.borrow();
+            if from < window.from || from + n > window.from + window.n {
+                return false;
+            }
+            let start = window.bytes.as_ptr().add((from - window.from) * size);
+            std::ptr::copy_nonoverlapping(start, out, n * size);
+        }
+        true
+    }
+
+    /// Elements that are not at hand.
+    ///
+    /// # Safety
+    /// There is room for `n` elements at `out`.
+    pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
+        let array = self.peek();
+        let mut window = self.window.borrow_mut();
+        window.reads += 1;
+        if n >= WINDOW || window.reads <= SINGLE_READS {
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&array, from, n, out) };
+        }
+        if window.reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
+            drop(window);
+            self.fetch()?;
+        } else {
+            let size = host::r_size(array.dtype());
+            window.n = 0; // nothing, should the read fail
+            window.bytes.resize(WINDOW * size, 0);
+            let count = WINDOW.min(self.len - from);
+            // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
+            unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
+            (window.from, window.n) = (from, count);
+            drop(window);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.cached(from, n, out) };
+        Ok(())
+    }
+
+    /// A handle of its own for a copy that R makes.
+    pub fn duplicate(&self) -> Result<Handle> {
+        let copy = Handle::new(self.peek());
+        let host = self.host.borrow();
+        match host.as_ref() {
+            Some(block) if self.dirty.get() => {
+                // someone may write to the old one through a pointer that he holds: the copy gets its own
+                // memory now, and uploads it when the device needs it
+                let own = Block::new(self.host_bytes())?;
+                // SAFETY: both hold this handle's elements.
+                unsafe { std::ptr::copy_nonoverlapping(block.start(), own.start(), self.host_bytes()) };
+                copy.host.replace(Some(Rc::new(own)));
+                copy.dirty.set(true);
+            }
+            Some(block) => {
+                copy.sibling.replace(Some((Rc::downgrade(block), block.stamp.get())));
+            }
+            None => {
+                copy.sibling.replace(self.sibling.borrow().clone());
+            }
+        }
+        Ok(copy)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+// ---- between R and handles -----------------------------------------------------------------------
+
+/// The handle of one of our vectors, also inside base's wrappers; None for anything else.
+pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
+    // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
+    unsafe { r::vg_handle_of(x).cast::<Handle>().as_ref() }
+}
+
+/// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
+/// process) is uploaded.
+pub fn array(x: SEXP) -> Result<Array> {
+    match of(x) {
+        Some(handle) => handle.current(),
+        None if r::inherits(x, "gpu_array") => convert::adopt(x),
+        None => Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", convert::describe(x)))
+            .advise("Use `as_gpu(x)` first.")),
+    }
+}
+
+/// A new vector without attributes, not even a class. Not protected.
+pub fn bare(array: Array) -> SEXP {
+    let kind = host::r_type(array.dtype());
+    let handle = Box::into_raw(Box::new(Handle::new(array)));
+    // SAFETY: the vector owns the handle from here on.
+    unsafe { r::vg_new(kind as c_int, handle.cast::<c_void>()) }
+}
+
+/// A new array for R, with no attribute but the class of a vector. Not protected.
+pub fn wrap(array: Array) -> SEXP {
+    // SAFETY: protected while the class is set.
+    unsafe {
+        let x = r::Rf_protect(bare(array));
+        let x = r::vg_set_class(x, Shape::Vector as c_int);
+        r::Rf_unprotect(1);
+        x
+    }
+}
+
+/// The shapes that differ in their class attribute.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub enum Shape {
+    Vector = 0,
+    Matrix = 1,
+    Array = 2,
+    Series = 3,
+    MatrixSeries = 4,
+}
+
+/// Sets the class that goes with `ndim` dimensions (0 where there is no `dim`) and with `tsp`, on a new vector.
+/// Returns it; on R < 4.3 it gets the S4 bit too.
+pub fn set_class(x: SEXP, ndim: usize) -> SEXP {
+    // SAFETY: x is protected by the caller; reading an attribute.
+    let series = unsafe { !r::is_null(r::Rf_getAttrib(x, r::R_TspSymbol)) };
+    let shape = match ndim {
+        0 if series => Shape::Series,
+        0 => Shape::Vector,
+        2 if series => Shape::MatrixSeries,
+        2 => Shape::Matrix,
+        _ => Shape::Array,
+    };
+    // SAFETY: as above; x is of one of the four types.
+    unsafe { r::vg_set_class(x, shape as c_int) }
+}
+
+/// Sets the class that goes with the vector's own attributes.
+pub fn classed(x: SEXP) -> SEXP {
+    // SAFETY: reading an attribute.
+    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
+    set_class(x, if r::is_null(dim) { 0 } else { r::len(dim) })
+}
+
+/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
+pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
+    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
+    unsafe {
+        let out = r::Rf_protect(bare(array));
+        for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol, r::R_TspSymbol] {
+            let value = r::Rf_protect(r::Rf_getAttrib(x, name));
+            if !r::is_null(value) {
+                r::Rf_setAttrib(out, name, value);
+            }
+            r::Rf_unprotect(1);
+        }
+        let out = classed(out);
+        r::Rf_unprotect(1);
+        out
+    }
+}
+
+/// The R type of one of ours.
+pub fn r_type(x: SEXP) -> SEXPTYPE {
+    r::kind_of(x)
+}
+
+// ---- the end of a handle -------------------------------------------------------------------------
+
+struct Dead(*mut Handle);
+// SAFETY: only the main thread takes it from the queue.
+unsafe impl Send for Dead {}
+
+static ANY_DEAD: AtomicBool = AtomicBool::new(false);
+static DEAD: Mutex<Vec<Dead>> = Mutex::new(Vec::new());
+
+/// A finalizer runs wherever gc does, maybe in the middle of our own work: it only queues.
+#[no_mangle]
+extern "C" fn vg_handle_finalize(handle: *mut c_void) {
+    if crate::altrep::forked() {
+        return; // what the parent made is the parent's to free
+    }
+    DEAD.lock().unwrap_or_else(|p| p.into_inner()).push(Dead(handle.cast()));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Frees what the finalizers have queued. On the main thread.
+pub fn reap() {
+    if ANY_DEAD.load(Ordering::Acquire) {
+        reap_now();
+    }
+}
+
+#[cold]
+fn reap_now() {
+    ANY_DEAD.store(false, Ordering::Release);
+    let dead = std::mem::take(&mut *DEAD.lock().unwrap_or_else(|p| p.into_inner()));
+    for Dead(handle) in dead {
+        // SAFETY: made by Box::into_raw, and queued once: the finalizer clears the external pointer.
+        drop(unsafe { Box::from_raw(handle) });
+    }
+    site::reap();
+}

@@ -1,0 +1,167 @@
+//! Host memory of an array: R reads and writes it; it stays at one address for the array's life.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use verdigris_engine::array::{Array, Host, HostMut};
+use verdigris_engine::dtype::{DType, Kind};
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
+
+use crate::guard;
+use crate::r::{Rcomplex, SEXPTYPE};
+
+/// Bytes in blocks that are alive.
+pub static LIVE: AtomicU64 = AtomicU64::new(0);
+
+/// Elements in R's representation.
+pub struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// Goes up whenever R may have written: what was copied from the block before is of its own.
+    pub stamp: Cell<u64>,
+}
+
+impl Block {
+    pub fn new(bytes: usize) -> Result<Block> {
+        let layout = Layout::from_size_align(bytes.max(16), 64)
+            .map_err(|_| Error::new(ErrorKind::Memory, format!("cannot hold {bytes} bytes on the host")))?;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| {
+            Error::new(ErrorKind::Memory, format!("cannot allocate {bytes} bytes of host memory for R to read the array"))
+                .advise("Reduce or subset the array on the device first.")
+        })?;
+        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        Ok(Block { start, layout, stamp: Cell::new(0) })
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(self.layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: allocated with this layout, freed once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// R's type for a dtype.
+pub const fn r_type(dtype: DType) -> SEXPTYPE {
+    match dtype.kind() {
+        Kind::Logical => SEXPTYPE::LGLSXP,
+        Kind::Integer => SEXPTYPE::INTSXP,
+        Kind::Integer64 | Kind::Double => SEXPTYPE::REALSXP,
+        Kind::Complex => SEXPTYPE::CPLXSXP,
+    }
+}
+
+/// Bytes of one element in R's representation.
+pub const fn r_size(dtype: DType) -> usize {
+    match dtype.kind() {
+        Kind::Logical | Kind::Integer => 4,
+        Kind::Integer64 | Kind::Double => 8,
+        Kind::Complex => std::mem::size_of::<Rcomplex>(),
+    }
+}
+
+/// Whether R's representation holds every value of the dtype, and no others.
+pub const fn is_natural(dtype: DType) -> bool {
+    matches!(dtype, DType::Bool8 | DType::Int32 | DType::Float64 | DType::Complex128)
+}
+
+/// Above it the whole numbers are further apart than 1 in a double.
+const EXACT: u64 = 1 << 53;
+
+fn double_of(x: i64) -> f64 {
+    if x == NA_I64 || x.unsigned_abs() > EXACT { NA_F64 } else { x as f64 }
+}
+
+fn integer64_of(x: f64) -> i64 {
+    if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 { NA_I64 } else { x as i64 }
+}
+
+/// Reads `n` elements from `from` on into memory for R; int64 becomes double.
+///
+/// # Safety
+/// There is room for `n` elements of R's type at `out`, aligned, written by no one else.
+pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result<()> {
+    if n == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise; every bit pattern is a value of these types.
+    unsafe {
+        match array.dtype().kind() {
+            Kind::Logical => array.read(from, HostMut::Logical(std::slice::from_raw_parts_mut(out.cast(), n))),
+            Kind::Integer => array.read(from, HostMut::Integer(std::slice::from_raw_parts_mut(out.cast(), n))),
+            Kind::Double => array.read(from, HostMut::Double(std::slice::from_raw_parts_mut(out.cast(), n))),
+            Kind::Complex => array.read(from, HostMut::Complex(std::slice::from_raw_parts_mut(out.cast(), n))),
+            Kind::Integer64 => {
+                let values: &mut [i64] = std::slice::from_raw_parts_mut(out.cast(), n);
+                array.read(from, HostMut::Integer64(values))?;
+                let mut lost = false;
+                for value in values {
+                    let double = double_of(*value);
+                    lost |= double.is_nan() && *value != NA_I64;
+                    *value = double.to_bits() as i64;
+                }
+                if lost {
+                    guard::warn("NAs produced: integers beyond 2^53 have no double of their own", None);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A new array of what R left in the block, like `like`; rounds the block to what the dtype holds.
+///
+/// # Safety
+/// The block holds as many elements as `like` has, and no one writes meanwhile.
+pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
+    let (dtype, device, n) = (like.dtype(), like.device(), like.len());
+    let start = block.start();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let array = match dtype.kind() {
+            Kind::Logical => {
+                let values: &mut [i32] = std::slice::from_raw_parts_mut(start.cast(), n);
+                for value in values.iter_mut().filter(|v| **v != 0 && **v != NA_I32) {
+                    *value = 1;
+                }
+                Array::upload(Host::Logical(values), Some(dtype), device, None)?
+            }
+            Kind::Integer => {
+                Array::upload(Host::Integer(std::slice::from_raw_parts(start.cast(), n)), Some(dtype), device, None)?
+            }
+            Kind::Double => {
+                Array::upload(Host::Double(std::slice::from_raw_parts(start.cast(), n)), Some(dtype), device, None)?
+            }
+            Kind::Complex => {
+                Array::upload(Host::Complex(std::slice::from_raw_parts(start.cast(), n)), Some(dtype), device, None)?
+            }
+            Kind::Integer64 => {
+                // REAL() counts as a write: keep what R's doubles could not show
+                let mut values = vec![0i64; n];
+                like.read(0, HostMut::Integer64(&mut values))?;
+                let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);
+                for (value, double) in values.iter_mut().zip(doubles) {
+                    let shown = double_of(*value);
+                    if shown.to_bits() != double.to_bits() && !(shown.is_nan() && double.is_nan()) {
+                        *value = integer64_of(*double);
+                        *double = double_of(*value);
+                    }
+                }
+                Array::upload(Host::Integer64(&values), Some(dtype), device, None)?
+            }
+        };
+        if !is_natural(dtype) && dtype != DType::Int64 {
+            read(&array, 0, n, start)?;
+        }
+        Ok(array)
+    }
+}

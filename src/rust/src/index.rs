@@ -1,0 +1,178 @@
+//! Subsetting and assignment for R. Attributes, names and dimnames are R's matter (`R/index.R`).
+
+use crate::r::{self, *};
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::layout::Axis;
+use verdigris_engine::ops::id;
+use verdigris_engine::ops::rule::{Typed, promote};
+use verdigris_engine::select::{self, Fault, Selection};
+
+use crate::convert;
+use crate::entry;
+use crate::handle;
+
+/// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
+fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
+    if r::is_null(i) {
+        return Ok(Ok(Selection::whole(n)));
+    }
+    if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
+        let subscript = handle::array(i)?.to_device(like.device())?;
+        if let Some(found) = select::from_array(&subscript, n, bounded)? {
+            return Ok(found);
+        }
+    }
+    let data = convert::host(i).ok_or_else(|| {
+        Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", convert::describe(i)))
+    })?;
+    select::from_host(data, n, bounded, like.device())
+}
+
+/// A fault as R code sees it: a string.
+fn fault(fault: Fault) -> SEXP {
+    r::string(match fault {
+        Fault::Mixed => "mixed",
+        Fault::OutOfBounds => "bounds",
+        Fault::TooLong => "long",
+    })
+}
+
+/// The selections of all axes.
+fn selections(subscripts: SEXP, dim: &[usize], like: &Array) -> Result<std::result::Result<Vec<Selection>, Fault>> {
+    let mut out = Vec::new();
+    for (k, &n) in dim.iter().enumerate() {
+        // SAFETY: a list with an element for each axis.
+        let i = unsafe { VECTOR_ELT(subscripts, k as R_xlen_t) };
+        match selection(i, n, dim.len() > 1, like)? {
+            Ok(found) => out.push(found),
+            Err(fault) => return Ok(Err(fault)),
+        }
+    }
+    Ok(Ok(out))
+}
+
+fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>> {
+    let dim = convert::sizes(dim)?;
+    // SAFETY: a list that R code made.
+    let given = unsafe { Rf_xlength(subscripts) } as usize;
+    if given != dim.len() || dim.iter().product::<usize>() != array.len() {
+        return Err(Error::new(Kind::Shape, "the subscripts do not fit the array's dimensions"));
+    }
+    Ok(dim)
+}
+
+entry! {
+    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault.
+    fn subset(x, dim, subscripts) {
+        let array = handle::array(x)?;
+        let dim = checked_dim(dim, subscripts, &array)?;
+        let found = match selections(subscripts, &dim, &array)? {
+            Ok(found) => found,
+            Err(f) => return Ok(fault(f)),
+        };
+        let ranges: Option<Vec<Axis>> = found.iter().enumerate().map(|(of, s)| match *s {
+            Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
+            Selection::At { .. } => None,
+        }).collect();
+        let out = match ranges {
+            Some(axes) => array.view(&dim, &axes)?,
+            None if dim.len() == 1 => array.gather(&found[0].positions(array.device())?)?,
+            None => array.gather(&select::combine(&dim, &found, array.device())?)?,
+        };
+        Ok(handle::wrap(out))
+    }
+}
+
+entry! {
+    /// How many elements each axis' subscript selects, and one past the greatest position and whether any is NA.
+    fn extent(x, dim, subscripts) {
+        let array = handle::array(x)?;
+        let dim = checked_dim(dim, subscripts, &array)?;
+        Ok(match selections(subscripts, &dim, &array)? {
+            Ok(found) => r::reals(&[
+                found.iter().map(Selection::len).product::<usize>() as f64,
+                found.iter().map(Selection::top).max().unwrap_or(0) as f64,
+                f64::from(u8::from(found.iter().any(Selection::any_na))),
+            ]),
+            Err(f) => fault(f),
+        })
+    }
+}
+
+entry! {
+    /// A copy of `x` with `x[i, j, ...] <- value`, flat, `n` elements long.
+    fn assign(x, dim, subscripts, value, n) {
+        let array = handle::array(x)?;
+        let dim = checked_dim(dim, subscripts, &array)?;
+        let n = convert::size(n, "n")?;
+        let found = match selections(subscripts, &dim, &array)? {
+            Ok(found) => found,
+            Err(f) => return Ok(fault(f)),
+        };
+        let at = if dim.len() == 1 {
+            found[0].positions(array.device())?
+        } else {
+            select::combine(&dim, &found, array.device())?
+        };
+        let value = convert::operand(value, array.device())?;
+        let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
+        let values = match value {
+            Operand::Array(v) | Operand::Vector(v, _) => v,
+            Operand::Value(scalar, _) => Array::full(scalar, like, 1, array.device())?,
+        };
+        let out = array.cast(like, None)?.scatter(&at, &values, n)?;
+        Ok(handle::wrap(out))
+    }
+}
+
+entry! {
+    /// The transpose or any permutation of axes, as a view: `permutation` counts from 1.
+    fn permute(x, dim, permutation) {
+        let array = handle::array(x)?;
+        let dim = convert::sizes(dim)?;
+        let axes: Vec<Axis> = convert::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
+        Ok(handle::wrap(array.view(&dim, &axes)?))
+    }
+}
+
+entry! {
+    /// Positions (from 1, double) of TRUE.
+    fn which(x) {
+        let at = handle::array(x)?.positions(false)?;
+        let one = Operand::Value(verdigris_engine::scalar::Scalar::I64(1), verdigris_engine::dtype::Kind::Integer64);
+        let from_one = Array::apply(id::ADD, &[Operand::Array(at), one], None)?;
+        let dtype = if handle::array(x)?.len() <= i32::MAX as usize {
+            verdigris_engine::dtype::DType::Int32
+        } else {
+            verdigris_engine::dtype::DType::Float64
+        };
+        Ok(handle::wrap(from_one.cast(dtype, None)?))
+    }
+}
+
+entry! {
+    /// A list of the sorted values and, if asked for, their positions (from 1).
+    fn sort(x, decreasing, with_positions) {
+        let array = handle::array(x)?;
+        let (sorted, at) = array.sort(convert::flag(decreasing, "decreasing")?, convert::flag(with_positions, "with_positions")?)?;
+        let at = match at {
+            None => None,
+            Some(at) => {
+                let one = Operand::Value(verdigris_engine::scalar::Scalar::I64(1), verdigris_engine::dtype::Kind::Integer64);
+                let from_one = Array::apply(id::ADD, &[Operand::Array(at), one], None)?;
+                Some(from_one.cast(verdigris_engine::dtype::DType::Int32, None)?)
+            }
+        };
+        // SAFETY: plain allocations, protected while the next is made.
+        unsafe {
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
+            SET_VECTOR_ELT(out, 0, handle::wrap(sorted));
+            if let Some(at) = at {
+                SET_VECTOR_ELT(out, 1, handle::wrap(at));
+            }
+            Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! R's API: extendr-ffi's, what it lacks, and the functions of our own C files.
+
+pub use extendr_ffi::*;
+use std::os::raw::{c_char, c_int, c_void};
+
+extern "C" {
+    pub fn REAL_RO(x: SEXP) -> *const f64;
+    pub fn INTEGER_RO(x: SEXP) -> *const c_int;
+    pub fn LOGICAL_RO(x: SEXP) -> *const c_int;
+    pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
+    pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
+    pub fn Rf_copyMostAttrib(from: SEXP, to: SEXP);
+    pub fn Rf_ScalarReal(x: f64) -> SEXP;
+    pub fn Rf_ScalarLogical(x: c_int) -> SEXP;
+    pub fn Rf_mkString(x: *const c_char) -> SEXP;
+    pub fn Rf_ScalarString(x: SEXP) -> SEXP;
+    pub fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
+
+    // ours: altrep.c and conditions.c
+    pub fn vg_new(kind: c_int, handle: *mut c_void) -> SEXP;
+    pub fn vg_handle_of(x: SEXP) -> *mut c_void;
+    pub fn vg_set_class(x: SEXP, shape: c_int) -> SEXP;
+    pub fn vg_learn_wrapper(x: SEXP);
+    pub fn vg_set_namespace(env: SEXP);
+}
+
+/// `NULL`.
+pub fn null() -> SEXP {
+    // SAFETY: R sets it before any package is loaded.
+    unsafe { R_NilValue }
+}
+
+pub fn is_null(x: SEXP) -> bool {
+    x == null()
+}
+
+/// A character vector of one string.
+pub fn string(text: &str) -> SEXP {
+    // SAFETY: the bytes are UTF-8 and copied; the CHARSXP is reachable from the argument while the vector is made.
+    unsafe {
+        let chars = Rf_protect(Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as c_int, cetype_t::CE_UTF8));
+        let out = Rf_ScalarString(chars);
+        Rf_unprotect(1);
+        out
+    }
+}
+
+pub fn logical(value: bool) -> SEXP {
+    // SAFETY: allocates a scalar.
+    unsafe { Rf_ScalarLogical(value as c_int) }
+}
+
+pub fn real(value: f64) -> SEXP {
+    // SAFETY: allocates a scalar.
+    unsafe { Rf_ScalarReal(value) }
+}
+
+pub fn len(x: SEXP) -> usize {
+    // SAFETY: x is a value that R gave us.
+    unsafe { Rf_xlength(x) as usize }
+}
+
+pub fn kind_of(x: SEXP) -> SEXPTYPE {
+    // SAFETY: x is a value that R gave us.
+    unsafe { TYPEOF(x) }
+}
+
+/// An attribute, or `NULL`.
+pub fn attribute(x: SEXP, name: SEXP) -> SEXP {
+    // SAFETY: x is a value that R gave us, name a symbol.
+    unsafe { Rf_getAttrib(x, name) }
+}
+
+/// A symbol, by a name that ends in NUL.
+pub fn symbol(name: &'static std::ffi::CStr) -> SEXP {
+    // SAFETY: the name ends in NUL; symbols are never freed.
+    unsafe { Rf_install(name.as_ptr()) }
+}
+
+/// Whether the class attribute has this name.
+pub fn inherits(x: SEXP, class: &str) -> bool {
+    // SAFETY: reads a character vector within its length.
+    unsafe {
+        let classes = Rf_getAttrib(x, R_ClassSymbol);
+        if TYPEOF(classes) != SEXPTYPE::STRSXP {
+            return false;
+        }
+        (0..Rf_xlength(classes)).any(|k| chars(STRING_ELT(classes, k)) == class.as_bytes())
+    }
+}
+
+/// The bytes of a CHARSXP.
+///
+/// # Safety
+/// `x` is a CHARSXP, and outlives the result.
+pub unsafe fn chars<'a>(x: SEXP) -> &'a [u8] {
+    // SAFETY: R ends its strings in NUL.
+    unsafe { std::ffi::CStr::from_ptr(R_CHAR(x)) }.to_bytes()
+}
+
+/// A CHARSXP. Not protected.
+pub fn chars_of(text: &str) -> SEXP {
+    // SAFETY: the bytes are UTF-8 and copied.
+    unsafe { Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as c_int, cetype_t::CE_UTF8) }
+}
+
+/// A double vector. Not protected.
+pub fn reals(values: &[f64]) -> SEXP {
+    // SAFETY: allocated with room for the values.
+    unsafe {
+        let out = Rf_allocVector(SEXPTYPE::REALSXP, values.len() as R_xlen_t);
+        std::ptr::copy_nonoverlapping(values.as_ptr(), REAL(out), values.len());
+        out
+    }
+}

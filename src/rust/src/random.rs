@@ -1,0 +1,34 @@
+//! Random numbers: sequences that are functions of a key and the index, keyed by R's generator.
+
+use crate::r::{self, *};
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::dtype::{Class, DType, Kind as NumberKind};
+use verdigris_engine::error::Result;
+use verdigris_engine::ops::id;
+use verdigris_engine::scalar::Scalar;
+
+use crate::convert;
+use crate::entry;
+use crate::handle;
+use crate::operators;
+
+entry! {
+    /// `n` draws of a source row, scaled: `shift + scale * draw`. `key` is two numbers below 2^32.
+    fn random(row, n, key, shift, scale, dtype, device) {
+        let row = operators::row(row)?;
+        let (n, device) = (convert::size(n, "n")?, convert::device(device)?);
+        let key = convert::sizes(key)?;
+        let key = ((key[0] as u64) << 32 | key[1] as u64) as i64;
+        let draws = Array::source(row, Class::I64, DType::Float64, n, device, &[Scalar::I64(key)])?;
+        let scaled = |array: Array, by: SEXP, op, idle: f64| -> Result<Array> {
+            match convert::operand(by, device)? {
+                Operand::Value(Scalar::F64(v), _) if v == idle => Ok(array),
+                other => Array::apply(op, &[Operand::Array(array), other], None),
+            }
+        };
+        let out = scaled(scaled(draws, scale, id::MUL, 1.0)?, shift, id::ADD, 0.0)?;
+        let dtype = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        debug_assert_eq!(out.dtype().kind(), NumberKind::Double);
+        Ok(handle::wrap(out.cast(dtype, None)?))
+    }
+}
