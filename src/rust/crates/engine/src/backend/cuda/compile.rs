@@ -44,6 +44,7 @@ pub fn compiled() -> u32 {
 #[derive(Default)]
 pub struct Kernels {
     modules: Mutex<HashMap<String, Arc<Module>>>,
+    pub(super) plans: super::run::Plans,
 }
 
 /// A loaded module. Never unloaded.
@@ -63,15 +64,20 @@ impl Cuda {
         if let Some(module) = lock(&self.kernels.modules).get(key) {
             return Ok(module.clone());
         }
-        let image = image(&source(), Target::of(self.properties.capability)?)?;
+        let module = Arc::new(self.load(&source(), key)?);
+        // where two threads compiled the same, the first one's is kept
+        Ok(lock(&self.kernels.modules).entry(key.into()).or_insert(module).clone())
+    }
+
+    /// Compiles and loads a source, whatever was compiled before.
+    pub(super) fn load(&self, source: &str, label: &str) -> Result<Module> {
+        let image = image(source, Target::of(self.properties.capability)?)?;
         let _entered = self.enter()?;
         let mut handle = 0;
         // SAFETY: the image is a whole cubin, or PTX that ends in zero.
         let status = unsafe { (self.driver.module_load)(&mut handle, image.bytes.as_ptr().cast()) };
         self.check(status, "cuModuleLoadData")?;
-        let module = Arc::new(Module { handle, label: key.into(), kernels: Mutex::default() });
-        // where two threads compiled the same, the first one's is kept
-        Ok(lock(&self.kernels.modules).entry(key.into()).or_insert(module).clone())
+        Ok(Module { handle, label: label.into(), kernels: Mutex::default() })
     }
 
     /// A kernel of a module, by its (`extern "C"`) name.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 /// A loaded kernel. Cached ones are never unloaded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kernel {
     /// `CUfunction`.
     pub function: usize,

@@ -1,2 +1,139 @@
-use super::*; pub fn whole(_: &Cuda, _: &Plan, _: &Bound, _: Reduction, _:bool) -> Result<Outcome> { todo!() }
-pub fn groups(_: &Cuda, _: &Plan, _: &Bound, _: Reduction, _:bool, _:Groups, _:&Arc<Buffer>) -> Result<()> { todo!() }
+//! Carries out reductions: how the work is shared, and where parts and results go.
+
+use std::sync::Arc;
+
+use super::codegen::reduce::{Form, pack_size};
+use super::codegen::{THREADS, Variant, body, parameters};
+use super::device::{Cuda, TICKETS};
+use super::launch::{Args, Packed};
+use super::run::{Planned, Use, planned};
+use crate::backend::Outcome;
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::plan::{Bound, Plan};
+use crate::reduction::{Groups, Reduction};
+
+/// Bytes of the largest accumulator of `reduce.h` (`Var`), rounded up.
+const ACCUMULATOR: usize = 64;
+/// Where in the slot of a whole reduction the status word is; the value is at 0.
+const STATUS: usize = 32;
+
+/// Reduces everything, to the host.
+pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
+    let bytes = cuda.receive(|slot| {
+        queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), slot, slot + STATUS as u64)
+    })?;
+    let mut value = [0u8; 32];
+    value.copy_from_slice(&bytes[..32]);
+    let status = u32::from_ne_bytes([bytes[STATUS], bytes[STATUS + 1], bytes[STATUS + 2], bytes[STATUS + 3]]);
+    Ok(Outcome { value, status })
+}
+
+/// Reduces within groups, to a buffer.
+pub fn groups(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+    output: &Arc<Buffer>,
+) -> Result<()> {
+    if groups.count() == 0 {
+        return Ok(());
+    }
+    queue(cuda, plan, bound, reduction, na_rm, groups, output.address, 0)
+}
+
+/// How the threads of a launch share the elements.
+struct Shape {
+    grid: usize,
+    slices: usize,
+    x: usize,
+    y: usize,
+    across: usize,
+}
+
+/// The form that suits the groups.
+fn form(plan: &Plan, groups: Groups) -> Form {
+    let v = body::pack_size(plan);
+    if groups.inner > 1 {
+        return if groups.inner % v == 0 { Form::Lanes } else { Form::SingleLanes };
+    }
+    match groups.length / v {
+        _ if groups.outer == 1 => Form::Block,
+        0..=4 => Form::Team(1),
+        5..=48 => Form::Team(8),
+        49..=1024 => Form::Team(32),
+        _ => Form::Block,
+    }
+}
+
+fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, form: Form, groups: Groups) -> Shape {
+    // one wave of blocks: more would only give more parts to merge
+    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
+    let (v, u) = (planned.v, body::packs_in_flight(plan));
+    match form {
+        Form::Block => {
+            let most = groups.length.div_ceil(THREADS * v * u).max(1);
+            let slices = if groups.outer < wave { (wave / groups.outer).clamp(1, most) } else { 1 };
+            Shape { grid: groups.outer * slices, slices, x: 0, y: 0, across: 0 }
+        }
+        Form::Team(threads) => {
+            let grid = groups.outer.div_ceil(THREADS / threads as usize);
+            Shape { grid, slices: 1, x: 0, y: 0, across: 0 }
+        }
+        Form::Lanes | Form::SingleLanes => {
+            let packs = groups.inner / v;
+            // 64 packs abreast read a kilobyte a row; the other threads of the block take other rows
+            let x = packs.min(64);
+            let y = (THREADS / x).min(groups.length.max(1));
+            let across = packs.div_ceil(x);
+            let most = groups.length.div_ceil(y * u).max(1);
+            let columns = across * groups.outer;
+            let slices = if columns < wave.min(TICKETS) { (wave / columns).clamp(1, most) } else { 1 };
+            Shape { grid: columns * slices, slices, x, y, across }
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn queue(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+    out: u64,
+    status: u64,
+) -> Result<()> {
+    let form = form(plan, groups);
+    let v = pack_size(plan, form);
+    let variant: Variant = parameters::variant(plan, bound, v, &[]);
+    let planned = planned(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)?;
+    let shape = shape(cuda, plan, &planned, form, groups);
+    let parts = match form {
+        _ if shape.slices == 1 => 0,
+        Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
+        _ => shape.grid,
+    };
+    // freed in the stream's order, so it may be dropped as soon as the kernel is queued
+    let partial = cuda.allocate(parts * ACCUMULATOR)?;
+    let mut job = Packed::default();
+    job.u64(groups.length as u64);
+    job.u64(groups.inner as u64);
+    job.u64(groups.count() as u64);
+    job.u32(shape.slices as u32);
+    job.u32(shape.x as u32);
+    job.u32(shape.y as u32);
+    job.u32(shape.across as u32);
+    job.u64(partial.address);
+    job.u64(out);
+    job.u64(status);
+    job.u64(cuda.tickets());
+    let params = planned.parameters(cuda, plan, bound, variant, &[])?;
+    let mut args = Args::new();
+    args.push_bytes(&params.bytes).push_bytes(&job.bytes);
+    cuda.launch(&planned.kernel, [shape.grid as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+}

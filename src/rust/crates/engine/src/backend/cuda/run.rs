@@ -1,1 +1,100 @@
-use super::*; pub fn run(_: &Cuda, _: &Plan, _: &Bound, _: &[Arc<Buffer>]) -> Result<()> { todo!() }
+//! Carries out plans: finds or makes the kernel, fills its parameters, launches it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::codegen::{THREADS, Variant, body, elementwise, parameters, reduce};
+use super::device::{Cuda, lock};
+use super::flags::Place;
+use super::launch::{Args, Kernel, Packed, blocks};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::plan::{Bound, Plan, Register};
+use crate::reduction::Reduction;
+
+/// What is done with a plan's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Use {
+    Store,
+    Reduce(Reduction, bool, reduce::Form),
+}
+
+/// A kernel for a plan, and what launching it takes.
+pub(super) struct Planned {
+    pub kernel: Arc<Kernel>,
+    /// Elements of a pack.
+    pub v: usize,
+    /// Blocks that a multiprocessor runs at once.
+    pub occupancy: u32,
+    places: Vec<(Register, Place)>,
+    words: usize,
+}
+
+/// A device's kernels for plans.
+#[derive(Default)]
+pub struct Plans {
+    known: Mutex<HashMap<Plan, Vec<(Use, Variant, Arc<Planned>)>>>,
+}
+
+/// The kernel for a plan.
+pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Arc<Planned>> {
+    if let Some(list) = lock(&cuda.kernels.plans.known).get(plan) {
+        if let Some((_, _, found)) = list.iter().find(|(u, v, _)| (*u, *v) == (how, variant)) {
+            return Ok(found.clone());
+        }
+    }
+    let (source, name, v) = match how {
+        Use::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
+        Use::Reduce(reduction, na_rm, form) => {
+            let source = reduce::source(plan, variant, reduction, na_rm, form);
+            (source, reduce::NAME, reduce::pack_size(plan, form))
+        }
+    };
+    let label = match how {
+        Use::Store => plan.key(),
+        Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
+    };
+    let mut kernel = (*cuda.function(&cuda.load(&source, &label)?, name)?).clone();
+    // messages name the expression, since all kernels have one of two names
+    kernel.name = label;
+    let (places, words) = body::places(plan);
+    let occupancy = cuda.occupancy(&kernel, THREADS as u32, 0)?;
+    let made = Arc::new(Planned { kernel: Arc::new(kernel), v, occupancy, places, words });
+    lock(&cuda.kernels.plans.known).entry(plan.clone()).or_default().push((how, variant, made.clone()));
+    Ok(made)
+}
+
+impl Planned {
+    /// The bytes of `Params`; takes words for the launch's warnings where somebody waits for them.
+    pub fn parameters(&self, cuda: &Cuda, plan: &Plan, bound: &Bound, variant: Variant, outputs: &[u64]) -> Result<Packed> {
+        let flags = if self.words == 0 || bound.sites.is_empty() {
+            (0, 0)
+        } else {
+            let sites: Vec<_> = bound
+                .sites
+                .iter()
+                .filter_map(|(register, site)| {
+                    let (_, place) = self.places.iter().find(|(r, _)| r == register)?;
+                    Some((*place, site.clone()))
+                })
+                .collect();
+            cuda.flags.take(cuda, self.words, &sites)?
+        };
+        parameters::pack(plan, bound, variant, self.v, outputs, flags)
+    }
+}
+
+/// Computes a plan's outputs.
+pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+    if bound.n == 0 {
+        return Ok(());
+    }
+    let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
+    let variant = parameters::variant(plan, bound, body::pack_size(plan), &addresses);
+    let planned = planned(cuda, plan, Use::Store, variant)?;
+    let packed = planned.parameters(cuda, plan, bound, variant, &addresses)?;
+    let grid = blocks(bound.n, elementwise::block_elements(plan));
+    let mut args = Args::new();
+    args.push_bytes(&packed.bytes);
+    cuda.launch(&planned.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+}

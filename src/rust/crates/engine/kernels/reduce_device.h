@@ -1,0 +1,215 @@
+// Reductions on the card, in one launch. The including source has defined
+//   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
+//   A       the accumulator, T the class it takes, NARM, U packs in flight
+// and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), LANES.
+//
+// Which thread adds which element, and in what order parts are merged, depends only on the shape of the
+// grid, so that the same call gives the same bits.
+#pragma once
+#include "reduce.h"
+#include "launch.h"
+
+#define THREADS 256
+
+struct Job {
+  i64 length, inner, groups;  // as reduction.rs names them; groups counts the results
+  u32 slices;                 // blocks that share a group (or a block of lanes)
+  u32 x, y;                   // LANES: packs abreast in a block, and threads that share each
+  u32 across;                 // LANES: blocks that lie abreast
+  A* partial;                 // room for the slices' parts
+  A::value* out;
+  u32* status;                // or null
+  u32* tickets;               // zero before and after
+};
+
+VG_FN void put(const Job& job, i64 group, const A& a) {
+  u32 status = 0;
+  job.out[group] = A::finish(a, status);
+  if (job.status != nullptr) *job.status = status;
+}
+
+// All threads' accumulators in thread 0, in a fixed tree.
+VG_FN A merge_block(A a) {
+  __shared__ A parts[THREADS / 32];
+#pragma unroll
+  for (int by = 16; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
+  if ((threadIdx.x & 31u) == 0u) parts[threadIdx.x >> 5] = a;
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int k = 1; k < THREADS / 32; k++) A::merge(a, parts[k]);
+  __syncthreads();
+  return a;
+}
+
+// Whether this block is the last of `slices` to come here.
+VG_FN bool is_last(u32* ticket, u32 slices) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(ticket, 1u) == slices - 1u;
+    if (last) *ticket = 0u;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// Adds a group's elements `start .. end`: this thread's packs are `pack`, `pack + stride` ...
+constexpr int L = V < 4 ? V : 4;
+VG_FN A walk(const Params& p, i64 start, i64 end, i64 pack, i64 stride, u32 (&w)[W]) {
+  A lane[L];
+#pragma unroll
+  for (int l = 0; l < L; l++) lane[l] = A::start();
+  // packs lie on multiples of V in the whole array; the first and last may reach into other groups
+  const i64 first = start / V, packs = (end + V - 1) / V - first;
+  for (; pack < packs; pack += stride * U) {
+    In x[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      const i64 at = pack + u * stride;
+      fetch(p, (idx)((first + (at < packs ? at : pack)) * V), x[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      const i64 at = pack + u * stride, i = (first + at) * V;
+      if (at >= packs) continue;
+      if (i >= start && i + V <= end) {
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+          Out y;
+          compute(p, x[u], k, i + k, w, y);
+          accumulate(lane[k % L], y.y0, i + k - start, NARM);
+        }
+      } else {
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+          if (i + k < start || i + k >= end) continue;
+          Out y;
+          compute(p, x[u], k, i + k, w, y);
+          accumulate(lane[k % L], y.y0, i + k - start, NARM);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int l = 1; l < L; l++) A::merge(lane[0], lane[l]);
+  return lane[0];
+}
+
+#ifdef SEGMENTS_BLOCK
+// A group is `length` neighbours; `slices` blocks share it.
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+  u32 w[W] = {};
+  const i64 group = blockIdx.x / job.slices;
+  const u32 slice = blockIdx.x % job.slices;
+  const i64 start = group * job.length;
+  // each round of the loop reads U neighbouring stretches of THREADS packs
+  const i64 stride = (i64)job.slices * THREADS;
+  A a = merge_block(walk(p, start, start + job.length, (i64)slice * THREADS + threadIdx.x, stride, w));
+  if (job.slices > 1) {
+    A* parts = job.partial + group * job.slices;
+    if (threadIdx.x == 0) parts[slice] = a;
+    if (is_last(job.tickets + group, job.slices)) {
+      a = A::start();
+      for (u32 s = threadIdx.x; s < job.slices; s += THREADS) A::merge(a, read_fresh(parts + s));
+      a = merge_block(a);
+      if (threadIdx.x == 0) put(job, group, a);
+    }
+  } else if (threadIdx.x == 0) {
+    put(job, group, a);
+  }
+  note_flags(w, p.flags, p.any);
+}
+#endif
+
+#ifdef SEGMENTS_TEAM
+// Short groups: SEGMENTS_TEAM neighbouring threads of a warp take one.
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+  u32 w[W] = {};
+  constexpr int team = SEGMENTS_TEAM;
+  const i64 group = (i64)blockIdx.x * (THREADS / team) + threadIdx.x / team;
+  const bool real = group < job.groups;
+  const i64 start = real ? group * job.length : 0;
+  // all threads of a warp stay, for the shuffles
+  A a = walk(p, start, real ? start + job.length : 0, threadIdx.x % team, team, w);
+#pragma unroll
+  for (int by = team / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
+  if (real && threadIdx.x % team == 0) put(job, group, a);
+  note_flags(w, p.flags, p.any);
+}
+#endif
+
+#ifdef LANES
+// Neighbours belong to different groups: a thread walks the axis for V of them. A block is `x` packs abreast,
+// each shared by `y` threads; `slices` blocks share the axis.
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+  __shared__ A parts[THREADS];
+  u32 w[W] = {};
+  const u32 column = blockIdx.x % job.across, rest = blockIdx.x / job.across;
+  const u32 slice = rest % job.slices;
+  const i64 outer = rest / job.slices;
+  const u32 tx = threadIdx.x % job.x, ty = threadIdx.x / job.x;
+  const i64 lane = ((i64)column * job.x + tx) * V;
+  const bool real = ty < job.y && lane < job.inner;
+  A a[V];
+#pragma unroll
+  for (int k = 0; k < V; k++) a[k] = A::start();
+  const i64 stride = (i64)job.slices * job.y, base = outer * job.length;
+  if (real) {
+    for (i64 l = (i64)slice * job.y + ty; l < job.length; l += stride * U) {
+      In x[U];
+#pragma unroll
+      for (int u = 0; u < U; u++) {
+        const i64 at = l + u * stride;
+        fetch(p, (idx)((base + (at < job.length ? at : l)) * job.inner + lane), x[u]);
+      }
+#pragma unroll
+      for (int u = 0; u < U; u++) {
+        const i64 at = l + u * stride;
+        if (at >= job.length) continue;
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+          Out y;
+          compute(p, x[u], k, (base + at) * job.inner + lane + k, w, y);
+          accumulate(a[k], y.y0, at, NARM);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int round = 0; round < 2; round++) {
+    // the threads that share a lane
+    if (job.y > 1) {
+      for (int k = 0; k < V; k++) {
+        parts[threadIdx.x] = a[k];
+        __syncthreads();
+        for (u32 by = THREADS / 2; by > 0; by >>= 1) {
+          if (ty < by && ty + by < job.y) {
+            A::merge(a[k], parts[threadIdx.x + by * job.x]);
+            parts[threadIdx.x] = a[k];
+          }
+          __syncthreads();
+        }
+      }
+    }
+    if (job.slices == 1 || round == 1) break;
+    // the blocks that share the axis
+    A* all = job.partial + outer * job.slices * job.inner + lane;
+    if (real && ty == 0)
+      for (int k = 0; k < V; k++) all[slice * job.inner + k] = a[k];
+    if (!is_last(job.tickets + outer * job.across + column, job.slices)) {
+      note_flags(w, p.flags, p.any);
+      return;
+    }
+#pragma unroll
+    for (int k = 0; k < V; k++) a[k] = A::start();
+    if (real)
+      for (u32 s = ty; s < job.slices; s += job.y)
+        for (int k = 0; k < V; k++) A::merge(a[k], read_fresh(all + s * job.inner + k));
+  }
+  if (real && ty == 0)
+    for (int k = 0; k < V; k++) put(job, outer * job.inner + lane + k, a[k]);
+  note_flags(w, p.flags, p.any);
+}
+#endif

@@ -1,0 +1,184 @@
+//! What every kernel of a plan has: its operations, `Params`, `fetch` for a pack of inputs, `compute`
+//! for one element.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::{Variant, parameters};
+use crate::backend::cuda::flags::Place;
+use crate::ops::table::TABLES;
+use crate::ops::{Flag, HEADERS, OpId};
+use crate::plan::{Access, Instruction, Plan, Register};
+
+/// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
+/// where types of different widths meet, but one where an element is a long computation.
+pub fn pack_size(plan: &Plan) -> usize {
+    if is_heavy(plan) {
+        return 1;
+    }
+    let moved = || {
+        let inputs = plan.inputs.iter().filter(|i| i.access != Access::Broadcast).map(|i| i.dtype.size());
+        inputs.chain(plan.outputs.iter().map(|(_, d)| d.size()))
+    };
+    let widest = moved().max().unwrap_or(16);
+    let narrowest = moved().min().unwrap_or(16);
+    (16 / widest).max((16 / narrowest).min(4))
+}
+
+/// Packs that a thread has in flight: enough bytes to hide the memory's latency.
+pub fn packs_in_flight(plan: &Plan) -> usize {
+    if is_heavy(plan) {
+        return 1;
+    }
+    match plan.inputs.iter().filter(|i| i.access != Access::Broadcast).count() {
+        0 | 1 => 4,
+        2 => 2,
+        _ => 1,
+    }
+}
+
+/// Whether an element takes so many instructions that memory is not what it waits for, and repeating
+/// them for each element of a pack would only make the compiler slow.
+fn is_heavy(plan: &Plan) -> bool {
+    // the special functions' rows, which are the third table
+    let first = (TABLES[0].len() + TABLES[1].len()) as u16;
+    let special = |op: OpId| (first..first + TABLES[2].len() as u16).contains(&op.0);
+    plan.code.iter().any(|i| matches!(i, Instruction::Apply { op, .. } if special(*op)))
+}
+
+/// Where each instruction that may warn keeps its bits, and how many words there are.
+pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
+    let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
+    for (k, instruction) in plan.code.iter().enumerate() {
+        let Instruction::Apply { op, .. } = instruction else { continue };
+        let flag = op.row().flag;
+        let width = Place::width(flag);
+        if flag == Flag::None {
+            continue;
+        }
+        if shift + width > 32 {
+            (word, shift) = (word + 1, 0);
+        }
+        places.push((k as Register, Place { word, shift, flag }));
+        shift += width;
+    }
+    let words = if places.is_empty() { 0 } else { word as usize + 1 };
+    (places, words)
+}
+
+/// The text up to and including `compute`, for packs of `v`.
+pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
+    let mut text = String::with_capacity(4096);
+    for header in HEADERS {
+        let _ = writeln!(text, "#include \"{header}\"");
+    }
+    text.push_str("#include \"launch.h\"\n");
+    let mut defined = BTreeSet::new();
+    for instruction in &plan.code {
+        if let Instruction::Apply { op, class, .. } = instruction {
+            if defined.insert((op.0, *class)) {
+                let definition = op.row().define(*class).expect("the type rules allow only classes that have an expression");
+                let _ = writeln!(text, "{definition}");
+            }
+        }
+    }
+    let (_, words) = places(plan);
+    let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
+    let _ = writeln!(text, "constexpr int V = {v}, W = {};", words.max(1));
+    text += &parameters::declare(plan, variant);
+    text += &fetch(plan, variant);
+    text += &compute(plan);
+    text
+}
+
+/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored. Where they pass the end, the
+/// last element stands in, so that what is computed from it raises no warning of its own.
+fn fetch(plan: &Plan, variant: Variant) -> String {
+    let mut fields = String::new();
+    let mut code = String::new();
+    for (k, input) in plan.inputs.iter().enumerate() {
+        let c = input.dtype.c_type();
+        let _ = match input.access {
+            Access::Broadcast => write!(fields, " {c} x{k}[1];"),
+            _ => write!(fields, " {c} x{k}[V];"),
+        };
+        let _ = match input.access {
+            Access::Broadcast => writeln!(code, "  x.x{k}[0] = p.x{k}[0];"),
+            Access::Linear => {
+                let also = if variant.unaligned { format!(" && (p.packed >> {k} & 1u)") } else { String::new() };
+                writeln!(
+                    code,
+                    "  if (full{also}) read_pack<V>(p.x{k} + i, x.x{k});\n  \
+                     else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) x.x{k}[k] = p.x{k}[within(i + k, last)];\n  }}"
+                )
+            }
+            // a recycled input has every index, those past the end too
+            Access::Recycled => writeln!(
+                code,
+                "  {{\n    idx j = i - quotient(i, p.length{k}) * (idx)p.length{k}.d;\n    \
+                 if (p.packed >> {k} & 1u) read_pack<V>(p.x{k} + j, x.x{k});\n    \
+                 else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) {{ x.x{k}[k] = p.x{k}[j]; j = j + 1 == (idx)p.length{k}.d ? 0 : j + 1; }}\n    }}\n  }}"
+            ),
+            Access::Strided(rank) => {
+                let mut place = String::from("idx q = e; step at = 0;");
+                for axis in 0..rank as usize - 1 {
+                    let _ = write!(
+                        place,
+                        " {{ idx t = quotient(q, p.extent{k}[{axis}]); at += (step)(q - t * (idx)p.extent{k}[{axis}].d) * p.stride{k}[{axis}]; q = t; }}"
+                    );
+                }
+                let _ = write!(place, " at += (step)q * p.stride{k}[{}];", rank - 1);
+                writeln!(
+                    code,
+                    "  if (full && (p.packed >> {k} & 1u)) {{ const idx e = i; {place} read_pack<V>(p.x{k} + at, x.x{k}); }}\n  \
+                     else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ const idx e = within(i + k, last); {place} x.x{k}[k] = p.x{k}[at]; }}\n  }}"
+                )
+            }
+        };
+    }
+    format!(
+        "typedef {} step;\nVG_FN idx within(idx i, idx last) {{ return i < last ? i : last; }}\nstruct In {{{fields} }};\n\
+         VG_FN void fetch(const Params& p, idx i, In& x) {{\n  \
+         const idx last = (idx)(p.n - 1); const bool full = i + V <= (idx)p.n; (void)last; (void)full;\n{code}}}\n",
+        if variant.wide { "i64" } else { "i32" }
+    )
+}
+
+/// `struct Out` and `compute`: element `k` of a pack, which has index `i`.
+fn compute(plan: &Plan) -> String {
+    let (places, _) = places(plan);
+    let mut code = String::new();
+    for (r, instruction) in plan.code.iter().enumerate() {
+        let class = plan.class(r as Register).c_type();
+        let _ = match instruction {
+            Instruction::Load(k) => {
+                let input = &plan.inputs[*k as usize];
+                let at = if input.access == Access::Broadcast { "0" } else { "k" };
+                writeln!(code, "  const {class} r{r} = load_{}(x.x{k}, {at});", input.dtype)
+            }
+            Instruction::Scalar(k, _) => writeln!(code, "  const {class} r{r} = p.s{k};"),
+            Instruction::Apply { op, class: c, args } => {
+                let mut operands = String::new();
+                for arg in &args[..op.row().arity as usize] {
+                    let _ = write!(operands, "r{arg}, ");
+                }
+                let call = format!("{}({operands}i, f{r})", op.row().function(*c));
+                let note = match places.iter().find(|(k, _)| *k as usize == r) {
+                    Some((_, place)) if place.shift == 0 => format!(" w[{}] |= f{r};", place.word),
+                    Some((_, place)) => format!(" w[{}] |= f{r} << {};", place.word, place.shift),
+                    None => String::new(),
+                };
+                writeln!(code, "  u32 f{r} = 0; const {class} r{r} = {call};{note}")
+            }
+        };
+    }
+    let (mut fields, mut results) = (String::new(), String::new());
+    for (k, (register, _)) in plan.outputs.iter().enumerate() {
+        let _ = write!(fields, " {} y{k};", plan.class(*register).c_type());
+        let _ = write!(results, " y.y{k} = r{register};");
+    }
+    format!(
+        "struct Out {{{fields} }};\n\
+         VG_FN void compute(const Params& p, const In& x, int k, i64 i, u32 (&w)[W], Out& y) {{\n{code} {results}\n}}\n"
+    )
+}

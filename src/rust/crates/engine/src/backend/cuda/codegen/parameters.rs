@@ -1,0 +1,196 @@
+//! The parameters of a plan's kernel: the C struct, and the bytes that fill it, side by side because
+//! they must agree.
+
+use std::fmt::Write as _;
+
+use super::Variant;
+use crate::backend::cuda::launch::Packed;
+use crate::dtype::Class;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Access, Bound, Instruction, Plan};
+
+/// The most bytes that a kernel's parameters may have on every device.
+const MOST_BYTES: usize = 4096;
+/// The bit of `packed` that stands for the outputs; inputs have theirs below it.
+pub const OUTPUT_BIT: u32 = 31;
+
+/// Bytes that a struct of this class is aligned to.
+const fn align(class: Class) -> usize {
+    match class {
+        Class::I32 | Class::F32 | Class::C64 => 4,
+        Class::I64 | Class::F64 | Class::C128 => 8,
+    }
+}
+
+fn scalar_classes(plan: &Plan) -> Vec<Class> {
+    let mut classes = vec![Class::I32; plan.scalars];
+    for instruction in &plan.code {
+        if let Instruction::Scalar(k, class) = instruction {
+            classes[*k as usize] = *class;
+        }
+    }
+    classes
+}
+
+/// The C struct `Params`.
+pub fn declare(plan: &Plan, variant: Variant) -> String {
+    let (divisor, step) = if variant.wide { ("Divisor64", "i64") } else { ("Divisor32", "i32") };
+    // packed: bit k where input k may be read by packs
+    let mut text = String::from("struct Params {\n  i64 n; u32* flags; u32* any; u32 packed;\n");
+    for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
+        let _ = writeln!(text, "  {}* y{k};", dtype.c_type());
+    }
+    for (k, input) in plan.inputs.iter().enumerate() {
+        let _ = write!(text, "  const {}* x{k};", input.dtype.c_type());
+        match input.access {
+            Access::Recycled => {
+                let _ = write!(text, " {divisor} length{k};");
+            }
+            Access::Strided(rank) => {
+                let _ = write!(text, " {divisor} extent{k}[{rank}]; {step} stride{k}[{rank}];");
+            }
+            _ => {}
+        }
+        text.push('\n');
+    }
+    for (k, class) in scalar_classes(plan).into_iter().enumerate() {
+        let _ = writeln!(text, "  {} s{k};", class.c_type());
+    }
+    text.push_str("};\n");
+    text
+}
+
+/// The bytes of `Params`. `outputs` are addresses; `flags` the words of this launch and the host's word.
+///
+/// # Errors
+/// `Argument` where the plan has more inputs, axes and scalars than a kernel's parameters hold.
+pub fn pack(
+    plan: &Plan,
+    bound: &Bound,
+    variant: Variant,
+    v: usize,
+    outputs: &[u64],
+    flags: (u64, u64),
+) -> Result<Packed> {
+    let mut p = Packed::default();
+    p.u64(bound.n as u64);
+    p.u64(flags.0);
+    p.u64(flags.1);
+    p.u32(packable(plan, bound, v, outputs));
+    // a plan that is reduced has an output that is not stored
+    for k in 0..plan.outputs.len() {
+        p.u64(outputs.get(k).copied().unwrap_or(0));
+    }
+    for (input, view) in plan.inputs.iter().zip(&bound.inputs) {
+        p.u64(view.address());
+        match input.access {
+            Access::Recycled => divisor(&mut p, view.len().max(2) as u64, variant.wide),
+            Access::Strided(_) => {
+                for &extent in view.layout.shape() {
+                    divisor(&mut p, extent.max(2) as u64, variant.wide);
+                }
+                for &stride in view.layout.strides() {
+                    if variant.wide { p.u64(stride as u64) } else { p.u32(stride as i32 as u32) }
+                }
+            }
+            _ => {}
+        }
+    }
+    for (scalar, class) in bound.scalars.iter().zip(scalar_classes(plan)) {
+        p.field(&scalar.bytes()[..class.size()], align(class));
+    }
+    // a struct's size is a multiple of its alignment, which is that of its pointers
+    p.bytes.resize(p.bytes.len().next_multiple_of(8), 0);
+    if p.bytes.len() > MOST_BYTES {
+        return Err(Error::new(
+            Kind::Argument,
+            format!("the expression has {} bytes of arguments, and a kernel takes {MOST_BYTES}", p.bytes.len()),
+        )
+        .advise("Compute a part of it first: `gpu_compute(x)`."));
+    }
+    Ok(p)
+}
+
+/// What a kernel needs to divide by `d`; see `launch.h`.
+fn divisor(p: &mut Packed, d: u64, wide: bool) {
+    let log = u64::BITS - (d - 1).leading_zeros();
+    let bits = if wide { 63 } else { 31 };
+    let m = (1u128 << (bits + log)).div_ceil(d as u128);
+    let s = log - 1;
+    if wide {
+        p.u64(d);
+        p.u64(m as u64);
+        p.field(&s.to_ne_bytes(), 4);
+        p.bytes.resize(p.bytes.len().next_multiple_of(8), 0);
+    } else {
+        p.u32(d as u32);
+        p.u32(m as u32);
+        p.u32(s);
+    }
+}
+
+fn is_aligned(address: u64, bytes: usize) -> bool {
+    address % bytes.min(16) as u64 == 0
+}
+
+/// Which inputs may be read by packs of `v`, and whether the outputs may be written so.
+fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
+    let mut bits = 0;
+    for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate() {
+        let fits = is_aligned(view.address(), v * view.dtype.size());
+        let packs = match input.access {
+            Access::Linear => true,
+            Access::Broadcast => false,
+            Access::Recycled => view.len() % v == 0,
+            Access::Strided(_) => {
+                let (shape, strides) = (view.layout.shape(), view.layout.strides());
+                strides[0] == 1 && shape[0] % v == 0 && strides[1..].iter().all(|s| s % v as isize == 0)
+            }
+        };
+        if fits && packs {
+            bits |= 1 << k;
+        }
+    }
+    if plan.outputs.iter().zip(outputs).all(|((_, dtype), &y)| is_aligned(y, v * dtype.size())) {
+        bits |= 1 << OUTPUT_BIT;
+    }
+    bits
+}
+
+/// The variant that serves these inputs and outputs, read by packs of `v`.
+pub fn variant(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> Variant {
+    let bits = packable(plan, bound, v, outputs);
+    let linear = |k: usize| plan.inputs[k].access == Access::Linear;
+    let unaligned = bits >> OUTPUT_BIT & 1 == 0 || (0..plan.inputs.len()).any(|k| linear(k) && bits >> k & 1 == 0);
+    // beyond the last element a kernel may look at indices of one more block
+    const MOST: usize = (1 << 31) - (1 << 20);
+    let far = |k: usize| {
+        let layout = &bound.inputs[k].layout;
+        let reach = layout.shape().iter().zip(layout.strides()).map(|(&e, &s)| (e.max(1) - 1) * s.unsigned_abs());
+        matches!(plan.inputs[k].access, Access::Strided(_)) && reach.sum::<usize>() >= MOST
+    };
+    Variant { wide: bound.n >= MOST || (0..plan.inputs.len()).any(far), unaligned }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_by_multiplication_is_exact() {
+        for d in [2u64, 3, 5, 7, 10, 64, 100, 1023, 1024, 1025, 10_000, 999_983, (1 << 31) - 1] {
+            let (mut narrow, mut wide) = (Packed::default(), Packed::default());
+            divisor(&mut narrow, d, false);
+            divisor(&mut wide, d, true);
+            let word = |k: usize| u32::from_ne_bytes(narrow.bytes[4 * k..4 * k + 4].try_into().unwrap()) as u64;
+            let long = |k: usize| u64::from_ne_bytes(wide.bytes[8 * k..8 * k + 8].try_into().unwrap());
+            for x in [0, 1, d - 1, d, d + 1, 2 * d - 1, 12_345_678, (1 << 31) - 1] {
+                assert_eq!((x * word(1)) >> 32 >> word(2), x / d, "{x} / {d}");
+                for x in [x, x << 20, (1 << 62) + x] {
+                    let s = long(2) as u32;
+                    assert_eq!(((x as u128 * long(1) as u128) >> 64 >> s) as u64, x / d, "{x} / {d}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Compiles the kernels that are written for plans, with NVRTC and without a device: every row of the
+//! operation table in every class, every way of reading an input, every reduction in every form.
+//!
+//! Runs where `VERDIGRIS_NVRTC` is the path of libnvrtc. `VERDIGRIS_NVRTC_ARCHS` names the architectures
+//! (default `90`), and `VERDIGRIS_NVRTC_TABLE` a file for each kernel's registers, stack and compile time.
+#![cfg(not(target_os = "macos"))]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use verdigris_engine::array::natural_dtype;
+use verdigris_engine::backend::cuda::codegen::reduce::Form;
+use verdigris_engine::backend::cuda::codegen::{self, Variant};
+use verdigris_engine::backend::cuda::compile::{Target, compile};
+use verdigris_engine::dtype::{Class, DType};
+use verdigris_engine::ops::OpId;
+use verdigris_engine::plan::{Access, Input, Instruction, Plan};
+use verdigris_engine::reduction::Reduction;
+
+const ACCESSES: [Access; 5] =
+    [Access::Linear, Access::Broadcast, Access::Recycled, Access::Strided(2), Access::Strided(3)];
+
+/// A plan of one operation; its array operands are read in turn by all ways there are, from `first` on.
+fn single(op: OpId, class: Class, first: usize) -> Plan {
+    let row = op.row();
+    let mut plan = Plan::default();
+    let mut args = [0; 3];
+    for (k, arg) in args.iter_mut().enumerate().take(row.arity as usize) {
+        let class = row.operand_class(k, class);
+        *arg = plan.code.len() as u16;
+        if row.group == verdigris_engine::ops::Group::Internal && is_source(op) {
+            plan.code.push(Instruction::Scalar(plan.scalars as u16, class));
+            plan.scalars += 1;
+        } else {
+            plan.code.push(Instruction::Load(plan.inputs.len() as u16));
+            plan.inputs.push(Input { dtype: natural_dtype(class), access: ACCESSES[(first + k) % ACCESSES.len()] });
+        }
+    }
+    plan.code.push(Instruction::Apply { op, class, args });
+    plan.outputs.push((plan.code.len() as u16 - 1, natural_dtype(row.result_class(class))));
+    plan
+}
+
+fn is_source(op: OpId) -> bool {
+    use verdigris_engine::ops::Rule;
+    matches!(op.row().rule, Rule::Source | Rule::Random)
+}
+
+/// A plan that stores one input as it is.
+fn copy(dtype: DType, access: Access) -> Plan {
+    Plan {
+        inputs: vec![Input { dtype, access }],
+        code: vec![Instruction::Load(0)],
+        outputs: vec![(0, dtype)],
+        scalars: 0,
+    }
+}
+
+/// A kernel to compile: what it is, and its source.
+type Job = (String, String);
+
+fn jobs() -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let variants = [(false, false), (false, true), (true, false), (true, true)];
+    for (k, op) in OpId::all().enumerate() {
+        for class in Class::ALL {
+            if op.row().expression(class).is_none() {
+                continue;
+            }
+            let first = (k + class as usize) % 3;
+            let (wide, unaligned) = variants[(k + class as usize) % 4];
+            let plan = single(op, class, if first == 0 { 0 } else { first });
+            jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+        }
+    }
+    for dtype in DType::ALL {
+        for (k, access) in ACCESSES.into_iter().enumerate() {
+            for (wide, unaligned) in [variants[k % 4], variants[(k + 1) % 4]] {
+                let plan = copy(dtype, access);
+                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+            }
+        }
+    }
+    let forms =
+        [Form::Block, Form::Team(1), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
+    for (r, reduction) in Reduction::ALL.into_iter().enumerate() {
+        for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
+            for (k, form) in forms.into_iter().enumerate() {
+                let (wide, unaligned) = variants[(r + k) % 4];
+                let plan = copy(natural_dtype(class), Access::Linear);
+                let variant = Variant { wide, unaligned };
+                let source = codegen::source_reduce(&plan, variant, reduction, (r + k) % 2 == 0, form);
+                jobs.push((format!("{} {form:?} {}", reduction.name(), plan.key()), source));
+            }
+        }
+    }
+    jobs
+}
+
+/// Registers and stack bytes, from the notes that a cubin carries: format 4, attribute, size 8, symbol, value.
+fn resources(cubin: &[u8]) -> (u32, u32) {
+    let find = |attribute: u8| {
+        let mark = [4, attribute, 8, 0];
+        let values = cubin.windows(12).filter(|w| w[..4] == mark);
+        values.map(|w| u32::from_le_bytes([w[8], w[9], w[10], w[11]])).filter(|&x| x < 1 << 16).max().unwrap_or(0)
+    };
+    (find(0x2f), find(0x11))
+}
+
+#[test]
+fn cuda_sources_compile() {
+    let Some(path) = std::env::var_os("VERDIGRIS_NVRTC") else {
+        eprintln!("not run: VERDIGRIS_NVRTC is not set");
+        return;
+    };
+    let folder = Path::new(&path).parent().expect("a path to a file").to_owned();
+    // this test is alone in its process
+    std::env::set_var("VERDIGRIS_CUDA_PATH", folder);
+    let archs = std::env::var("VERDIGRIS_NVRTC_ARCHS").unwrap_or_else(|_| "90".into());
+    let only = std::env::var("VERDIGRIS_NVRTC_ONLY").unwrap_or_default();
+    for arch in archs.split(',') {
+        let target = Target::Cubin(arch.parse().expect("an architecture is a number"));
+        let jobs: Vec<Job> = jobs().into_iter().filter(|(name, _)| name.contains(&only)).collect();
+        let next = AtomicUsize::new(0);
+        let failures = Mutex::new(Vec::new());
+        let table = Mutex::new(Vec::new());
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some((name, source)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let began = Instant::now();
+                        match compile(source, target) {
+                            Ok(image) => {
+                                let (registers, stack) = resources(&image.bytes);
+                                table.lock().unwrap().push((began.elapsed().as_millis(), registers, stack, name));
+                            }
+                            Err(error) => {
+                                failures.lock().unwrap().push(format!("{name}: {error}\n{}", error.detail.as_deref().unwrap_or("")));
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let mut table = table.into_inner().unwrap();
+        table.sort();
+        let mut text = String::from("ms\tregisters\tstack\tkernel\n");
+        for (ms, registers, stack, name) in &table {
+            let _ = writeln!(text, "{ms}\t{registers}\t{stack}\t{name}");
+        }
+        if let Some(file) = std::env::var_os("VERDIGRIS_NVRTC_TABLE") {
+            std::fs::write(file, &text).expect("the table can be written");
+        }
+        let median = table.get(table.len() / 2).map_or(0, |t| t.0);
+        eprintln!(
+            "sm_{arch}: {} kernels in {:.1} s, median {median} ms, most {} registers, {} with a stack",
+            table.len(),
+            start.elapsed().as_secs_f64(),
+            table.iter().map(|t| t.1).max().unwrap_or(0),
+            table.iter().filter(|t| t.2 > 0).count()
+        );
+        let failures = failures.into_inner().unwrap();
+        for failure in failures.iter().take(5) {
+            eprintln!("{failure}");
+        }
+        assert!(failures.is_empty(), "{} kernels of {} do not compile for sm_{arch}", failures.len(), jobs.len());
+    }
+}
