@@ -333,6 +333,20 @@ impl Array {
         Ok(view)
     }
 
+    /// The values of a view in memory of their own.
+    pub fn duplicate(view: &View) -> Result<Array> {
+        if !view.layout.is_contiguous() {
+            return Array::from_view(view.clone()).contiguous().map(Array::from_view);
+        }
+        let backend = backend::of(view.buffer.device)?;
+        let size = view.dtype.size();
+        let buffer = backend.allocate(view.len() * size)?;
+        if !view.is_empty() {
+            backend.copy(&view.buffer, view.layout.offset() * size, &buffer, 0, view.len() * size)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
+    }
+
     /// The plan that computes this array's values, after what cannot be fused is computed.
     pub fn plan(&self) -> Result<(Plan, Bound)> {
         self.prepare(self.len())?;

@@ -19,3 +19,4 @@ pub mod backend;
 pub mod array;
 pub mod select;
 pub mod interop;
+pub mod kernel;

@@ -165,9 +165,16 @@ struct Keep(Option<Arc<Buffer>>);
 
 impl Drop for Keep {
     fn drop(&mut self) {
-        let buffer = self.0.take();
+        let Some(buffer) = self.0.take() else { return };
         // the deleter is a C function: a panic must not leave it
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(buffer)));
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // The consumer's work on the default stream may still read; our stream frees the memory after it. One
+            // that works on other streams has to wait for them before it deletes: DLPack does not say which they are.
+            if buffer.device != Device::Cpu {
+                let _ = backend::of(buffer.device).and_then(|b| b.acquire());
+            }
+            drop(buffer);
+        }));
     }
 }
 
@@ -358,7 +365,7 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
     // a look at the values while the tensor is still the caller's
     let view = place.view(place.buffer(Box::new(())))?;
     if copying == Copying::Always && !flags.contains(DlpackFlags::IS_COPIED) {
-        let array = duplicate(&view)?;
+        let array = Array::duplicate(&view)?;
         backend.release(None)?;
         // SAFETY: the caller's promise; the copy is done.
         unsafe { raw.delete() };
@@ -455,21 +462,6 @@ unsafe fn inspect(tensor: &DLTensor) -> Result<Place> {
         bytes: bytes.and_then(|b| usize::try_from(b).ok()).ok_or_else(too_large)?,
         aligned: address % alignment(dtype) == 0,
     })
-}
-
-/// The same values in memory of our own.
-fn duplicate(view: &View) -> Result<Array> {
-    let array = Array::from_view(view.clone());
-    if !view.layout.is_contiguous() {
-        return array.contiguous().map(Array::from_view);
-    }
-    let backend = backend::of(view.buffer.device)?;
-    let bytes = view.len() * view.dtype.size();
-    let buffer = backend.allocate(bytes)?;
-    if bytes > 0 {
-        backend.copy(&view.buffer, view.layout.offset() * view.dtype.size(), &buffer, 0, bytes)?;
-    }
-    Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
 }
 
 /// What loads and kernels need: a complex number is two numbers to the cpu device, and one of its size

@@ -13,8 +13,10 @@ pub mod flags;
 pub mod launch;
 pub mod library;
 pub mod memory;
+pub mod user;
 
 mod blas;
+mod exchange;
 mod reduce;
 mod run;
 mod select;
@@ -23,7 +25,7 @@ mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Memory, Outcome, Product};
+use super::{Backend, Launch, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -104,8 +106,24 @@ impl Backend for Cuda {
         blas::multiply(self, product, output)
     }
 
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        user::launch(self, launch)
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.wait()
+    }
+
+    fn release(&self, stream: Option<u64>) -> Result<()> {
+        exchange::release(self, stream)
+    }
+
+    fn acquire(&self) -> Result<()> {
+        exchange::acquire(self)
+    }
+
+    fn reaches(&self, address: u64) -> Result<()> {
+        exchange::reaches(self, address)
     }
 
     fn memory(&self) -> Result<Memory> {
