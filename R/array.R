@@ -1,3 +1,6 @@
+# S4 methods are found by the first element of the class attribute.
+setOldClass("gpu_array")
+
 #' Move data to a device
 #'
 #' Makes an array on a device of an R vector, matrix or array, or moves and casts one that is there.
@@ -52,7 +55,7 @@ as_gpu.data.frame <- function(x, dtype = NULL, device = NULL, ...) {
 # Objects whose data are what they say: anything else would lose its meaning.
 is_array_like <- function(x) inherits(x, c("integer64", "ts", "gpu_array", "AsIs"))
 
-refuse <- function(x, call = parent.frame(2L)) {
+refuse <- function(x, call = parent.frame()) {
   remedy <- if (is.factor(x)) {
     "Use `as.integer(x)` for its codes."
   } else if (inherits(x, c("Date", "POSIXct", "difftime"))) {

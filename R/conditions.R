@@ -1,6 +1,6 @@
 # Raises what the library left behind: list(kind, message, detail, advice). Called from C.
 raise <- function(condition, unused) {
-  frame <- if (sys.nframe() > 1L) sys.frame(-1L) else globalenv()
+  frame <- if (sys.nframe() > 1L) sys.frame(-1L)
   stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
 }
 
@@ -9,8 +9,13 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
   abort(
     c(message, stats::setNames(advice, rep("i", length(advice)))),
     class = c(paste0("verdigris_error_", kind), "verdigris_error"),
-    kind = kind, ..., call = call, .frame = call
+    kind = kind, ..., call = call, .frame = call %||% environment()
   )
+}
+
+# An argument that is not what it should be.
+abort_argument <- function(argument, expected, got, call = parent.frame()) {
+  stop_verdigris("argument", sprintf("`%s` must be %s, not %s.", argument, expected, describe(got)), call = call)
 }
 
 # ---- implicit reads, from C ----------------------------------------------------------------------

@@ -30,7 +30,7 @@ recycled <- function(row, f, ...) {
 NULL
 
 #' @rdname elementwise
-#' @exportS3Method base::log
+#' @export
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
@@ -42,27 +42,32 @@ log.gpu_array <- function(x, base = exp(1)) {
 }
 
 #' @rdname elementwise
-#' @exportS3Method base::round
+#' @export
 round.gpu_array <- function(x, digits = 0, ...) {
   if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
 
 #' @rdname elementwise
-#' @exportS3Method base::signif
+#' @export
 signif.gpu_array <- function(x, digits = 6) recycled("signif", signif, x, digits)
 
 # Generics made from base R's own functions: attaching masks nothing, and Matrix shares them.
-setGeneric("atan2", signature = c("y", "x"))
-setGeneric("beta", signature = c("a", "b"))
-setGeneric("lbeta", signature = c("a", "b"))
-setGeneric("choose", signature = c("n", "k"))
-setGeneric("lchoose", signature = c("n", "k"))
-setGeneric("ifelse", signature = "test")
-setGeneric("dnorm", signature = "x")
-setGeneric("pnorm", signature = "q")
-setGeneric("qnorm", signature = "p")
+setGeneric("atan2")
+setGeneric("beta")
+setGeneric("lbeta")
+setGeneric("choose")
+setGeneric("lchoose")
+setGeneric("ifelse")
+setGeneric("dnorm")
+setGeneric("pnorm")
+setGeneric("qnorm")
 
+#' @exportMethod atan2
+#' @exportMethod beta
+#' @exportMethod lbeta
+#' @exportMethod choose
+#' @exportMethod lchoose
 PAIRS <- list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))
 for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))

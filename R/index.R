@@ -63,7 +63,7 @@ is_index_matrix <- function(i, d) {
 NULL
 
 #' @rdname subset
-#' @exportS3Method base::"["
+#' @export
 `[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
   call <- as.list(sys.call())[-(1:2)]
   call <- call[!(names(call) %||% character(length(call))) %in% c("drop", "exact")]
@@ -119,7 +119,7 @@ select_array <- function(x, given, d, drop) {
 }
 
 #' @rdname subset
-#' @exportS3Method base::"[["
+#' @export
 `[[.gpu_array` <- function(x, i, ...) {
   given <- list(i, ...)
   if (any(lengths(given) == 0L)) stop("subscript of length 0", call. = FALSE)
@@ -134,7 +134,7 @@ select_array <- function(x, given, d, drop) {
 }
 
 #' @rdname subset
-#' @exportS3Method base::"[<-"
+#' @export
 `[<-.gpu_array` <- function(x, i, j, ..., value) {
   call <- as.list(sys.call())[-(1:2)]
   call <- call[(names(call) %||% character(length(call))) != "value"]
@@ -190,7 +190,7 @@ select_array <- function(x, given, d, drop) {
 }
 
 #' @rdname subset
-#' @exportS3Method base::"[[<-"
+#' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
   if (length(value) != 1L) {
     stop(if (length(value)) "more elements supplied than there are to replace" else "replacement has length zero", call. = FALSE)
@@ -211,7 +211,7 @@ select_array <- function(x, given, d, drop) {
 NULL
 
 #' @rdname transpose
-#' @exportS3Method base::t
+#' @export
 t.gpu_array <- function(x) {
   d <- dim(x)
   if (length(d) > 2L) stop("argument is not a matrix", call. = FALSE)
@@ -229,7 +229,7 @@ t.gpu_array <- function(x) {
 }
 
 #' @rdname transpose
-#' @exportS3Method base::aperm
+#' @export
 aperm.gpu_array <- function(a, perm = NULL, ...) {
   d <- dim(a)
   if (is.null(d)) stop("invalid first argument, must be an array", call. = FALSE)
@@ -259,7 +259,7 @@ aperm.gpu_array <- function(a, perm = NULL, ...) {
 #' @name order
 NULL
 
-setGeneric("which", signature = "x")
+setGeneric("which")
 
 #' @rdname order
 #' @export
@@ -272,7 +272,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 })
 
 #' @rdname order
-#' @exportS3Method base::sort
+#' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (...length() || is.complex(x)) return(sort(collect(x), decreasing = decreasing, na.last = na.last, ...))
   n <- length(x)
@@ -288,7 +288,7 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
 }
 
 #' @rdname order
-#' @exportS3Method stats::quantile
+#' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   if (anyNA(x)) {
     if (!na.rm) stop("missing values and NaN's not allowed if 'na.rm' is FALSE", call. = FALSE)

@@ -70,7 +70,7 @@ product_dtype <- function(x, y) {
 NULL
 
 #' @rdname matmult
-#' @exportS3Method base::"%*%"
+#' @export
 `%*%.gpu_array` <- matrix_product
 
 if (getRversion() < "4.3.0") {

@@ -43,7 +43,7 @@ binary_operator <- function(operator) {
 # `is.na` and its like keep the shape; the others all attributes.
 register_methods <- function() {
   table <- operation_table()
-  one <- table$r != "" & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
   for (k in which(one)) {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
     registerS3method(table$r[k], "gpu_array", method, baseenv())
@@ -51,6 +51,7 @@ register_methods <- function() {
   for (operator in names(OPERATORS)) {
     registerS3method(operator, "gpu_array", binary_operator(operator), baseenv())
   }
+  if (getRversion() >= "4.3.0") registerS3method("chooseOpsMethod", "gpu_array", chooseOpsMethod.gpu_array, baseenv())
 }
 
 elementwise_method <- function(row, keep) {
@@ -60,7 +61,7 @@ elementwise_method <- function(row, keep) {
 }
 
 # Method of `!`: of logicals all attributes are kept, of numbers the shape.
-#' @exportS3Method base::"!"
+#' @export
 `!.gpu_array` <- function(x) .Call(C_unary, "not", if (is.logical(x)) 2L else 1L, x, sys.call())
 
 # R < 4.3 finds no common method for (Date, gpu_array) by S3 and goes on to internal arithmetic, so there
@@ -74,7 +75,7 @@ if (getRversion() < "4.3.0") {
   rm(operator, signature)
 }
 
-#' @exportS3Method base::chooseOpsMethod
+# From R 4.3 on this settles which method serves operands of two classes: ours.
 chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE
 
 #' The operation table

@@ -57,20 +57,20 @@ summary_method <- function(name) {
 NULL
 
 #' @rdname reductions
-#' @exportS3Method base::sum
+#' @export
 sum.gpu_array <- summary_method("sum")
-#' @exportS3Method base::prod
+#' @export
 prod.gpu_array <- summary_method("prod")
-#' @exportS3Method base::min
+#' @export
 min.gpu_array <- summary_method("min")
-#' @exportS3Method base::max
+#' @export
 max.gpu_array <- summary_method("max")
-#' @exportS3Method base::any
+#' @export
 any.gpu_array <- summary_method("any")
-#' @exportS3Method base::all
+#' @export
 all.gpu_array <- summary_method("all")
 
-#' @exportS3Method base::range
+#' @export
 range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
   if (finite) {
     parts <- lapply(list(...), function(x) x[is.finite(x)])
@@ -81,7 +81,7 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
 }
 
 #' @rdname reductions
-#' @exportS3Method base::mean
+#' @export
 mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
   if (!identical(trim, 0)) return(mean(collect(x), trim = trim, na.rm = na.rm, ...))
   reduce_one("mean", x, isTRUE(na.rm))

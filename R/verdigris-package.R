@@ -19,5 +19,7 @@
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
-#' @importFrom rlang abort inform
+#' @importFrom rlang abort inform %||%
+#' @importFrom methods setGeneric setMethod setOldClass show
+#' @importFrom stats dnorm pnorm qnorm quantile sd var
 "_PACKAGE"

@@ -17,10 +17,12 @@ ENTRY(dtype, 1)
 ENTRY(device, 1)
 ENTRY(full, 4)
 ENTRY(sequence, 5)
+ENTRY(empty, 4)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
 // operators.rs, reductions.rs
+ENTRY(compute, 1)
 ENTRY(operation_table, 0)
 ENTRY(reduce, 3)
 ENTRY(reduce_groups, 4)

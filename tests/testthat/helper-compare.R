@@ -38,7 +38,7 @@ difference <- function(got, want, ulp = 0, eps = 2^-52, payload = TRUE) {
   }
   if (!identical(typeof(got), typeof(want))) return(paste("type", typeof(got), "is not", typeof(want)))
   if (length(got) != length(want)) return(paste("length", length(got), "is not", length(want)))
-  plain <- function(a) a[order(names(a))]
+  plain <- function(a) if (length(a)) a[order(names(a))]
   if (!identical(plain(attributes(got)), plain(attributes(want)))) return("attributes differ")
   got <- as.vector(got)
   want <- as.vector(want)

@@ -5,6 +5,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod altrep;
+mod compute;
 mod convert;
 mod entries;
 mod guard;

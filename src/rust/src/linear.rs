@@ -1,8 +1,8 @@
 //! Matrix products for R.
 
-use crate::r::{self, *};
+use crate::r;
 use verdigris_engine::array;
-use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::error::{Error, Kind};
 
 use crate::convert;
 use crate::entry;

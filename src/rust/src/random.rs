@@ -1,6 +1,6 @@
 //! Random numbers: sequences that are functions of a key and the index, keyed by R's generator.
 
-use crate::r::{self, *};
+use crate::r::*;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::dtype::{Class, DType, Kind as NumberKind};
 use verdigris_engine::error::Result;

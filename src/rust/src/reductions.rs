@@ -1,6 +1,6 @@
 //! Reductions for R: numbers for the whole array, arrays along a margin.
 
-use crate::r::{self, *};
+use crate::r::*;
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::reduction::{Groups, Reduction};

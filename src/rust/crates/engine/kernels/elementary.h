@@ -29,30 +29,29 @@ VG_FN c64 complex_like(c64, f64 re) { c64 r = {(f32)re, 0}; return r; }
 VG_FN c128 complex_like(c128, f64 re) { c128 r = {re, 0}; return r; }
 
 // ---- sin(pi x) and its like -------------------------------------------------------------------------
-// Reduced by an exact fmod, exact at multiples of a quarter; between them R multiplies by pi in
-// double and so loses the digits next to a zero, and we with it, to agree. float has digits to spare.
+// An exact fmod, then exact reflections into 0 ... 1/4, where a product with pi is harmless.
+// R leaves sinpi and cospi to libm where libm has them (glibc 2.41) and else computes sin(pi * fmod(x, 2)),
+// which loses all digits next to the zeros; ours agrees with the former to 1 ulp.
 #define VG_PI 3.141592653589793238462643383280
-VG_FN f64 sin_of_pi_times(f64 x) { return sin(VG_PI * x); }
-VG_FN f64 cos_of_pi_times(f64 x) { return cos(VG_PI * x); }
-VG_FN f64 tan_of_pi_times(f64 x) { return tan(VG_PI * x); }
-#ifdef VG_DEVICE
-VG_FN f32 sin_of_pi_times(f32 x) { return sinpif(x); }
-VG_FN f32 cos_of_pi_times(f32 x) { return cospif(x); }
-VG_FN f32 tan_of_pi_times(f32 x) { return sinpif(x) / cospif(x); }
-#else
-VG_FN f32 sin_of_pi_times(f32 x) { return (f32)sin(VG_PI * (f64)x); }
-VG_FN f32 cos_of_pi_times(f32 x) { return (f32)cos(VG_PI * (f64)x); }
-VG_FN f32 tan_of_pi_times(f32 x) { return (f32)tan(VG_PI * (f64)x); }
-#endif
 template <class T> VG_FN T sin_pi(T a) {
-  T x = fmod(a, (T)2);
-  x = x <= -1 ? x + 2 : x > 1 ? x - 2 : x;
-  return x == 0 || x == 1 ? (T)0 : x == (T)0.5f ? (T)1 : x == (T)-0.5f ? (T)-1 : sin_of_pi_times(x);
+  T x = fmod(a, (T)2), y = fabs(x), sign = x < 0 ? (T)-1 : (T)1;
+  if (y > 1) { y = 2 - y; sign = -sign; }
+  if (y > (T)0.5f) y = 1 - y;
+  return sign * (y > (T)0.25f ? cos((T)VG_PI * ((T)0.5f - y)) : sin((T)VG_PI * y));
 }
 template <class T> VG_FN T cos_pi(T a) {
-  T x = fmod(fabs(a), (T)2);
-  return x == (T)0.5f || x == (T)1.5f ? (T)0 : x == 1 ? (T)-1 : x == 0 ? (T)1 : cos_of_pi_times(x);
+  T y = fmod(fabs(a), (T)2), sign = (T)1;
+  if (y > 1) y = 2 - y;
+  if (y > (T)0.5f) { y = 1 - y; sign = (T)-1; }
+  return sign * (y > (T)0.25f ? sin((T)VG_PI * ((T)0.5f - y)) : cos((T)VG_PI * y));
 }
+// Every R multiplies by pi in double here. float is computed with digits to spare.
+VG_FN f64 tan_of_pi_times(f64 x) { return tan(VG_PI * x); }
+#ifdef VG_DEVICE
+VG_FN f32 tan_of_pi_times(f32 x) { return sinpif(x) / cospif(x); }
+#else
+VG_FN f32 tan_of_pi_times(f32 x) { return (f32)tan(VG_PI * (f64)x); }
+#endif
 template <class T> VG_FN T tan_pi(T a) {
   T x = fmod(a, (T)1);
   x = x <= (T)-0.5f ? x + 1 : x > (T)0.5f ? x - 1 : x;

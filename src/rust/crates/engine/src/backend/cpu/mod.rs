@@ -7,6 +7,8 @@ mod loops;
 mod reduce;
 mod select;
 
+pub(crate) use select::na_bytes;
+
 use std::alloc::{Layout as Allocation, alloc, dealloc};
 use std::sync::Arc;
 use std::sync::OnceLock;

@@ -16,6 +16,8 @@ pub mod memory;
 pub mod user;
 
 mod blas;
+#[cfg(test)]
+mod differential;
 mod exchange;
 mod reduce;
 mod run;

@@ -1,0 +1,2 @@
+# S4 methods may name the S3 class.
+setOldClass("gpu_array")

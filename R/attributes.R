@@ -1,0 +1,31 @@
+# Attributes are R's own: `dim`, `names` and so on are read as from any vector. What sets them makes a new array
+# on the same memory: base R would wrap the shared one, and the class would not follow the dimensions.
+
+#' @export
+`dim<-.gpu_array` <- function(x, value) {
+  attributes <- attributes(x)[setdiff(names(attributes(x)), c("class", "dim", "dimnames", "names", "gpu_dtype"))]
+  x <- .Call(C_bare, x)
+  dim(x) <- value
+  attributes(x) <- c(attributes(x), attributes)
+  .Call(C_classed, x)
+}
+
+#' @export
+`dimnames<-.gpu_array` <- function(x, value) {
+  attributes <- attributes(x)
+  attributes$class <- attributes$gpu_dtype <- NULL
+  x <- .Call(C_bare, x)
+  attributes(x) <- attributes
+  dimnames(x) <- value
+  .Call(C_classed, x)
+}
+
+#' @export
+`names<-.gpu_array` <- function(x, value) {
+  attributes <- attributes(x)
+  attributes$class <- attributes$gpu_dtype <- NULL
+  x <- .Call(C_bare, x)
+  attributes(x) <- attributes
+  names(x) <- value
+  .Call(C_classed, x)
+}

@@ -1,0 +1,88 @@
+#' Make arrays on a device
+#'
+#' Nothing is copied from R, and a constant or a sequence takes no memory until something needs it whole.
+#'
+#' @param dim The length of a vector, or the dimensions of a matrix or array.
+#' @param value One number or logical.
+#' @param from,to The first number, and the limit of the last.
+#' @param by The step; 1 or -1 by default, or what `length.out` asks for.
+#' @param length.out How many.
+#' @param strides For `gpu_empty()`: how many elements apart neighbours along each dimension are in memory; by default
+#'   column after column.
+#' @param dtype,device As in [as_gpu()]. The default dtype is `"float64"`; for `gpu_full()` and `gpu_seq()` the
+#'   one of R's type of `value` and of what [base::seq()] would give.
+#' @returns An array. The elements of `gpu_empty()` are whatever the memory holds: it is made to be written to.
+#' @examples
+#' gpu_zeros(c(2, 3), device = "cpu")
+#' gpu_full(NA, 3, device = "cpu")
+#' gpu_seq(1, 2, by = 0.25, device = "cpu")
+#' @export
+gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
+  dim <- as_extents(dim)
+  shaped(.Call(C_full, value, prod(dim), dtype, device), dim)
+}
+
+#' @rdname gpu_full
+#' @export
+gpu_zeros <- function(dim, dtype = "float64", device = NULL) gpu_full(0, dim, dtype, device)
+
+#' @rdname gpu_full
+#' @export
+gpu_ones <- function(dim, dtype = "float64", device = NULL) gpu_full(1, dim, dtype, device)
+
+#' @rdname gpu_full
+#' @export
+gpu_empty <- function(dim, dtype = "float64", device = NULL, strides = NULL) {
+  dim <- as_extents(dim)
+  if (is.null(strides)) {
+    strides <- cumprod(c(1, dim))[seq_along(dim)]
+  } else if (!is.numeric(strides) || length(strides) != length(dim) || anyNA(strides) || any(strides < 0 | strides %% 1 != 0)) {
+    abort_argument("strides", "a whole number, 0 or more, for each dimension", strides)
+  }
+  shaped(.Call(C_empty, dim, as.double(strides), dtype, device), dim)
+}
+
+#' @rdname gpu_full
+#' @export
+gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = NULL, device = NULL) {
+  one <- function(x, name) {
+    if (!is.null(x) && !(is.numeric(x) && length(x) == 1L && is.finite(x))) abort_argument(name, "one finite number", x, parent.frame(2L))
+  }
+  one(from, "from")
+  one(to, "to")
+  one(by, "by")
+  one(length.out, "length.out")
+  if (!is.null(to) && !is.null(by) && !is.null(length.out)) {
+    stop_verdigris("argument", "Give at most two of `to`, `by` and `length.out`.")
+  }
+  if (is.null(to) && is.null(length.out)) stop_verdigris("argument", "Give `to` or `length.out`.")
+  missing_by <- is.null(by)
+  if (!is.null(length.out)) {
+    n <- ceiling(length.out)
+    if (n < 0) abort_argument("length.out", "0 or more", length.out)
+    if (is.null(by)) by <- if (is.null(to)) 1 else if (n > 1) (to - from) / (n - 1) else 0
+  } else {
+    if (is.null(by)) by <- if (from <= to) 1 else -1
+    if (by == 0 && from != to || (to - from) * by < 0) stop_verdigris("argument", "`by` leads away from `to`.")
+    n <- if (by == 0) 1 else floor((to - from) / by + 1e-10) + 1 # the fuzz is that of base::seq.default()
+  }
+  # integers where base R gives them: from:to, and steps of integers
+  by_step <- missing_by && (is.null(length.out) || is.null(to))
+  whole <- from %% 1 == 0 && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31
+  integer <- if (by_step) whole else is.integer(from) && is.integer(by)
+  from <- if (integer) as.integer(from) else as.double(from)
+  by <- if (integer) as.integer(by) else as.double(by)
+  .Call(C_sequence, from, by, as.double(n), dtype, device)
+}
+
+as_extents <- function(dim, call = parent.frame()) {
+  if (!is.numeric(dim) || length(dim) == 0L || anyNA(dim) || any(dim < 0 | dim %% 1 != 0)) {
+    abort_argument("dim", "whole numbers, 0 or more", dim, call)
+  }
+  as.double(dim)
+}
+
+shaped <- function(x, dim) {
+  if (length(dim) > 1L) dim(x) <- dim
+  x
+}

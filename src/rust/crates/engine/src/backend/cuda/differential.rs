@@ -1,0 +1,345 @@
+//! Selecting, sorting and products held against the cpu device, and their kernels given to NVRTC.
+//!
+//! With `VERDIGRIS_TEST_DEVICE=cuda` the device is compared; with `VERDIGRIS_NVRTC=<libnvrtc>` every
+//! kernel is compiled for every generation, which needs no device. Without them there is nothing to test here.
+
+use std::sync::Arc;
+
+use super::compile::{self, Target};
+use super::library::{self, SearchPaths};
+use super::{select, sort};
+use crate::backend::{Backend, Product, of};
+use crate::buffer::{Buffer, Device, View};
+use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::scalar::NA_F64;
+
+/// The devices to compare, where there is one to compare with.
+fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> {
+    if std::env::var("VERDIGRIS_TEST_DEVICE").as_deref() != Ok("cuda") {
+        return None;
+    }
+    Some((of(Device::Cpu).unwrap(), of(Device::Cuda(0)).expect("VERDIGRIS_TEST_DEVICE asks for a device")))
+}
+
+/// Sebastiano Vigna's splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Bytes in a buffer, with `offset` elements before them that are no part of the view.
+fn put(device: &dyn Backend, raw: &[u8], dtype: DType, offset: usize) -> View {
+    let size = dtype.size();
+    let mut all = vec![0xA5u8; offset * size];
+    all.extend_from_slice(raw);
+    let buffer = device.allocate(all.len()).unwrap();
+    if !all.is_empty() {
+        device.upload(&all, &buffer, 0).unwrap();
+    }
+    View { buffer, dtype, layout: Layout::new(offset, &[raw.len() / size], &[1]) }
+}
+
+fn put_positions(device: &dyn Backend, at: &[i64]) -> View {
+    let raw: Vec<u8> = at.iter().flat_map(|p| p.to_ne_bytes()).collect();
+    put(device, &raw, DType::Int64, 0)
+}
+
+fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
+    let mut out = vec![0u8; buffer.bytes];
+    if !out.is_empty() {
+        device.download(buffer, 0, &mut out).unwrap();
+    }
+    out
+}
+
+/// Random elements; `few` keeps to a handful of values, with NA, NaN, both zeros, infinities and both ends.
+fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
+    let size = dtype.size();
+    let mut out = Vec::with_capacity(n * size);
+    for _ in 0..n {
+        let r = random.next();
+        let special = few || random.below(50) == 0;
+        let bits: u64 = match dtype {
+            DType::Bool8 => r % 3,
+            DType::UInt8 => r,
+            _ if !special => match dtype {
+                // any bits at all are numbers; NaNs among them are welcome
+                DType::Complex128 => random.next(),
+                _ => r,
+            },
+            DType::Float16 => [0x0000, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x3C00, 0xBC00, 0x0001][r as usize % 9],
+            DType::BFloat16 => [0x0000, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x3F80, 0xBF80, 0x0001][r as usize % 9],
+            DType::Float32 => {
+                u64::from([0.0f32, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0, -1.0, 1e-40][r as usize % 8].to_bits())
+            }
+            DType::Float64 => {
+                let missing = [f64::NAN, NA_F64, f64::from_bits(0xFFF8_0000_0000_0001)][(r >> 32) as usize % 3];
+                [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, missing, 1.0, -1.0, 5e-324][r as usize % 8].to_bits()
+            }
+            // NA is the smallest
+            _ => {
+                let smallest = 1u64 << (8 * size.min(8) - 1);
+                [smallest, smallest + 1, smallest - 1, 0, 1, u64::MAX][r as usize % 6]
+            }
+        };
+        let bytes = bits.to_le_bytes();
+        for k in 0..size {
+            out.push(bytes[k % 8]);
+        }
+    }
+    out
+}
+
+const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 63, 64, 65, 255, 257, 4095, 4097, 8193, 65_537, 1_000_000];
+
+#[test]
+fn gather_is_the_cpus() {
+    let Some((cpu, cuda)) = devices() else { return };
+    let mut random = Random(1);
+    for dtype in DType::ALL {
+        for (n, m) in [(0, 5), (1, 1), (5, 0), (63, 7), (64, 64), (257, 1000), (100_003, 65_537)] {
+            let raw = elements(&mut random, dtype, m, false);
+            // some outside on both sides
+            let at: Vec<i64> = (0..n).map(|_| random.below(m as u64 + 4) as i64 - 2).collect();
+            let results: Vec<Vec<u8>> = [cpu, cuda]
+                .map(|device| {
+                    let out = device.allocate(n * dtype.size()).unwrap();
+                    device.gather(&put(device, &raw, dtype, 3), &put_positions(device, &at), &out).unwrap();
+                    get(device, &out)
+                })
+                .into();
+            assert!(results[0] == results[1], "{dtype}, {n} of {m}");
+        }
+    }
+}
+
+#[test]
+fn scatter_is_the_cpus() {
+    let Some((cpu, cuda)) = devices() else { return };
+    let mut random = Random(2);
+    for dtype in DType::ALL {
+        for (count, n, length) in
+            [(0, 5, 1), (1, 1, 1), (65, 9, 65), (257, 300, 1), (257, 300, 4), (5000, 40, 5000), (100_003, 70_001, 1009)]
+        {
+            let start = elements(&mut random, dtype, n, false);
+            let raw = elements(&mut random, dtype, length, false);
+            // equal positions, some outside; and positions that rise, with and without a step back at the end
+            let many: Vec<i64> = (0..count).map(|_| random.below(n as u64 + 4) as i64 - 2).collect();
+            let rising: Vec<i64> = (0..count.min(n) as i64).collect();
+            let mut nearly = rising.clone();
+            if let [first, .., last] = &mut nearly[..] {
+                *last = *first;
+            }
+            for at in [many, rising, nearly] {
+                let results: Vec<Vec<u8>> = [cpu, cuda]
+                    .map(|device| {
+                        let target = put(device, &start, dtype, 0).buffer;
+                        let values = put(device, &raw, dtype, 1);
+                        device.scatter(&target, dtype, n, &put_positions(device, &at), &values).unwrap();
+                        get(device, &target)
+                    })
+                    .into();
+                assert!(results[0] == results[1], "{dtype}, {} into {n} of {length}", at.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn positions_are_the_cpus() {
+    let Some((cpu, cuda)) = devices() else { return };
+    let mut random = Random(3);
+    for n in LENGTHS {
+        for (kind, offset) in [(0, 0), (0, 16), (0, 5), (1, 0), (2, 0), (3, 1), (4, 0)] {
+            let mask: Vec<u8> = (0..n)
+                .map(|_| match kind {
+                    0 => random.below(3) as u8,
+                    1 => 0,
+                    2 => 1,
+                    3 => 2,
+                    _ => u8::from(random.below(1000) == 0),
+                })
+                .collect();
+            for keep_na in [false, true] {
+                let [a, b] = [cpu, cuda].map(|device| {
+                    let out = device.positions(&put(device, &mask, DType::Bool8, offset), keep_na).unwrap();
+                    assert_eq!(out.buffer.bytes, out.len() * 8);
+                    get(device, &out.buffer)
+                });
+                assert!(a == b, "{n} elements of kind {kind} from {offset}, NA {keep_na}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sort_is_the_cpus() {
+    let Some((cpu, cuda)) = devices() else { return };
+    let mut random = Random(4);
+    for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
+        for n in LENGTHS {
+            for few in [false, true] {
+                let raw = elements(&mut random, dtype, n, few);
+                for (decreasing, with_positions) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let [a, b] = [cpu, cuda].map(|device| {
+                        let (sorted, at) = device.sort(&put(device, &raw, dtype, 1), decreasing, with_positions).unwrap();
+                        assert_eq!(at.is_some(), with_positions);
+                        (get(device, &sorted.buffer), at.map(|view| get(device, &view.buffer)))
+                    });
+                    assert!(a.1 == b.1, "positions of {n} {dtype}, few {few}, decreasing {decreasing}");
+                    assert!(a.0 == b.0, "{n} {dtype}, few {few}, decreasing {decreasing}, positions {with_positions}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sort_gives_the_same_on_every_run() {
+    let Some((_, cuda)) = devices() else { return };
+    let raw = elements(&mut Random(5), DType::Float32, 3_000_000, true);
+    let view = put(cuda, &raw, DType::Float32, 0);
+    let run = || {
+        let (sorted, at) = cuda.sort(&view, false, true).unwrap();
+        (get(cuda, &sorted.buffer), get(cuda, &at.unwrap().buffer))
+    };
+    let first = run();
+    assert!((0..3).all(|_| run() == first));
+}
+
+#[test]
+fn complex_values_are_refused() {
+    let Some((_, cuda)) = devices() else { return };
+    let view = put(cuda, &[0; 32], DType::Complex128, 0);
+    assert_eq!(cuda.sort(&view, false, false).err().unwrap().kind, crate::error::Kind::DType);
+}
+
+/// A matrix of small whole numbers, whose products are exact in every type.
+fn matrix(random: &mut Random, dtype: DType, n: usize) -> (Vec<u8>, Vec<[f64; 2]>) {
+    let (mut raw, mut values) = (Vec::new(), Vec::new());
+    let complex = matches!(dtype, DType::Complex64 | DType::Complex128);
+    for _ in 0..n {
+        let mut part = || random.below(5) as f64 - 2.0;
+        let z = [part(), if complex { part() } else { 0.0 }];
+        values.push(z);
+        match dtype {
+            DType::Float16 => raw.extend(half::f16::from_f64(z[0]).to_ne_bytes()),
+            DType::BFloat16 => raw.extend(half::bf16::from_f64(z[0]).to_ne_bytes()),
+            DType::Float32 => raw.extend((z[0] as f32).to_ne_bytes()),
+            DType::Float64 => raw.extend(z[0].to_ne_bytes()),
+            DType::Complex64 => z.iter().for_each(|x| raw.extend((*x as f32).to_ne_bytes())),
+            _ => z.iter().for_each(|x| raw.extend(x.to_ne_bytes())),
+        }
+    }
+    (raw, values)
+}
+
+fn numbers(raw: &[u8], dtype: DType) -> Vec<[f64; 2]> {
+    let f32_at = |b: &[u8]| f64::from(f32::from_ne_bytes(b.try_into().unwrap()));
+    let f64_at = |b: &[u8]| f64::from_ne_bytes(b.try_into().unwrap());
+    raw.chunks_exact(dtype.size())
+        .map(|b| match dtype {
+            DType::Float16 => [half::f16::from_ne_bytes([b[0], b[1]]).to_f64(), 0.0],
+            DType::BFloat16 => [half::bf16::from_ne_bytes([b[0], b[1]]).to_f64(), 0.0],
+            DType::Float32 => [f32_at(b), 0.0],
+            DType::Float64 => [f64_at(b), 0.0],
+            DType::Complex64 => [f32_at(&b[..4]), f32_at(&b[4..])],
+            _ => [f64_at(&b[..8]), f64_at(&b[8..])],
+        })
+        .collect()
+}
+
+#[test]
+fn products_are_exact_on_small_whole_numbers() {
+    let Some((_, cuda)) = devices() else { return };
+    let mut random = Random(6);
+    let dtypes =
+        [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Complex64, DType::Complex128];
+    for dtype in dtypes {
+        for (m, n, k) in [(1, 1, 1), (3, 5, 2), (17, 1, 33), (1, 9, 40), (64, 63, 40), (5, 4, 0), (0, 4, 3), (4, 0, 3)] {
+            let (raw_a, a) = matrix(&mut random, dtype, m * k);
+            let (raw_b, b) = matrix(&mut random, dtype, k * n);
+            for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
+                let (view_a, view_b) = (put(cuda, &raw_a, dtype, 1), put(cuda, &raw_b, dtype, 3));
+                let out: Arc<Buffer> = cuda.allocate(m * n * dtype.size()).unwrap();
+                let product = Product { a: &view_a, b: &view_b, transpose_a, transpose_b, m, n, k };
+                assert!(cuda.multiply(&product, &out).unwrap());
+                let got = numbers(&get(cuda, &out), dtype);
+                for j in 0..n {
+                    for i in 0..m {
+                        let mut sum = [0.0; 2];
+                        for l in 0..k {
+                            let x = a[if transpose_a { l + i * k } else { i + l * m }];
+                            let y = b[if transpose_b { j + l * n } else { l + j * k }];
+                            sum[0] += x[0] * y[0] - x[1] * y[1];
+                            sum[1] += x[0] * y[1] + x[1] * y[0];
+                        }
+                        assert_eq!(got[i + j * m], sum, "{dtype} {m} x {k} x {n}, {transpose_a} {transpose_b}, at {i}, {j}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn float32_products_do_not_round_to_tf32() {
+    let Some((_, cuda)) = devices() else { return };
+    // 1 + 2^-20 has more bits than TF32 keeps
+    let x = 1.0f32 + 1.0 / 1_048_576.0;
+    let n = 64;
+    let a: Vec<u8> = std::iter::repeat_n(x.to_ne_bytes(), n * n).flatten().collect();
+    let mut b = vec![0u8; n * n * 4];
+    for i in 0..n {
+        b[(i + i * n) * 4..][..4].copy_from_slice(&1.0f32.to_ne_bytes());
+    }
+    let (a, b) = (put(cuda, &a, DType::Float32, 0), put(cuda, &b, DType::Float32, 0));
+    let out = cuda.allocate(n * n * 4).unwrap();
+    cuda.multiply(&Product { a: &a, b: &b, transpose_a: false, transpose_b: false, m: n, n, k: n }, &out).unwrap();
+    assert!(numbers(&get(cuda, &out), DType::Float32).iter().all(|z| z[0] == f64::from(x)));
+}
+
+#[test]
+fn every_kernel_compiles_for_every_generation() {
+    let Some(nvrtc) = std::env::var_os("VERDIGRIS_NVRTC") else { return };
+    library::set_search_paths(SearchPaths { option: vec![nvrtc.into()], ..SearchPaths::default() });
+    let mut sources = vec![("positions".to_string(), select::positions_source())];
+    for size in [1, 2, 4, 8, 16] {
+        sources.push((format!("gather {size}"), select::gather_source(size)));
+        for wide in [false, true] {
+            sources.push((format!("scatter {size} {wide}"), select::scatter_source(size, wide)));
+        }
+    }
+    for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
+        // below 2^30 elements, below 2^32, and above
+        for (positions, wide_positions, wide_counts) in
+            [(false, false, false), (true, false, false), (false, false, true), (true, false, true), (true, true, true)]
+        {
+            let form = sort::Form { dtype, positions, wide_positions, wide_counts };
+            sources.push((format!("{form:?}"), form.source()));
+        }
+    }
+    for arch in [75, 80, 86, 89, 90] {
+        for (name, source) in &sources {
+            // one generation sees them all; the others see one of each kind
+            if arch != 90 && name.contains("Form") && !name.contains("Float64") {
+                continue;
+            }
+            if let Err(error) = compile::compile(source, Target::Cubin(arch)) {
+                panic!("{name} for sm_{arch}: {error}\n{}", error.detail.clone().unwrap_or_default());
+            }
+        }
+    }
+}

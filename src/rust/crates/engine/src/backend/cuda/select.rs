@@ -1,0 +1,132 @@
+//! Gathering, scattering and finding on the device; the kernels are in `kernels/select.cuh`.
+
+use std::sync::Arc;
+
+use super::{Args, Cuda, Kernel};
+use crate::backend::cpu::na_bytes;
+use crate::buffer::{Buffer, View};
+use crate::dtype::DType;
+use crate::error::Result;
+
+const THREADS: u32 = 256;
+/// Elements of a mask that one block looks at: `TILE_BYTES` in select.cuh.
+const TILE: usize = 4096;
+
+/// The C type that moves elements of a size.
+fn mover(size: usize) -> &'static str {
+    match size {
+        1 => "u8",
+        2 => "u16",
+        4 => "u32",
+        8 => "u64",
+        _ => "b16",
+    }
+}
+
+/// A grid that covers `n` with a few blocks' work for each multiprocessor; the kernels stride over the rest.
+fn grid(cuda: &Cuda, n: usize) -> [u32; 3] {
+    let most = cuda.properties.multiprocessors as usize * 32;
+    [n.div_ceil(THREADS as usize).clamp(1, most) as u32, 1, 1]
+}
+
+pub(super) fn gather_source(size: usize) -> String {
+    let t = mover(size);
+    format!(
+        "#include \"select.cuh\"\n\
+         extern \"C\" __global__ void __launch_bounds__({THREADS}) gather_{size}(const {t}* source, i64 m, const i64* at, i64 n, {t} na, {t}* out) {{\n  \
+           gather<{t}>(source, m, at, n, na, out);\n}}\n"
+    )
+}
+
+pub fn gather(cuda: &Cuda, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
+    let (n, size) = (positions.len(), source.dtype.size());
+    if n == 0 {
+        return Ok(());
+    }
+    let kernel = cuda.kernel(&format!("gather/{size}"), || gather_source(size), &format!("gather_{size}"))?;
+    let mut args = Args::new();
+    args.push(source.address()).push(source.len() as i64).push(positions.address()).push(n as i64);
+    args.push_bytes(&na_bytes(source.dtype)).push(output.address);
+    cuda.launch(&kernel, grid(cuda, n.div_ceil(4)), [THREADS, 1, 1], 0, &mut args)
+}
+
+/// `wide`: whether more elements are written than 32 bits count.
+pub(super) fn scatter_source(size: usize, wide: bool) -> String {
+    let (t, w) = (mover(size), if wide { "u64" } else { "u32" });
+    let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
+    format!(
+        "#include \"select.cuh\"\n\
+         {head} check(const i64* at, i64 count, u32* equal) {{ scatter_check(at, count, equal); }}\n\
+         {head} clear({w}* winner, i64 n, const u32* equal) {{ scatter_clear<{w}>(winner, n, equal); }}\n\
+         {head} claim(const i64* at, i64 count, {w}* winner, i64 n, const u32* equal) {{ scatter_claim<{w}>(at, count, winner, n, equal); }}\n\
+         {head} scatter_{size}({t}* target, i64 n, const i64* at, i64 count, const {t}* values, i64 length, const {w}* winner, const u32* equal) {{\n  \
+           scatter_write<{t}, {w}>(target, n, at, count, values, length, winner, equal);\n}}\n"
+    )
+}
+
+pub fn scatter(cuda: &Cuda, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
+    let (count, size, length) = (positions.len(), dtype.size(), values.len());
+    if count == 0 || n == 0 || length == 0 {
+        return Ok(());
+    }
+    let wide = count >= u32::MAX as usize;
+    let module = cuda.module(&format!("scatter/{size}/{wide}"), || scatter_source(size, wide))?;
+    let launch = |name: &str, n: usize, args: &mut Args| -> Result<()> {
+        let kernel: Arc<Kernel> = cuda.function(&module, name)?;
+        cuda.launch(&kernel, grid(cuda, n), [THREADS, 1, 1], 0, args)
+    };
+    let (at, count_i) = (positions.address(), count as i64);
+    // freed when this returns, and so, on the stream, after the kernels
+    let mut scratch: Option<(Arc<Buffer>, Arc<Buffer>)> = None;
+    if length > 1 && count > 1 {
+        let equal = cuda.allocate(4)?;
+        let winner = cuda.allocate(n * if wide { 8 } else { 4 })?;
+        cuda.fill(equal.address, 0, 4)?;
+        launch("check", count, Args::new().push(at).push(count_i).push(equal.address))?;
+        launch("clear", n, Args::new().push(winner.address).push(n as i64).push(equal.address))?;
+        launch("claim", count, Args::new().push(at).push(count_i).push(winner.address).push(n as i64).push(equal.address))?;
+        scratch = Some((equal, winner));
+    }
+    let (equal, winner) = scratch.as_ref().map_or((0, 0), |(equal, winner)| (equal.address, winner.address));
+    let mut args = Args::new();
+    args.push(target.address).push(n as i64).push(at).push(count_i);
+    args.push(values.address()).push(length as i64).push(winner).push(equal);
+    launch(&format!("scatter_{size}"), count, &mut args)
+}
+
+pub(super) fn positions_source() -> String {
+    let head = "extern \"C\" __global__ void";
+    format!(
+        "#include \"select.cuh\"\n\
+         {head} __launch_bounds__({THREADS}) count(const u8* mask, i64 n, u32 keep_na, u64* counts) {{ positions_count(mask, n, keep_na, counts); }}\n\
+         {head} __launch_bounds__(1024) scan(u64* counts, i64 tiles, u64* total) {{ positions_scan(counts, tiles, total); }}\n\
+         {head} __launch_bounds__({THREADS}) positions(const u8* mask, i64 n, u32 keep_na, const u64* starts, i64* out) {{ positions_write(mask, n, keep_na, starts, out); }}\n"
+    )
+}
+
+/// Waits, because the length of the result must be known.
+pub fn positions(cuda: &Cuda, mask: &View, keep_na: bool) -> Result<View> {
+    let n = mask.len();
+    if n == 0 {
+        return Ok(View::contiguous(cuda.allocate(0)?, DType::Int64, 0));
+    }
+    let module = cuda.module("positions", positions_source)?;
+    let tiles = n.div_ceil(TILE);
+    let counts = cuda.allocate(tiles * 8)?;
+    let (grid, block) = ([tiles as u32, 1, 1], [THREADS, 1, 1]);
+    let mut args = Args::new();
+    args.push(mask.address()).push(n as i64).push(u32::from(keep_na)).push(counts.address);
+    cuda.launch(&cuda.function(&module, "count")?, grid, block, 0, &mut args)?;
+    let scan = cuda.function(&module, "scan")?;
+    let total = cuda.receive(|slot| {
+        cuda.launch(&scan, [1; 3], [1024, 1, 1], 0, Args::new().push(counts.address).push(tiles as i64).push(slot))
+    })?;
+    let total = u64::from_ne_bytes(total[..8].try_into().expect("eight bytes")) as usize;
+    let out = cuda.allocate(total * 8)?;
+    if total > 0 {
+        let mut args = Args::new();
+        args.push(mask.address()).push(n as i64).push(u32::from(keep_na)).push(counts.address).push(out.address);
+        cuda.launch(&cuda.function(&module, "positions")?, grid, block, 0, &mut args)?;
+    }
+    Ok(View::contiguous(out, DType::Int64, total))
+}

@@ -1,0 +1,121 @@
+//! Sorting on the device: a stable radix sort, 8 bits a pass; the kernels are in `kernels/sort.cuh`.
+
+use std::sync::Arc;
+
+use super::{Args, Cuda};
+use crate::buffer::{Buffer, View};
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+
+/// `THREADS` and `DIGITS` in sort.cuh.
+const THREADS: u32 = 512;
+const DIGITS: usize = 256;
+
+/// Which of the instances sorts a vector.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub dtype: DType,
+    pub positions: bool,
+    /// Positions do not fit 32 bits.
+    pub wide_positions: bool,
+    /// Counts do not fit the 30 bits that their words have beside the state.
+    pub wide_counts: bool,
+}
+
+impl Form {
+    fn of(dtype: DType, n: usize, positions: bool) -> Form {
+        Form { dtype, positions, wide_positions: positions && n > u32::MAX as usize, wide_counts: n >= 1 << 30 }
+    }
+
+    /// Elements that a thread carries: 32 kB of shared memory for a block's.
+    fn items(self) -> usize {
+        let widest = if self.wide_positions { 8 } else { self.dtype.size().max(if self.positions { 4 } else { 1 }) };
+        if widest == 8 { 8 } else { 16 }
+    }
+
+    fn tile(self) -> usize {
+        THREADS as usize * self.items()
+    }
+
+    pub(super) fn source(self) -> String {
+        let name = self.dtype.name();
+        let index = if self.wide_positions { "u64" } else { "u32" };
+        let offset = if self.wide_counts { "u64" } else { "u32" };
+        let (items, positions) = (self.items(), self.positions);
+        format!(
+            "#include \"sort.cuh\"\n\
+             typedef Key_{name} Key;\n\
+             extern \"C\" __global__ void __launch_bounds__({THREADS}) sort_count_{name}(const Key::T* in, i64 n, u32 down, u64* bins) {{\n  \
+               sort_count<Key>(in, n, down, bins);\n}}\n\
+             extern \"C\" __global__ void __launch_bounds__({DIGITS}) sort_scan_bins(u64* bins) {{ sort_scan(bins); }}\n\
+             extern \"C\" __global__ void __launch_bounds__({THREADS}) sort_{name}(const Key::T* in, Key::T* out, const {index}* at_in, {index}* at_out, i64* at_last,\n    \
+               i64 n, u32 down, u32 pass, const u64* bins, volatile {offset}* words, u32* ticket) {{\n  \
+               sort_pass<Key, {items}, {positions}, {index}, {offset}>(in, out, at_in, at_out, at_last, n, down, pass, bins, words, ticket);\n}}\n"
+        )
+    }
+}
+
+pub fn sort(cuda: &Cuda, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+    let (dtype, n) = (values.dtype, values.len());
+    if matches!(dtype, DType::Complex64 | DType::Complex128) {
+        return Err(Error::new(Kind::DType, "complex values are not sorted on the device")
+            .advise("Sort on the host: `sort(as.vector(x))`."));
+    }
+    let out = cuda.allocate(n * dtype.size())?;
+    let places = if with_positions { Some(cuda.allocate(n * 8)?) } else { None };
+    if n > 0 {
+        passes(cuda, values, decreasing, &out, places.as_ref())?;
+    }
+    Ok((View::contiguous(out, dtype, n), places.map(|buffer| View::contiguous(buffer, DType::Int64, n))))
+}
+
+fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, places: Option<&Arc<Buffer>>) -> Result<()> {
+    let (dtype, n, name) = (values.dtype, values.len(), values.dtype.name());
+    let form = Form::of(dtype, n, places.is_some());
+    let module = cuda.module(&format!("sort/{form:?}"), || form.source())?;
+    let kernel = |function: &str| cuda.function(&module, function);
+    let (down, n_i) = (u32::from(decreasing), n as i64);
+
+    let passes = dtype.size();
+    let bins = cuda.allocate(passes * DIGITS * 8)?;
+    cuda.fill(bins.address, 0, bins.bytes)?;
+    let blocks = n.div_ceil(THREADS as usize * 16).clamp(1, cuda.properties.multiprocessors as usize * 4) as u32;
+    let mut args = Args::new();
+    args.push(values.address()).push(n_i).push(down).push(bins.address);
+    cuda.launch(&kernel(&format!("sort_count_{name}"))?, [blocks, 1, 1], [THREADS, 1, 1], 0, &mut args)?;
+    let scan = kernel("sort_scan_bins")?;
+    cuda.launch(&scan, [passes as u32, 1, 1], [DIGITS as u32, 1, 1], 0, Args::new().push(bins.address))?;
+
+    // Passes write in turn to two buffers, so that the last one writes to the result. The memory for the
+    // positions of the result serves for those under way too: the last pass does not read it.
+    let spare = if passes > 1 { Some(cuda.allocate(out.bytes)?) } else { None };
+    let spare = spare.as_ref().map_or(0, |buffer| buffer.address);
+    let index = if form.wide_positions { 8 } else { 4 };
+    let spare_places = if places.is_some() && passes > 1 { Some(cuda.allocate(n * index)?) } else { None };
+    let spare_places = spare_places.as_ref().map_or(0, |buffer| buffer.address);
+    let last_places = places.map_or(0, |buffer| buffer.address);
+
+    let tiles = n.div_ceil(form.tile());
+    let word = if form.wide_counts { 8 } else { 4 };
+    // the tiles' words, and behind them the ticket
+    let words = cuda.allocate(tiles * DIGITS * word + 4)?;
+    let ticket = words.address + (tiles * DIGITS * word) as u64;
+    let sort = kernel(&format!("sort_{name}"))?;
+    let (mut from, mut at_from) = (values.address(), 0);
+    for pass in 0..passes {
+        let left = passes - 1 - pass;
+        let to = if left % 2 == 0 { out.address } else { spare };
+        let (at_to, at_last) = match left {
+            0 => (0, last_places),
+            _ if left % 2 == 1 => (spare_places, 0),
+            _ => (last_places, 0),
+        };
+        cuda.fill(words.address, 0, words.bytes)?;
+        let mut args = Args::new();
+        args.push(from).push(to).push(at_from).push(at_to).push(at_last).push(n_i).push(down).push(pass as u32);
+        args.push(bins.address + (pass * DIGITS * 8) as u64).push(words.address).push(ticket);
+        cuda.launch(&sort, [tiles as u32, 1, 1], [THREADS, 1, 1], 0, &mut args)?;
+        (from, at_from) = (to, at_to);
+    }
+    Ok(())
+}
