@@ -119,5 +119,5 @@ summary.gpu_array <- function(object, ..., digits) {
 }
 
 #' @importFrom utils .DollarNames
-#' @exportS3Method utils::.DollarNames
+#' @export
 .DollarNames.gpu_array <- function(x, pattern = "") character()
