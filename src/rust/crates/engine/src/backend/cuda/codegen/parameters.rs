@@ -2,6 +2,7 @@
 //! they must agree.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Variant;
 use crate::backend::cuda::launch::Packed;
@@ -157,6 +158,10 @@ fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
     bits
 }
 
+/// Makes every plan use 64-bit indices, so that tests need not have 2^31 elements.
+#[doc(hidden)]
+pub static ALWAYS_WIDE: AtomicBool = AtomicBool::new(false);
+
 /// The variant that serves these inputs and outputs, read by packs of `v`.
 pub fn variant(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> Variant {
     let bits = packable(plan, bound, v, outputs);
@@ -169,7 +174,8 @@ pub fn variant(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> Variant
         let reach = layout.shape().iter().zip(layout.strides()).map(|(&e, &s)| (e.max(1) - 1) * s.unsigned_abs());
         matches!(plan.inputs[k].access, Access::Strided(_)) && reach.sum::<usize>() >= MOST
     };
-    Variant { wide: bound.n >= MOST || (0..plan.inputs.len()).any(far), unaligned }
+    let wide = ALWAYS_WIDE.load(Ordering::Relaxed) || bound.n >= MOST || (0..plan.inputs.len()).any(far);
+    Variant { wide, unaligned }
 }
 
 #[cfg(test)]
