@@ -23,6 +23,8 @@ pub struct Handle {
     dirty: Cell<bool>,
     array: RefCell<Array>,
     host: RefCell<Option<Rc<Block>>>,
+    /// Whether the device has written since the host copy was made.
+    stale: Cell<bool>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: RefCell<Option<(Weak<Block>, u64)>>,
     window: RefCell<Window>,
@@ -49,6 +51,7 @@ impl Handle {
             dirty: Cell::new(false),
             array: RefCell::new(array),
             host: RefCell::default(),
+            stale: Cell::new(false),
             sibling: RefCell::default(),
             window: RefCell::default(),
         }
@@ -67,8 +70,22 @@ impl Handle {
         self.len * host::r_size(self.array.borrow().dtype())
     }
 
+    /// Whether there is a host copy that is up to date.
     pub fn has_host(&self) -> bool {
-        self.host.borrow().is_some()
+        !self.stale.get() && self.host.borrow().is_some()
+    }
+
+    /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
+    /// The host copy keeps its address, and is filled again at the next read.
+    pub fn rewrite(&self, array: Array) {
+        self.array.replace(array);
+        self.sibling.take();
+        self.window.take();
+        if let Some(block) = self.host.borrow().as_ref() {
+            block.stamp.set(block.stamp.get() + 1);
+            self.stale.set(true);
+        }
+        self.dirty.set(false);
     }
 
     /// The array as R last saw it, even where R has written since: for its dtype and device.
@@ -98,6 +115,9 @@ impl Handle {
 
     /// The host copy, where there is one.
     pub fn host(&self, writable: bool) -> Option<*mut u8> {
+        if self.stale.get() {
+            return None;
+        }
         let host = self.host.borrow();
         let block = host.as_ref()?;
         if writable {
@@ -113,6 +133,12 @@ impl Handle {
             return Ok(());
         }
         let array = self.peek();
+        if let Some(block) = self.host.borrow().as_ref() {
+            // SAFETY: the block was made for this handle's length; R is not running meanwhile.
+            unsafe { host::read(&array, 0, self.len, block.start())? };
+            self.stale.set(false);
+            return Ok(());
+        }
         let block = Block::new(self.host_bytes())?;
         let sibling = self.sibling.take().and_then(|(weak, stamp)| {
             weak.upgrade().filter(|block| block.stamp.get() == stamp)
@@ -137,7 +163,7 @@ impl Handle {
         let size = host::r_size(self.array.borrow().dtype());
         // SAFETY: R asks within the length; the window's part is checked.
         unsafe {
-            if let Some(block) = self.host.borrow().as_ref() {
+            if let (false, Some(block)) = (self.stale.get(), self.host.borrow().as_ref()) {
                 std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
                 return true;
             }
@@ -185,7 +211,7 @@ impl Handle {
     pub fn duplicate(&self) -> Result<Handle> {
         let copy = Handle::new(self.peek());
         let host = self.host.borrow();
-        match host.as_ref() {
+        match host.as_ref().filter(|_| !self.stale.get()) {
             Some(block) if self.dirty.get() => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it

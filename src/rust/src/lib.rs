@@ -7,11 +7,13 @@
 mod altrep;
 mod compute;
 mod convert;
+mod dlpack;
 mod entries;
 mod guard;
 mod handle;
 mod host;
 mod index;
+mod kernel;
 mod linear;
 mod operators;
 mod r;

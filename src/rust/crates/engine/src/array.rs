@@ -318,7 +318,8 @@ impl Array {
         Ok(view)
     }
 
-    /// Computes, and brings a strided view's elements together (for good: the node keeps the new buffer).
+    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
+    /// shared with another library, whose writes are to be seen here.
     pub fn contiguous(&self) -> Result<View> {
         let view = self.settle()?;
         if view.layout.is_contiguous() {
@@ -328,8 +329,11 @@ impl Array {
         let buffer = backend.allocate(view.len() * view.dtype.size())?;
         let (plan, bound) = self.plan()?;
         backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        let shared = view.buffer.is_shared();
         let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
+        if !shared {
+            self.node.settle(view.clone());
+        }
         Ok(view)
     }
 

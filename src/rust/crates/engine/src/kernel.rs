@@ -2,8 +2,9 @@
 //!
 //! Compiling and launching is the backend's work (`Backend::launch`).
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::array::Array;
 use crate::backend::{self, Launch};
@@ -138,6 +139,32 @@ impl fmt::Display for Signature {
     }
 }
 
+/// As `parse`, and remembered: calls come again and again.
+pub fn parsed(source: &str) -> Result<Arc<Vec<Signature>>> {
+    static KNOWN: Mutex<Option<HashMap<String, Arc<Vec<Signature>>>>> = Mutex::new(None);
+    let lock = || KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(found) = lock().as_ref().and_then(|known| known.get(source)) {
+        return Ok(found.clone());
+    }
+    let found = Arc::new(parse(source)?);
+    lock().get_or_insert_default().insert(source.into(), found.clone());
+    Ok(found)
+}
+
+/// Compiles a source, for its errors. False where there is nothing to compile it with.
+///
+/// # Errors
+/// `Compile`, naming the line, with the compiler's log as detail.
+pub fn check(source: &str) -> Result<bool> {
+    #[cfg(not(target_os = "macos"))]
+    return backend::cuda::user::check(source);
+    #[cfg(target_os = "macos")]
+    {
+        let _ = source;
+        Ok(false)
+    }
+}
+
 /// The kernel of this name; the only one where there is no name.
 ///
 /// # Errors
@@ -247,9 +274,13 @@ pub fn call(
             *array = own(array, holders + 1)?;
         }
     }
-    for ((parameter, value), bytes) in parameters.iter().zip(values).zip(&mut packed) {
-        if let (Value::Array(at), true) = (value, parameter.passing != Passing::Value) {
-            *bytes = ready[*at].contiguous()?.address().to_ne_bytes().to_vec();
+    // held until the kernel is queued: what is freed after that is freed behind it
+    let mut held = Vec::new();
+    for (value, bytes) in values.iter().zip(&mut packed) {
+        if let Value::Array(at) = value {
+            let view = ready[*at].contiguous()?;
+            *bytes = view.address().to_ne_bytes().to_vec();
+            held.push(view);
         }
     }
     backend::of(device)?.launch(&Launch {
@@ -268,6 +299,9 @@ pub fn call(
 /// The array, if nobody else sees its memory, else one with memory of its own.
 fn own(array: &Array, holders: usize) -> Result<Array> {
     let view = array.contiguous()?;
+    if !Arc::ptr_eq(&view.buffer, &array.settle()?.buffer) {
+        return Ok(Array::from_view(view)); // made just now, of a strided view of another library's memory
+    }
     // the node's view and the one just made
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
     if alone && !view.buffer.is_read_only() { Ok(array.clone()) } else { Array::duplicate(&view) }

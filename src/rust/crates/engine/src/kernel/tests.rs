@@ -145,4 +145,14 @@ fn who_shares_memory_keeps_it() {
     // SAFETY: just made.
     unsafe { raw.delete() };
     assert_eq!(address(&own(&x, 1).unwrap()), address(&x));
+    // strided: brought together, by itself or, where it is shared, beside it
+    let t = |x: &Array| x.view(&[3, 1], &[Axis { of: 0, start: 2, step: -1, extent: 3 }]).unwrap();
+    let strided = t(&doubles(&[1.0, 2.0, 3.0]));
+    assert_eq!(address(&own(&strided, 1).unwrap()), address(&strided));
+    let x = doubles(&[1.0, 2.0, 3.0]);
+    x.settle().unwrap().buffer.share();
+    let strided = t(&x);
+    let before = address(&strided);
+    assert_ne!(address(&own(&strided, 1).unwrap()), before);
+    assert_eq!(address(&strided), before);
 }
