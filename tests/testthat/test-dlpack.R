@@ -105,6 +105,18 @@ test_that("values stay values", {
   expect_identical(collect(x), c(1, 20, 3))
 })
 
+test_that("what R only reads stays shared, and is read again", {
+  x <- gpu(c(3, 1, 2))
+  y <- from_dlpack(as_dlpack(x))
+  address <- describe(as_dlpack(y))$address
+  expect_identical(order(y), c(2L, 3L, 1L)) # asks for a pointer to write
+  expect_identical(collect(y + 1), c(4, 2, 3))
+  expect_identical(describe(as_dlpack(y))$address, address)
+  z <- unclass(y)
+  z[1] <- 7
+  expect_identical(collect(y), c(3, 1, 2))
+})
+
 test_that("capsules print", {
   capsule <- as_dlpack(gpu(matrix(1:6, 2)))
   expect_output(print(capsule), "<dlpack_capsule dltensor_versioned>\nint32 [2 x 3] on", fixed = TRUE)

@@ -1,6 +1,7 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
 use std::sync::Mutex;
@@ -25,6 +26,8 @@ pub struct Handle {
     host: RefCell<Option<Rc<Block>>>,
     /// Whether the device has written since the host copy was made.
     stale: Cell<bool>,
+    /// The checksum of the host copy of memory that another library shares, as it was read.
+    read: Cell<Option<u64>>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: RefCell<Option<(Weak<Block>, u64)>>,
     window: RefCell<Window>,
@@ -52,6 +55,7 @@ impl Handle {
             array: RefCell::new(array),
             host: RefCell::default(),
             stale: Cell::new(false),
+            read: Cell::new(None),
             sibling: RefCell::default(),
             window: RefCell::default(),
         }
@@ -105,12 +109,26 @@ impl Handle {
     fn upload(&self) -> Result<()> {
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
+            // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
+            if self.read.get().is_some_and(|sum| sum == self.checksum(block)) {
+                self.stale.set(true);
+                self.dirty.set(false);
+                return Ok(());
+            }
+            self.read.set(None);
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
             self.array.replace(new);
         }
         self.dirty.set(false);
         Ok(())
+    }
+
+    fn checksum(&self, block: &Block) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // SAFETY: the block has this many bytes, and all were written when it was read.
+        hasher.write(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) });
+        hasher.finish()
     }
 
     /// The host copy, where there is one.
@@ -136,6 +154,7 @@ impl Handle {
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             unsafe { host::read(&array, 0, self.len, block.start())? };
+            self.read.set(array.is_shared().then(|| self.checksum(block)));
             self.stale.set(false);
             return Ok(());
         }
@@ -151,6 +170,7 @@ impl Handle {
             }
         }
         self.window.take();
+        self.read.set(array.is_shared().then(|| self.checksum(&block)));
         self.host.replace(Some(Rc::new(block)));
         Ok(())
     }

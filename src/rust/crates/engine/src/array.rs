@@ -115,6 +115,11 @@ impl Array {
         self.node.is_ready()
     }
 
+    /// Whether another library sees the memory.
+    pub fn is_shared(&self) -> bool {
+        self.node.view().is_some_and(|view| view.buffer.is_shared())
+    }
+
     /// Operations that are recorded and not computed.
     pub fn pending(&self) -> u32 {
         if self.is_ready() { 0 } else { self.node.weight }
