@@ -22,11 +22,19 @@ collect.default <- function(x, ...) x
 
 #' @export
 collect.gpu_array <- function(x, ...) {
-  y <- .Call(C_collect, x)
+  exact <- gpu_dtype(x) == "int64"
+  y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
   keep <- attributes(x)[c("dim", "dimnames", "names", "tsp")]
-  keep <- keep[lengths(keep) > 0L]
-  if (!is.null(keep$tsp)) keep$class <- c(if (length(keep$dim) == 2L) "mts", "ts", if (length(keep$dim) == 2L) c("matrix", "array"))
-  attributes(y) <- keep
+  keep <- keep[!vapply(keep, is.null, NA)]
+  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim)) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
+  attributes(y) <- c(keep[names(keep) != ""], if (length(class)) list(class = class))
+  y
+}
+
+# For bit64's generic: whole numbers of any array, exactly.
+as_integer64 <- function(x) {
+  y <- .Call(C_collect_integer64, .Call(C_cast, x, "int64", sys.call(-1L)))
+  class(y) <- "integer64"
   y
 }
 

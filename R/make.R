@@ -69,7 +69,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
     n <- if (by == 0) 1 else floor((to - from) / by + 1e-10) + 1 # the fuzz is that of base::seq.default()
   }
   # integers where base R gives them: from:to, and steps of integers
-  by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from)))
+  by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from) && is.integer(length.out)))
   whole <- from %% 1 == 0 && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31
   integer <- if (by_step) whole else is.integer(from) && is.integer(by)
   from <- if (integer) as.integer(from) else as.double(from)

@@ -6,11 +6,14 @@ live <- function() {
 }
 info <- function(x) verdigris:::gpu_info(x)
 real <- function(n = 100) as.double(seq_len(n))
+# C code of base R that asks for REAL(x), as it does whether it will write or not
+touch <- function(x) base::colSums(x)
 
 test_that("rule 1: base's wrappers are seen through, and a plain vector of the class is adopted", {
   x <- gpu(real())
   y <- x
-  attr(y, "note") <- "shared: base wraps"
+  eval(quote(attr(y, "note") <- "shared: base wraps")) # not compiled: compiled code copies
+  expect_output(.Internal(inspect(y)), "wrapper")
   expect_true(.Call(verdigris:::C_is_array, y))
   expect_identical(collect(y + 1)[1:3], c(2, 3, 4))
   z <- structure(x, extra = 1)
@@ -55,20 +58,28 @@ test_that("rule 2: saving computes what is recorded and leaves the array as it w
 })
 
 test_that("rule 3: the host copy stays at one address", {
-  address <- function(x) sub(".*REAL_RO|.*@", "", utils::capture.output(.Internal(inspect(x)))[1])
-  x <- gpu(c(3, 1, 2))
-  # outer, identical and cmp read both of their arguments' addresses from one object
-  expect_identical(outer(unclass(x), unclass(x)), outer(c(3, 1, 2), c(3, 1, 2)))
+  x <- gpu(matrix(c(3, 1, 2)))
+  touch(x)
+  address <- info(x)$address
+  y <- x + 1 # uploads what may have been written
+  as.vector(y)
+  touch(x)
+  gc()
+  expect_identical(info(x)$address, address)
+  # outer reads two arguments' addresses from one object
+  expect_identical(outer(unclass(x), unclass(x))[, 1, , 1], outer(c(3, 1, 2), c(3, 1, 2)))
   expect_true(identical(x, x))
-  expect_identical(order(x), c(2L, 3L, 1L))
 })
 
 test_that("rule 3: a duplicate copies from its clean sibling", {
-  x <- gpu(real(1000))
-  invisible(sum(unclass(x)[1:2], .subset(x, 1:1000)))
-  y <- x
-  attr(y, "a") <- 1
-  expect_identical(as.vector(y), real(1000))
+  x <- gpu(real(1000)) + 1
+  y <- unclass(x) # before anything was read
+  for (k in 1:20) .subset2(x, k * 40)
+  expect_true(info(x)$host)
+  z <- rlang::duplicate(x)
+  expect_false(info(z)$host)
+  expect_identical(order(z), 1:1000)
+  expect_identical(as.vector(y), real(1000) + 1)
 })
 
 test_that("rule 4: R's writes arrive on the device, and a duplicate does not follow them", {
@@ -80,8 +91,8 @@ test_that("rule 4: R's writes arrive on the device, and a duplicate does not fol
   class(y) <- "gpu_array"
   expect_identical(as.vector(y + 0), c(1, 20, 3))
   # REAL() of a shared one counts as a write: a later duplicate is of its own
-  x <- gpu(c(1, 2, 3))
-  invisible(order(x))
+  x <- gpu(matrix(c(1, 2, 3)))
+  touch(x)
   expect_true(info(x)$dirty)
   y <- unclass(x)
   y[1] <- 9
@@ -92,8 +103,9 @@ test_that("rule 4: R's writes arrive on the device, and a duplicate does not fol
 })
 
 test_that("rule 4: a written duplicate keeps its dtype and device", {
-  x <- gpu(c(1, 2, 3), "float32")
-  invisible(order(x))
+  x <- gpu(matrix(c(1, 2, 3)), "float32")
+  touch(x)
+  expect_true(info(x)$dirty)
   y <- unclass(x)
   y[1] <- 0.1
   class(y) <- "gpu_array"
@@ -102,8 +114,8 @@ test_that("rule 4: a written duplicate keeps its dtype and device", {
 })
 
 test_that("rule 4: a recorded operation took its snapshot", {
-  x <- gpu(c(1, 2, 3))
-  invisible(order(x))
+  x <- gpu(matrix(c(1, 2, 3)))
+  touch(x)
   y <- x + 1
   z <- unclass(x)
   rm(x)
@@ -116,9 +128,11 @@ test_that("rule 4: an int64 array that R has read keeps what doubles cannot show
   big <- bit64::as.integer64("9007199254740993") + bit64::as.integer64(c(0, 1, 2))
   x <- gpu(big)
   expect_identical(gpu_dtype(x), "int64")
-  expect_warning(invisible(order(x)), "2\\^53")
+  dim(x) <- c(3, 1)
+  expect_warning(touch(x), "2\\^53")
   expect_true(info(x)$dirty)
-  y <- collect(as_gpu(x))
+  y <- collect(x)
+  dim(y) <- NULL
   expect_identical(y, big)
 })
 
@@ -153,7 +167,8 @@ test_that("rule 7: an error of Dataptr is an ordinary R error, of its class", {
   expect_no_error(gc())
   withr::local_options(verdigris.host_access = "allow")
   expect_identical(order(x), c(2L, 3L, 1L))
-  expect_identical(eval(parse(text = deparse(unclass(x)))), c(3, 1, 2))
+  # below R 4.3 the S4 bit, which deparse() shows, outlives unclass()
+  if (getRversion() >= "4.3.0") expect_identical(eval(parse(text = deparse(unclass(x)))), c(3, 1, 2))
 })
 
 test_that("rule 7: the notice comes when the host copy is set, once for a function", {
@@ -283,4 +298,16 @@ test_that("gctorture finds nothing unprotected", {
   expect_identical(conditionMessage(warned), "text")
   expect_identical(collect(z), c(a = 1, b = 2, c = 3))
   expect_identical(s, c(a = 2, b = 3, c = 4))
+})
+
+test_that("memory that R does not see makes it collect", {
+  skip_on_cran()
+  peak <- 0
+  for (k in 1:60) {
+    x <- gpu_full(k, 4e6, device = "cpu")
+    .Call(verdigris:::C_fetch, x, 0, 1)
+    touch(`dim<-`(x, c(2e6, 2)))
+    peak <- max(peak, .Call(verdigris:::C_live)[2])
+  }
+  expect_lt(peak, 60 * 32e6 / 2)
 })

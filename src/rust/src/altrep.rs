@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use verdigris_engine::dtype::DType;
 
-use crate::guard;
+use crate::{guard, pressure};
 use crate::handle::Handle;
 use crate::host;
 
@@ -27,6 +27,7 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
 #[no_mangle]
 extern "C" fn vg_init() {
     guard::quiet_panics();
+    pressure::start();
     #[cfg(unix)]
     {
         extern "C" fn child() {

@@ -192,23 +192,7 @@ pub fn dtype(x: SEXP) -> Result<Option<DType>> {
 
 /// A device by name; the current one for NULL.
 pub fn device(x: SEXP) -> Result<Device> {
-    if r::is_null(x) {
-        return current_device();
-    }
-    let name = string(x, "device")?;
-    match name {
-        "cpu" => Ok(Device::Cpu),
-        "cuda" | "gpu" => Ok(Device::Cuda(0)),
-        _ => name.strip_prefix("cuda:").and_then(|i| i.parse().ok()).map(Device::Cuda).ok_or_else(|| {
-            Error::new(ErrorKind::Device, format!("there is no device \"{name}\""))
-                .advise("Devices are \"cpu\", \"cuda\", \"cuda:1\" and so on; see `gpu_devices()`.")
-        }),
-    }
-}
-
-/// Where arrays go that name no device.
-pub fn current_device() -> Result<Device> {
-    Ok(Device::Cpu)
+    if r::is_null(x) { crate::devices::current() } else { crate::devices::named(string(x, "device")?) }
 }
 
 /// Whole numbers from 0 on, as `size`.

@@ -4,14 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use verdigris_engine::array::Array;
+use verdigris_engine::buffer::{Buffer, View};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, SEXP};
 use crate::{convert, site};
 
 /// Handles that are alive.
@@ -22,6 +23,8 @@ pub struct Handle {
     len: usize,
     /// Whether R asked for a pointer to write through since the last upload.
     dirty: Cell<bool>,
+    /// `gpu_free()` took the elements.
+    freed: Cell<bool>,
     array: RefCell<Array>,
     host: RefCell<Option<Rc<Block>>>,
     /// Whether the device has written since the host copy was made.
@@ -52,6 +55,7 @@ impl Handle {
         Handle {
             len: array.len(),
             dirty: Cell::new(false),
+            freed: Cell::new(false),
             array: RefCell::new(array),
             host: RefCell::default(),
             stale: Cell::new(false),
@@ -99,10 +103,31 @@ impl Handle {
 
     /// The current array; uploads the host copy first where R may have written to it.
     pub fn current(&self) -> Result<Array> {
+        self.check()?;
         if self.dirty.get() {
             self.upload()?;
         }
         Ok(self.array.borrow().clone())
+    }
+
+    /// Lets go of the elements, on the device and on the host; the length stays.
+    pub fn free(&self) {
+        let old = self.peek();
+        let nothing = Buffer::new(old.device(), 0, 0, Box::new(()));
+        self.array.replace(Array::from_view(View::contiguous(Arc::new(nothing), old.dtype(), 0)));
+        self.freed.set(true);
+        self.dirty.set(false);
+        self.host.take();
+        self.sibling.take();
+        self.window.take();
+    }
+
+    fn check(&self) -> Result<()> {
+        if !self.freed.get() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Consumed, "this array was freed by `gpu_free()`")
+            .advise("Make it again with `as_gpu()`, or free it later."))
     }
 
     #[cold]
@@ -147,6 +172,7 @@ impl Handle {
 
     /// Brings all elements to the host.
     pub fn fetch(&self) -> Result<()> {
+        self.check()?;
         if self.has_host() {
             return Ok(());
         }
@@ -202,6 +228,7 @@ impl Handle {
     /// # Safety
     /// There is room for `n` elements at `out`.
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
+        self.check()?;
         let array = self.peek();
         let mut window = self.window.borrow_mut();
         window.reads += 1;
@@ -229,6 +256,7 @@ impl Handle {
 
     /// A handle of its own for a copy that R makes.
     pub fn duplicate(&self) -> Result<Handle> {
+        self.check()?;
         let copy = Handle::new(self.peek());
         let host = self.host.borrow();
         match host.as_ref().filter(|_| !self.stale.get()) {
@@ -346,11 +374,6 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
         r::Rf_unprotect(1);
         out
     }
-}
-
-/// The R type of one of ours.
-pub fn r_type(x: SEXP) -> SEXPTYPE {
-    r::kind_of(x)
 }
 
 // ---- the end of a handle -------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 mod altrep;
 mod compute;
 mod convert;
+mod devices;
 mod dlpack;
 mod entries;
 mod guard;
@@ -16,6 +17,7 @@ mod index;
 mod kernel;
 mod linear;
 mod operators;
+mod pressure;
 mod r;
 mod random;
 mod reductions;

@@ -82,7 +82,15 @@ fn main() -> Result<()> {
         row(&name("a + 1"), 2e8 * size, || apply("add", &[of(&a), number(1.0)])?.settle().map(|_| ()));
         row(&name("sqrt(a*a+b*b)*2 - exp(-a)/(1+abs(b))"), 3e8 * size, || chain(&a, &b)?.settle().map(|_| ()));
         row(&name("a > 1"), 1e8 * (size + 1.0), || apply("gt", &[of(&a), number(1.0)])?.settle().map(|_| ()));
-        for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Range, Reduction::Var, Reduction::WhichMax, Reduction::Product] {
+        for reduction in [
+            Reduction::Sum,
+            Reduction::Mean,
+            Reduction::Max,
+            Reduction::Range,
+            Reduction::Var,
+            Reduction::WhichMax,
+            Reduction::Product,
+        ] {
             row(&name(&format!("{}(a)", reduction.name())), 1e8 * size, || a.reduce(reduction, false).map(|_| ()));
         }
         row(&name("sum((a-b)^2)"), 2e8 * size, || {
@@ -93,24 +101,36 @@ fn main() -> Result<()> {
         for (shape, rows, columns) in sides {
             let by_column = Groups { outer: columns, length: rows, inner: 1 };
             let by_row = Groups { outer: 1, length: columns, inner: rows };
-            row(&name(&format!("colSums {shape}")), 1e8 * size, || a.reduce_groups(Reduction::Sum, false, by_column)?.settle().map(|_| ()));
-            row(&name(&format!("rowSums {shape}")), 1e8 * size, || a.reduce_groups(Reduction::Sum, false, by_row)?.settle().map(|_| ()));
+            row(&name(&format!("colSums {shape}")), 1e8 * size, || {
+                a.reduce_groups(Reduction::Sum, false, by_column)?.settle().map(|_| ())
+            });
+            row(&name(&format!("rowSums {shape}")), 1e8 * size, || {
+                a.reduce_groups(Reduction::Sum, false, by_row)?.settle().map(|_| ())
+            });
         }
         let t = a.view(&[10_000, 10_000], &[Axis::whole(1, 10_000), Axis::whole(0, 10_000)])?;
         row(&name("t(m) + m, 1e4 x 1e4"), 3e8 * size, || apply("add", &[of(&t), of(&a)])?.settle().map(|_| ()));
         let column = Array::upload(Host::Double(&host[..10_000]), Some(dtype), CUDA, None)?;
-        row(&name("m - v, 1e4 x 1e4 and 1e4"), 2e8 * size, || apply("sub", &[of(&a), of(&column)])?.settle().map(|_| ()));
+        row(&name("m - v, 1e4 x 1e4 and 1e4"), 2e8 * size, || {
+            apply("sub", &[of(&a), of(&column)])?.settle().map(|_| ())
+        });
         let part = a.view(&[n], &[Axis { of: 0, start: 1, step: 1, extent: n - 1 }])?;
         row(&name("a[-1] + 1"), 2e8 * size, || apply("add", &[of(&part), number(1.0)])?.settle().map(|_| ()));
         let small = Array::upload(Host::Double(&host[..10]), Some(dtype), CUDA, None)?;
-        row(&name("ten-element add, waited for"), 0.0, || apply("add", &[of(&small), of(&small)])?.settle().map(|_| ()));
+        row(&name("ten-element add, waited for"), 0.0, || {
+            apply("add", &[of(&small), of(&small)])?.settle().map(|_| ())
+        });
         row(&name("ten-element sum"), 0.0, || small.reduce(Reduction::Sum, false).map(|_| ()));
         let began = Instant::now();
         for _ in 0..10_000 {
             apply("add", &[of(&small), of(&small)])?.settle()?;
         }
         whole.synchronize()?;
-        println!("{:58} {:9.4} ms", name("ten-element add, 10,000 in a row, each"), began.elapsed().as_secs_f64() * 1e3 / 1e4);
+        println!(
+            "{:58} {:9.4} ms",
+            name("ten-element add, 10,000 in a row, each"),
+            began.elapsed().as_secs_f64() * 1e3 / 1e4
+        );
     }
     println!("{} kernels compiled; {:?}", cuda::compile::compiled(), card.memory()?);
     Ok(())

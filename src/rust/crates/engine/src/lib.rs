@@ -16,6 +16,7 @@ pub mod expr;
 pub mod plan;
 pub mod warning;
 pub mod backend;
+pub mod devices;
 pub mod array;
 pub mod select;
 pub mod interop;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use verdigris_engine::array::{Array, Host, Operand, host_bytes};
+use verdigris_engine::array::{host_bytes, Array, Host, Operand};
 use verdigris_engine::backend::{self, cuda};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::DType;
@@ -13,7 +13,7 @@ use verdigris_engine::error::{Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::{OpId, Rule};
 use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64, Scalar};
+use verdigris_engine::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
 
 const CUDA: Device = Device::Cuda(0);
 
@@ -42,7 +42,22 @@ impl Random {
 }
 
 const EDGES: [f64; 16] = [
-    0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 3.0, 10.0, 100.5, 1e-300, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, NA_F64,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    -0.5,
+    3.0,
+    10.0,
+    100.5,
+    1e-300,
+    1e300,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    NA_F64,
 ];
 
 fn doubles(n: usize, seed: u64) -> Vec<f64> {
@@ -95,8 +110,10 @@ fn random(dtype: DType, n: usize, seed: u64, device: Device) -> Array {
             Array::upload(Host::Integer(&x), Some(dtype), device, None)
         }
         DType::Int64 => {
-            let x: Vec<i64> =
-                integers(n, seed).into_iter().map(|x| if x == NA_I32 { NA_I64 } else { x as i64 * 3_000_000_019 }).collect();
+            let x: Vec<i64> = integers(n, seed)
+                .into_iter()
+                .map(|x| if x == NA_I32 { NA_I64 } else { x as i64 * 3_000_000_019 })
+                .collect();
             Array::upload(Host::Integer64(&x), None, device, None)
         }
         DType::Complex64 | DType::Complex128 => {
@@ -143,7 +160,11 @@ fn distance(a: &[f64], b: &[f64], ulp: f64, pairs: bool) -> (f64, usize) {
         }
         // the parts of a complex number are measured against its size
         let size = if pairs { a[k & !1].hypot(a[k | 1]) } else { x.abs().max(y.abs()) };
-        let d = if x.is_nan() || y.is_nan() || ulp == 0.0 || size.is_infinite() { f64::INFINITY } else { (x - y).abs() / (ulp * size) };
+        let d = if x.is_nan() || y.is_nan() || ulp == 0.0 || size.is_infinite() {
+            f64::INFINITY
+        } else {
+            (x - y).abs() / (ulp * size)
+        };
         if d > worst.0 {
             worst = (d, k);
         }
@@ -168,7 +189,10 @@ fn compare(what: &str, ulp: f64, body: impl Fn(Device) -> Result<Array>) -> std:
     let pairs = matches!(host.dtype(), DType::Complex64 | DType::Complex128);
     let (worst, at) = distance(&a, &b, unit, pairs);
     if worst > ulp {
-        return Err(format!("{what}: element {at}: cpu {:e}, cuda {:e}, {worst:.1} ulp of {ulp} allowed", a[at], b[at]));
+        return Err(format!(
+            "{what}: element {at}: cpu {:e}, cuda {:e}, {worst:.1} ulp of {ulp} allowed",
+            a[at], b[at]
+        ));
     }
     Ok(worst)
 }
@@ -237,42 +261,68 @@ fn accesses() -> Vec<String> {
     let mut failures = Vec::new();
     for dtype in [DType::Float64, DType::Float32, DType::Float16, DType::Bool8, DType::Complex128] {
         for n in [1usize, 2, 3, 15, 16, 17, 255, 1024, 4097, 100_000] {
-            failures.extend(compare(&format!("{dtype} {n} + {n}"), 0.0, |d| {
-                apply("add", &[&random(dtype, n, 1, d), &random(dtype, n, 2, d)])
-            }).err());
+            failures.extend(
+                compare(&format!("{dtype} {n} + {n}"), 0.0, |d| {
+                    apply("add", &[&random(dtype, n, 1, d), &random(dtype, n, 2, d)])
+                })
+                .err(),
+            );
             for m in [1, 2, 3, 8, 1000] {
-                failures.extend(compare(&format!("{dtype} {n} + {m} recycled"), 0.0, |d| {
-                    apply("add", &[&random(dtype, n, 1, d), &random(dtype, m, 2, d)])
-                }).err());
+                failures.extend(
+                    compare(&format!("{dtype} {n} + {m} recycled"), 0.0, |d| {
+                        apply("add", &[&random(dtype, n, 1, d), &random(dtype, m, 2, d)])
+                    })
+                    .err(),
+                );
             }
             // an offset that no pack starts at
-            failures.extend(compare(&format!("{dtype} {n} from the second on"), 0.0, |d| {
-                let x = random(dtype, n + 1, 3, d).view(&[n + 1], &[Axis { of: 0, start: 1, step: 1, extent: n }])?;
-                apply("add", &[&x, &random(dtype, n, 2, d)])
-            }).err());
-            failures.extend(compare(&format!("{dtype} {n} reversed, and by threes"), 0.0, |d| {
-                let x = random(dtype, n, 3, d).view(&[n], &[Axis { of: 0, start: n - 1, step: -1, extent: n }])?;
-                let y = random(dtype, 3 * n, 4, d).view(&[3 * n], &[Axis { of: 0, start: 2, step: 3, extent: n }])?;
-                apply("add", &[&x, &y])
-            }).err());
+            failures.extend(
+                compare(&format!("{dtype} {n} from the second on"), 0.0, |d| {
+                    let x =
+                        random(dtype, n + 1, 3, d).view(&[n + 1], &[Axis { of: 0, start: 1, step: 1, extent: n }])?;
+                    apply("add", &[&x, &random(dtype, n, 2, d)])
+                })
+                .err(),
+            );
+            failures.extend(
+                compare(&format!("{dtype} {n} reversed, and by threes"), 0.0, |d| {
+                    let x = random(dtype, n, 3, d).view(&[n], &[Axis { of: 0, start: n - 1, step: -1, extent: n }])?;
+                    let y =
+                        random(dtype, 3 * n, 4, d).view(&[3 * n], &[Axis { of: 0, start: 2, step: 3, extent: n }])?;
+                    apply("add", &[&x, &y])
+                })
+                .err(),
+            );
         }
         for (rows, columns) in [(1, 7), (5, 3), (64, 64), (33, 257), (1000, 40)] {
-            failures.extend(compare(&format!("{dtype} t({rows} x {columns}) + x"), 0.0, |d| {
-                let x = random(dtype, rows * columns, 5, d);
-                let t = x.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])?;
-                apply("add", &[&t, &random(dtype, rows * columns, 6, d)])
-            }).err());
-            failures.extend(compare(&format!("{dtype} part of {rows} x {columns}"), 0.0, |d| {
-                let x = random(dtype, rows * columns, 5, d);
-                let part = [Axis { of: 0, start: 0, step: 1, extent: rows / 2 + 1 }, Axis { of: 1, start: 1, step: 1, extent: columns - 1 }];
-                let part = x.view(&[rows, columns], &part)?;
-                apply("add", &[&part, &part])
-            }).err());
-            failures.extend(compare(&format!("{dtype} aperm of {rows} x {columns} x 6"), 0.0, |d| {
-                let x = random(dtype, rows * columns * 6, 5, d);
-                let axes = [Axis::whole(2, 6), Axis::whole(0, rows), Axis::whole(1, columns)];
-                x.view(&[rows, columns, 6], &axes)
-            }).err());
+            failures.extend(
+                compare(&format!("{dtype} t({rows} x {columns}) + x"), 0.0, |d| {
+                    let x = random(dtype, rows * columns, 5, d);
+                    let t = x.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])?;
+                    apply("add", &[&t, &random(dtype, rows * columns, 6, d)])
+                })
+                .err(),
+            );
+            failures.extend(
+                compare(&format!("{dtype} part of {rows} x {columns}"), 0.0, |d| {
+                    let x = random(dtype, rows * columns, 5, d);
+                    let part = [
+                        Axis { of: 0, start: 0, step: 1, extent: rows / 2 + 1 },
+                        Axis { of: 1, start: 1, step: 1, extent: columns - 1 },
+                    ];
+                    let part = x.view(&[rows, columns], &part)?;
+                    apply("add", &[&part, &part])
+                })
+                .err(),
+            );
+            failures.extend(
+                compare(&format!("{dtype} aperm of {rows} x {columns} x 6"), 0.0, |d| {
+                    let x = random(dtype, rows * columns * 6, 5, d);
+                    let axes = [Axis::whole(2, 6), Axis::whole(0, rows), Axis::whole(1, columns)];
+                    x.view(&[rows, columns, 6], &axes)
+                })
+                .err(),
+            );
         }
     }
     failures
@@ -319,16 +369,20 @@ fn cuda_whole_reductions() {
                     }
                     let parts = |value: &[u8]| -> Vec<f64> {
                         let each = if host.0 == DType::Complex128 { 8 } else { host.0.size() };
-                        value[..bytes].chunks_exact(each).map(|c| match host.0 {
-                            DType::Int32 => i32::from_ne_bytes(c.try_into().unwrap()).into(),
-                            DType::Int64 => i64::from_ne_bytes(c.try_into().unwrap()) as f64,
-                            DType::Float32 => f32::from_ne_bytes(c.try_into().unwrap()).into(),
-                            _ => f64::from_ne_bytes(c.try_into().unwrap()),
-                        }).collect()
+                        value[..bytes]
+                            .chunks_exact(each)
+                            .map(|c| match host.0 {
+                                DType::Int32 => i32::from_ne_bytes(c.try_into().unwrap()).into(),
+                                DType::Int64 => i64::from_ne_bytes(c.try_into().unwrap()) as f64,
+                                DType::Float32 => f32::from_ne_bytes(c.try_into().unwrap()).into(),
+                                _ => f64::from_ne_bytes(c.try_into().unwrap()),
+                            })
+                            .collect()
                     };
                     let (a, b) = (parts(&host.1.value), parts(&card.1.value));
                     for (x, y) in a.iter().zip(&b) {
-                        let same = x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-12 * x.abs().max(y.abs());
+                        let same =
+                            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-12 * x.abs().max(y.abs());
                         if !same {
                             failures.push(format!("{what}: cpu {x:e}, cuda {y:e}"));
                         }
@@ -347,12 +401,38 @@ fn cuda_reductions_within_groups() {
     }
     let mut failures = Vec::new();
     let shapes = [
-        (1, 1, 1), (3, 1, 1), (1, 5, 1), (1000, 3, 1), (100, 17, 1), (50, 100, 1), (7, 1001, 1), (3, 70_001, 1), (40_000, 5, 1),
-        (1, 1, 5), (1, 7, 2), (1, 100, 3), (1, 1000, 10), (1, 33, 100), (1, 50_000, 8), (1, 300, 1001), (1, 7, 40_000),
-        (5, 6, 7), (100, 3, 4), (3, 1000, 64), (2, 0, 3),
+        (1, 1, 1),
+        (3, 1, 1),
+        (1, 5, 1),
+        (1000, 3, 1),
+        (100, 17, 1),
+        (50, 100, 1),
+        (7, 1001, 1),
+        (3, 70_001, 1),
+        (40_000, 5, 1),
+        (1, 1, 5),
+        (1, 7, 2),
+        (1, 100, 3),
+        (1, 1000, 10),
+        (1, 33, 100),
+        (1, 50_000, 8),
+        (1, 300, 1001),
+        (1, 7, 40_000),
+        (5, 6, 7),
+        (100, 3, 4),
+        (3, 1000, 64),
+        (2, 0, 3),
     ];
     for reduction in Reduction::ALL {
-        for dtype in [DType::Bool8, DType::Int32, DType::Int64, DType::Float16, DType::Float32, DType::Float64, DType::Complex128] {
+        for dtype in [
+            DType::Bool8,
+            DType::Int32,
+            DType::Int64,
+            DType::Float16,
+            DType::Float32,
+            DType::Float64,
+            DType::Complex128,
+        ] {
             for (k, &(outer, length, inner)) in shapes.iter().enumerate() {
                 let groups = Groups { outer, length, inner };
                 let what = format!("{} of {dtype} within {groups:?}", reduction.name());
@@ -379,8 +459,11 @@ fn cuda_fused_expressions() {
         let n = [100_003usize, 4096, 77][seed as usize / 3 % 3];
         let body = |device| -> Result<Array> {
             let mut r = Random(seed * 2 + 1);
-            let mut pool: Vec<Array> =
-                [n, n, 1, n.div_ceil(3)].into_iter().enumerate().map(|(k, m)| random(dtype, m, 20 + k as u64, device)).collect();
+            let mut pool: Vec<Array> = [n, n, 1, n.div_ceil(3)]
+                .into_iter()
+                .enumerate()
+                .map(|(k, m)| random(dtype, m, 20 + k as u64, device))
+                .collect();
             for _ in 0..12 {
                 let (a, b) = (r.next() as usize % pool.len(), r.next() as usize % pool.len());
                 pool.push(apply(names[r.next() as usize % names.len()], &[&pool[a], &pool[b]])?);

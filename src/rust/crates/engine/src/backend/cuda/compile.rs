@@ -1,8 +1,8 @@
 //! From CUDA C to loaded kernels: NVRTC, a cache in memory and one on disk.
 
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::ffi::{CStr, CString, c_char};
+use std::collections::HashMap;
+use std::ffi::{c_char, CStr, CString};
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::api::{self, Nvrtc};
-use super::device::{Cuda, lock};
+use super::device::{lock, Cuda};
 use super::launch::Kernel;
 use crate::error::{Error, Kind, Result};
 
@@ -105,9 +105,8 @@ impl Cuda {
             return Ok(kernel.clone());
         }
         let _entered = self.enter()?;
-        let symbol = CString::new(name).map_err(|_| {
-            Error::new(Kind::Argument, "the name of a kernel must not contain a zero byte")
-        })?;
+        let symbol = CString::new(name)
+            .map_err(|_| Error::new(Kind::Argument, "the name of a kernel must not contain a zero byte"))?;
         let mut function = 0;
         // SAFETY: a loaded module, and a string that ends in zero.
         let status = unsafe { (self.driver.module_function)(&mut function, module.handle, symbol.as_ptr()) };
@@ -151,8 +150,7 @@ impl Cuda {
         let _entered = self.enter()?;
         let mut blocks = 0;
         // SAFETY: writes a number.
-        let status =
-            unsafe { (self.driver.occupancy)(&mut blocks, kernel.function, threads as i32, shared as usize) };
+        let status = unsafe { (self.driver.occupancy)(&mut blocks, kernel.function, threads as i32, shared as usize) };
         self.check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")?;
         Ok(blocks.max(1) as u32)
     }
@@ -242,9 +240,9 @@ pub fn compile(source: &str, target: Target) -> Result<Image> {
 pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
     let nvrtc = api::nvrtc()?;
     COMPILED.fetch_add(1, Ordering::Relaxed);
-    let zeroed = |text: &str| CString::new(text).map_err(|_| {
-        Error::new(Kind::Argument, "a kernel's source must not contain a zero byte")
-    });
+    let zeroed = |text: &str| {
+        CString::new(text).map_err(|_| Error::new(Kind::Argument, "a kernel's source must not contain a zero byte"))
+    };
     static HEADER_TEXTS: OnceLock<(Vec<CString>, Vec<CString>)> = OnceLock::new();
     let (names, texts) = HEADER_TEXTS.get_or_init(|| {
         let text = |s: &str| CString::new(s).unwrap_or_default();
@@ -346,7 +344,11 @@ fn keep(path: &Path, bytes: &[u8]) {
     let own = format!("{}.{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let part = directory.join(own);
     let content = [bytes, &checksum(bytes)].concat();
-    if fs::create_dir_all(directory).and_then(|()| fs::write(&part, content)).and_then(|()| fs::rename(&part, path)).is_err() {
+    if fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&part, content))
+        .and_then(|()| fs::rename(&part, path))
+        .is_err()
+    {
         let _ = fs::remove_file(&part);
     }
 }

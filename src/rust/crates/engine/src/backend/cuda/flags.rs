@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use super::api::Driver;
-use super::device::{Cuda, lock};
+use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::error::Result;
 use crate::expr::Site;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::codegen::reduce::{Form, pack_size, packs_in_flight};
-use super::codegen::{THREADS, Variant, parameters};
+use super::codegen::reduce::{pack_size, packs_in_flight, Form};
+use super::codegen::{parameters, Variant, THREADS};
 use super::device::{Cuda, TICKETS};
 use super::launch::{Args, Packed};
-use super::run::{Planned, Use, planned};
+use super::run::{planned, Planned, Use};
 use crate::backend::Outcome;
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -57,7 +57,7 @@ struct Shape {
 /// The form that suits the groups.
 fn form(plan: &Plan, groups: Groups) -> Form {
     if groups.inner > 1 {
-        return if groups.inner % pack_size(plan, Form::Lanes) == 0 { Form::Lanes } else { Form::SingleLanes };
+        return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
     }
     match groups.length / pack_size(plan, Form::Block) {
         _ if groups.outer == 1 => Form::Block,

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{THREADS, Variant, body, elementwise, parameters, reduce};
-use super::device::{Cuda, lock};
+use super::codegen::{body, elementwise, parameters, reduce, Variant, THREADS};
+use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
-use super::launch::{Args, Kernel, Packed, blocks};
+use super::launch::{blocks, Args, Kernel, Packed};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan, Register};
@@ -30,10 +30,13 @@ pub(super) struct Planned {
     words: usize,
 }
 
+/// The kernels made for one plan.
+type Made = Vec<(Use, Variant, Arc<Planned>)>;
+
 /// A device's kernels for plans.
 #[derive(Default)]
 pub struct Plans {
-    known: Mutex<HashMap<Plan, Vec<(Use, Variant, Arc<Planned>)>>>,
+    known: Mutex<HashMap<Plan, Made>>,
 }
 
 /// The kernel for a plan.

@@ -91,7 +91,11 @@ pub fn pack(
                     divisor(&mut p, extent.max(2) as u64, variant.wide);
                 }
                 for &stride in view.layout.strides() {
-                    if variant.wide { p.u64(stride as u64) } else { p.u32(stride as i32 as u32) }
+                    if variant.wide {
+                        p.u64(stride as u64)
+                    } else {
+                        p.u32(stride as i32 as u32)
+                    }
                 }
             }
             _ => {}
@@ -112,7 +116,7 @@ pub fn pack(
     Ok(p)
 }
 
-/// What a kernel needs to divide by `d`; see `launch.h`.
+/// What a kernel needs to divide by `d`; see `launch.cuh`.
 fn divisor(p: &mut Packed, d: u64, wide: bool) {
     let log = u64::BITS - (d - 1).leading_zeros();
     let bits = if wide { 63 } else { 31 };
@@ -131,7 +135,7 @@ fn divisor(p: &mut Packed, d: u64, wide: bool) {
 }
 
 fn is_aligned(address: u64, bytes: usize) -> bool {
-    address % bytes.min(16) as u64 == 0
+    address.is_multiple_of(bytes.min(16) as u64)
 }
 
 /// Which inputs may be read by packs of `v`, and whether the outputs may be written so.

@@ -1,9 +1,9 @@
-//! The kernels that reduce a plan's value. Their bodies are in `kernels/reduce_device.h`; here is
+//! The kernels that reduce a plan's value. Their bodies are in `kernels/reduce.cuh`; here is
 //! what they are given.
 
 use std::fmt::Write as _;
 
-use super::{Variant, body};
+use super::{body, Variant};
 use crate::plan::Plan;
 use crate::reduction::Reduction;
 
@@ -59,6 +59,6 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
         }
         Form::Lanes | Form::SingleLanes => text.push_str("#define LANES\n"),
     }
-    text.push_str("#include \"reduce_device.h\"\n");
+    text.push_str("#include \"reduce.cuh\"\n");
     text
 }

@@ -7,7 +7,7 @@
 // grid, so that the same call gives the same bits.
 #pragma once
 #include "reduce.h"
-#include "launch.h"
+#include "launch.cuh"
 
 #define THREADS 256
 
