@@ -41,8 +41,7 @@
 #'     if (i < n) y[i] += a * x[i];
 #'   }')
 #' axpy
-#' has_cuda <- tryCatch(gpu_device(as_gpu(1, device = "cuda")) != "cpu", error = function(e) FALSE)
-#' if (has_cuda) {
+#' if (any(gpu_devices()$device != "cpu")) {
 #'   x <- as_gpu(1:10, dtype = "float32", device = "cuda")
 #'   y <- as_gpu(numeric(10), dtype = "float32", device = "cuda")
 #'   axpy(x, y, 2.5, 10)

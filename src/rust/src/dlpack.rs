@@ -3,7 +3,7 @@
 //! A capsule owns its tensor until it is used; then the tag says `used_...`, as Python's capsules do, and the
 //! pointer is cleared.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{c_void, CStr};
 
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Raw};
@@ -44,7 +44,11 @@ fn tag(capsule: SEXP) -> &'static CStr {
     // SAFETY: an external pointer; symbols and their names are never freed.
     unsafe {
         let tag = r::R_ExternalPtrTag(capsule);
-        if r::kind_of(tag) == SEXPTYPE::SYMSXP { CStr::from_ptr(r::R_CHAR(r::PRINTNAME(tag))) } else { c"" }
+        if r::kind_of(tag) == SEXPTYPE::SYMSXP {
+            CStr::from_ptr(r::R_CHAR(r::PRINTNAME(tag)))
+        } else {
+            c""
+        }
     }
 }
 
@@ -93,7 +97,11 @@ fn mark_used(capsule: SEXP, raw: Raw) {
 fn extents(x: SEXP) -> Result<Vec<usize>> {
     // SAFETY: reading an attribute.
     let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-    if r::is_null(dim) { Ok(vec![r::len(x)]) } else { convert::sizes(dim) }
+    if r::is_null(dim) {
+        Ok(vec![r::len(x)])
+    } else {
+        convert::sizes(dim)
+    }
 }
 
 fn reals(values: impl ExactSizeIterator<Item = i64>) -> SEXP {

@@ -128,7 +128,11 @@ impl Parameter {
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.c_type())?;
-        if self.name.is_empty() { Ok(()) } else { write!(f, " {}", self.name) }
+        if self.name.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", self.name)
+        }
     }
 }
 
@@ -304,7 +308,11 @@ fn own(array: &Array, holders: usize) -> Result<Array> {
     }
     // the node's view and the one just made
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
-    if alone && !view.buffer.is_read_only() { Ok(array.clone()) } else { Array::duplicate(&view) }
+    if alone && !view.buffer.is_read_only() {
+        Ok(array.clone())
+    } else {
+        Array::duplicate(&view)
+    }
 }
 
 fn device_of(arrays: &[Array]) -> Result<Device> {
@@ -314,7 +322,10 @@ fn device_of(arrays: &[Array]) -> Result<Device> {
             ErrorKind::Device,
             format!("a kernel's arrays must be on one device, and are on {device} and {other}"),
         )
-        .advise(format!("Move them with `as_gpu(x, device = \"{}\")`.", if device == Device::Cpu { other } else { device })));
+        .advise(format!(
+            "Move them with `as_gpu(x, device = \"{}\")`.",
+            if device == Device::Cpu { other } else { device }
+        )));
     }
     if device == Device::Cpu {
         return Err(Error::new(ErrorKind::Device, "kernels run on CUDA devices, and the arrays are on cpu")

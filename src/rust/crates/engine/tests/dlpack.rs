@@ -4,14 +4,14 @@ use std::ffi::c_void;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::ffi::{DLPackVersion, DLTensor};
+use dlpark::DlpackFlags;
 use verdigris_engine::array::{Array, Host, HostMut};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind};
-use verdigris_engine::interop::dlpack::{Copying, Raw, export, import};
+use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
 use verdigris_engine::layout::Axis;
 
 fn doubles(x: &[f64]) -> Array {
@@ -158,7 +158,12 @@ unsafe extern "C" fn delete_fake(tensor: *mut DLManagedTensorVersioned) {
 }
 
 /// A tensor over `data`, from element `first` on.
-fn fake(data: &[f64], first: usize, shape: &[i64], strides: Option<&[i64]>) -> (*mut DLManagedTensorVersioned, &'static AtomicUsize) {
+fn fake(
+    data: &[f64],
+    first: usize,
+    shape: &[i64],
+    strides: Option<&[i64]>,
+) -> (*mut DLManagedTensorVersioned, &'static AtomicUsize) {
     let deleted: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
     let tensor = DLManagedTensorVersioned {
         version: DLPackVersion { major: 1, minor: 0 },
@@ -205,7 +210,10 @@ fn row_major_memory_is_a_view() {
         assert_eq!(dim, [2, 3]);
         assert_eq!(x.settle().unwrap().layout.strides(), [3, 1]);
         let y = x.clone();
-        assert_eq!(back(&x.cast(DType::Float32, None).unwrap().cast(DType::Float64, None).unwrap()), [0., 3., 1., 4., 2., 5.]);
+        assert_eq!(
+            back(&x.cast(DType::Float32, None).unwrap().cast(DType::Float64, None).unwrap()),
+            [0., 3., 1., 4., 2., 5.]
+        );
         drop(x);
         assert_eq!(deleted.load(Ordering::SeqCst), 0);
         drop(y);

@@ -404,8 +404,11 @@ impl Place {
             let (_, outcome) = bytes.reduce(Reduction::Max, false)?;
             let most = i32::from_ne_bytes(outcome.value[..4].try_into().expect("four bytes"));
             if most > 1 {
-                return Err(Error::new(Kind::DType, format!("a bool tensor holds the byte {most}; only 0 and 1 are bools"))
-                    .advise("Export it as uint8 instead."));
+                return Err(Error::new(
+                    Kind::DType,
+                    format!("a bool tensor holds the byte {most}; only 0 and 1 are bools"),
+                )
+                .advise("Export it as uint8 instead."));
             }
         }
         Ok(view)

@@ -43,14 +43,18 @@ pub fn parse(source: &str) -> Result<Vec<Signature>> {
             }
             ";" => start = k + 1,
             "__global__" => {
-                let c_linkage = !blocks.is_empty() || tokens[start..k].windows(2).any(is_extern_c) || after_extern_c(&tokens, k);
+                let c_linkage =
+                    !blocks.is_empty() || tokens[start..k].windows(2).any(is_extern_c) || after_extern_c(&tokens, k);
                 let (signature, end, defined) = signature(&tokens, k)?;
                 if !c_linkage {
                     return Err(Error::new(
                         Kind::Argument,
                         format!("kernel `{}` (line {}) is not `extern \"C\"`", signature.name, signature.line),
                     )
-                    .advise(format!("Write `extern \"C\" __global__ void {}(...)`: C++ would change its name.", signature.name)));
+                    .advise(format!(
+                        "Write `extern \"C\" __global__ void {}(...)`: C++ would change its name.",
+                        signature.name
+                    )));
                 }
                 if defined && !found.iter().any(|s| s.name == signature.name) {
                     found.push(signature);
@@ -64,8 +68,9 @@ pub fn parse(source: &str) -> Result<Vec<Signature>> {
         k += 1;
     }
     if found.is_empty() {
-        return Err(Error::new(Kind::Argument, "the source defines no kernel")
-            .advise("A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`."));
+        return Err(Error::new(Kind::Argument, "the source defines no kernel").advise(
+            "A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`.",
+        ));
     }
     Ok(found)
 }

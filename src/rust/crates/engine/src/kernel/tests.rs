@@ -12,12 +12,24 @@ fn shown(parameters: &str) -> String {
 
 #[test]
 fn parameters_of_every_kind() {
-    assert_eq!(shown("const float* x, float* __restrict__ y, float a, int n"), "const float* x, float* y, float a, int n");
+    assert_eq!(
+        shown("const float* x, float* __restrict__ y, float a, int n"),
+        "const float* x, float* y, float a, int n"
+    );
     assert_eq!(shown("float const * const __restrict__ x"), "const float* x");
     assert_eq!(shown("double y[], const int idx[16]"), "double* y, const int* idx");
-    assert_eq!(shown("unsigned, unsigned long long n, long long int m, unsigned char c"), "unsigned int, unsigned long long n, long long m, unsigned char c");
-    assert_eq!(shown("size_t n, std::int32_t m, uint8_t* p, bool b"), "unsigned long long n, int m, unsigned char* p, bool b");
-    assert_eq!(shown("cuda::std::complex<float>* z, const double2* w, cuDoubleComplex c"), "float2* z, const double2* w, double2 c");
+    assert_eq!(
+        shown("unsigned, unsigned long long n, long long int m, unsigned char c"),
+        "unsigned int, unsigned long long n, long long m, unsigned char c"
+    );
+    assert_eq!(
+        shown("size_t n, std::int32_t m, uint8_t* p, bool b"),
+        "unsigned long long n, int m, unsigned char* p, bool b"
+    );
+    assert_eq!(
+        shown("cuda::std::complex<float>* z, const double2* w, cuDoubleComplex c"),
+        "float2* z, const double2* w, double2 c"
+    );
     assert_eq!(shown("const my_struct s, my_struct *p, void* q"), "my_struct s, my_struct* p, void* q");
     assert_eq!(shown("float*, int"), "float*, int");
     assert_eq!(shown("const __half *x, __nv_bfloat16* y"), "const __half* x, __nv_bfloat16* y");
@@ -90,12 +102,23 @@ fn numbers_take_the_parameters_type() {
     assert_eq!(packed("double2", Scalar::C128([1.0, 2.0]), Kind::Complex).unwrap().len(), 16);
     assert_eq!(packed("float2", Scalar::F64(1.0), Kind::Double).unwrap().len(), 8);
     assert_eq!(packed("long long", Scalar::I64(1 << 60), Kind::Integer64).unwrap(), (1i64 << 60).to_le_bytes());
-    for (c_type, x) in [("int", 2.5), ("int", 2_147_483_648.0), ("unsigned", -1.0), ("int", f64::NAN), ("float", 1e300), ("thing", 1.0), ("bool", f64::NAN)] {
+    for (c_type, x) in [
+        ("int", 2.5),
+        ("int", 2_147_483_648.0),
+        ("unsigned", -1.0),
+        ("int", f64::NAN),
+        ("float", 1e300),
+        ("thing", 1.0),
+        ("bool", f64::NAN),
+    ] {
         assert!(double(c_type, x).is_err(), "{x} as {c_type}");
     }
     assert!(packed("int", Scalar::I32(crate::scalar::NA_I32), Kind::Integer).is_err());
     assert!(packed("float", Scalar::C128([1.0, 0.0]), Kind::Complex).is_err());
-    assert!(packed("double", Scalar::I32(crate::scalar::NA_I32), Kind::Integer).unwrap() == crate::scalar::NA_F64.to_ne_bytes());
+    assert!(
+        packed("double", Scalar::I32(crate::scalar::NA_I32), Kind::Integer).unwrap()
+            == crate::scalar::NA_F64.to_ne_bytes()
+    );
 }
 
 fn doubles(x: &[f64]) -> Array {

@@ -2,7 +2,7 @@
 
 use super::Element;
 use crate::dtype::Kind;
-use crate::scalar::{NA_I32, NA_I64, Scalar};
+use crate::scalar::{Scalar, NA_I32, NA_I64};
 
 /// The bytes that a parameter of this type takes for a number; else why it does not fit.
 pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, String> {
@@ -25,11 +25,8 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, St
         Element::Integer(size, signed) => {
             let whole = whole(value, is_na)?;
             let bits = 8 * u32::from(*size);
-            let (least, most) = if *signed {
-                (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
-            } else {
-                (0, (1i128 << bits) - 1)
-            };
+            let (least, most) =
+                if *signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
             if !(least..=most).contains(&whole) {
                 return Err(format!("{whole} is outside {least} to {most}"));
             }

@@ -1,7 +1,7 @@
 //! Memory and streams of other libraries: the order of our work and theirs.
 
-use super::Cuda;
 use super::api;
+use super::Cuda;
 use crate::error::{Error, Kind, Result};
 
 /// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
@@ -18,8 +18,8 @@ fn order(cuda: &Cuda, works: usize, waits: usize) -> Result<()> {
     unsafe {
         cuda.check((cuda.driver.event_create)(&mut event, api::EVENT_NO_TIMING), "cuEventCreate")?;
         let recorded = cuda.check((cuda.driver.event_record)(event, works), "cuEventRecord");
-        let ordered = recorded
-            .and_then(|()| cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent"));
+        let ordered =
+            recorded.and_then(|()| cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent"));
         (cuda.driver.event_destroy)(event);
         ordered
     }

@@ -71,7 +71,11 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     let kernel = cuda.function(&*module(cuda, launch.source)?, launch.name)?;
     let (grid, block) = geometry(launch, kernel.max_threads)?;
     if launch.shared > cuda.properties.shared {
-        return Err(refuse(launch, &format!("{} bytes of shared memory", launch.shared), &format!("{}", cuda.properties.shared)));
+        return Err(refuse(
+            launch,
+            &format!("{} bytes of shared memory", launch.shared),
+            &format!("{}", cuda.properties.shared),
+        ));
     }
     if launch.shared > USUAL_SHARED {
         cuda.allow_shared(&kernel, launch.shared)?;
