@@ -118,6 +118,11 @@ impl Array {
         self.node.is_ready()
     }
 
+    /// Whether another library sees the memory.
+    pub fn is_shared(&self) -> bool {
+        self.node.view().is_some_and(|view| view.buffer.is_shared())
+    }
+
     /// Operations that are recorded and not computed.
     pub fn pending(&self) -> u32 {
         if self.is_ready() { 0 } else { self.node.weight }
@@ -321,7 +326,8 @@ impl Array {
         Ok(view)
     }
 
-    /// Computes, and brings a strided view's elements together (for good: the node keeps the new buffer).
+    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
+    /// shared with another library, whose writes are to be seen here.
     pub fn contiguous(&self) -> Result<View> {
         let view = self.settle()?;
         if view.layout.is_contiguous() {
@@ -331,9 +337,26 @@ impl Array {
         let buffer = backend.allocate(view.len() * view.dtype.size())?;
         let (plan, bound) = self.plan()?;
         backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        let shared = view.buffer.is_shared();
         let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
+        if !shared {
+            self.node.settle(view.clone());
+        }
         Ok(view)
+    }
+
+    /// The values of a view in memory of their own.
+    pub fn duplicate(view: &View) -> Result<Array> {
+        if !view.layout.is_contiguous() {
+            return Array::from_view(view.clone()).contiguous().map(Array::from_view);
+        }
+        let backend = backend::of(view.buffer.device)?;
+        let size = view.dtype.size();
+        let buffer = backend.allocate(view.len() * size)?;
+        if !view.is_empty() {
+            backend.copy(&view.buffer, view.layout.offset() * size, &buffer, 0, view.len() * size)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
     }
 
     /// The plan that computes this array's values, after what cannot be fused is computed.
