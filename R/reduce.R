@@ -9,7 +9,8 @@ reduce_one <- function(name, x, na.rm, call = NULL) {
   value <- out[[1L]]
   status <- out[[2L]]
   if (bitwAnd(status, STATUS_OVERFLOW)) {
-    warning(simpleWarning("integer overflow - use sum(as.numeric(.))", call))
+    # of int64 alone: in bit64's words
+    warning(simpleWarning("NAs produced by integer overflow", call))
   }
   if (bitwAnd(status, STATUS_EMPTY)) {
     # nothing was left: base R answers, and warns, for an empty vector

@@ -10,7 +10,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
-use crate::ops::{Flag, OpId};
+use crate::ops::{Flag, OpId, Rule};
 use crate::plan::{Bound, Builder, MOST_INPUTS, MOST_OPS, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
@@ -196,8 +196,12 @@ impl Array {
             operands.iter().map(Operand::len).max().unwrap_or(0)
         };
         let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
-        let (class, dtype) = rule::resolve(op, &types)?;
         let device = common_device(operands)?;
+        let (class, dtype) = match rule::resolve(op, &types) {
+            // R compares nothing with complex numbers, but nothing is fine
+            Err(_) if n == 0 && op.row().rule == Rule::Compare => return Array::full(Scalar::I32(0), DType::Bool8, 0, device),
+            resolved => resolved?,
+        };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 

@@ -126,7 +126,7 @@ fn refusal(op: &Op, class: Class) -> Error {
     let complex = matches!(class, Class::C64 | Class::C128);
     let message = match op.rule {
         Rule::Compare if complex => "invalid comparison with complex values".to_string(),
-        Rule::Arithmetic if complex => "invalid operation on complex numbers".into(),
+        Rule::Arithmetic if complex => "unimplemented complex operation".into(),
         _ if complex => "unimplemented complex function".into(),
         _ => format!("`{}` takes no values of this type", if op.r.is_empty() { op.name } else { op.r }),
     };
