@@ -22,10 +22,15 @@ collect.default <- function(x, ...) x
 
 #' @export
 collect.gpu_array <- function(x, ...) {
-  y <- .Call(C_collect, x)
+  long <- gpu_dtype(x) == "int64"
+  y <- .Call(if (long) C_collect_long else C_collect, x)
   keep <- attributes(x)[c("dim", "dimnames", "names", "tsp")]
   keep <- keep[lengths(keep) > 0L]
-  if (!is.null(keep$tsp)) keep$class <- c(if (length(keep$dim) == 2L) "mts", "ts", if (length(keep$dim) == 2L) c("matrix", "array"))
+  if (long) {
+    requireNamespace("bit64", quietly = TRUE) # whose methods make sense of the class
+    keep$class <- "integer64"
+  }
+  if (!is.null(keep$tsp) && !long) keep$class <- c(if (length(keep$dim) == 2L) "mts", "ts", if (length(keep$dim) == 2L) c("matrix", "array"))
   attributes(y) <- keep
   y
 }
@@ -62,6 +67,14 @@ as.logical.gpu_array <- function(x, ...) as.logical(.Call(C_collect, x))
 #' @rdname collect
 #' @export
 as.complex.gpu_array <- function(x, ...) as.complex(.Call(C_collect, x))
+
+# Every integer that the array holds, where as.double() knows those up to 2^53.
+#' @exportS3Method bit64::as.integer64
+as.integer64.gpu_array <- function(x, ...) {
+  y <- collect(gpu_cast(x, "int64"))
+  attributes(y) <- list(class = "integer64")
+  y
+}
 
 #' @rdname collect
 #' @export

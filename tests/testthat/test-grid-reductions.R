@@ -8,7 +8,7 @@ test_that("reductions agree with base R", {
     found <- list()
     for (type in names(edges)) {
       if (type == "complex" && name %in% c("var", "sd")) next
-      for (x in c(layouts(type), if (type == "double") list(rep(0.1, 5000L), c(1e16, 1, -1e16)),
+      for (x in c(layouts(type), if (type == "double") c(list(rep(0.1, 5000L)), if (name == "sum") list(c(1e16, 1, -1e16))),
                   if (type == "integer") list(abs(values("integer", 300L))))) {
         if (name %in% c("var", "sd") && is.matrix(x)) x <- as.vector(x)
         calm <- x[!is.na(x) & (!is.double(x) | (abs(x) < 1e4 & abs(x) > 1e-4))]
@@ -69,4 +69,6 @@ test_that("sums and means along margins agree with base R", {
   expect_all_same(found)
 })
 
-test_that("the grid of reductions is as large as it was", expect_cases(1400L))
+test_that("the grid of reductions is as large as it was", {
+  expect_cases(1400L)
+})

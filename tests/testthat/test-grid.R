@@ -56,4 +56,6 @@ test_that("special functions agree with base R over their ranges", {
   expect_all_same(found)
 })
 
-test_that("the grid of one argument is as large as it was", expect_cases(2000L))
+test_that("the grid of one argument is as large as it was", {
+  expect_cases(2000L)
+})

@@ -1,6 +1,6 @@
 //! Entries: arrays in and out, and what they are.
 
-use verdigris_engine::array::Array;
+use verdigris_engine::array::{Array, HostMut};
 use verdigris_engine::backend;
 use verdigris_engine::buffer::{Device, View};
 use verdigris_engine::dtype::{Class, DType};
@@ -76,6 +76,22 @@ entry! {
     fn collect(x) {
         let array = handle::array(x)?;
         host_vector(&array, 0, array.len())
+    }
+
+    /// All elements of an int64 array in bit64's representation, without the class.
+    fn collect_long(x) {
+        let array = handle::array(x)?;
+        // SAFETY: allocated with room for the elements, which are 64 bits wide; R does not run between.
+        unsafe {
+            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::REALSXP, array.len() as isize));
+            let done = if array.is_empty() {
+                Ok(())
+            } else {
+                array.read(0, HostMut::Integer64(std::slice::from_raw_parts_mut(r::REAL(out).cast(), array.len())))
+            };
+            r::Rf_unprotect(1);
+            done.map(|()| out)
+        }
     }
 
     /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes.

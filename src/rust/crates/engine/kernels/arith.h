@@ -24,10 +24,10 @@ template <class T> VG_FN T first_nan(T y, T a) { return a != a ? a : y; }
 #endif
 
 // ---- integers: an operand that is NA, or a result that does not fit, gives NA -------------------
-// The smallest value is NA, so arriving there is an overflow too.
+// Bits of w: 1 of int32, 2 of int64. The smallest value is NA, so arriving there is an overflow too.
 template <class T> VG_FN T int_result(T y, bool lost, T a, T b, u32& w) {
   bool na = (a == na_of(a)) | (b == na_of(b)), over = (lost | (y == na_of(a))) & !na;
-  w |= (u32)over;
+  w |= (u32)over << (sizeof(T) == 8);
   return (na | over) ? na_of(a) : y;
 }
 VG_FN i32 int_add(i32 a, i32 b, u32& w) {

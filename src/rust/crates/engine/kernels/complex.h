@@ -224,9 +224,11 @@ VG_FN f64 cx_norm_minus_one(f64 x, f64 y) {
 VG_FN f64 cx_log_abs(f64 re, f64 im) {
   f64 x = fmax(fabs(re), fabs(im)), y = fmin(fabs(re), fabs(im));
   if (cx_inf(re) || cx_inf(im)) return cx_infinity();
-  if (x > 1e300) return log(hypot(0.25 * x, 0.25 * y)) + 2 * CX_LN2;
-  if (x < 1e-290) return x == 0 ? -cx_infinity() : log(hypot(x * cx_pow2(200), y * cx_pow2(200))) - 200 * CX_LN2;
-  if (x < 0.5 || x > 2) return log(hypot(x, y));
+  // the cases are glibc's, to agree with R to the last bit where its clog() is as accurate
+  if (x > 0.5 * CX_HUGE) return log(hypot(0.5 * x, 0.5 * y)) + CX_LN2;
+  if (x < 2.2250738585072014e-308)
+    return x == 0 ? -cx_infinity() : log(hypot(x * cx_pow2(53), y * cx_pow2(53))) - 53 * CX_LN2;
+  if (x < 0.5 || x >= 2 || y >= 1 || x * x + y * y < 0.5) return log(hypot(x, y));
   if (x >= 1) return 0.5 * log1p((x - 1) * (x + 1) + y * y);
   return 0.5 * log1p(cx_norm_minus_one(x, y));
 }

@@ -27,12 +27,16 @@ pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
         Flag::NaNsProduced => [
             Some("NaNs produced".into()),
             Some(format!("NaNs produced in function \"{}\"", row.r).into()),
-            // R's own texts end the line
-            Some(format!("value out of range in '{}fn'\n", row.r).into()),
-            Some(format!("full precision may not have been achieved in '{}fn'\n", row.r).into()),
+            Some(format!("value out of range in '{}fn'", row.r).into()),
+            Some(format!("full precision may not have been achieved in '{}fn'", row.r).into()),
         ],
         Flag::LostAccuracy => [Some("probable complete loss of accuracy in modulus".into()), None, None, None],
-        Flag::IntegerOverflow => [Some("NAs produced by integer overflow".into()), None, None, None],
+        Flag::IntegerOverflow => [
+            Some("NAs produced by integer overflow".into()),
+            Some("NAs produced by integer64 overflow".into()),
+            None,
+            None,
+        ],
         Flag::Coercion => [
             Some("NAs introduced by coercion to integer range".into()),
             Some("imaginary parts discarded in coercion".into()),

@@ -69,7 +69,7 @@ pub enum Flag {
     NaNsProduced,
     /// "probable complete loss of accuracy in modulus"
     LostAccuracy,
-    /// "NAs produced by integer overflow"
+    /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
     IntegerOverflow,
     /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw"
     Coercion,
@@ -80,7 +80,8 @@ impl Flag {
     pub const fn width(self) -> u32 {
         match self {
             Flag::None => 0,
-            Flag::IntegerOverflow | Flag::LostAccuracy => 1,
+            Flag::LostAccuracy => 1,
+            Flag::IntegerOverflow => 2,
             Flag::Coercion => 3,
             Flag::NaNsProduced => 4,
         }
