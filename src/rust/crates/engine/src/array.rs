@@ -10,7 +10,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
-use crate::ops::{Flag, OpId};
+use crate::ops::{Flag, Group, OpId, Rule};
 use crate::plan::{Bound, Builder, MOST_INPUTS, MOST_OPS, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
@@ -204,8 +204,15 @@ impl Array {
             operands.iter().map(Operand::len).max().unwrap_or(0)
         };
         let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
-        let (class, dtype) = rule::resolve(op, &types)?;
         let device = common_device(operands)?;
+        let (class, dtype) = match rule::resolve(op, &types) {
+            // what R does not do with complex numbers it refuses element by element: of none there is none
+            Err(_) if n == 0 && op.row().group == Group::Ops => {
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(&types) };
+                return Array::full(Scalar::I32(0), dtype, 0, device);
+            }
+            resolved => resolved?,
+        };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -427,7 +434,7 @@ impl Array {
     /// The class and the graph of what a reduction reads.
     fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
         let class = reduction.class(self.dtype().class()).ok_or_else(|| {
-            Error::new(ErrorKind::DType, format!("invalid 'type' (complex) of argument to `{}`", reduction.name()))
+            Error::new(ErrorKind::DType, "invalid 'type' (complex) of argument")
         })?;
         let array = match reduction {
             Reduction::Any | Reduction::All => self.in_dtype(DType::Bool8)?,
