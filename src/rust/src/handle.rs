@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::buffer::{Buffer, View};
@@ -185,9 +185,8 @@ impl Handle {
             return Ok(());
         }
         let block = Block::new(self.host_bytes())?;
-        let sibling = self.sibling.take().and_then(|(weak, stamp)| {
-            weak.upgrade().filter(|block| block.stamp.get() == stamp)
-        });
+        let sibling =
+            self.sibling.take().and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
         unsafe {
             match sibling {
