@@ -273,6 +273,11 @@ fn traced_kernels_compile() {
             eprintln!("{failure}");
         }
         assert!(failures.is_empty(), "{} programs of {} do not compile for sm_{arch}", failures.len(), programs.len());
-        eprintln!("sm_{arch}: {} kernels in {} programs compile, {:.0} s so far", files.len(), programs.len(), start.elapsed().as_secs_f64());
+        eprintln!(
+            "sm_{arch}: {} kernels in {} programs compile, {:.0} s so far",
+            files.len(),
+            programs.len(),
+            start.elapsed().as_secs_f64()
+        );
     }
 }

@@ -186,5 +186,4 @@ mod source;
 mod special;
 
 /// All rows, a file a subject. The order is free: a row is found by its name.
-pub const TABLES: &[&[Op]] =
-    &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS];
+pub const TABLES: &[&[Op]] = &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS];
