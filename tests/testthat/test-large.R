@@ -3,7 +3,7 @@
 test_that("a float16 array of 2^31 + 5 elements is summed, indexed, searched and read", {
   skip_if(test_device == "cpu", "takes the memory of a GPU machine")
   n <- 2^31 + 5
-  x <- gpu_full(n, 0.5, dtype = "float16", device = test_device)
+  x <- gpu_full(0.5, n, dtype = "float16", device = test_device)
   expect_equal(length(x), n)
   expect_identical(sum(x), n / 2)
   y <- x
