@@ -10,10 +10,6 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use crate::r::{self, SEXP, SEXPTYPE};
 use crate::{convert, entry, handle};
 
-extern "C" {
-    fn Rf_GetOption1(name: SEXP) -> SEXP;
-}
-
 /// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
 static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
 
@@ -34,7 +30,7 @@ fn strings(x: SEXP) -> Vec<String> {
 
 fn option(name: &'static std::ffi::CStr) -> SEXP {
     // SAFETY: the value is R's, which keeps it.
-    unsafe { Rf_GetOption1(r::symbol(name)) }
+    unsafe { r::Rf_GetOption1(r::symbol(name)) }
 }
 
 /// Hands on where to look for CUDA, the option as it is now.
