@@ -36,7 +36,7 @@ deviations <- list(
        why = "base R multiplies an infinite value by i, which gives NaN; here the values are those of C99, Annex G",
        where = function(a, b, want, got) is.na(want) & (infinite(a) | infinite(got)),
        mute = "NaNs produced in function"),
-  list(rows = c("+", "*"), types = "double",
+  list(rows = c("+", "*", "^"), types = "double",
        why = "which of NA and NaN their sum is, base R leaves to the compiler; here it is the first",
        where = function(a, b, want, got) is.na(a) & is.na(b) & is.na(got)),
   list(rows = c("gamma", "lgamma", "digamma", "trigamma"), types = "double",
