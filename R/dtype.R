@@ -26,7 +26,5 @@ gpu_device <- function(x) .Call(C_device, x)
 #' @export
 gpu_cast <- function(x, dtype) .Call(C_cast, x, dtype, sys.call())
 
-# list(dtype, device, length, pending, host, dirty), computing nothing
-gpu_info <- function(x) {
-  stats::setNames(.Call(C_info, x), c("dtype", "device", "length", "pending", "host", "dirty", "address"))
-}
+# list(dtype, device, length, pending, host, dirty, address), computing nothing
+gpu_info <- function(x) .Call(C_info, x)
