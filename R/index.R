@@ -48,17 +48,25 @@ is_index_matrix <- function(i, d) {
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory, everything else is gathered on the device.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
-#' @param x an array.
-#' @param i,j,... subscripts.
-#' @param drop whether extents of one are dropped.
-#' @param value the new elements, recycled.
-#' @return An array on the same device; for `[[` an R number.
+#'
+#' What is recorded in `x` is computed first. Subscripts from R are looked at on the host and copied; a subscript that is an array is
+#' read on the device (and moved to `x`'s first), and `x[x > 0]` waits for the number of elements that it selects.
+#' @param x An array.
+#' @param i,j,... Subscripts.
+#' @param drop Whether extents of one are dropped.
+#' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
+#'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. What is no number, such as
+#'   a string, makes the result an ordinary vector.
+#' @returns An array on the same device; for `[[` an R number.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' m[, 2:3]
 #' m[m > 2]
 #' m[1, ] <- 0L
 #' m
+#' m[[2, 3]]
 #' @name subset
 NULL
 
@@ -202,11 +210,14 @@ select_array <- function(x, given, d, drop) {
 #' Transposing and permuting
 #'
 #' `t()` and `aperm()` give views on the same memory; nothing moves until the values are used in another order.
-#' @param x,a an array.
-#' @param perm,... as in [base::aperm()].
-#' @return An array with permuted dimensions and dimnames.
+#' @param x,a An array.
+#' @param perm,... As in [base::aperm()]; `resize` is not supported.
+#' @returns An array with permuted dimensions and dimnames. What is recorded is computed first; nothing is waited for.
+#' @section Errors:
+#' Base R's, for a wrong `perm`.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
+#' dim(aperm(as_gpu(array(1:24, 2:4), device = "cpu"), c(2, 3, 1)))
 #' @name transpose
 NULL
 
@@ -246,16 +257,22 @@ aperm.gpu_array <- function(a, perm = NULL, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' @param x an array.
-#' @param decreasing,na.last as in [base::sort()].
-#' @param probs,na.rm,names,type as in [stats::quantile()]; types 1 to 9.
-#' @param arr.ind,useNames as in [base::which()].
-#' @param ... further arguments; other methods of sorting run on the host.
-#' @return `sort()` and `which()` give arrays, `quantile()` R numbers.
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [order()] and [rank()] have no method: they
+#' read the array on the host.
+#' @param x An array.
+#' @param decreasing,na.last As in [base::sort()].
+#' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
+#' @param arr.ind,useNames As in [base::which()].
+#' @param ... Further arguments; other methods of sorting run on the host, and so does the sorting of complex numbers.
+#' @returns `sort()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a matrix an ordinary one),
+#'   `quantile()` R numbers.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' sort(x)
 #' quantile(x, 0.5)
+#' which(x > 1)
 #' @name order
 NULL
 
