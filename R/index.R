@@ -67,10 +67,10 @@ is_index_matrix <- function(i, d) {
 #' m[1, ] <- 0L
 #' m
 #' m[[2, 3]]
-#' @name subset
+#' @name subsetting
 NULL
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
   call <- as.list(sys.call())[-(1:2)]
@@ -126,7 +126,7 @@ select_array <- function(x, given, d, drop) {
   out
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[[.gpu_array` <- function(x, i, ...) {
   given <- list(i, ...)
@@ -141,7 +141,7 @@ select_array <- function(x, given, d, drop) {
   as.vector(.Call(C_subset, x, d, at))
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[<-.gpu_array` <- function(x, i, j, ..., value) {
   call <- as.list(sys.call())[-(1:2)]
@@ -197,7 +197,7 @@ select_array <- function(x, given, d, drop) {
   }
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
   if (length(value) != 1L) {
@@ -257,7 +257,7 @@ aperm.gpu_array <- function(a, perm = NULL, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [order()] and [rank()] have no method: they
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] and [base::rank()] have no method: they
 #' read the array on the host.
 #' @param x An array.
 #' @param decreasing,na.last As in [base::sort()].
@@ -273,12 +273,12 @@ aperm.gpu_array <- function(a, perm = NULL, ...) {
 #' sort(x)
 #' quantile(x, 0.5)
 #' which(x > 1)
-#' @name order
+#' @name sorting
 NULL
 
 setGeneric("which")
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop("argument to 'which' is not logical", call. = FALSE)
@@ -288,7 +288,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   out
 })
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (...length() || is.complex(x)) return(sort(collect(x), decreasing = decreasing, na.last = na.last, ...))
@@ -304,7 +304,7 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
 }
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   if (anyNA(x)) {
