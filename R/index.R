@@ -257,8 +257,8 @@ aperm.gpu_array <- function(a, perm = NULL, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] and [base::rank()] have no method: they
-#' read the array on the host.
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method: it
+#' reads the array on the host. So does [base::rank()], which asks R to compare each pair of elements: use `rank(as.vector(x))`.
 #' @param x An array.
 #' @param decreasing,na.last As in [base::sort()].
 #' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
