@@ -143,35 +143,28 @@ tail_row <- function(name, lower.tail, log.p) {
   paste0(name, if (!lower.tail) "_upper", if (log.p) "_log")
 }
 
-# pmin and pmax: base's own wherever no argument is an array.
+# pmin and pmax: base's own wherever no argument is an array, or one means more than numbers.
 extreme <- function(row, f, na.rm, args) {
-  if (!any(vapply(args, is_gpu, NA))) return(do.call(f, c(args, list(na.rm = na.rm))))
+  takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
+  if (!any(vapply(args, is_gpu, NA)) || !all(takes)) {
+    return(do.call(f, c(lapply(args, function(x) if (is_gpu(x)) collect(x) else x), list(na.rm = na.rm))))
+  }
+  n <- if (min(lengths(args)) == 0L) 0L else max(lengths(args))
+  if (n > 0L && any(n %% lengths(args) != 0L)) warning("an argument will be fractionally recycled", call. = FALSE)
   if (na.rm) row <- paste0(row, "_na_rm")
-  longest <- max(lengths(args))
   out <- Reduce(function(a, b) {
-    if (!is_gpu(a) && !is_gpu(b)) return(f(a, b, na.rm = na.rm))
-    if (max(length(a), length(b)) %% min(length(a), length(b)) != 0) {
-      warning("an argument will be fractionally recycled", call. = FALSE)
-    }
-    r <- .Call(C_recycled, row, list(strip(a), strip(b)), NULL)
-    if (is.null(r)) on_host(f, a, b) else r
-  }, args)
-  if (length(args[[1L]]) == longest) mostattributes(out) <- shape_of(args[[1L]])
-  out
+    if (!is_gpu(a) && !is_gpu(b)) suppressWarnings(f(a, b, na.rm = na.rm)) else .Call(C_recycled, row, list(a, b), NULL)
+  }, lapply(args, strip))
+  if (length(args) == 1L) out <- .Call(C_recycled, "pos", list(out), NULL)
+  # as mostattributes<- does
+  kept <- attributes(args[[1L]])
+  if (length(kept$dim) && prod(kept$dim) != n) kept[c("dim", "dimnames")] <- NULL
+  if (length(kept$names) != n) kept$names <- NULL
+  with_attributes(out, kept)
 }
 
-# Attributes but the class, which is the array's own matter.
-shape_of <- function(x) {
-  a <- attributes(x)
-  a[setdiff(names(a), c("class", "tsp"))]
-}
-
-strip <- function(x) {
-  if (is.null(dim(x)) && is.null(names(x))) return(x)
-  dim(x) <- NULL
-  names(x) <- NULL
-  x
-}
+# The elements alone, recorded work and all.
+strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.vector(x)
 
 #' @rdname elementwise
 #' @export

@@ -9,7 +9,8 @@ reduce_one <- function(name, x, na.rm, call = NULL) {
   value <- out[[1L]]
   status <- out[[2L]]
   if (bitwAnd(status, STATUS_OVERFLOW)) {
-    warning(simpleWarning("integer overflow - use sum(as.numeric(.))", call))
+    # of int64 alone: in bit64's words
+    warning(simpleWarning("NAs produced by integer64 overflow", call))
   }
   if (bitwAnd(status, STATUS_EMPTY)) {
     # nothing was left: base R answers, and warns, for an empty vector
@@ -88,6 +89,7 @@ all.gpu_array <- summary_method("all")
 #' @rdname reductions
 #' @export
 range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
+  if (any(vapply(list(...), is.complex, NA))) stop("invalid 'type' (complex) of argument", call. = FALSE)
   if (finite) {
     parts <- lapply(list(...), function(x) x[is.finite(x)])
     return(do.call("range", c(parts, list(na.rm = TRUE))))

@@ -38,6 +38,16 @@ ENTRY(sort, 3)
 ENTRY(multiply, 3)
 ENTRY(random, 7)
 
+// dlpack.rs, kernel.rs
+ENTRY(dlpack_export, 3)
+ENTRY(dlpack_import, 2)
+ENTRY(dlpack_describe, 1)
+ENTRY(dlpack_capsule, 2)
+ENTRY(dlpack_take, 1)
+ENTRY(kernel_parse, 2)
+ENTRY(kernel_check, 1)
+ENTRY(kernel_call, 7)
+
 // devices.rs
 ENTRY(search_paths, 2)
 ENTRY(cache_dir, 1)

@@ -60,17 +60,29 @@ static SEXP list2(SEXP a, SEXP b) {
   return list;
 }
 
+// Has R say, in the words of its version, that an array of one element is recycled.
+static void deprecated_recycling(int array_first) {
+  SEXP one = PROTECT(Rf_ScalarInteger(0)), two = PROTECT(Rf_allocVector(INTSXP, 2));
+  INTEGER(two)[0] = INTEGER(two)[1] = 0;
+  SEXP dim = PROTECT(Rf_ScalarInteger(1));
+  Rf_setAttrib(one, R_DimSymbol, dim);
+  SEXP call = PROTECT(Rf_lang3(Rf_install("+"), array_first ? one : two, array_first ? two : one));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(4);
+}
+
 // op: the row's name. most: whether all attributes are kept (arithmetic) or only the shape (comparison, logic).
 // NULL where an operand is not for the device; the caller then asks base R.
 SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
   if (!takes(x) || !takes(y)) return R_NilValue;
   R_xlen_t nx = Rf_xlength(x), ny = Rf_xlength(y);
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
-  int xshape = 1, yshape = 1;
-  // a matrix of one element beside a longer vector counts as a vector
-  if (xarray != yarray) {
+  int xshape = 1, yshape = 1, arithmetic = Rf_asLogical(most);
+  // in arithmetic a matrix of one element beside a vector counts as a vector; R deprecates it
+  if (xarray != yarray && arithmetic) {
     if (xarray && nx == 1 && ny != 1) xarray = xshape = 0;
     if (yarray && ny == 1 && nx != 1) yarray = yshape = 0;
+    if ((!xshape && ny > 0) || (!yshape && nx > 0)) deprecated_recycling(!xshape);
   }
   SEXP dims = R_NilValue;
   if (xarray && yarray) {
@@ -96,7 +108,7 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
   SEXP operands = PROTECT(list2(x, y));
   SEXP out = PROTECT(settled(vg_record(op, operands, call)));
   R_xlen_t n = Rf_xlength(out);
-  if (Rf_asLogical(most)) {
+  if (arithmetic) {
     if (ny == n) Rf_copyMostAttrib(y, out);
     if (nx == n) Rf_copyMostAttrib(x, out);  // second, so that x's win
   }

@@ -302,6 +302,7 @@ test_that("gctorture finds nothing unprotected", {
 
 test_that("memory that R does not see makes it collect", {
   skip_on_cran()
+  withr::local_options(verdigris.host_access = "allow")
   peak <- 0
   for (k in 1:60) {
     x <- gpu_full(k, 4e6, device = "cpu")

@@ -18,7 +18,6 @@ test_that("arrays show what they are", {
     str(list(x = gpu(matrix(1:4, 2))))
     format(gpu(c(1, 2.5)))
     format(gpu(c(1, 2.5)), what = "header")
-    summary(gpu(c(1, 2, 3, NA)))
     data.frame(x = gpu(1:2), y = c("a", "b"))
   })
 })
@@ -43,4 +42,10 @@ test_that("an editor's questions compute nothing", {
   class(x)
   format(x, what = "header")
   expect_gt(info(x)$pending, 0)
+})
+
+test_that("a summary is base R's", {
+  for (v in list(c(1, 2, 3, NA), c(5, 1, 2), 1:10, c(TRUE, NA, FALSE), matrix(1:4, 2))) {
+    expect_identical(utils::capture.output(summary(gpu(v))), utils::capture.output(summary(v)))
+  }
 })

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use verdigris_engine::dtype::DType;
 
-use crate::{guard, pressure};
 use crate::handle::Handle;
 use crate::host;
+use crate::{guard, pressure};
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -100,7 +100,11 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let dtype = unsafe { of(handle) }.peek().dtype();
-    if host::is_natural(dtype) { ptr::null() } else { terminated_name(dtype).as_ptr() }
+    if host::is_natural(dtype) {
+        ptr::null()
+    } else {
+        terminated_name(dtype).as_ptr()
+    }
 }
 
 const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {

@@ -30,7 +30,11 @@ fn host_vector(array: &Array, from: usize, n: usize) -> Result<SEXP> {
 
 /// The array of x, and whether it is one already.
 fn given(x: SEXP) -> Result<Option<Array>> {
-    if handle::of(x).is_some() || r::inherits(x, "gpu_array") { handle::array(x).map(Some) } else { Ok(None) }
+    if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
+        handle::array(x).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 entry! {

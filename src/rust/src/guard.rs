@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::os::raw::{c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Mutex;
 
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::expr::Site;

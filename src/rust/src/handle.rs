@@ -1,10 +1,11 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::buffer::{Buffer, View};
@@ -26,6 +27,10 @@ pub struct Handle {
     freed: Cell<bool>,
     array: RefCell<Array>,
     host: RefCell<Option<Rc<Block>>>,
+    /// Whether the device has written since the host copy was made.
+    stale: Cell<bool>,
+    /// The checksum of the host copy of memory that another library shares, as it was read.
+    read: Cell<Option<u64>>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: RefCell<Option<(Weak<Block>, u64)>>,
     window: RefCell<Window>,
@@ -53,6 +58,8 @@ impl Handle {
             freed: Cell::new(false),
             array: RefCell::new(array),
             host: RefCell::default(),
+            stale: Cell::new(false),
+            read: Cell::new(None),
             sibling: RefCell::default(),
             window: RefCell::default(),
         }
@@ -71,8 +78,22 @@ impl Handle {
         self.len * host::r_size(self.array.borrow().dtype())
     }
 
+    /// Whether there is a host copy that is up to date.
     pub fn has_host(&self) -> bool {
-        self.host.borrow().is_some()
+        !self.stale.get() && self.host.borrow().is_some()
+    }
+
+    /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
+    /// The host copy keeps its address, and is filled again at the next read.
+    pub fn rewrite(&self, array: Array) {
+        self.array.replace(array);
+        self.sibling.take();
+        self.window.take();
+        if let Some(block) = self.host.borrow().as_ref() {
+            block.stamp.set(block.stamp.get() + 1);
+            self.stale.set(true);
+        }
+        self.dirty.set(false);
     }
 
     /// The array as R last saw it, even where R has written since: for its dtype and device.
@@ -113,6 +134,13 @@ impl Handle {
     fn upload(&self) -> Result<()> {
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
+            // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
+            if self.read.get().is_some_and(|sum| sum == self.checksum(block)) {
+                self.stale.set(true);
+                self.dirty.set(false);
+                return Ok(());
+            }
+            self.read.set(None);
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
             self.array.replace(new);
@@ -121,8 +149,18 @@ impl Handle {
         Ok(())
     }
 
+    fn checksum(&self, block: &Block) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // SAFETY: the block has this many bytes, and all were written when it was read.
+        hasher.write(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) });
+        hasher.finish()
+    }
+
     /// The host copy, where there is one.
     pub fn host(&self, writable: bool) -> Option<*mut u8> {
+        if self.stale.get() {
+            return None;
+        }
         let host = self.host.borrow();
         let block = host.as_ref()?;
         if writable {
@@ -139,10 +177,16 @@ impl Handle {
             return Ok(());
         }
         let array = self.peek();
+        if let Some(block) = self.host.borrow().as_ref() {
+            // SAFETY: the block was made for this handle's length; R is not running meanwhile.
+            unsafe { host::read(&array, 0, self.len, block.start())? };
+            self.read.set(array.is_shared().then(|| self.checksum(block)));
+            self.stale.set(false);
+            return Ok(());
+        }
         let block = Block::new(self.host_bytes())?;
-        let sibling = self.sibling.take().and_then(|(weak, stamp)| {
-            weak.upgrade().filter(|block| block.stamp.get() == stamp)
-        });
+        let sibling =
+            self.sibling.take().and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
         unsafe {
             match sibling {
@@ -151,6 +195,7 @@ impl Handle {
             }
         }
         self.window.take();
+        self.read.set(array.is_shared().then(|| self.checksum(&block)));
         self.host.replace(Some(Rc::new(block)));
         Ok(())
     }
@@ -163,7 +208,7 @@ impl Handle {
         let size = host::r_size(self.array.borrow().dtype());
         // SAFETY: R asks within the length; the window's part is checked.
         unsafe {
-            if let Some(block) = self.host.borrow().as_ref() {
+            if let (false, Some(block)) = (self.stale.get(), self.host.borrow().as_ref()) {
                 std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
                 return true;
             }
@@ -213,7 +258,7 @@ impl Handle {
         self.check()?;
         let copy = Handle::new(self.peek());
         let host = self.host.borrow();
-        match host.as_ref() {
+        match host.as_ref().filter(|_| !self.stale.get()) {
             Some(block) if self.dirty.get() => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it

@@ -3,8 +3,8 @@
 //! Entries call `relieve` on their way in; Dataptr cannot, because R's gc is off there.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 

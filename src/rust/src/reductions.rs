@@ -4,7 +4,7 @@ use crate::r::*;
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::{NA_F64, NA_I64};
+use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
 
 use crate::convert;
 use crate::entry;
@@ -35,6 +35,15 @@ entry! {
         // SAFETY: plain allocations and stores into fresh vectors, protected until returned.
         unsafe {
             let value = match dtype {
+                // R's sum of integers is an integer where it fits
+                DType::Int64 if reduction == Reduction::Sum && !matches!(array.dtype(), DType::Int64) => {
+                    let sum = i64::from_ne_bytes(at(0, 8).try_into().expect("eight bytes"));
+                    Rf_protect(match i32::try_from(sum) {
+                        Ok(sum) if sum != NA_I32 => Rf_ScalarInteger(sum),
+                        _ if sum == NA_I64 => Rf_ScalarInteger(NA_I32),
+                        _ => Rf_ScalarReal(sum as f64),
+                    })
+                }
                 DType::Int32 => {
                     let out = Rf_protect(Rf_allocVector(if logical { SEXPTYPE::LGLSXP } else { SEXPTYPE::INTSXP }, width as R_xlen_t));
                     let room = if logical { LOGICAL(out) } else { INTEGER(out) };

@@ -16,11 +16,18 @@ VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
 VG_FN f64 nan_of(f64 a, f64 b) { return is_na_payload(a) || is_na_payload(b) ? na_f64() : nan_f64(); }
 VG_FN f32 nan_of(f32, f32) { return nan_f32(); }
 
+// Of two NaNs R's + and * keep the first, as the card does; on the host the compiler may turn operands round.
+#ifdef VG_DEVICE
+template <class T> VG_FN T first_nan(T y, T) { return y; }
+#else
+template <class T> VG_FN T first_nan(T y, T a) { return a != a ? a : y; }
+#endif
+
 // ---- integers: an operand that is NA, or a result that does not fit, gives NA -------------------
-// The smallest value is NA, so arriving there is an overflow too.
+// Bits of w: 1 of int32, 2 of int64. The smallest value is NA, so arriving there is an overflow too.
 template <class T> VG_FN T int_result(T y, bool lost, T a, T b, u32& w) {
   bool na = (a == na_of(a)) | (b == na_of(b)), over = (lost | (y == na_of(a))) & !na;
-  w |= (u32)over;
+  w |= (u32)over << (sizeof(T) == 8);
   return (na | over) ? na_of(a) : y;
 }
 VG_FN i32 int_add(i32 a, i32 b, u32& w) {
@@ -130,12 +137,14 @@ VG_FN f64 safe_scale(f64 a, f64 b) {
   return 1.0;
 }
 
-VG_FN f64 r_mod(f64 a, f64 b) {
+// Notes in w that the quotient has more digits than 64 bits hold (R's 1 / LDBL_EPSILON).
+VG_FN f64 r_mod(f64 a, f64 b, u32& w) {
   if (b == 0) return nan_f64();
   if (a != a || b != b) return nan_of(a, b);
   if (fabs(b) > 9223372036854775808.0 && fabs(a) <= fabs(b) && fabs(a) <= 1.7976931348623157e308)
     return fabs(a) == fabs(b) ? 0.0 : (a < 0 && b > 0) || (a > 0 && b < 0) ? a + b : a;
   f64 q = a / b;
+  w |= (u32)((fabs(q) > 9223372036854775808.0) & (fabs(q) <= 1.7976931348623157e308));
   // digits that long division would find are no longer there; R warns of it and mostly gives 0
   if (!(fabs(q) <= 1e280)) return q - q == 0 ? 0.0 : nan_f64();
   f64 scale = safe_scale(a, b);
@@ -145,7 +154,7 @@ VG_FN f64 r_mod(f64 a, f64 b) {
   r = subtract_multiple(r, floor_quotient(r, b), b);
   return (r.hi + r.lo) / scale;
 }
-VG_FN f32 r_mod(f32 a, f32 b) { return (f32)r_mod((f64)a, (f64)b); }
+VG_FN f32 r_mod(f32 a, f32 b, u32& w) { return (f32)r_mod((f64)a, (f64)b, w); }
 
 VG_FN f64 r_intdiv(f64 a, f64 b) {
   f64 q = a / b;
@@ -160,7 +169,7 @@ VG_FN f32 r_intdiv(f32 a, f32 b) { return (f32)r_intdiv((f64)a, (f64)b); }
 
 // ---- powers ---------------------------------------------------------------------------------------
 // x^2 is x*x; 1^NA and NA^0 are 1; zeros lose their sign and Inf parities are R's, not C's.
-template <class T> VG_FN T r_pow(T x, T y) {
+template <class T> VG_FN T r_pow(T x, T y, u32& w) {
   if (y == 2) return x * x;
   if (x == 1 || y == 0) return (T)1;
   if (x != x || y != y) return y != y ? y : x;
@@ -169,8 +178,10 @@ template <class T> VG_FN T r_pow(T x, T y) {
   bool finite_x = x - x == 0, finite_y = y - y == 0;
   if (finite_x && finite_y) return pow(x, y);
   if (!finite_x && x > 0) return y < 0 ? (T)0 : infinite;
-  if (!finite_x && finite_y && y == floor(y))
+  if (!finite_x && finite_y && y == floor(y)) {
+    w |= (u32)(y > (T)18446744073709551616.0);  // R asks y %% 2
     return y < 0 ? (T)0 : y * (T)0.5f != floor(y * (T)0.5f) ? x : -x;
+  }
   if (!finite_y && x >= 0) return (y > 0) == (x >= 1) ? infinite : (T)0;
   return (T)nan_f32();
 }

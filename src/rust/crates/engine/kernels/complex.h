@@ -167,6 +167,10 @@ VG_FN c128 c_div(c128 a, c128 b) {
 }
 VG_FN c64 c_div(c64 a, c64 b) { return c_narrow(c_div(c_wide(a), c_wide(b))); }
 
+// Bit 2 of w, "NaNs produced in function": a part of the result is NaN where none of the operand was.
+template <class Z> VG_FN Z c_noted(Z r, Z a, u32& w) { w |= (u32)(is_na(r) & !is_na(a)) << 1; return r; }
+template <class Z> VG_FN Z c_noted(Z r, Z a, Z b, u32& w) { w |= (u32)(is_na(r) & !is_na(a) & !is_na(b)) << 1; return r; }
+
 // R's functions of one complex argument give NA + NA i when a part is NA
 VG_FN bool cx_missing(c128 a) { return is_na_payload(a.re) || is_na_payload(a.im); }
 VG_FN c128 cx_na() { return c_make(na_f64(), na_f64()); }
@@ -182,6 +186,7 @@ VG_FN c128 c_sqrt(c128 a) {
   }
   if (x != x || y != y) return c_make(x + y, x + y);
   if (x == 0 && y == 0) return c_make(0.0, y);
+  if (x == 0) { f64 r = sqrt(0.5 * fabs(y)); return c_make(r, copysign(r, y)); }  // glibc's own case
   f64 largest = fmax(fabs(x), fabs(y)), unscale = 1;
   if (largest > 1e300) { x *= 0.0625; y *= 0.0625; unscale = 4; }
   if (largest < 1e-290) { x *= cx_pow2(108); y *= cx_pow2(108); unscale = cx_pow2(-54); }
@@ -219,9 +224,11 @@ VG_FN f64 cx_norm_minus_one(f64 x, f64 y) {
 VG_FN f64 cx_log_abs(f64 re, f64 im) {
   f64 x = fmax(fabs(re), fabs(im)), y = fmin(fabs(re), fabs(im));
   if (cx_inf(re) || cx_inf(im)) return cx_infinity();
-  if (x > 1e300) return log(hypot(0.25 * x, 0.25 * y)) + 2 * CX_LN2;
-  if (x < 1e-290) return x == 0 ? -cx_infinity() : log(hypot(x * cx_pow2(200), y * cx_pow2(200))) - 200 * CX_LN2;
-  if (x < 0.5 || x > 2) return log(hypot(x, y));
+  // the cases are glibc's, to agree with R to the last bit where its clog() is as accurate
+  if (x > 0.5 * CX_HUGE) return log(hypot(0.5 * x, 0.5 * y)) + CX_LN2;
+  if (x < 2.2250738585072014e-308)
+    return x == 0 ? -cx_infinity() : log(hypot(x * cx_pow2(53), y * cx_pow2(53))) - 53 * CX_LN2;
+  if (x < 0.5 || x >= 2 || y >= 1 || x * x + y * y < 0.5) return log(hypot(x, y));
   if (x >= 1) return 0.5 * log1p((x - 1) * (x + 1) + y * y);
   return 0.5 * log1p(cx_norm_minus_one(x, y));
 }

@@ -105,6 +105,10 @@ VG_FN f64 gamma_near(f64 x) {
   while (x < 2) { down *= x; x += 1; }
   return polynomial(GAMMA_23, x - 2.5) * up / down;
 }
+// What R says where digits are lost: bit 4 "value out of range", bit 8 "full precision may not have been achieved"
+VG_FN void note_range(u32& w) { w |= 4u; }
+VG_FN void note_precision(bool lost, u32& w) { w |= (u32)lost << 3; }
+
 // R takes the limits a little before the range of doubles ends: above 171.614, below -170.567,
 // and between 0 and 1/DBL_MAX
 VG_FN f64 r_gamma(f64 x, u32& w) {
@@ -114,9 +118,14 @@ VG_FN f64 r_gamma(f64 x, u32& w) {
     return x > 171 ? infinity_f64() : FACTORIAL[(i32)x - 1];
   }
   if (x >= 10) return x > 171.61447887182298 ? infinity_f64() : gamma_far(x);
-  if (x > -10) return x > 0 && x < 2.2474362225598545e-308 ? infinity_f64() : gamma_near(x);
+  if (fabs(x) < 2.2474362225598545e-308) {
+    note_range(w);
+    return copysign(infinity_f64(), x);
+  }
+  if (x > -10) return gamma_near(x);
   if (!is_finite_f64(x)) return nan_noted(w);
   if (x < -170.5674972726612) return 0.0;
+  note_precision(fabs((x - trunc(x - 0.5)) / x) < 1.490116119384765696e-8, w);
   return GAMMA_PI / (x * sin_pi(-x) * gamma_far(-x));
 }
 VG_FN f32 r_gamma(f32 x, u32& w) { return (f32)r_gamma((f64)x, w); }
@@ -134,14 +143,16 @@ VG_FN f64 lgamma_positive(f64 x) {
   if (x >= 0.5) return (x - 1) * polynomial(LGAMMA_2, x - 1) - log(x);
   return x * polynomial(LGAMMA_2, x) - log(x + x * x);
 }
-VG_FN f64 r_lgamma(f64 x) {
+VG_FN f64 r_lgamma(f64 x, u32& w) {
   if (x != x) return x;
   if (x > 0) return lgamma_positive(x);
   if (x == rint(x)) return infinity_f64();
   if (x > -10) return x > -1e-300 ? -log(-x) : log(fabs(gamma_near(x)));
-  return log(GAMMA_PI / fabs(x * sin_pi(x))) - lgamma_positive(-x);
+  f64 r = log(GAMMA_PI / fabs(x * sin_pi(x))) - lgamma_positive(-x);
+  note_precision(fabs((x - trunc(x - 0.5)) * r / x) < 1.490116119384765696e-8, w);
+  return r;
 }
-VG_FN f32 r_lgamma(f32 x) { return (f32)r_lgamma((f64)x); }
+VG_FN f32 r_lgamma(f32 x, u32& w) { return (f32)r_lgamma((f64)x, w); }
 
 // ---- digamma and trigamma ---------------------------------------------------------------------------
 // Near the root the distance to it is taken in two parts.

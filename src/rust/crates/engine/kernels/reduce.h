@@ -58,7 +58,8 @@ VG_FN f64 dd_divide(dd a, f64 n) {
 }
 
 // ---- missing values in one accumulator ---------------------------------------------------------
-// R: any NA gives NA; else any NaN gives NaN. 0 nothing, 1 NaN, 2 NA.
+// R: any NA gives NA; else any NaN gives NaN. (It adds on the x87, which keeps the NaN with the larger payload.)
+// 0 nothing, 1 NaN, 2 NA.
 VG_FN u32 missing_of(f64 x) { return x == x ? 0u : is_na_payload(x) ? 2u : 1u; }
 VG_FN u32 missing_of(f32 x) { return x == x ? 0u : 1u; }
 VG_FN f64 missing_value(u32 seen) { return seen == 2u ? na_f64() : nan_f64(); }
@@ -67,11 +68,15 @@ VG_FN f64 missing_value(u32 seen) { return seen == 2u ? na_f64() : nan_f64(); }
 // ---- sum -------------------------------------------------------------------------------------------
 template <class T> struct Sum;
 template <> struct Sum<f64> {
-  typedef f64 value; dd s;
-  VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; return a; }
-  VG_FN void add(Sum& a, f64 x, bool narm) { if (!(narm && x != x)) a.s = dd_add(a.s, x); }
-  VG_FN void merge(Sum& a, const Sum& b) { a.s = dd_add(a.s, b.s); }
-  VG_FN f64 finish(const Sum& a, u32&) { return a.s.hi + a.s.lo; }
+  typedef f64 value; dd s; u32 na;
+  VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; a.na = 0; return a; }
+  VG_FN void add(Sum& a, f64 x, bool narm) {
+    if (narm && x != x) return;
+    a.s = dd_add(a.s, x);
+    a.na |= (u32)is_na_payload(x);
+  }
+  VG_FN void merge(Sum& a, const Sum& b) { a.s = dd_add(a.s, b.s); a.na |= b.na; }
+  VG_FN f64 finish(const Sum& a, u32&) { return a.na ? na_f64() : a.s.hi + a.s.lo; }
 };
 template <> struct Sum<f32> {
   typedef f64 value; f64 s;
@@ -81,7 +86,7 @@ template <> struct Sum<f32> {
   VG_FN f64 finish(const Sum& a, u32&) { return a.s; }
 };
 template <> struct Sum<i32> {
-  typedef i32 value; i64 s; u32 na;
+  typedef i64 value; i64 s; u32 na;
   VG_FN Sum start() { Sum a; a.s = 0; a.na = 0; return a; }
   VG_FN void add(Sum& a, i32 x, bool narm) {
     bool m = x == NA_I32;
@@ -89,11 +94,7 @@ template <> struct Sum<i32> {
     a.na |= (u32)(m && !narm);
   }
   VG_FN void merge(Sum& a, const Sum& b) { a.s += b.s; a.na |= b.na; }
-  VG_FN i32 finish(const Sum& a, u32& status) {
-    if (a.na) return NA_I32;
-    if (a.s > 2147483647ll || a.s < -2147483647ll) { status |= STATUS_OVERFLOW; return NA_I32; }
-    return (i32)a.s;
-  }
+  VG_FN i64 finish(const Sum& a, u32&) { return a.na ? NA_I64 : a.s; }
 };
 // High and low halves apart, so that the sum of 2^31 elements cannot wrap unseen.
 template <> struct Sum<i64> {
@@ -152,11 +153,15 @@ VG_FN f64 scaled_value(Scaled a) {
   return m * f64_of_bits((u64)(1023 + e) << 52);
 }
 template <class T> struct Product {
-  typedef f64 value; Scaled p;
-  VG_FN Product start() { Product a; a.p = scaled(1.0); return a; }
-  VG_FN void add(Product& a, f64 x, bool narm) { if (!(narm && x != x)) a.p = scaled_multiply(a.p, scaled(x)); }
-  VG_FN void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); }
-  VG_FN f64 finish(const Product& a, u32&) { return scaled_value(a.p); }
+  typedef f64 value; Scaled p; u32 na;
+  VG_FN Product start() { Product a; a.p = scaled(1.0); a.na = 0; return a; }
+  VG_FN void add(Product& a, f64 x, bool narm) {
+    if (narm && x != x) return;
+    a.p = scaled_multiply(a.p, scaled(x));
+    a.na |= (u32)is_na_payload(x);
+  }
+  VG_FN void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); a.na |= b.na; }
+  VG_FN f64 finish(const Product& a, u32&) { return a.na ? na_f64() : scaled_value(a.p); }
 };
 template <> struct Product<c128> {
   typedef c128 value; c128 p;
@@ -229,7 +234,7 @@ template <class T> struct All {
 };
 
 // ---- mean, var: moments -----------------------------------------------------------------------------
-VG_FN f64 quotient(const Sum<f64>& s, i64 n) { return dd_divide(s.s, (f64)n); }
+VG_FN f64 quotient(const Sum<f64>& s, i64 n) { return s.na ? na_f64() : dd_divide(s.s, (f64)n); }
 VG_FN f64 quotient(const Sum<f32>& s, i64 n) { return s.s / (f64)n; }
 template <class T> struct Mean {
   typedef f64 value; Sum<T> s; i64 n;
@@ -272,8 +277,11 @@ template <class T> struct Var {
   }
   VG_FN f64 finish(const Var& a, u32&) {
     if (a.n < 2) return na_f64();
-    f64 m = dd_divide(a.s, (f64)a.n);
-    dd c = dd_multiply(a.s, two_sum(m, 0));
+    // q - s^2 / n, the quotient in two parts
+    dd square = dd_multiply(a.s, a.s), c;
+    c.hi = square.hi / (f64)a.n;
+    dd back = two_product(c.hi, (f64)a.n);
+    c.lo = (((square.hi - back.hi) - back.lo) + square.lo) / (f64)a.n;
     c.hi = -c.hi; c.lo = -c.lo;
     dd r = dd_add(a.q, c);
     f64 v = dd_divide(r, (f64)(a.n - 1));

@@ -10,7 +10,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
-use crate::ops::{Flag, OpId};
+use crate::ops::{Flag, Group, OpId, Rule};
 use crate::plan::{Bound, Builder, MOST_INPUTS, MOST_OPS, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
@@ -118,6 +118,11 @@ impl Array {
         self.node.is_ready()
     }
 
+    /// Whether another library sees the memory.
+    pub fn is_shared(&self) -> bool {
+        self.node.view().is_some_and(|view| view.buffer.is_shared())
+    }
+
     /// Operations that are recorded and not computed.
     pub fn pending(&self) -> u32 {
         if self.is_ready() { 0 } else { self.node.weight }
@@ -199,8 +204,15 @@ impl Array {
             operands.iter().map(Operand::len).max().unwrap_or(0)
         };
         let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
-        let (class, dtype) = rule::resolve(op, &types)?;
         let device = common_device(operands)?;
+        let (class, dtype) = match rule::resolve(op, &types) {
+            // what R does not do with complex numbers it refuses element by element: of none there is none
+            Err(_) if n == 0 && op.row().group == Group::Ops => {
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(&types) };
+                return Array::full(Scalar::I32(0), dtype, 0, device);
+            }
+            resolved => resolved?,
+        };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -321,7 +333,8 @@ impl Array {
         Ok(view)
     }
 
-    /// Computes, and brings a strided view's elements together (for good: the node keeps the new buffer).
+    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
+    /// shared with another library, whose writes are to be seen here.
     pub fn contiguous(&self) -> Result<View> {
         let view = self.settle()?;
         if view.layout.is_contiguous() {
@@ -331,9 +344,26 @@ impl Array {
         let buffer = backend.allocate(view.len() * view.dtype.size())?;
         let (plan, bound) = self.plan()?;
         backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        let shared = view.buffer.is_shared();
         let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
+        if !shared {
+            self.node.settle(view.clone());
+        }
         Ok(view)
+    }
+
+    /// The values of a view in memory of their own.
+    pub fn duplicate(view: &View) -> Result<Array> {
+        if !view.layout.is_contiguous() {
+            return Array::from_view(view.clone()).contiguous().map(Array::from_view);
+        }
+        let backend = backend::of(view.buffer.device)?;
+        let size = view.dtype.size();
+        let buffer = backend.allocate(view.len() * size)?;
+        if !view.is_empty() {
+            backend.copy(&view.buffer, view.layout.offset() * size, &buffer, 0, view.len() * size)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
     }
 
     /// The plan that computes this array's values, after what cannot be fused is computed.
@@ -404,7 +434,7 @@ impl Array {
     /// The class and the graph of what a reduction reads.
     fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
         let class = reduction.class(self.dtype().class()).ok_or_else(|| {
-            Error::new(ErrorKind::DType, format!("invalid 'type' (complex) of argument to `{}`", reduction.name()))
+            Error::new(ErrorKind::DType, "invalid 'type' (complex) of argument")
         })?;
         let array = match reduction {
             Reduction::Any | Reduction::All => self.in_dtype(DType::Bool8)?,

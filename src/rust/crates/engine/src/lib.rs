@@ -19,3 +19,5 @@ pub mod backend;
 pub mod devices;
 pub mod array;
 pub mod select;
+pub mod interop;
+pub mod kernel;

@@ -87,8 +87,9 @@ impl Reduction {
         match (self, class) {
             (Any | All, _) => DType::Int32,
             (WhichMax | WhichMin, _) => DType::Int64,
-            (Sum | Min | Max | Range, Class::I32) => DType::Int32,
-            (Sum | Min | Max | Range, Class::I64) => DType::Int64,
+            (Min | Max | Range, Class::I32) => DType::Int32,
+            // a sum of integers may need more than 32 bits: R gives a double then
+            (Sum, Class::I32) | (Sum | Min | Max | Range, Class::I64) => DType::Int64,
             (Min | Max | Range, Class::F32) => DType::Float32,
             (_, Class::C64 | Class::C128) => DType::Complex128,
             _ => DType::Float64,

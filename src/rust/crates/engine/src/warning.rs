@@ -3,39 +3,51 @@
 //! A kernel that may warn sets bits; the backend hands them here with the call that recorded the
 //! operation, and the bridge takes them when it next returns to R.
 
+use std::borrow::Cow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::expr::Site;
-use crate::ops::Flag;
+use crate::ops::{Flag, OpId};
 
 /// What happened, in R's words, and where it was recorded.
 pub struct Warning {
-    pub message: &'static str,
+    pub message: Cow<'static, str>,
     pub site: Option<Site>,
 }
 
 static ANY: AtomicBool = AtomicBool::new(false);
 static NOTED: Mutex<Vec<Warning>> = Mutex::new(Vec::new());
 
-/// Notes the warnings that the bits of a flag word stand for.
-pub fn note(flag: Flag, bits: u32, site: Option<&Site>) {
-    let messages: &[(u32, &'static str)] = match flag {
-        Flag::None => &[],
-        Flag::NaNsProduced => &[(1, "NaNs produced")],
-        Flag::IntegerOverflow => &[(1, "NAs produced by integer overflow")],
-        Flag::Coercion => &[
-            (1, "NAs introduced by coercion to integer range"),
-            (2, "imaginary parts discarded in coercion"),
-            (4, "out-of-range values treated as 0 in coercion to raw"),
+/// Notes the warnings that the bits of a row's flag word stand for.
+pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
+    let row = op.row();
+    let messages: [Option<Cow<'static, str>>; 4] = match row.flag {
+        Flag::None => Default::default(),
+        Flag::NaNsProduced => [
+            Some("NaNs produced".into()),
+            Some(format!("NaNs produced in function \"{}\"", row.r).into()),
+            Some(format!("value out of range in '{}fn'", row.r).into()),
+            Some(format!("full precision may not have been achieved in '{}fn'", row.r).into()),
+        ],
+        Flag::LostAccuracy => [Some("probable complete loss of accuracy in modulus".into()), None, None, None],
+        Flag::IntegerOverflow => [
+            Some("NAs produced by integer overflow".into()),
+            Some("NAs produced by integer64 overflow".into()),
+            None,
+            None,
+        ],
+        Flag::Coercion => [
+            Some("NAs introduced by coercion to integer range".into()),
+            Some("imaginary parts discarded in coercion".into()),
+            Some("out-of-range values treated as 0 in coercion to raw".into()),
+            None,
         ],
     };
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
-    for &(bit, message) in messages {
-        if bits & bit != 0 {
-            noted.push(Warning { message, site: site.cloned() });
-            ANY.store(true, Ordering::Release);
-        }
+    for message in messages.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0).filter_map(|(_, m)| m) {
+        noted.push(Warning { message, site: site.cloned() });
+        ANY.store(true, Ordering::Release);
     }
 }
 

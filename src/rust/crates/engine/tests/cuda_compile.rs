@@ -203,3 +203,76 @@ fn cuda_sources_compile() {
         assert!(failures.is_empty(), "{} kernels of {} do not compile for sm_{arch}", failures.len(), jobs.len());
     }
 }
+
+/// Kernels that a differential run left behind (`VERDIGRIS_KERNEL_TRACE` of the cpu device), at the most.
+const MOST_TRACED: usize = 5000;
+/// Kernels that are compiled as one program: reading the headers takes as long as compiling several.
+const TOGETHER: usize = 48;
+
+/// Many elementwise sources as one: each in a namespace, its kernel by a name of its own.
+fn joined(sources: &[String]) -> String {
+    let mut headers: Vec<&str> = Vec::new();
+    let mut bodies = String::new();
+    for (k, source) in sources.iter().enumerate() {
+        let _ = writeln!(bodies, "#define elementwise elementwise_{k}\nnamespace kernel_{k} {{");
+        for line in source.lines() {
+            if line.starts_with("#include") {
+                if !headers.contains(&line) {
+                    headers.push(line);
+                }
+            } else {
+                let _ = writeln!(bodies, "{line}");
+            }
+        }
+        let _ = writeln!(bodies, "}}\n#undef elementwise");
+    }
+    format!("{}\n{bodies}", headers.join("\n"))
+}
+
+#[test]
+fn traced_kernels_compile() {
+    let (Some(path), Some(trace)) = (std::env::var_os("VERDIGRIS_NVRTC"), std::env::var_os("VERDIGRIS_TRACED")) else {
+        eprintln!("not run: VERDIGRIS_NVRTC and VERDIGRIS_TRACED (a folder) are not set");
+        return;
+    };
+    std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
+    let archs = std::env::var("VERDIGRIS_NVRTC_ARCHS").unwrap_or_else(|_| "90".into());
+    let mut files: Vec<_> = std::fs::read_dir(trace).expect("the folder is there").map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 500, "a differential run leaves more than {} kernels", files.len());
+    files.truncate(MOST_TRACED);
+    let (mut elementwise, mut programs) = (Vec::new(), Vec::new());
+    for file in &files {
+        let source = std::fs::read_to_string(file).expect("a source");
+        if file.file_name().is_some_and(|n| n.to_string_lossy().starts_with("elementwise")) {
+            elementwise.push(source);
+        } else {
+            programs.push(source);
+        }
+    }
+    programs.extend(elementwise.chunks(TOGETHER).map(joined));
+    let start = Instant::now();
+    for arch in archs.split(',') {
+        let target = Target::Cubin(arch.parse().expect("an architecture is a number"));
+        let next = AtomicUsize::new(0);
+        let failures = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some(source) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = compile(source, target) {
+                            let log = error.detail.clone().unwrap_or_default();
+                            failures.lock().unwrap().push(format!("{error}\n{log}"));
+                        }
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().unwrap();
+        for failure in failures.iter().take(3) {
+            eprintln!("{failure}");
+        }
+        assert!(failures.is_empty(), "{} programs of {} do not compile for sm_{arch}", failures.len(), programs.len());
+        eprintln!("sm_{arch}: {} kernels in {} programs compile, {:.0} s so far", files.len(), programs.len(), start.elapsed().as_secs_f64());
+    }
+}

@@ -125,8 +125,9 @@ fn part(d: DType) -> DType {
 fn refusal(op: &Op, class: Class) -> Error {
     let complex = matches!(class, Class::C64 | Class::C128);
     let message = match op.rule {
-        Rule::Compare if complex => "invalid comparison with complex values".to_string(),
-        Rule::Arithmetic if complex => "invalid operation on complex numbers".into(),
+        _ if complex && op.name.starts_with("pm") => "invalid input type".to_string(),
+        Rule::Compare if complex => "invalid comparison with complex values".into(),
+        Rule::Arithmetic if complex => "unimplemented complex operation".into(),
         _ if complex => "unimplemented complex function".into(),
         _ => format!("`{}` takes no values of this type", if op.r.is_empty() { op.name } else { op.r }),
     };

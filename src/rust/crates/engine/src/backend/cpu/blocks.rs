@@ -218,7 +218,7 @@ impl<'a> Schedule<'a> {
             let bits = bits.load(Ordering::Relaxed);
             if bits != 0 {
                 if let Instruction::Apply { op, .. } = &self.plan.code[*register as usize] {
-                    warning::note(op.row().flag, bits, site.as_ref());
+                    warning::note(*op, bits, site.as_ref());
                 }
             }
         }

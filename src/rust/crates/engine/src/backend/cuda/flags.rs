@@ -11,7 +11,7 @@ use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::error::Result;
 use crate::expr::Site;
-use crate::ops::Flag;
+use crate::ops::OpId;
 use crate::warning;
 
 /// Words of the ring; more are only in use after thousands of launches without a wait.
@@ -22,24 +22,20 @@ const WORDS: usize = 1 << 12;
 pub struct Place {
     pub word: u32,
     pub shift: u32,
-    pub flag: Flag,
+    pub op: OpId,
 }
 
 impl Place {
-    /// The bits that an instruction with this flag uses.
-    pub fn width(flag: Flag) -> u32 {
-        match flag {
-            Flag::None => 0,
-            Flag::Coercion => 3,
-            _ => 1,
-        }
+    /// The bits that an instruction of this row uses.
+    pub fn width(op: OpId) -> u32 {
+        op.row().flag.width()
     }
 }
 
 struct Pending {
     word: usize,
     shift: u32,
-    flag: Flag,
+    op: OpId,
     site: Option<Site>,
 }
 
@@ -85,7 +81,7 @@ impl Flags {
         state.pending.extend(sites.iter().map(|(place, site)| Pending {
             word: first + place.word as usize,
             shift: place.shift,
-            flag: place.flag,
+            op: place.op,
             site: site.clone(),
         }));
         Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
@@ -118,10 +114,10 @@ impl Flags {
             cuda.check((cuda.driver.stream_synchronize)(cuda.stream), "cuStreamSynchronize")?;
         }
         for p in pending {
-            let width = Place::width(p.flag);
+            let width = Place::width(p.op);
             let noted = bits[p.word] >> p.shift & ((1 << width) - 1);
             if noted != 0 {
-                warning::note(p.flag, noted, p.site.as_ref());
+                warning::note(p.op, noted, p.site.as_ref());
             }
         }
         Ok(())

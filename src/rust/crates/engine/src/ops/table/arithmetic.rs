@@ -4,13 +4,13 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
-    op!(add, "+", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_add(a, b, w)"), (FLOATS, "a + b"), (COMPLEX, "c_add(a, b)")], "Sum."),
+    op!(add, "+", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_add(a, b, w)"), (FLOATS, "first_nan(a + b, a)"), (COMPLEX, "c_add(a, b)")], "Sum."),
     op!(sub, "-", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_sub(a, b, w)"), (FLOATS, "a - b"), (COMPLEX, "c_sub(a, b)")], "Difference."),
-    op!(mul, "*", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_mul(a, b, w)"), (FLOATS, "a * b"), (COMPLEX, "c_mul(a, b)")], "Product."),
+    op!(mul, "*", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_mul(a, b, w)"), (FLOATS, "first_nan(a * b, a)"), (COMPLEX, "c_mul(a, b)")], "Product."),
     op!(div, "/", Ops, 2, Float, None, 0, [(FLOATS, "a / b"), (COMPLEX, "c_div(a, b)")], "Quotient; of integers a double."),
     // glibc's pow is within 1 ulp, CUDA's within 2 (float: 4)
-    op!(pow, "^", Ops, 2, Float, None, 4, [(FLOATS, "r_pow(a, b)"), (COMPLEX, "c_pow(a, b)")], "Power; `x^2` is `x * x` to the last bit."),
-    op!(mod, "%%", Ops, 2, Arithmetic, None, 0, [(INTS, "int_mod(a, b)"), (FLOATS, "r_mod(a, b)")], "Remainder, with the sign of the divisor."),
+    op!(pow, "^", Ops, 2, Float, LostAccuracy, 4, [(FLOATS, "r_pow(a, b, w)"), (COMPLEX, "c_pow(a, b)")], "Power; `x^2` is `x * x` to the last bit."),
+    op!(mod, "%%", Ops, 2, Arithmetic, LostAccuracy, 0, [(INTS, "int_mod(a, b)"), (FLOATS, "r_mod(a, b, w)")], "Remainder, with the sign of the divisor."),
     op!(intdiv, "%/%", Ops, 2, Arithmetic, None, 0, [(INTS, "int_intdiv(a, b)"), (FLOATS, "r_intdiv(a, b)")], "Quotient, rounded down."),
     op!(neg, "-", Ops, 1, Arithmetic, None, 0, [(INTS, "int_neg(a)"), (FLOATS, "-a"), (COMPLEX, "c_neg(a)")], "Negative."),
     op!(pos, "+", Ops, 1, Arithmetic, None, 0, [(ALL, "a")], "The number itself; logical becomes integer."),

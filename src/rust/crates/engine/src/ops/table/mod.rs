@@ -64,12 +64,28 @@ pub enum Rule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flag {
     None,
-    /// "NaNs produced"
+    /// Bits of `w`: 1 "NaNs produced", 2 the same for complex numbers, which names the function, 4 and 8 what
+    /// R's gamma and lgamma say of their range and precision
     NaNsProduced,
-    /// "NAs produced by integer overflow"
+    /// "probable complete loss of accuracy in modulus"
+    LostAccuracy,
+    /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
     IntegerOverflow,
     /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw"
     Coercion,
+}
+
+impl Flag {
+    /// How many bits of `w` it uses.
+    pub const fn width(self) -> u32 {
+        match self {
+            Flag::None => 0,
+            Flag::LostAccuracy => 1,
+            Flag::IntegerOverflow => 2,
+            Flag::Coercion => 3,
+            Flag::NaNsProduced => 4,
+        }
+    }
 }
 
 /// Which R function reaches a row, and in which group its method stands.

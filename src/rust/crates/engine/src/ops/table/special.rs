@@ -14,7 +14,7 @@ use super::*;
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
     op!(gamma, "gamma", Math, 1, Real, NaNsProduced, 1500, [(FLOATS, "r_gamma(a, w)")], "Gamma function."),
-    op!(lgamma, "lgamma", Math, 1, Real, None, 64, [(FLOATS, "r_lgamma(a)")], "Logarithm of the absolute value of the gamma function."),
+    op!(lgamma, "lgamma", Math, 1, Real, NaNsProduced, 64, [(FLOATS, "r_lgamma(a, w)")], "Logarithm of the absolute value of the gamma function."),
     op!(digamma, "digamma", Math, 1, Real, NaNsProduced, 64, [(FLOATS, "r_digamma(a, w)")], "First derivative of lgamma."),
     op!(trigamma, "trigamma", Math, 1, Real, None, 300, [(FLOATS, "r_trigamma(a)")], "Second derivative of lgamma."),
     op!(beta, "beta", Function, 2, Real, NaNsProduced, 2000, [(FLOATS, "r_beta(a, b, w)")], "Beta function."),

@@ -8,7 +8,7 @@ use super::{parameters, Variant};
 use crate::backend::cuda::flags::Place;
 use crate::dtype::Class;
 use crate::ops::table::TABLES;
-use crate::ops::{Flag, OpId, HEADERS};
+use crate::ops::{OpId, HEADERS};
 use crate::plan::{Access, Instruction, Plan, Register};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
@@ -76,15 +76,14 @@ pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
     let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
         let Instruction::Apply { op, .. } = instruction else { continue };
-        let flag = op.row().flag;
-        let width = Place::width(flag);
-        if flag == Flag::None {
+        let width = Place::width(*op);
+        if width == 0 {
             continue;
         }
         if shift + width > 32 {
             (word, shift) = (word + 1, 0);
         }
-        places.push((k as Register, Place { word, shift, flag }));
+        places.push((k as Register, Place { word, shift, op: *op }));
         shift += width;
     }
     let words = if places.is_empty() { 0 } else { word as usize + 1 };

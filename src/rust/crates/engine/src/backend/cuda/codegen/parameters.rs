@@ -195,7 +195,10 @@ mod tests {
             let word = |k: usize| u32::from_ne_bytes(narrow.bytes[4 * k..4 * k + 4].try_into().unwrap()) as u64;
             let long = |k: usize| u64::from_ne_bytes(wide.bytes[8 * k..8 * k + 8].try_into().unwrap());
             for x in [0, 1, d - 1, d, d + 1, 2 * d - 1, 12_345_678, (1 << 31) - 1] {
-                assert_eq!((x * word(1)) >> 32 >> word(2), x / d, "{x} / {d}");
+                // narrow indices are below 2^31
+                if x < 1 << 31 {
+                    assert_eq!((x * word(1)) >> 32 >> word(2), x / d, "{x} / {d}");
+                }
                 for x in [x, x << 20, (1 << 62) + x] {
                     let s = long(2) as u32;
                     assert_eq!(((x as u128 * long(1) as u128) >> 64 >> s) as u64, x / d, "{x} / {d}");

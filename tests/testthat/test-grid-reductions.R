@@ -1,0 +1,74 @@
+# The differential grid: reductions of whole arrays and along margins.
+
+test_that("reductions agree with base R", {
+  functions <- list(sum = sum, prod = prod, min = min, max = max, range = range, any = function(x, ...) any(x != 0, ...),
+                    all = function(x, ...) all(x != 0, ...), mean = mean, var = var, sd = sd)
+  for (name in names(functions)) {
+    f <- functions[[name]]
+    found <- list()
+    for (type in names(edges)) {
+      if (type == "complex" && name %in% c("var", "sd")) next
+      for (x in c(layouts(type), if (type == "double") c(list(rep(0.1, 5000L)), if (name == "sum") list(c(1e16, 1, -1e16))),
+                  if (type == "integer") list(abs(values("integer", 300L))))) {
+        if (name %in% c("var", "sd") && is.matrix(x)) x <- as.vector(x)
+        calm <- x[!is.na(x) & (!is.double(x) | (abs(x) < 1e4 & abs(x) > 1e-4))]
+        for (v in list(x, calm)) for (na.rm in c(FALSE, TRUE)) {
+          found <- c(found, compare(function(w) f(w, na.rm = na.rm), list(v), ulp = 8,
+                                    what = sprintf("%s(%s[%d], na.rm = %s)", name, type, length(v), na.rm)))
+        }
+      }
+    }
+    expect_all_same(found)
+  }
+})
+
+test_that("reductions take several arguments, and refuse as base R does", {
+  x <- values("double", 65L)[-(1:2)]
+  found <- list(
+    compare(function(v, w) sum(v, w, 1L), list(x, 1:3), ulp = 8, what = "sum of three"),
+    compare(function(v, w) max(v, w, 2), list(x, c(1, NA)), what = "max of three"),
+    compare(function(v, w) max(v, w, na.rm = TRUE), list(x, c(1, NA)), what = "max na.rm of two"),
+    compare(function(v, w) range(v, 5, w), list(x, 1:3), what = "range of three"),
+    compare(function(v) range(v, finite = TRUE), list(x), what = "range finite"),
+    compare(function(v) any(v), list(c(TRUE, NA)), what = "any"),
+    compare(function(v) all(v), list(c(TRUE, NA)), what = "all"),
+    compare(function(v) any(v), list(1:3), what = "any of integers"),
+    compare(function(v) mean(v, trim = 0.1), list(x), ulp = 8, what = "mean trim"),
+    compare(function(v) min(v), list(integer()), what = "min of nothing"),
+    compare(function(v) max(v, 1i), list(x), what = "max of complex"),
+    compare(function(v) max(v), list(1i), what = "max of a complex array"),
+    compare(function(v) range(v), list(1i), what = "range of a complex array"),
+    compare(function(v) var(matrix(1:6, 3)[, 1], v), list(c(1, 5, 2)), ulp = 8, what = "var of two"))
+  for (type in c("double", "integer", "logical")) for (x in layouts(type)) {
+    found <- c(found, compare(which.max, list(x), what = paste("which.max", type)),
+               compare(which.min, list(x), what = paste("which.min", type)))
+  }
+  expect_all_same(found)
+})
+
+test_that("reductions of int64 agree with bit64", {
+  x <- bit64::as.integer64(c("12", "-5", "4294967296", NA))
+  for (na.rm in c(FALSE, TRUE)) for (f in list(sum, min, max)) {
+    want <- as.character(f(x, na.rm = na.rm))
+    expect_identical(as.character(bit64::as.integer64(f(gpu(x), na.rm = na.rm))), want)
+  }
+})
+
+test_that("sums and means along margins agree with base R", {
+  found <- list()
+  for (type in c("double", "integer", "logical", "complex")) {
+    x <- values(type, 24L * 5L)
+    shapes <- list(matrix(x, 24L), matrix(x, 5L, dimnames = list(letters[1:5], NULL)), array(x, c(4L, 6L, 5L)), matrix(x[0], 0L, 3L))
+    for (m in shapes) for (na.rm in c(FALSE, TRUE)) for (f in list(rowSums, colSums, rowMeans, colMeans)) {
+      found <- c(found, compare(function(v) f(v, na.rm = na.rm), list(m), ulp = 8, what = paste("margins", type)))
+    }
+    found <- c(found, compare(function(v) rowSums(v, dims = 2L), list(shapes[[3L]]), ulp = 8, what = "rowSums dims = 2"))
+    found <- c(found, compare(function(v) colSums(v), list(shapes[[1L]]), ulp = 8, what = "colSums(t())", before = t))
+    found <- c(found, compare(function(v) rowSums(v), list(x), ulp = 8, what = "rowSums of a vector"))
+  }
+  expect_all_same(found)
+})
+
+test_that("the grid of reductions is as large as it was", {
+  expect_cases(1400L)
+})
