@@ -5,7 +5,9 @@
 #' @param x An array; anything for `is_gpu()`.
 #' @param dtype As in [as_gpu()].
 #' @returns `is_gpu()`: `TRUE` for an array. `gpu_dtype()` and `gpu_device()`: a string. `gpu_cast()`: an array
-#'   of that dtype on the same device; what does not fit is `NA`, with a warning.
+#'   of that dtype on the same device; what does not fit is `NA`, with a warning when it is computed.
+#' @section Errors:
+#' `verdigris_error_argument` for what is no array, `verdigris_error_dtype` for an unknown dtype.
 #' @examples
 #' x <- as_gpu(1:3, device = "cpu")
 #' gpu_dtype(x)
