@@ -118,7 +118,7 @@ entry! {
         let value = convert::operand(value, array.device())?;
         let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
         let values = match value {
-            Operand::Array(v) | Operand::Vector(v, _) => v,
+            Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
             Operand::Value(scalar, _) => Array::full(scalar, like, 1, array.device())?,
         };
         let out = array.cast(like, None)?.scatter(&at, &values, n)?;
