@@ -5,7 +5,7 @@ use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::id;
-use verdigris_engine::ops::rule::{Typed, promote};
+use verdigris_engine::ops::rule::{promote, Typed};
 use verdigris_engine::select::{self, Fault, Selection};
 
 use crate::convert;

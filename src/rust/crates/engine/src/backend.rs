@@ -151,10 +151,6 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
         #[cfg(not(target_os = "macos"))]
         Device::Cuda(ordinal) => cuda::backend(ordinal),
         #[cfg(target_os = "macos")]
-        Device::Cuda(_) => Err(Error::new(
-            Kind::Device,
-            "there is no CUDA on macOS",
-        )
-        .advise("Use `device = \"cpu\"`.")),
+        Device::Cuda(_) => Err(Error::new(Kind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`.")),
     }
 }

@@ -9,10 +9,10 @@ mod select;
 
 pub(crate) use select::na_bytes;
 
-use std::alloc::{Layout as Allocation, alloc, dealloc};
+use std::alloc::{alloc, dealloc, Layout as Allocation};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Backend, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};

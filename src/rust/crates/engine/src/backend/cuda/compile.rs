@@ -196,6 +196,11 @@ impl Target {
     }
 }
 
+/// The architectures that the loaded NVRTC compiles for.
+pub fn known_archs() -> Result<Vec<u32>> {
+    archs(api::nvrtc()?)
+}
+
 pub(super) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
     let mut count = 0;
     // SAFETY: writes a number.
