@@ -1,6 +1,3 @@
-# S4 methods are found by the first element of the class attribute.
-setOldClass("gpu_array")
-
 #' Move data to a device
 #'
 #' Makes an array on a device of an R vector, matrix or array, or moves and casts one that is there.

@@ -22,16 +22,19 @@ collect.default <- function(x, ...) x
 
 #' @export
 collect.gpu_array <- function(x, ...) {
-  long <- gpu_dtype(x) == "int64"
-  y <- .Call(if (long) C_collect_long else C_collect, x)
+  exact <- gpu_dtype(x) == "int64"
+  y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
   keep <- attributes(x)[c("dim", "dimnames", "names", "tsp")]
-  keep <- keep[lengths(keep) > 0L]
-  if (long) {
-    requireNamespace("bit64", quietly = TRUE) # whose methods make sense of the class
-    keep$class <- "integer64"
-  }
-  if (!is.null(keep$tsp) && !long) keep$class <- c(if (length(keep$dim) == 2L) "mts", "ts", if (length(keep$dim) == 2L) c("matrix", "array"))
-  attributes(y) <- keep
+  keep <- keep[!vapply(keep, is.null, NA)]
+  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim)) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
+  attributes(y) <- c(keep[names(keep) != ""], if (length(class)) list(class = class))
+  y
+}
+
+# For bit64's generic: whole numbers of any array, exactly.
+as_integer64 <- function(x) {
+  y <- .Call(C_collect_integer64, .Call(C_cast, x, "int64", sys.call(-1L)))
+  class(y) <- "integer64"
   y
 }
 
@@ -67,14 +70,6 @@ as.logical.gpu_array <- function(x, ...) as.logical(.Call(C_collect, x))
 #' @rdname collect
 #' @export
 as.complex.gpu_array <- function(x, ...) as.complex(.Call(C_collect, x))
-
-# Every integer that the array holds, where as.double() knows those up to 2^53.
-#' @exportS3Method bit64::as.integer64
-as.integer64.gpu_array <- function(x, ...) {
-  y <- collect(gpu_cast(x, "int64"))
-  attributes(y) <- list(class = "integer64")
-  y
-}
 
 #' @rdname collect
 #' @export

@@ -28,5 +28,5 @@ gpu_cast <- function(x, dtype) .Call(C_cast, x, dtype, sys.call())
 
 # list(dtype, device, length, pending, host, dirty), computing nothing
 gpu_info <- function(x) {
-  stats::setNames(.Call(C_info, x), c("dtype", "device", "length", "pending", "host", "dirty"))
+  stats::setNames(.Call(C_info, x), c("dtype", "device", "length", "pending", "host", "dirty", "address"))
 }

@@ -19,7 +19,8 @@
 #' @export
 gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
   dim <- as_extents(dim)
-  shaped(.Call(C_full, value, prod(dim), dtype, device), dim)
+  x <- .Call(C_full, value, prod(dim), dtype, device)
+  shaped(x, dim)
 }
 
 #' @rdname gpu_full
@@ -39,7 +40,8 @@ gpu_empty <- function(dim, dtype = "float64", device = NULL, strides = NULL) {
   } else if (!is.numeric(strides) || length(strides) != length(dim) || anyNA(strides) || any(strides < 0 | strides %% 1 != 0)) {
     abort_argument("strides", "a whole number, 0 or more, for each dimension", strides)
   }
-  shaped(.Call(C_empty, dim, as.double(strides), dtype, device), dim)
+  x <- .Call(C_empty, dim, as.double(strides), dtype, device)
+  shaped(x, dim)
 }
 
 #' @rdname gpu_full
@@ -67,7 +69,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
     n <- if (by == 0) 1 else floor((to - from) / by + 1e-10) + 1 # the fuzz is that of base::seq.default()
   }
   # integers where base R gives them: from:to, and steps of integers
-  by_step <- missing_by && (is.null(length.out) || is.null(to))
+  by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from) && is.integer(length.out)))
   whole <- from %% 1 == 0 && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31
   integer <- if (by_step) whole else is.integer(from) && is.integer(by)
   from <- if (integer) as.integer(from) else as.double(from)

@@ -113,11 +113,12 @@ summary.gpu_array <- function(object, ..., digits) {
   quartiles <- stats::quantile(object, names = FALSE)
   value <- c(quartiles[1:3], mean(object), quartiles[4:5])
   if (!missing(digits)) value <- signif(value, digits)
-  names(value) <- c("Min.", "1st Qu.", "Median", "Mean", "3rd Qu.", "Max.")
-  if (count > 0) value <- c(value, "NA's" = count)
-  structure(value, class = c("summaryDefault", "table"))
+  # base R's own object for this many values, so that it prints as the running R prints one
+  out <- summary(c(0, if (count > 0) NA))
+  out[] <- c(value, if (count > 0) count)
+  out
 }
 
 #' @importFrom utils .DollarNames
-#' @exportS3Method utils::.DollarNames
+#' @export
 .DollarNames.gpu_array <- function(x, pattern = "") character()

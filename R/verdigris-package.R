@@ -11,6 +11,11 @@
 #'   it to the host. `"inform"` (the default) says so once for each R function, for arrays above a
 #'   million elements; `"allow"` says nothing; `"error"` refuses, for arrays of more than one element.
 #'
+#' - `verdigris.device`: the device of arrays that name none, unless [gpu_use()] has chosen one.
+#' - `verdigris.cuda_path`: folders (or files) in which CUDA's libraries are searched first.
+#' - `verdigris.cache_dir`: where compiled kernels are kept between sessions; `NA` keeps none. Read when the
+#'   package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.
+#'
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,

@@ -147,9 +147,12 @@ static SEXP duplicate_method(SEXP x, Rboolean deep) {
 }
 
 // No state: R then writes an ordinary vector, which a machine without this package can read. What R's
-// type does not say goes with it as an attribute.
+// type does not say goes with it as an attribute. Saving is a read on purpose: no rule on access applies.
 static SEXP serialized_state_method(SEXP x) {
-  const char *dtype = vg_handle_dtype(handle(x));
+  void *h = handle(x);
+  if (vg_host_pointer(h, 0) == NULL) vg_host_fetch(h, 0);
+  if (vg_pending) vg_settle(R_NilValue);
+  const char *dtype = vg_handle_dtype(h);
   if (dtype != NULL) {
     SEXP value = PROTECT(Rf_mkString(dtype));
     Rf_setAttrib(x, dtype_symbol, value);

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use verdigris_engine::dtype::DType;
 
-use crate::guard;
 use crate::handle::Handle;
 use crate::host;
+use crate::{guard, pressure};
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -27,6 +27,7 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
 #[no_mangle]
 extern "C" fn vg_init() {
     guard::quiet_panics();
+    pressure::start();
     #[cfg(unix)]
     {
         extern "C" fn child() {
@@ -99,7 +100,11 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let dtype = unsafe { of(handle) }.peek().dtype();
-    if host::is_natural(dtype) { ptr::null() } else { terminated_name(dtype).as_ptr() }
+    if host::is_natural(dtype) {
+        ptr::null()
+    } else {
+        terminated_name(dtype).as_ptr()
+    }
 }
 
 const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {

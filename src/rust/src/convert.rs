@@ -5,10 +5,10 @@ use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::expr::Site;
-use verdigris_engine::scalar::{NA_I64, Scalar};
+use verdigris_engine::scalar::{Scalar, NA_I64};
 
-use crate::r::{self, SEXP, SEXPTYPE};
 use crate::handle;
+use crate::r::{self, SEXP, SEXPTYPE};
 
 /// The elements of an R vector; None where it is not of a type that arrays have. Reads the data of an
 /// ALTREP vector.
@@ -143,7 +143,11 @@ pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
 pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
     // SAFETY: the type and length are checked.
     let value = unsafe {
-        if r::kind_of(x) == SEXPTYPE::LGLSXP && r::len(x) == 1 { r::LOGICAL_ELT(x, 0) } else { i32::MIN }
+        if r::kind_of(x) == SEXPTYPE::LGLSXP && r::len(x) == 1 {
+            r::LOGICAL_ELT(x, 0)
+        } else {
+            i32::MIN
+        }
     };
     match value {
         0 => Ok(false),
@@ -157,13 +161,18 @@ pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
 /// A whole number from 0 on: a length or a position. Integer, double or integer64.
 pub fn size(x: SEXP, argument: &str) -> Result<usize> {
     let value = match scalar(x) {
-        Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => Some(v as usize),
+        Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => {
+            Some(v as usize)
+        }
         Some((Scalar::I32(v), Kind::Integer)) => usize::try_from(v).ok(),
         Some((Scalar::I64(v), _)) if v != NA_I64 => usize::try_from(v).ok(),
         _ => None,
     };
     value.ok_or_else(|| {
-        Error::new(ErrorKind::Argument, format!("`{argument}` must be one whole number, 0 or more, not {}", describe(x)))
+        Error::new(
+            ErrorKind::Argument,
+            format!("`{argument}` must be one whole number, 0 or more, not {}", describe(x)),
+        )
     })
 }
 
@@ -193,22 +202,10 @@ pub fn dtype(x: SEXP) -> Result<Option<DType>> {
 /// A device by name; the current one for NULL.
 pub fn device(x: SEXP) -> Result<Device> {
     if r::is_null(x) {
-        return current_device();
+        crate::devices::current()
+    } else {
+        crate::devices::named(string(x, "device")?)
     }
-    let name = string(x, "device")?;
-    match name {
-        "cpu" => Ok(Device::Cpu),
-        "cuda" | "gpu" => Ok(Device::Cuda(0)),
-        _ => name.strip_prefix("cuda:").and_then(|i| i.parse().ok()).map(Device::Cuda).ok_or_else(|| {
-            Error::new(ErrorKind::Device, format!("there is no device \"{name}\""))
-                .advise("Devices are \"cpu\", \"cuda\", \"cuda:1\" and so on; see `gpu_devices()`.")
-        }),
-    }
-}
-
-/// Where arrays go that name no device.
-pub fn current_device() -> Result<Device> {
-    Ok(Device::Cpu)
 }
 
 /// Whole numbers from 0 on, as `size`.
@@ -219,7 +216,11 @@ pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
         Some(Host::Double(v)) => v
             .iter()
             .map(|&k| {
-                if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 { Ok(k as usize) } else { Err(refused()) }
+                if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {
+                    Ok(k as usize)
+                } else {
+                    Err(refused())
+                }
             })
             .collect(),
         _ => Err(refused()),

@@ -30,7 +30,11 @@ fn host_vector(array: &Array, from: usize, n: usize) -> Result<SEXP> {
 
 /// The array of x, and whether it is one already.
 fn given(x: SEXP) -> Result<Option<Array>> {
-    if handle::of(x).is_some() || r::inherits(x, "gpu_array") { handle::array(x).map(Some) } else { Ok(None) }
+    if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
+        handle::array(x).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 entry! {
@@ -78,17 +82,14 @@ entry! {
         host_vector(&array, 0, array.len())
     }
 
-    /// All elements of an int64 array in bit64's representation, without the class.
-    fn collect_long(x) {
+    /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
+    fn collect_integer64(x) {
         let array = handle::array(x)?;
-        // SAFETY: allocated with room for the elements, which are 64 bits wide; R does not run between.
+        // SAFETY: allocated for the elements, which are 8 bytes wide in both.
         unsafe {
             let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::REALSXP, array.len() as isize));
-            let done = if array.is_empty() {
-                Ok(())
-            } else {
-                array.read(0, HostMut::Integer64(std::slice::from_raw_parts_mut(r::REAL(out).cast(), array.len())))
-            };
+            let room = std::slice::from_raw_parts_mut(r::REAL(out).cast::<i64>(), array.len());
+            let done = array.read(0, HostMut::Integer64(room));
             r::Rf_unprotect(1);
             done.map(|()| out)
         }
@@ -135,21 +136,25 @@ entry! {
     }
 
     /// list(dtype, device, length, recorded operations, whether there is a host copy, whether it may have
-    /// been written); computes nothing.
+    /// been written, the copy's address for tests); computes nothing.
     fn info(x) {
-        let (array, copy, dirty) = match handle::of(x) {
-            Some(handle) => (handle.peek(), handle.has_host(), handle.is_dirty()),
-            None => (handle::array(x)?, false, false),
+        let (array, copy, dirty, address) = match handle::of(x) {
+            Some(handle) => {
+                let address = handle.host(false).map_or(0.0, |p| p as usize as f64);
+                (handle.peek(), handle.has_host(), handle.is_dirty(), address)
+            }
+            None => (handle::array(x)?, false, false, 0.0),
         };
         // SAFETY: the list is protected while its elements are made.
         unsafe {
-            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, 6));
+            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, 7));
             r::SET_VECTOR_ELT(out, 0, r::string(array.dtype().name()));
             r::SET_VECTOR_ELT(out, 1, r::string(&array.device().to_string()));
             r::SET_VECTOR_ELT(out, 2, r::real(array.len() as f64));
             r::SET_VECTOR_ELT(out, 3, r::real(array.pending().into()));
             r::SET_VECTOR_ELT(out, 4, r::logical(copy));
             r::SET_VECTOR_ELT(out, 5, r::logical(dirty));
+            r::SET_VECTOR_ELT(out, 6, r::real(address));
             r::Rf_unprotect(1);
             Ok(out)
         }

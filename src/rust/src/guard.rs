@@ -3,17 +3,17 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::os::raw::{c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Mutex;
 
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::expr::Site;
 use verdigris_engine::warning;
 
 use crate::r::{self, SEXP};
-use crate::{handle, site};
+use crate::{handle, pressure, site};
 
 /// Nonzero where C has something to raise: one load on the way back to R.
 #[no_mangle]
@@ -40,6 +40,7 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 /// Runs an entry's body. Returns R's NULL where it fails.
 pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     handle::reap();
+    pressure::relieve();
     let result = attempt(body).unwrap_or_else(r::null);
     collect_warnings();
     result

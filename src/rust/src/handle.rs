@@ -1,16 +1,18 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use verdigris_engine::array::Array;
+use verdigris_engine::buffer::{Buffer, View};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, SEXP};
 use crate::{convert, site};
 
 /// Handles that are alive.
@@ -21,8 +23,14 @@ pub struct Handle {
     len: usize,
     /// Whether R asked for a pointer to write through since the last upload.
     dirty: Cell<bool>,
+    /// `gpu_free()` took the elements.
+    freed: Cell<bool>,
     array: RefCell<Array>,
     host: RefCell<Option<Rc<Block>>>,
+    /// Whether the device has written since the host copy was made.
+    stale: Cell<bool>,
+    /// The checksum of the host copy of memory that another library shares, as it was read.
+    read: Cell<Option<u64>>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: RefCell<Option<(Weak<Block>, u64)>>,
     window: RefCell<Window>,
@@ -47,8 +55,11 @@ impl Handle {
         Handle {
             len: array.len(),
             dirty: Cell::new(false),
+            freed: Cell::new(false),
             array: RefCell::new(array),
             host: RefCell::default(),
+            stale: Cell::new(false),
+            read: Cell::new(None),
             sibling: RefCell::default(),
             window: RefCell::default(),
         }
@@ -67,8 +78,22 @@ impl Handle {
         self.len * host::r_size(self.array.borrow().dtype())
     }
 
+    /// Whether there is a host copy that is up to date.
     pub fn has_host(&self) -> bool {
-        self.host.borrow().is_some()
+        !self.stale.get() && self.host.borrow().is_some()
+    }
+
+    /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
+    /// The host copy keeps its address, and is filled again at the next read.
+    pub fn rewrite(&self, array: Array) {
+        self.array.replace(array);
+        self.sibling.take();
+        self.window.take();
+        if let Some(block) = self.host.borrow().as_ref() {
+            block.stamp.set(block.stamp.get() + 1);
+            self.stale.set(true);
+        }
+        self.dirty.set(false);
     }
 
     /// The array as R last saw it, even where R has written since: for its dtype and device.
@@ -78,16 +103,44 @@ impl Handle {
 
     /// The current array; uploads the host copy first where R may have written to it.
     pub fn current(&self) -> Result<Array> {
+        self.check()?;
         if self.dirty.get() {
             self.upload()?;
         }
         Ok(self.array.borrow().clone())
     }
 
+    /// Lets go of the elements, on the device and on the host; the length stays.
+    pub fn free(&self) {
+        let old = self.peek();
+        let nothing = Buffer::new(old.device(), 0, 0, Box::new(()));
+        self.array.replace(Array::from_view(View::contiguous(Arc::new(nothing), old.dtype(), 0)));
+        self.freed.set(true);
+        self.dirty.set(false);
+        self.host.take();
+        self.sibling.take();
+        self.window.take();
+    }
+
+    fn check(&self) -> Result<()> {
+        if !self.freed.get() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Consumed, "this array was freed by `gpu_free()`")
+            .advise("Make it again with `as_gpu()`, or free it later."))
+    }
+
     #[cold]
     fn upload(&self) -> Result<()> {
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
+            // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
+            if self.read.get().is_some_and(|sum| sum == self.checksum(block)) {
+                self.stale.set(true);
+                self.dirty.set(false);
+                return Ok(());
+            }
+            self.read.set(None);
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
             self.array.replace(new);
@@ -96,8 +149,18 @@ impl Handle {
         Ok(())
     }
 
+    fn checksum(&self, block: &Block) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // SAFETY: the block has this many bytes, and all were written when it was read.
+        hasher.write(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) });
+        hasher.finish()
+    }
+
     /// The host copy, where there is one.
     pub fn host(&self, writable: bool) -> Option<*mut u8> {
+        if self.stale.get() {
+            return None;
+        }
         let host = self.host.borrow();
         let block = host.as_ref()?;
         if writable {
@@ -109,14 +172,21 @@ impl Handle {
 
     /// Brings all elements to the host.
     pub fn fetch(&self) -> Result<()> {
+        self.check()?;
         if self.has_host() {
             return Ok(());
         }
         let array = self.peek();
+        if let Some(block) = self.host.borrow().as_ref() {
+            // SAFETY: the block was made for this handle's length; R is not running meanwhile.
+            unsafe { host::read(&array, 0, self.len, block.start())? };
+            self.read.set(array.is_shared().then(|| self.checksum(block)));
+            self.stale.set(false);
+            return Ok(());
+        }
         let block = Block::new(self.host_bytes())?;
-        let sibling = self.sibling.take().and_then(|(weak, stamp)| {
-            weak.upgrade().filter(|block| block.stamp.get() == stamp)
-        });
+        let sibling =
+            self.sibling.take().and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
         unsafe {
             match sibling {
@@ -125,6 +195,7 @@ impl Handle {
             }
         }
         self.window.take();
+        self.read.set(array.is_shared().then(|| self.checksum(&block)));
         self.host.replace(Some(Rc::new(block)));
         Ok(())
     }
@@ -137,7 +208,7 @@ impl Handle {
         let size = host::r_size(self.array.borrow().dtype());
         // SAFETY: R asks within the length; the window's part is checked.
         unsafe {
-            if let Some(block) = self.host.borrow().as_ref() {
+            if let (false, Some(block)) = (self.stale.get(), self.host.borrow().as_ref()) {
                 std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
                 return true;
             }
@@ -156,6 +227,7 @@ impl Handle {
     /// # Safety
     /// There is room for `n` elements at `out`.
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
+        self.check()?;
         let array = self.peek();
         let mut window = self.window.borrow_mut();
         window.reads += 1;
@@ -183,9 +255,10 @@ impl Handle {
 
     /// A handle of its own for a copy that R makes.
     pub fn duplicate(&self) -> Result<Handle> {
+        self.check()?;
         let copy = Handle::new(self.peek());
         let host = self.host.borrow();
-        match host.as_ref() {
+        match host.as_ref().filter(|_| !self.stale.get()) {
             Some(block) if self.dirty.get() => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
@@ -300,11 +373,6 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
         r::Rf_unprotect(1);
         out
     }
-}
-
-/// The R type of one of ours.
-pub fn r_type(x: SEXP) -> SEXPTYPE {
-    r::kind_of(x)
 }
 
 // ---- the end of a handle -------------------------------------------------------------------------

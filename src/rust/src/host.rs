@@ -1,6 +1,6 @@
 //! Host memory of an array: R reads and writes it; it stays at one address for the array's life.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{alloc, dealloc, Layout};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,11 @@ impl Block {
             .map_err(|_| Error::new(ErrorKind::Memory, format!("cannot hold {bytes} bytes on the host")))?;
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| {
-            Error::new(ErrorKind::Memory, format!("cannot allocate {bytes} bytes of host memory for R to read the array"))
-                .advise("Reduce or subset the array on the device first.")
+            Error::new(
+                ErrorKind::Memory,
+                format!("cannot allocate {bytes} bytes of host memory for R to read the array"),
+            )
+            .advise("Reduce or subset the array on the device first.")
         })?;
         LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
         Ok(Block { start, layout, stamp: Cell::new(0) })
@@ -78,11 +81,19 @@ pub const fn is_natural(dtype: DType) -> bool {
 const EXACT: u64 = 1 << 53;
 
 fn double_of(x: i64) -> f64 {
-    if x == NA_I64 || x.unsigned_abs() > EXACT { NA_F64 } else { x as f64 }
+    if x == NA_I64 || x.unsigned_abs() > EXACT {
+        NA_F64
+    } else {
+        x as f64
+    }
 }
 
 fn integer64_of(x: f64) -> i64 {
-    if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 { NA_I64 } else { x as i64 }
+    if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 {
+        NA_I64
+    } else {
+        x as i64
+    }
 }
 
 /// Reads `n` elements from `from` on into memory for R; int64 becomes double.

@@ -7,13 +7,17 @@
 mod altrep;
 mod compute;
 mod convert;
+mod devices;
+mod dlpack;
 mod entries;
 mod guard;
 mod handle;
 mod host;
 mod index;
+mod kernel;
 mod linear;
 mod operators;
+mod pressure;
 mod r;
 mod random;
 mod reductions;

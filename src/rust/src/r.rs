@@ -1,4 +1,5 @@
 //! R's API: extendr-ffi's, what it lacks, and the functions of our own C files.
+#![allow(improper_ctypes)] // SEXPREC is opaque
 
 pub use extendr_ffi::*;
 use std::os::raw::{c_char, c_int, c_void};
@@ -8,11 +9,10 @@ extern "C" {
     pub fn INTEGER_RO(x: SEXP) -> *const c_int;
     pub fn LOGICAL_RO(x: SEXP) -> *const c_int;
     pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
+    pub fn R_gc();
     pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
-    pub fn Rf_copyMostAttrib(from: SEXP, to: SEXP);
     pub fn Rf_ScalarReal(x: f64) -> SEXP;
     pub fn Rf_ScalarLogical(x: c_int) -> SEXP;
-    pub fn Rf_mkString(x: *const c_char) -> SEXP;
     pub fn Rf_ScalarString(x: SEXP) -> SEXP;
     pub fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
 

@@ -15,6 +15,9 @@ use crate::plan::{Bound, Builder, MOST_INPUTS, MOST_OPS, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 
+/// From this weight on, computing a value twice costs more than keeping it.
+const COSTLY: u32 = 8;
+
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
 pub struct Array {
@@ -113,6 +116,11 @@ impl Array {
     /// Whether the values are computed.
     pub fn is_ready(&self) -> bool {
         self.node.is_ready()
+    }
+
+    /// Whether another library sees the memory.
+    pub fn is_shared(&self) -> bool {
+        self.node.view().is_some_and(|view| view.buffer.is_shared())
     }
 
     /// Operations that are recorded and not computed.
@@ -325,7 +333,8 @@ impl Array {
         Ok(view)
     }
 
-    /// Computes, and brings a strided view's elements together (for good: the node keeps the new buffer).
+    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
+    /// shared with another library, whose writes are to be seen here.
     pub fn contiguous(&self) -> Result<View> {
         let view = self.settle()?;
         if view.layout.is_contiguous() {
@@ -335,31 +344,62 @@ impl Array {
         let buffer = backend.allocate(view.len() * view.dtype.size())?;
         let (plan, bound) = self.plan()?;
         backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        let shared = view.buffer.is_shared();
         let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
+        if !shared {
+            self.node.settle(view.clone());
+        }
         Ok(view)
+    }
+
+    /// The values of a view in memory of their own.
+    pub fn duplicate(view: &View) -> Result<Array> {
+        if !view.layout.is_contiguous() {
+            return Array::from_view(view.clone()).contiguous().map(Array::from_view);
+        }
+        let backend = backend::of(view.buffer.device)?;
+        let size = view.dtype.size();
+        let buffer = backend.allocate(view.len() * size)?;
+        if !view.is_empty() {
+            backend.copy(&view.buffer, view.layout.offset() * size, &buffer, 0, view.len() * size)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
     }
 
     /// The plan that computes this array's values, after what cannot be fused is computed.
     pub fn plan(&self) -> Result<(Plan, Bound)> {
-        self.prepare(self.len())?;
+        self.planned(false)
+    }
+
+    fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
+        self.prepare(self.len(), root_too)?;
         let mut builder = Builder::new(self.len());
         let register = builder.node(&self.node);
         Ok(builder.output(register, self.dtype()))
     }
 
-    /// Computes the nodes below that a kernel over `n` elements cannot take in: recorded ones of another
-    /// length, and strided views that would be recycled.
-    fn prepare(&self, n: usize) -> Result<()> {
+    /// Computes the nodes below that a kernel over `n` elements cannot take in (recorded ones of another length, strided
+    /// views that would be recycled), and those that are costly and were computed on the way to something else
+    /// before: what is used a second time is kept, unless there is no room for it.
+    fn prepare(&self, n: usize, root_too: bool) -> Result<()> {
         let mut seen = HashSet::new();
         let mut stack = vec![self.node.clone()];
         while let Some(node) = stack.pop() {
             if !seen.insert(Arc::as_ptr(&node)) {
                 continue;
             }
+            let root = Arc::ptr_eq(&node, &self.node);
             if node.len != n {
                 Array { node }.contiguous()?;
-            } else if let Some(expr) = node.expr() {
+                continue;
+            }
+            if node.was_passed() && node.weight >= COSTLY && (root_too || !root) {
+                match (Array { node: node.clone() }).settle() {
+                    Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+                    _ => {}
+                }
+            }
+            if let Some(expr) = node.expr() {
                 stack.extend(expr.args.into_iter().filter_map(|a| match a {
                     Arg::Node(n) => Some(n),
                     Arg::Scalar(_) => None,
@@ -406,7 +446,7 @@ impl Array {
     /// Reduces everything to a value on the host; waits. Returns the result's type beside it.
     pub fn reduce(&self, reduction: Reduction, na_rm: bool) -> Result<(DType, Outcome)> {
         let (array, class) = self.reducible(reduction)?;
-        let (plan, bound) = array.plan()?;
+        let (plan, bound) = array.planned(true)?;
         let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
         Ok((reduction.result(class), outcome))
     }
@@ -419,7 +459,7 @@ impl Array {
         let count = groups.count() * reduction.width();
         let output = backend.allocate(count * dtype.size())?;
         if count > 0 {
-            let (plan, bound) = array.plan()?;
+            let (plan, bound) = array.planned(true)?;
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
+#[cfg(not(target_os = "macos"))]
+mod trace;
 
 /// A reduction's value on the host: up to two elements of the reduction's result type, and its status bits.
 #[derive(Clone, Copy, Debug)]
@@ -83,12 +85,50 @@ pub trait Backend: Send + Sync {
     /// caller should use the host's BLAS.
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool>;
 
+    /// Runs a kernel from someone's own source.
+    fn launch(&self, _launch: &Launch<'_>) -> Result<()> {
+        Err(Error::new(Kind::Device, format!("kernels run on CUDA devices, not on {}", self.device()))
+            .advise("Move the arrays with `as_gpu(x, device = \"cuda\")`."))
+    }
+
     fn synchronize(&self) -> Result<()>;
+
+    /// Makes a stream of another library wait for the work queued so far; waits here where it is None.
+    fn release(&self, _stream: Option<u64>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes work queued from here on wait for what others have queued on the device's default stream.
+    fn acquire(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the device can use memory of another library.
+    ///
+    /// # Errors
+    /// `Device` where it cannot.
+    fn reaches(&self, _address: u64) -> Result<()> {
+        Ok(())
+    }
 
     fn memory(&self) -> Result<Memory>;
 
     /// Gives cached memory back to the system.
     fn trim(&self) -> Result<()>;
+}
+
+/// A call of a kernel from someone's own source, checked against its signature.
+pub struct Launch<'a> {
+    pub source: &'a str,
+    pub name: &'a str,
+    /// None: as many blocks as `n` threads need.
+    pub grid: Option<[u32; 3]>,
+    pub block: Option<[u32; 3]>,
+    /// Bytes of shared memory beyond what the source declares.
+    pub shared: u32,
+    pub n: usize,
+    /// The bytes of each argument.
+    pub arguments: &'a [Vec<u8>],
 }
 
 /// A matrix product: `m × k` by `k × n`, each factor stored so or transposed.
@@ -112,8 +152,8 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
         #[cfg(not(target_os = "macos"))]
         Device::Cuda(ordinal) => cuda::backend(ordinal),
         #[cfg(target_os = "macos")]
-        Device::Cuda(_) => Err(crate::error::Error::new(
-            crate::error::Kind::Device,
+        Device::Cuda(_) => Err(Error::new(
+            Kind::Device,
             "there is no CUDA on macOS",
         )
         .advise("Use `device = \"cpu\"`.")),

@@ -35,13 +35,23 @@ pub struct Buffer {
     pub address: u64,
     pub bytes: usize,
     shared: AtomicBool,
+    read_only: bool,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
 impl Buffer {
     pub fn new(device: Device, address: u64, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
-        Buffer { device, address, bytes, shared: AtomicBool::new(false), _owner: owner }
+        Buffer { device, address, bytes, shared: AtomicBool::new(false), read_only: false, _owner: owner }
+    }
+
+    /// Whether not even a kernel may write: a foreign library said so.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    pub fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
     }
 
     /// Notes that someone outside holds the address and may write.

@@ -1,11 +1,12 @@
 //! The lazy graph: what an array is until something needs its values.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType};
-use crate::ops::OpId;
+use crate::ops::{OpId, Rule};
 use crate::scalar::Scalar;
 
 /// Who recorded an operation: R's call, which the engine only carries.
@@ -39,18 +40,22 @@ pub struct Node {
     pub dtype: DType,
     pub len: usize,
     pub device: Device,
-    /// Operations in the graph below, so that it can be kept small.
+    /// What computing the graph below costs, in cheap operations; so that it can be kept small.
     pub weight: u32,
+    /// Whether some kernel has already computed it on the way to something else.
+    passed: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Node {
     pub fn lazy(dtype: DType, len: usize, device: Device, expr: Expr) -> Node {
-        let weight = expr.args.iter().fold(1u32, |sum, arg| match arg {
+        // a random draw is some hundred instructions
+        let own = if expr.op.row().rule == Rule::Random { 16 } else { 1 };
+        let weight = expr.args.iter().fold(own, |sum: u32, arg| match arg {
             Arg::Node(node) => sum.saturating_add(node.weight_now()),
             Arg::Scalar(_) => sum,
         });
-        Node { dtype, len, device, weight, state: Mutex::new(State::Lazy(expr)) }
+        Node { dtype, len, device, weight, passed: AtomicBool::new(false), state: Mutex::new(State::Lazy(expr)) }
     }
 
     pub fn ready(view: View) -> Node {
@@ -59,6 +64,7 @@ impl Node {
             len: view.len(),
             device: view.buffer.device,
             weight: 0,
+            passed: AtomicBool::new(false),
             state: Mutex::new(State::Ready(view)),
         }
     }
@@ -86,6 +92,16 @@ impl Node {
 
     pub fn is_ready(&self) -> bool {
         matches!(&*self.state(), State::Ready(_))
+    }
+
+    /// Notes that a kernel computes this value on its way; tells whether one has done so before.
+    pub fn pass(&self) -> bool {
+        self.passed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether `pass` was called.
+    pub fn was_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
     }
 
     fn weight_now(&self) -> u32 {

@@ -91,8 +91,9 @@ impl Layout {
         Some(Layout::new(offset.max(0) as usize, &s, &t))
     }
 
-    /// Strides for a finer shape of the same elements; `None` where the joined axes do not split so.
-    fn strides_for(&self, dim: &[usize]) -> Option<Vec<isize>> {
+    /// Strides for a finer shape of the same elements (0 for extents of one); `None` where the joined axes do not
+    /// split so. Not for an empty layout.
+    pub fn strides_for(&self, dim: &[usize]) -> Option<Vec<isize>> {
         let mut out = Vec::with_capacity(dim.len());
         let mut axis = 0;
         let mut left = self.shape[0];

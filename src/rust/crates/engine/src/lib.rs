@@ -16,5 +16,8 @@ pub mod expr;
 pub mod plan;
 pub mod warning;
 pub mod backend;
+pub mod devices;
 pub mod array;
 pub mod select;
+pub mod interop;
+pub mod kernel;

@@ -182,6 +182,7 @@ impl Builder {
                         Arg::Scalar(scalar) => self.scalar(*scalar),
                     };
                 }
+                node.pass();
                 let known = self.plan.code.len();
                 let register = self.push(Instruction::Apply { op: expr.op, class: expr.class, args });
                 if register as usize == known && expr.op.row().flag != Flag::None && expr.site.is_some() {

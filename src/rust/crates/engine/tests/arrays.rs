@@ -135,3 +135,19 @@ fn a_long_loop_keeps_its_graph_small() {
     }
     assert_eq!(back(&x), [1.0; 100]);
 }
+
+#[test]
+fn what_is_costly_is_kept_at_its_second_use() {
+    let x = doubles(&[1.0; 100]);
+    let mut y = apply("add", &[&x, &x]);
+    for _ in 0..8 {
+        y = apply("sqrt", &[&y]);
+    }
+    let first = number(&y, Reduction::Sum);
+    assert!(!y.is_ready(), "the first use fuses it and keeps nothing");
+    assert_eq!(number(&y, Reduction::Mean), first / 100.0);
+    assert!(y.is_ready(), "the second keeps it");
+    let cheap = apply("add", &[&x, &x]);
+    assert_eq!((number(&cheap, Reduction::Sum), number(&cheap, Reduction::Sum)), (200.0, 200.0));
+    assert!(!cheap.is_ready(), "reading the operands again is as cheap as reading the sum");
+}

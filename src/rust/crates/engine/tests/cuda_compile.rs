@@ -7,18 +7,20 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 use std::time::Instant;
 
-use verdigris_engine::array::natural_dtype;
+use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
-use verdigris_engine::backend::cuda::compile::{Target, compile};
-use verdigris_engine::dtype::{Class, DType};
+use verdigris_engine::backend::cuda::compile::{compile, Target};
+use verdigris_engine::buffer::Device;
+use verdigris_engine::dtype::{Class, DType, Kind};
 use verdigris_engine::ops::OpId;
 use verdigris_engine::plan::{Access, Input, Instruction, Plan};
 use verdigris_engine::reduction::Reduction;
+use verdigris_engine::scalar::Scalar;
 
 const ACCESSES: [Access; 5] =
     [Access::Linear, Access::Broadcast, Access::Recycled, Access::Strided(2), Access::Strided(3)];
@@ -59,6 +61,28 @@ fn copy(dtype: DType, access: Access) -> Plan {
     }
 }
 
+/// The plan of `sqrt(a*a + b*b)*2 - exp(-a)/(1 + abs(b))`, or of `(a - b)^2`.
+fn fused(dtype: DType, long: bool) -> Plan {
+    let make = || Array::upload(Host::Double(&[1.0; 16]), Some(dtype), Device::Cpu, None).unwrap();
+    let (a, b) = (make(), make());
+    let apply = |name: &str, operands: &[&Array]| {
+        let operands: Vec<Operand> = operands.iter().map(|a| Operand::Array((*a).clone())).collect();
+        Array::apply(OpId::find(name).unwrap(), &operands, None).unwrap()
+    };
+    let number = |name: &str, x: f64, a: &Array| {
+        let operands = [Operand::Value(Scalar::F64(x), Kind::Double), Operand::Array(a.clone())];
+        Array::apply(OpId::find(name).unwrap(), &operands, None).unwrap()
+    };
+    if !long {
+        let d = apply("sub", &[&a, &b]);
+        return apply("mul", &[&d, &d]).plan().unwrap().0;
+    }
+    let squares = apply("add", &[&apply("mul", &[&a, &a]), &apply("mul", &[&b, &b])]);
+    let left = number("mul", 2.0, &apply("sqrt", &[&squares]));
+    let right = apply("div", &[&apply("exp", &[&apply("neg", &[&a])]), &number("add", 1.0, &apply("abs", &[&b]))]);
+    apply("sub", &[&left, &right]).plan().unwrap().0
+}
+
 /// A kernel to compile: what it is, and its source.
 type Job = (String, String);
 
@@ -84,8 +108,14 @@ fn jobs() -> Vec<Job> {
             }
         }
     }
-    let forms =
-        [Form::Block, Form::Team(1), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
+    for dtype in [DType::Float16, DType::Float32, DType::Float64] {
+        let aligned = Variant::default();
+        jobs.push((format!("chain {dtype}"), codegen::source(&fused(dtype, true), aligned)));
+        let squares = fused(dtype, false);
+        let source = codegen::source_reduce(&squares, aligned, Reduction::Sum, false, Form::Block);
+        jobs.push((format!("sum((a-b)^2) {dtype}"), source));
+    }
+    let forms = [Form::Block, Form::Team(1), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
     for (r, reduction) in Reduction::ALL.into_iter().enumerate() {
         for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
             for (k, form) in forms.into_iter().enumerate() {
@@ -139,7 +169,10 @@ fn cuda_sources_compile() {
                                 table.lock().unwrap().push((began.elapsed().as_millis(), registers, stack, name));
                             }
                             Err(error) => {
-                                failures.lock().unwrap().push(format!("{name}: {error}\n{}", error.detail.as_deref().unwrap_or("")));
+                                failures
+                                    .lock()
+                                    .unwrap()
+                                    .push(format!("{name}: {error}\n{}", error.detail.as_deref().unwrap_or("")));
                             }
                         }
                     }
@@ -168,5 +201,78 @@ fn cuda_sources_compile() {
             eprintln!("{failure}");
         }
         assert!(failures.is_empty(), "{} kernels of {} do not compile for sm_{arch}", failures.len(), jobs.len());
+    }
+}
+
+/// Kernels that a differential run left behind (`VERDIGRIS_KERNEL_TRACE` of the cpu device), at the most.
+const MOST_TRACED: usize = 5000;
+/// Kernels that are compiled as one program: reading the headers takes as long as compiling several.
+const TOGETHER: usize = 48;
+
+/// Many elementwise sources as one: each in a namespace, its kernel by a name of its own.
+fn joined(sources: &[String]) -> String {
+    let mut headers: Vec<&str> = Vec::new();
+    let mut bodies = String::new();
+    for (k, source) in sources.iter().enumerate() {
+        let _ = writeln!(bodies, "#define elementwise elementwise_{k}\nnamespace kernel_{k} {{");
+        for line in source.lines() {
+            if line.starts_with("#include") {
+                if !headers.contains(&line) {
+                    headers.push(line);
+                }
+            } else {
+                let _ = writeln!(bodies, "{line}");
+            }
+        }
+        let _ = writeln!(bodies, "}}\n#undef elementwise");
+    }
+    format!("{}\n{bodies}", headers.join("\n"))
+}
+
+#[test]
+fn traced_kernels_compile() {
+    let (Some(path), Some(trace)) = (std::env::var_os("VERDIGRIS_NVRTC"), std::env::var_os("VERDIGRIS_TRACED")) else {
+        eprintln!("not run: VERDIGRIS_NVRTC and VERDIGRIS_TRACED (a folder) are not set");
+        return;
+    };
+    std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
+    let archs = std::env::var("VERDIGRIS_NVRTC_ARCHS").unwrap_or_else(|_| "90".into());
+    let mut files: Vec<_> = std::fs::read_dir(trace).expect("the folder is there").map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 500, "a differential run leaves more than {} kernels", files.len());
+    files.truncate(MOST_TRACED);
+    let (mut elementwise, mut programs) = (Vec::new(), Vec::new());
+    for file in &files {
+        let source = std::fs::read_to_string(file).expect("a source");
+        if file.file_name().is_some_and(|n| n.to_string_lossy().starts_with("elementwise")) {
+            elementwise.push(source);
+        } else {
+            programs.push(source);
+        }
+    }
+    programs.extend(elementwise.chunks(TOGETHER).map(joined));
+    let start = Instant::now();
+    for arch in archs.split(',') {
+        let target = Target::Cubin(arch.parse().expect("an architecture is a number"));
+        let next = AtomicUsize::new(0);
+        let failures = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some(source) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = compile(source, target) {
+                            let log = error.detail.clone().unwrap_or_default();
+                            failures.lock().unwrap().push(format!("{error}\n{log}"));
+                        }
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().unwrap();
+        for failure in failures.iter().take(3) {
+            eprintln!("{failure}");
+        }
+        assert!(failures.is_empty(), "{} programs of {} do not compile for sm_{arch}", failures.len(), programs.len());
+        eprintln!("sm_{arch}: {} kernels in {} programs compile, {:.0} s so far", files.len(), programs.len(), start.elapsed().as_secs_f64());
     }
 }

@@ -95,11 +95,15 @@ impl Backend for Cpu {
     }
 
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::elementwise(plan);
         blocks::run(plan, bound, outputs);
         Ok(())
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::reduction(plan, reduction, na_rm, Groups::whole(bound.n));
         let mut value = [0u8; 32];
         let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value);
         Ok(Outcome { value, status })
@@ -114,6 +118,8 @@ impl Backend for Cpu {
         groups: Groups,
         output: &Arc<Buffer>,
     ) -> Result<()> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::reduction(plan, reduction, na_rm, groups);
         // SAFETY: the output is written before anyone else sees it.
         let out = unsafe { bytes_mut(output, 0, output.bytes) };
         reduce::groups(plan, bound, reduction, na_rm, groups, out);

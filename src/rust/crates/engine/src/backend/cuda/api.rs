@@ -4,7 +4,7 @@
 //! undefined behaviour. Handles are `usize`, device addresses `u64`: the same registers, and they
 //! may cross threads. The libraries stay loaded until the process ends.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void, CStr};
 use std::sync::OnceLock;
 
 use super::library;

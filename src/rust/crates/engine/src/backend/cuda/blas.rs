@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use super::Cuda;
 use super::device::lock;
 use super::library::{self, Library};
+use super::Cuda;
 use crate::backend::Product;
 use crate::buffer::Buffer;
 use crate::dtype::DType;

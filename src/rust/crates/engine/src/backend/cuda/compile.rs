@@ -1,8 +1,8 @@
 //! From CUDA C to loaded kernels: NVRTC, a cache in memory and one on disk.
 
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::ffi::{CString, c_char};
+use std::collections::HashMap;
+use std::ffi::{c_char, CStr, CString};
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::api::{self, Nvrtc};
-use super::device::{Cuda, lock};
+use super::device::{lock, Cuda};
 use super::launch::Kernel;
 use crate::error::{Error, Kind, Result};
 
@@ -19,6 +19,16 @@ include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
 const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
+
+/// How a source is compiled.
+pub struct Style {
+    /// What the compiler's messages call it.
+    pub label: &'static CStr,
+    pub options: &'static [&'static str],
+}
+
+/// Sources of our own.
+const OWN: Style = Style { label: c"verdigris.cu", options: OPTIONS };
 
 /// What NVRTC made of a source.
 pub struct Image {
@@ -61,17 +71,26 @@ impl Cuda {
     /// # Errors
     /// `Library` without NVRTC; `Compile`, with the compiler's log as detail.
     pub fn module(&self, key: &str, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
+        self.module_as(key, &OWN, source)
+    }
+
+    /// As `module`; the key must determine the style too.
+    pub fn module_as(&self, key: &str, style: &Style, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
         if let Some(module) = lock(&self.kernels.modules).get(key) {
             return Ok(module.clone());
         }
-        let module = Arc::new(self.load(&source(), key)?);
+        let module = Arc::new(self.load_as(&source(), key, style)?);
         // where two threads compiled the same, the first one's is kept
         Ok(lock(&self.kernels.modules).entry(key.into()).or_insert(module).clone())
     }
 
     /// Compiles and loads a source, whatever was compiled before.
     pub(super) fn load(&self, source: &str, label: &str) -> Result<Module> {
-        let image = image(source, Target::of(self.properties.capability)?)?;
+        self.load_as(source, label, &OWN)
+    }
+
+    fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
+        let image = image(source, Target::of(self.properties.capability)?, style)?;
         let _entered = self.enter()?;
         let mut handle = 0;
         // SAFETY: the image is a whole cubin, or PTX that ends in zero.
@@ -86,9 +105,8 @@ impl Cuda {
             return Ok(kernel.clone());
         }
         let _entered = self.enter()?;
-        let symbol = CString::new(name).map_err(|_| {
-            Error::new(Kind::Argument, "the name of a kernel must not contain a zero byte")
-        })?;
+        let symbol = CString::new(name)
+            .map_err(|_| Error::new(Kind::Argument, "the name of a kernel must not contain a zero byte"))?;
         let mut function = 0;
         // SAFETY: a loaded module, and a string that ends in zero.
         let status = unsafe { (self.driver.module_function)(&mut function, module.handle, symbol.as_ptr()) };
@@ -132,8 +150,7 @@ impl Cuda {
         let _entered = self.enter()?;
         let mut blocks = 0;
         // SAFETY: writes a number.
-        let status =
-            unsafe { (self.driver.occupancy)(&mut blocks, kernel.function, threads as i32, shared as usize) };
+        let status = unsafe { (self.driver.occupancy)(&mut blocks, kernel.function, threads as i32, shared as usize) };
         self.check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")?;
         Ok(blocks.max(1) as u32)
     }
@@ -179,7 +196,7 @@ impl Target {
     }
 }
 
-fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
+pub(super) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
     let mut count = 0;
     // SAFETY: writes a number.
     nvrtc_check(unsafe { (nvrtc.arch_count)(&mut count) }, "nvrtcGetNumSupportedArchs")?;
@@ -200,27 +217,32 @@ fn nvrtc_check(status: u32, function: &str) -> Result<()> {
 }
 
 /// The compiled source, from the disk if it is there.
-pub fn image(source: &str, target: Target) -> Result<Image> {
+pub fn image(source: &str, target: Target, style: &Style) -> Result<Image> {
     let directory = lock(&DIRECTORY).clone();
     let Some(directory) = directory else {
-        return compile(source, target);
+        return compile_as(source, target, style);
     };
-    let path = directory.join(format!("{}.bin", name(source, target)?));
+    let path = directory.join(format!("{}.bin", name(source, target, style)?));
     if let Some(bytes) = fetch(&path) {
         return Ok(Image { bytes });
     }
-    let image = compile(source, target)?;
+    let image = compile_as(source, target, style)?;
     keep(&path, &image.bytes);
     Ok(image)
 }
 
 /// Compiles, without any cache.
 pub fn compile(source: &str, target: Target) -> Result<Image> {
+    compile_as(source, target, &OWN)
+}
+
+/// As `compile`, in another style.
+pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
     let nvrtc = api::nvrtc()?;
     COMPILED.fetch_add(1, Ordering::Relaxed);
-    let zeroed = |text: &str| CString::new(text).map_err(|_| {
-        Error::new(Kind::Argument, "a kernel's source must not contain a zero byte")
-    });
+    let zeroed = |text: &str| {
+        CString::new(text).map_err(|_| Error::new(Kind::Argument, "a kernel's source must not contain a zero byte"))
+    };
     static HEADER_TEXTS: OnceLock<(Vec<CString>, Vec<CString>)> = OnceLock::new();
     let (names, texts) = HEADER_TEXTS.get_or_init(|| {
         let text = |s: &str| CString::new(s).unwrap_or_default();
@@ -232,12 +254,12 @@ pub fn compile(source: &str, target: Target) -> Result<Image> {
     let mut program = Program { nvrtc, handle: 0 };
     // SAFETY: all strings end in zero and outlive the program.
     let status = unsafe {
-        let label = c"verdigris.cu".as_ptr();
+        let label = style.label.as_ptr();
         (nvrtc.create)(&mut program.handle, text.as_ptr(), label, names.len() as i32, texts.as_ptr(), names.as_ptr())
     };
     nvrtc_check(status, "nvrtcCreateProgram")?;
     let mut options = vec![zeroed(&target.option())?];
-    for option in OPTIONS {
+    for option in style.options {
         options.push(zeroed(option)?);
     }
     // SAFETY: a program, and strings that end in zero.
@@ -288,14 +310,14 @@ impl Drop for Program {
 }
 
 /// The name of a compiled source on disk: a hash of all that goes into it.
-fn name(source: &str, target: Target) -> Result<String> {
+fn name(source: &str, target: Target, style: &Style) -> Result<String> {
     let nvrtc = api::nvrtc()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: writes two numbers.
     nvrtc_check(unsafe { (nvrtc.version)(&mut major, &mut minor) }, "nvrtcVersion")?;
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
-        (salt, source, HEADERS, OPTIONS, target, major, minor).hash(&mut hasher);
+        (salt, source, HEADERS, style.options, target, major, minor).hash(&mut hasher);
         hasher.finish()
     };
     Ok(format!("{:016x}{:016x}", half(0), half(1)))
@@ -322,7 +344,11 @@ fn keep(path: &Path, bytes: &[u8]) {
     let own = format!("{}.{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let part = directory.join(own);
     let content = [bytes, &checksum(bytes)].concat();
-    if fs::create_dir_all(directory).and_then(|()| fs::write(&part, content)).and_then(|()| fs::rename(&part, path)).is_err() {
+    if fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&part, content))
+        .and_then(|()| fs::rename(&part, path))
+        .is_err()
+    {
         let _ = fs::remove_file(&part);
     }
 }

@@ -332,10 +332,9 @@ impl Cuda {
     /// Waits for all queued work, and hands on the warnings that it raised.
     pub fn wait(&self) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: our stream.
-        self.check(unsafe { (self.driver.stream_synchronize)(self.stream) }, "cuStreamSynchronize")?;
+        self.flags.wait(self)?;
         lock(&self.recent).clear();
-        self.flags.collect(self)
+        Ok(())
     }
 
     /// Runs `queue` with the address of 64 bytes of host memory that kernels can write, waits, and

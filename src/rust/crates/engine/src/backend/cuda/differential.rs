@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::compile::{self, Target};
 use super::library::{self, SearchPaths};
 use super::{select, sort};
-use crate::backend::{Backend, Product, of};
+use crate::backend::{of, Backend, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::layout::Layout;
@@ -81,9 +81,9 @@ fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
             },
             DType::Float16 => [0x0000, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x3C00, 0xBC00, 0x0001][r as usize % 9],
             DType::BFloat16 => [0x0000, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x3F80, 0xBF80, 0x0001][r as usize % 9],
-            DType::Float32 => {
-                u64::from([0.0f32, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0, -1.0, 1e-40][r as usize % 8].to_bits())
-            }
+            DType::Float32 => u64::from(
+                [0.0f32, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0, -1.0, 1e-40][r as usize % 8].to_bits(),
+            ),
             DType::Float64 => {
                 let missing = [f64::NAN, NA_F64, f64::from_bits(0xFFF8_0000_0000_0001)][(r >> 32) as usize % 3];
                 [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, missing, 1.0, -1.0, 5e-324][r as usize % 8].to_bits()
@@ -194,7 +194,8 @@ fn sort_is_the_cpus() {
                 let raw = elements(&mut random, dtype, n, few);
                 for (decreasing, with_positions) in [(false, false), (false, true), (true, false), (true, true)] {
                     let [a, b] = [cpu, cuda].map(|device| {
-                        let (sorted, at) = device.sort(&put(device, &raw, dtype, 1), decreasing, with_positions).unwrap();
+                        let (sorted, at) =
+                            device.sort(&put(device, &raw, dtype, 1), decreasing, with_positions).unwrap();
                         assert_eq!(at.is_some(), with_positions);
                         (get(device, &sorted.buffer), at.map(|view| get(device, &view.buffer)))
                     });
@@ -265,10 +266,10 @@ fn numbers(raw: &[u8], dtype: DType) -> Vec<[f64; 2]> {
 fn products_are_exact_on_small_whole_numbers() {
     let Some((_, cuda)) = devices() else { return };
     let mut random = Random(6);
-    let dtypes =
-        [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Complex64, DType::Complex128];
+    let dtypes = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Complex64, DType::Complex128];
     for dtype in dtypes {
-        for (m, n, k) in [(1, 1, 1), (3, 5, 2), (17, 1, 33), (1, 9, 40), (64, 63, 40), (5, 4, 0), (0, 4, 3), (4, 0, 3)] {
+        for (m, n, k) in [(1, 1, 1), (3, 5, 2), (17, 1, 33), (1, 9, 40), (64, 63, 40), (5, 4, 0), (0, 4, 3), (4, 0, 3)]
+        {
             let (raw_a, a) = matrix(&mut random, dtype, m * k);
             let (raw_b, b) = matrix(&mut random, dtype, k * n);
             for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -286,7 +287,11 @@ fn products_are_exact_on_small_whole_numbers() {
                             sum[0] += x[0] * y[0] - x[1] * y[1];
                             sum[1] += x[0] * y[1] + x[1] * y[0];
                         }
-                        assert_eq!(got[i + j * m], sum, "{dtype} {m} x {k} x {n}, {transpose_a} {transpose_b}, at {i}, {j}");
+                        assert_eq!(
+                            got[i + j * m],
+                            sum,
+                            "{dtype} {m} x {k} x {n}, {transpose_a} {transpose_b}, at {i}, {j}"
+                        );
                     }
                 }
             }

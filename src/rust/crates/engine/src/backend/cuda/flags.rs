@@ -4,10 +4,10 @@
 //! set any also writes to one word of host memory. At the next wait that word says whether
 //! there is anything to fetch, so kernels without warnings cost nothing.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use super::api::Driver;
-use super::device::{Cuda, lock};
+use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::error::Result;
 use crate::expr::Site;
@@ -64,13 +64,17 @@ impl Flags {
     }
 
     /// Words for one launch whose flagged instructions were recorded at `sites`; the addresses of the
-    /// words and of the host's word.
-    pub(super) fn take(&self, cuda: &Cuda, words: usize, sites: &[(Place, Option<Site>)]) -> Result<(u64, u64)> {
+    /// words and of the host's word. The guard must live until the kernel is queued: what is
+    /// collected meanwhile would not know of it.
+    pub(super) fn take(
+        &self,
+        cuda: &Cuda,
+        words: usize,
+        sites: &[(Place, Option<Site>)],
+    ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
         if state.used + words > WORDS {
-            drop(state);
-            cuda.wait()?;
-            state = lock(&self.state);
+            self.collect(cuda, &mut state)?;
         }
         let first = state.used;
         state.used += words;
@@ -80,12 +84,17 @@ impl Flags {
             op: place.op,
             site: site.clone(),
         }));
-        Ok((self.words + 4 * first as u64, self.any.device))
+        Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
     }
 
-    /// Hands on what kernels noted. All of them must have finished, and the context be current.
-    pub(super) fn collect(&self, cuda: &Cuda) -> Result<()> {
-        let mut state = lock(&self.state);
+    /// Waits for all queued work and hands on what it noted. The context must be current.
+    pub(super) fn wait(&self, cuda: &Cuda) -> Result<()> {
+        self.collect(cuda, &mut lock(&self.state))
+    }
+
+    fn collect(&self, cuda: &Cuda, state: &mut State) -> Result<()> {
+        // SAFETY: our stream.
+        cuda.check(unsafe { (cuda.driver.stream_synchronize)(cuda.stream) }, "cuStreamSynchronize")?;
         if state.used == 0 {
             return Ok(());
         }
@@ -114,3 +123,6 @@ impl Flags {
         Ok(())
     }
 }
+
+/// While this lives no one collects.
+pub(super) struct Queueing<'a>(#[allow(dead_code)] MutexGuard<'a, State>);

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 pub use driver::{DeviceInfo, Driver};
-use handle::{Handle, lacks};
+use handle::{lacks, Handle};
 use search::Candidate;
 pub use search::{Origin, Places, SearchPaths};
 
@@ -263,8 +263,12 @@ impl Loaded {
     pub unsafe fn symbol<F: Copy>(&self, name: &str) -> Result<F> {
         // SAFETY: the caller's promise.
         unsafe { self.handle.function(name) }.ok_or_else(|| {
-            lacks(&self.path, name)
-                .advise(format!("This is {} {}; install a newer one: `{}`.", self.library.name(), self.version_text(), self.library.remedy()))
+            lacks(&self.path, name).advise(format!(
+                "This is {} {}; install a newer one: `{}`.",
+                self.library.name(),
+                self.version_text(),
+                self.library.remedy()
+            ))
         })
     }
 }
@@ -313,7 +317,12 @@ fn in_process(library: Library, driver: Option<u32>) -> Option<Loaded> {
     None
 }
 
-fn attempt(library: Library, candidate: &Candidate, places: &Places, driver: Option<u32>) -> std::result::Result<Loaded, String> {
+fn attempt(
+    library: Library,
+    candidate: &Candidate,
+    places: &Places,
+    driver: Option<u32>,
+) -> std::result::Result<Loaded, String> {
     let at = |reason: String| format!("{}: {reason}", candidate.path.display());
     let handle = match Handle::open(&candidate.path) {
         Ok(handle) => handle,

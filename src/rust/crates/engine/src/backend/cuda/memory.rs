@@ -1,10 +1,10 @@
 //! Device memory from a stream-ordered pool, and page-locked host memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use super::api::{self, Driver, PoolProperties};
-use super::device::{Cuda, Properties, at_home};
+use super::device::{at_home, Cuda, Properties};
 use crate::backend::Memory;
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result};
@@ -95,7 +95,11 @@ pub fn human(bytes: u64) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.3} {}", UNITS[unit]).replace(".000", "") }
+    if unit == 0 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{value:.3} {}", UNITS[unit]).replace(".000", "")
+    }
 }
 
 impl Cuda {

@@ -13,10 +13,12 @@ pub mod flags;
 pub mod launch;
 pub mod library;
 pub mod memory;
+pub mod user;
 
 mod blas;
 #[cfg(test)]
 mod differential;
+mod exchange;
 mod reduce;
 mod run;
 mod select;
@@ -25,7 +27,7 @@ mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Memory, Outcome, Product};
+use super::{Backend, Launch, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -106,8 +108,24 @@ impl Backend for Cuda {
         blas::multiply(self, product, output)
     }
 
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        user::launch(self, launch)
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.wait()
+    }
+
+    fn release(&self, stream: Option<u64>) -> Result<()> {
+        exchange::release(self, stream)
+    }
+
+    fn acquire(&self) -> Result<()> {
+        exchange::acquire(self)
+    }
+
+    fn reaches(&self, address: u64) -> Result<()> {
+        exchange::reaches(self, address)
     }
 
     fn memory(&self) -> Result<Memory> {

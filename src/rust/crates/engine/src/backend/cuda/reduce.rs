@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::codegen::reduce::{Form, pack_size};
-use super::codegen::{THREADS, Variant, body, parameters};
+use super::codegen::reduce::{pack_size, packs_in_flight, Form};
+use super::codegen::{parameters, Variant, THREADS};
 use super::device::{Cuda, TICKETS};
 use super::launch::{Args, Packed};
-use super::run::{Planned, Use, planned};
+use super::run::{planned, Planned, Use};
 use crate::backend::Outcome;
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -56,11 +56,10 @@ struct Shape {
 
 /// The form that suits the groups.
 fn form(plan: &Plan, groups: Groups) -> Form {
-    let v = body::pack_size(plan);
     if groups.inner > 1 {
-        return if groups.inner % v == 0 { Form::Lanes } else { Form::SingleLanes };
+        return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
     }
-    match groups.length / v {
+    match groups.length / pack_size(plan, Form::Block) {
         _ if groups.outer == 1 => Form::Block,
         0..=4 => Form::Team(1),
         5..=48 => Form::Team(8),
@@ -69,10 +68,10 @@ fn form(plan: &Plan, groups: Groups) -> Form {
     }
 }
 
-fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, form: Form, groups: Groups) -> Shape {
+fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
     // one wave of blocks: more would only give more parts to merge
     let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
-    let (v, u) = (planned.v, body::packs_in_flight(plan));
+    let v = planned.v;
     match form {
         Form::Block => {
             let most = groups.length.div_ceil(THREADS * v * u).max(1);
@@ -112,7 +111,7 @@ fn queue(
     let v = pack_size(plan, form);
     let variant: Variant = parameters::variant(plan, bound, v, &[]);
     let planned = planned(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)?;
-    let shape = shape(cuda, plan, &planned, form, groups);
+    let shape = shape(cuda, &planned, packs_in_flight(plan, reduction), form, groups);
     let parts = match form {
         _ if shape.slices == 1 => 0,
         Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
@@ -132,7 +131,7 @@ fn queue(
     job.u64(out);
     job.u64(status);
     job.u64(cuda.tickets());
-    let params = planned.parameters(cuda, plan, bound, variant, &[])?;
+    let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
     let mut args = Args::new();
     args.push_bytes(&params.bytes).push_bytes(&job.bytes);
     cuda.launch(&planned.kernel, [shape.grid as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{THREADS, Variant, body, elementwise, parameters, reduce};
-use super::device::{Cuda, lock};
-use super::flags::Place;
-use super::launch::{Args, Kernel, Packed, blocks};
+use super::codegen::{body, elementwise, parameters, reduce, Variant, THREADS};
+use super::device::{lock, Cuda};
+use super::flags::{Place, Queueing};
+use super::launch::{blocks, Args, Kernel, Packed};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan, Register};
@@ -30,10 +30,13 @@ pub(super) struct Planned {
     words: usize,
 }
 
+/// The kernels made for one plan.
+type Made = Vec<(Use, Variant, Arc<Planned>)>;
+
 /// A device's kernels for plans.
 #[derive(Default)]
 pub struct Plans {
-    known: Mutex<HashMap<Plan, Vec<(Use, Variant, Arc<Planned>)>>>,
+    known: Mutex<HashMap<Plan, Made>>,
 }
 
 /// The kernel for a plan.
@@ -66,9 +69,17 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
 
 impl Planned {
     /// The bytes of `Params`; takes words for the launch's warnings where somebody waits for them.
-    pub fn parameters(&self, cuda: &Cuda, plan: &Plan, bound: &Bound, variant: Variant, outputs: &[u64]) -> Result<Packed> {
-        let flags = if self.words == 0 || bound.sites.is_empty() {
-            (0, 0)
+    /// Hold what comes beside them until the kernel is queued.
+    pub fn parameters<'a>(
+        &self,
+        cuda: &'a Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        variant: Variant,
+        outputs: &[u64],
+    ) -> Result<(Packed, Option<Queueing<'a>>)> {
+        let (flags, queueing) = if self.words == 0 || bound.sites.is_empty() {
+            ((0, 0), None)
         } else {
             let sites: Vec<_> = bound
                 .sites
@@ -78,9 +89,11 @@ impl Planned {
                     Some((*place, site.clone()))
                 })
                 .collect();
-            cuda.flags.take(cuda, self.words, &sites)?
+            let _entered = cuda.enter()?;
+            let (flags, queueing) = cuda.flags.take(cuda, self.words, &sites)?;
+            (flags, Some(queueing))
         };
-        parameters::pack(plan, bound, variant, self.v, outputs, flags)
+        Ok((parameters::pack(plan, bound, variant, self.v, outputs, flags)?, queueing))
     }
 }
 
@@ -92,7 +105,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
     let variant = parameters::variant(plan, bound, body::pack_size(plan), &addresses);
     let planned = planned(cuda, plan, Use::Store, variant)?;
-    let packed = planned.parameters(cuda, plan, bound, variant, &addresses)?;
+    let (packed, _queueing) = planned.parameters(cuda, plan, bound, variant, &addresses)?;
     let grid = blocks(bound.n, elementwise::block_elements(plan));
     let mut args = Args::new();
     args.push_bytes(&packed.bytes);

@@ -64,7 +64,14 @@ pub(super) fn scatter_source(size: usize, wide: bool) -> String {
     )
 }
 
-pub fn scatter(cuda: &Cuda, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
+pub fn scatter(
+    cuda: &Cuda,
+    target: &Arc<Buffer>,
+    dtype: DType,
+    n: usize,
+    positions: &View,
+    values: &View,
+) -> Result<()> {
     let (count, size, length) = (positions.len(), dtype.size(), values.len());
     if count == 0 || n == 0 || length == 0 {
         return Ok(());
@@ -84,7 +91,11 @@ pub fn scatter(cuda: &Cuda, target: &Arc<Buffer>, dtype: DType, n: usize, positi
         cuda.fill(equal.address, 0, 4)?;
         launch("check", count, Args::new().push(at).push(count_i).push(equal.address))?;
         launch("clear", n, Args::new().push(winner.address).push(n as i64).push(equal.address))?;
-        launch("claim", count, Args::new().push(at).push(count_i).push(winner.address).push(n as i64).push(equal.address))?;
+        launch(
+            "claim",
+            count,
+            Args::new().push(at).push(count_i).push(winner.address).push(n as i64).push(equal.address),
+        )?;
         scratch = Some((equal, winner));
     }
     let (equal, winner) = scratch.as_ref().map_or((0, 0), |(equal, winner)| (equal.address, winner.address));

@@ -30,7 +30,11 @@ impl Form {
     /// Elements that a thread carries: 32 kB of shared memory for a block's.
     fn items(self) -> usize {
         let widest = if self.wide_positions { 8 } else { self.dtype.size().max(if self.positions { 4 } else { 1 }) };
-        if widest == 8 { 8 } else { 16 }
+        if widest == 8 {
+            8
+        } else {
+            16
+        }
     }
 
     fn tile(self) -> usize {

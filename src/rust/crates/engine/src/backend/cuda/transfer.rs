@@ -3,11 +3,11 @@
 //! Ordinary host memory moves at a fifth of the bus's speed, so it goes through page-locked chunks
 //! that several threads fill or empty while others are on the bus.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 
 use super::api;
-use super::device::{Cuda, lock};
+use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result};
@@ -102,7 +102,12 @@ impl Shared {
 }
 
 /// Runs `body` for every piece, on as many threads as there are groups of chunks.
-fn share(cuda: &Cuda, groups: Vec<&mut [Chunk]>, pieces: usize, body: impl Fn(&Chunk, usize) -> Result<()> + Sync) -> Result<()> {
+fn share(
+    cuda: &Cuda,
+    groups: Vec<&mut [Chunk]>,
+    pieces: usize,
+    body: impl Fn(&Chunk, usize) -> Result<()> + Sync,
+) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
     let work = |group: &mut [Chunk]| -> Result<()> {

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{Variant, parameters};
+use super::{parameters, Variant};
 use crate::backend::cuda::flags::Place;
+use crate::dtype::Class;
 use crate::ops::table::TABLES;
-use crate::ops::{HEADERS, OpId};
+use crate::ops::{OpId, HEADERS};
 use crate::plan::{Access, Instruction, Plan, Register};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
@@ -27,7 +28,9 @@ pub fn pack_size(plan: &Plan) -> usize {
 
 /// Packs that a thread has in flight: enough bytes to hide the memory's latency.
 pub fn packs_in_flight(plan: &Plan) -> usize {
-    if is_heavy(plan) {
+    // much code repeated makes the compiler slow, and covers latency by itself
+    const MOST_CODE: usize = 24;
+    if cost(plan) * pack_size(plan) > MOST_CODE {
         return 1;
     }
     match plan.inputs.iter().filter(|i| i.access != Access::Broadcast).count() {
@@ -37,13 +40,35 @@ pub fn packs_in_flight(plan: &Plan) -> usize {
     }
 }
 
+/// Which file of the operation table a row is in.
+fn table(op: OpId) -> usize {
+    let mut end = 0;
+    TABLES
+        .iter()
+        .position(|rows| {
+            end += rows.len();
+            (op.0 as usize) < end
+        })
+        .unwrap_or(0)
+}
+
+/// Roughly how much code an element takes, in units of an addition.
+fn cost(plan: &Plan) -> usize {
+    let of = |instruction: &Instruction| match instruction {
+        Instruction::Apply { op, class, .. } => {
+            let parts = if matches!(class, Class::C64 | Class::C128) { 3 } else { 1 };
+            // arithmetic, math, special functions; then parts of complex numbers, casts and sources
+            parts * [1, 8, 100, 1, 1, 4][table(*op).min(5)]
+        }
+        _ => 0,
+    };
+    plan.code.iter().map(of).sum()
+}
+
 /// Whether an element takes so many instructions that memory is not what it waits for, and repeating
 /// them for each element of a pack would only make the compiler slow.
 fn is_heavy(plan: &Plan) -> bool {
-    // the special functions' rows, which are the third table
-    let first = (TABLES[0].len() + TABLES[1].len()) as u16;
-    let special = |op: OpId| (first..first + TABLES[2].len() as u16).contains(&op.0);
-    plan.code.iter().any(|i| matches!(i, Instruction::Apply { op, .. } if special(*op)))
+    cost(plan) >= 100
 }
 
 /// Where each instruction that may warn keeps its bits, and how many words there are.
@@ -71,12 +96,13 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"launch.h\"\n");
+    text.push_str("#include \"launch.cuh\"\n");
     let mut defined = BTreeSet::new();
     for instruction in &plan.code {
         if let Instruction::Apply { op, class, .. } = instruction {
             if defined.insert((op.0, *class)) {
-                let definition = op.row().define(*class).expect("the type rules allow only classes that have an expression");
+                let definition =
+                    op.row().define(*class).expect("the type rules allow only classes that have an expression");
                 let _ = writeln!(text, "{definition}");
             }
         }

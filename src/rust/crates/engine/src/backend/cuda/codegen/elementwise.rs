@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{THREADS, Variant, body, parameters};
+use super::{body, parameters, Variant, THREADS};
 use crate::plan::Plan;
 
 /// The kernel's name in its source.

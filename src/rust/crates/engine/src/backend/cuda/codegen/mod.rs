@@ -27,13 +27,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
 }
 
 /// The source of the kernel that reduces a plan's value.
-pub fn source_reduce(
-    plan: &Plan,
-    variant: Variant,
-    reduction: Reduction,
-    na_rm: bool,
-    form: reduce::Form,
-) -> String {
+pub fn source_reduce(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, form: reduce::Form) -> String {
     reduce::source(plan, variant, reduction, na_rm, form)
 }
 

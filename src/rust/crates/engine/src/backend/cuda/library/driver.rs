@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
-use super::handle::{Handle, lacks};
+use super::handle::{lacks, Handle};
 use crate::error::{Error, Kind, Result};
 
 /// The oldest CUDA whose driver is served.
@@ -94,7 +94,10 @@ fn ask(handle: Handle, path: PathBuf) -> Result<Driver> {
     if code == 0 && version < OLDEST {
         return Err(Error::new(
             Kind::Library,
-            format!("the NVIDIA driver serves CUDA {}.{}; CUDA {}.{} or later is needed", version.0, version.1, OLDEST.0, OLDEST.1),
+            format!(
+                "the NVIDIA driver serves CUDA {}.{}; CUDA {}.{} or later is needed",
+                version.0, version.1, OLDEST.0, OLDEST.1
+            ),
         )
         .advise("Update the NVIDIA driver to 525 or later: <https://www.nvidia.com/drivers>."));
     }
@@ -126,8 +129,9 @@ impl Driver {
     /// `Library` where this driver has no such function.
     pub unsafe fn symbol<F: Copy>(&self, name: &str) -> Result<F> {
         // SAFETY: the caller's promise.
-        unsafe { self.handle.function(name) }
-            .ok_or_else(|| lacks(&self.path, name).advise("Update the NVIDIA driver: <https://www.nvidia.com/drivers>."))
+        unsafe { self.handle.function(name) }.ok_or_else(|| {
+            lacks(&self.path, name).advise("Update the NVIDIA driver: <https://www.nvidia.com/drivers>.")
+        })
     }
 
     /// What a status code means, in the driver's words where it knows the code.
@@ -141,7 +145,11 @@ impl Driver {
     /// `Device` where there is no device of this number.
     pub fn device(&self, ordinal: u32) -> Result<DeviceInfo> {
         if ordinal >= self.devices {
-            let have = if self.devices == 1 { "there is one device, `cuda:0`".into() } else { format!("there are {} devices, `cuda:0` to `cuda:{}`", self.devices, self.devices - 1) };
+            let have = if self.devices == 1 {
+                "there is one device, `cuda:0`".into()
+            } else {
+                format!("there are {} devices, `cuda:0` to `cuda:{}`", self.devices, self.devices - 1)
+            };
             return Err(Error::new(Kind::Device, format!("there is no device `cuda:{ordinal}`: {have}"))
                 .advise("`gpu_devices()` lists the devices."));
         }
@@ -236,15 +244,22 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
 pub fn release() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     let line = text.lines().find(|line| line.contains("NVRM"))?;
-    line.split_whitespace().find(|word| word.split('.').count() >= 2 && word.split('.').all(|p| p.parse::<u32>().is_ok())).map(str::to_string)
+    line.split_whitespace()
+        .find(|word| word.split('.').count() >= 2 && word.split('.').all(|p| p.parse::<u32>().is_ok()))
+        .map(str::to_string)
 }
 
 /// Whether the system looks as if it had an NVIDIA GPU. Loads nothing, so that attaching the package
 /// leaves `fork()` possible.
 pub fn hardware() -> bool {
-    ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/libcuda.so.1", "C:\\Windows\\System32\\nvcuda.dll"]
-        .iter()
-        .any(|path| std::path::Path::new(path).exists())
+    [
+        "/proc/driver/nvidia/version",
+        "/dev/nvidiactl",
+        "/usr/lib/wsl/lib/libcuda.so.1",
+        "C:\\Windows\\System32\\nvcuda.dll",
+    ]
+    .iter()
+    .any(|path| std::path::Path::new(path).exists())
 }
 
 fn install_advice() -> String {

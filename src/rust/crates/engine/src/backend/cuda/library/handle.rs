@@ -1,6 +1,6 @@
 //! A loaded shared library, and typed access to its functions.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{c_void, CStr, CString};
 use std::path::{Path, PathBuf};
 
 use super::elf;
@@ -109,7 +109,8 @@ fn file_of(address: *const c_void) -> Option<PathBuf> {
     unsafe extern "C" {
         fn dladdr(address: *const c_void, info: *mut Info) -> std::ffi::c_int;
     }
-    let mut info = Info { file: std::ptr::null(), base: std::ptr::null(), name: std::ptr::null(), start: std::ptr::null() };
+    let mut info =
+        Info { file: std::ptr::null(), base: std::ptr::null(), name: std::ptr::null(), start: std::ptr::null() };
     // SAFETY: `info` has the layout of `Dl_info`; the text it points to lives as long as the library.
     unsafe {
         if dladdr(address, &mut info) == 0 || info.file.is_null() {

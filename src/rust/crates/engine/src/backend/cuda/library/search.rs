@@ -157,14 +157,21 @@ impl Places {
         for (origin, folder) in &self.folders {
             let mut found: Vec<(Rank, Candidate)> = Vec::new();
             for path in listed(folder) {
-                let Some(rank) = path.file_name().and_then(OsStr::to_str).and_then(|name| rank(library, name)) else { continue };
+                let Some(rank) = path.file_name().and_then(OsStr::to_str).and_then(|name| rank(library, name)) else {
+                    continue;
+                };
                 let cuda = library.cuda_of(rank.version.first().copied()).or_else(|| cuda_of_folder(folder));
                 found.push((rank, Candidate { origin: *origin, path, cuda, served: served(cuda, driver) }));
             }
             // the newest first, the plain name before one with a hash in it, the link before what it points to
             found.sort_by(|(a, x), (b, y)| {
-                (b.version.first(), a.hashed, a.version.len(), &b.version, &x.path)
-                    .cmp(&(a.version.first(), b.hashed, b.version.len(), &a.version, &y.path))
+                (b.version.first(), a.hashed, a.version.len(), &b.version, &x.path).cmp(&(
+                    a.version.first(),
+                    b.hashed,
+                    b.version.len(),
+                    &a.version,
+                    &y.path,
+                ))
             });
             out.extend(found.into_iter().map(|(_, candidate)| candidate));
         }
@@ -258,7 +265,8 @@ fn python_prefixes() -> Vec<PathBuf> {
     if let Some(path) = env::var_os("RETICULATE_PYTHON").and_then(|p| of_program(Path::new(&p))) {
         add(path);
     }
-    let on_path = env::var_os("PATH").and_then(|list| env::split_paths(&list).map(|d| d.join("python3")).find(|p| p.is_file()));
+    let on_path =
+        env::var_os("PATH").and_then(|list| env::split_paths(&list).map(|d| d.join("python3")).find(|p| p.is_file()));
     if let Some(program) = on_path {
         of_program(&program).into_iter().for_each(&mut add);
         fs::canonicalize(&program).ok().and_then(|p| of_program(&p)).into_iter().for_each(&mut add);
@@ -282,12 +290,14 @@ fn python_prefixes() -> Vec<PathBuf> {
 fn system_roots() -> Vec<PathBuf> {
     let mut roots = Vec::new();
     if cfg!(windows) {
-        let program_files = env::var_os("ProgramFiles").map(PathBuf::from).unwrap_or_else(|| "C:\\Program Files".into());
+        let program_files =
+            env::var_os("ProgramFiles").map(PathBuf::from).unwrap_or_else(|| "C:\\Program Files".into());
         roots.extend(listed(&program_files.join("NVIDIA GPU Computing Toolkit").join("CUDA")));
         roots.sort_by(|a, b| b.cmp(a));
         return roots;
     }
-    let mut versions: Vec<PathBuf> = listed(Path::new("/usr/local")).into_iter().filter(|p| starts(p, "cuda-")).collect();
+    let mut versions: Vec<PathBuf> =
+        listed(Path::new("/usr/local")).into_iter().filter(|p| starts(p, "cuda-")).collect();
     let number = |path: &PathBuf| -> Vec<u32> {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         name.trim_start_matches("cuda-").split('.').filter_map(|n| n.parse().ok()).collect()
@@ -324,7 +334,9 @@ mod tests {
         if cfg!(windows) {
             assert_eq!(numbers("nvrtc64_130_0.dll"), Some(vec![13]));
         }
-        for other in ["libnvrtc.alt.so.12", "libnvrtc-builtins.so.12.8", "libnvrtc_static.a", "libnvrtc.so.12.bak", "nvrtc.txt"] {
+        for other in
+            ["libnvrtc.alt.so.12", "libnvrtc-builtins.so.12.8", "libnvrtc_static.a", "libnvrtc.so.12.bak", "nvrtc.txt"]
+        {
             assert_eq!(numbers(other), None, "{other}");
         }
         assert!(rank(Library::Cublas, "libcublasLt.so.12").is_none());
@@ -344,7 +356,9 @@ mod tests {
         let mut places = Places::default();
         places.add(Origin::Toolkit, &root.join("a"));
         places.add(Origin::Python, &root.join("b"));
-        let order = |library, driver| -> Vec<Option<u32>> { places.candidates(library, driver).iter().map(|c| c.cuda).collect() };
+        let order = |library, driver| -> Vec<Option<u32>> {
+            places.candidates(library, driver).iter().map(|c| c.cuda).collect()
+        };
         assert_eq!(order(Library::Nvrtc, Some(12)), [Some(12), Some(13)]);
         assert_eq!(order(Library::Nvrtc, Some(13)), [Some(13), Some(12)]);
         assert_eq!(order(Library::Nvrtc, None), [Some(13), Some(12)]);

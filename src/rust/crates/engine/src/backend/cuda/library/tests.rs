@@ -155,7 +155,10 @@ const NVRTC: &str = "unsigned nvrtcCompileProgram(void* p, int n, void* o) { ret
 #[test]
 fn a_library_tells_its_version() {
     let folder = Folder::new("version");
-    folder.library("lib/libnvrtc.so.13", &format!("{NVRTC} unsigned nvrtcVersion(int* a, int* b) {{ *a = 13; *b = 5; return 0; }}"));
+    folder.library(
+        "lib/libnvrtc.so.13",
+        &format!("{NVRTC} unsigned nvrtcVersion(int* a, int* b) {{ *a = 13; *b = 5; return 0; }}"),
+    );
     folder.library(
         "lib/libcublas.so.13",
         "unsigned cublasCreate_v2(void** h) { return 0; }\n\
@@ -215,7 +218,9 @@ fn reporting_never_fails() {
     for finding in findings {
         match finding.outcome {
             Ok(loaded) => assert!(!loaded.path.as_os_str().is_empty()),
-            Err(error) => assert!(error.kind == Kind::Library && !error.advice.is_empty() && !finding.remedy.is_empty()),
+            Err(error) => {
+                assert!(error.kind == Kind::Library && !error.advice.is_empty() && !finding.remedy.is_empty())
+            }
         }
     }
     if let Err(error) = driver {

@@ -7,7 +7,7 @@
 // grid, so that the same call gives the same bits.
 #pragma once
 #include "reduce.h"
-#include "launch.h"
+#include "launch.cuh"
 
 #define THREADS 256
 
@@ -55,40 +55,49 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
   return last;
 }
 
-// Adds a group's elements `start .. end`: this thread's packs are `pack`, `pack + stride` ...
+// Adds a group's elements `start .. end`: this thread is number `rank` of `team` that share them.
 constexpr int L = V < 4 ? V : 4;
-VG_FN A walk(const Params& p, i64 start, i64 end, i64 pack, i64 stride, u32 (&w)[W]) {
+VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W]) {
   A lane[L];
 #pragma unroll
   for (int l = 0; l < L; l++) lane[l] = A::start();
-  // packs lie on multiples of V in the whole array; the first and last may reach into other groups
-  const i64 first = start / V, packs = (end + V - 1) / V - first;
-  for (; pack < packs; pack += stride * U) {
+  // packs lie on multiples of V in the whole array; `first .. last` are wholly the group's own
+  const i64 first = (start + V - 1) / V, last = end / V;
+  for (i64 pack = first + rank; pack < last; pack += team * U) {
     In x[U];
 #pragma unroll
     for (int u = 0; u < U; u++) {
-      const i64 at = pack + u * stride;
-      fetch(p, (idx)((first + (at < packs ? at : pack)) * V), x[u]);
+      const i64 at = pack + u * team;
+      fetch(p, (idx)((at < last ? at : pack) * V), x[u]);
     }
 #pragma unroll
     for (int u = 0; u < U; u++) {
-      const i64 at = pack + u * stride, i = (first + at) * V;
-      if (at >= packs) continue;
-      if (i >= start && i + V <= end) {
+      const i64 at = pack + u * team;
+      if (at >= last) break;
 #pragma unroll
-        for (int k = 0; k < V; k++) {
-          Out y;
-          compute(p, x[u], k, i + k, w, y);
-          accumulate(lane[k % L], y.y0, i + k - start, NARM);
-        }
-      } else {
+      for (int k = 0; k < V; k++) {
+        Out y;
+        compute(p, x[u], k, at * V + k, w, y);
+        accumulate(lane[k % L], y.y0, at * V + k - start, NARM);
+      }
+    }
+  }
+  // the packs at its ends, shared with the neighbours
+  if (V > 1 && start < end) {
+#pragma unroll 1
+    for (i64 edge = rank; edge < 2; edge += team) {
+      const i64 at = edge == 0 ? start / V : end / V;
+      const bool whole = edge == 0 ? start % V == 0 : end % V == 0;
+      if (whole || (edge == 1 && at == start / V && start % V != 0)) continue;
+      In x;
+      fetch(p, (idx)(at * V), x);
 #pragma unroll
-        for (int k = 0; k < V; k++) {
-          if (i + k < start || i + k >= end) continue;
-          Out y;
-          compute(p, x[u], k, i + k, w, y);
-          accumulate(lane[k % L], y.y0, i + k - start, NARM);
-        }
+      for (int k = 0; k < V; k++) {
+        const i64 i = at * V + k;
+        if (i < start || i >= end) continue;
+        Out y;
+        compute(p, x, k, i, w, y);
+        accumulate(lane[k % L], y.y0, i - start, NARM);
       }
     }
   }
@@ -177,10 +186,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
       }
     }
   }
-#pragma unroll
+#pragma unroll 1
   for (int round = 0; round < 2; round++) {
     // the threads that share a lane
     if (job.y > 1) {
+#pragma unroll
       for (int k = 0; k < V; k++) {
         parts[threadIdx.x] = a[k];
         __syncthreads();
@@ -197,6 +207,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     // the blocks that share the axis
     A* all = job.partial + outer * job.slices * job.inner + lane;
     if (real && ty == 0)
+#pragma unroll
       for (int k = 0; k < V; k++) all[slice * job.inner + k] = a[k];
     if (!is_last(job.tickets + outer * job.across + column, job.slices)) {
       note_flags(w, p.flags, p.any);
@@ -206,9 +217,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     for (int k = 0; k < V; k++) a[k] = A::start();
     if (real)
       for (u32 s = ty; s < job.slices; s += job.y)
+#pragma unroll
         for (int k = 0; k < V; k++) A::merge(a[k], read_fresh(all + s * job.inner + k));
   }
   if (real && ty == 0)
+#pragma unroll
     for (int k = 0; k < V; k++) put(job, outer * job.inner + lane + k, a[k]);
   note_flags(w, p.flags, p.any);
 }

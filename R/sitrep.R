@@ -1,0 +1,150 @@
+#' What was found, and what is missing
+#'
+#' Prints the system, the NVIDIA driver, the devices, every CUDA library with its version and path, the cache of compiled
+#' kernels and the package's options; for each lack, the command that mends it. Run it first when
+#' a GPU is not used, and put what it prints into a report of a bug.
+#'
+#' It looks anew for what was missing before, so that it can be repeated after an installation. What was found
+#' stays until R is restarted. Looking loads the libraries, which takes a second or two, and starts CUDA in this process.
+#'
+#' Libraries are searched in this order: option `verdigris.cuda_path` (folders or files) and the environment variable
+#' `VERDIGRIS_CUDA_PATH`; what the process has loaded already; the R packages `cuda12.8` and the like; `CUDA_HOME` and
+#' `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
+#' `/usr/local/cuda`. What the driver serves goes before what it does not.
+#'
+#' @returns A list of class `gpu_sitrep`, invisibly: `system`, `driver`, `devices` (see [gpu_devices()]), `libraries` (a list
+#'   for each, with `version`, `path` and `origin`, or `error` and `remedy`), `problem` (why a GPU cannot be used, or
+#'   `NULL`), `cache` and `options`.
+#' @examples
+#' gpu_sitrep()
+#' @export
+gpu_sitrep <- function() {
+  report <- tryCatch(
+    .Call(C_library_report),
+    verdigris_error = function(e) list(driver = list(error = conditionMessage(e), advice = character()), libraries = list())
+  )
+  problem <- tryCatch(
+    {
+      .Call(C_device_works, "cuda")
+      NULL
+    },
+    verdigris_error = function(e) conditionMessage(e)
+  )
+  cache <- cache_folder()
+  files <- if (is.null(cache)) character() else list.files(cache, "[.]bin$", full.names = TRUE)
+  names <- grep("^verdigris[.]", names(options()), value = TRUE)
+  found <- structure(
+    list(
+      system = list(
+        version = as.character(utils::packageVersion("verdigris")),
+        r = as.character(getRversion()),
+        platform = R.version$platform,
+        os = utils::sessionInfo()$running %||% "unknown system"
+      ),
+      driver = report$driver,
+      devices = gpu_devices(),
+      libraries = report$libraries,
+      problem = problem,
+      cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE)),
+      options = options()[names]
+    ),
+    class = "gpu_sitrep"
+  )
+  print(found)
+  invisible(found)
+}
+
+#' @export
+print.gpu_sitrep <- function(x, ...) {
+  good <- function(...) cli::cat_line(cli::col_green(cli::symbol$tick), " ", ...)
+  bad <- function(...) cli::cat_line(cli::col_red(cli::symbol$cross), " ", ...)
+  advise <- function(text) cli::cat_line("  ", cli::symbol$arrow_right, " ", text)
+  aside <- function(...) cli::cat_line(cli::col_grey("  ", ...))
+
+  cli::cat_rule(paste("verdigris", x$system$version))
+  cli::cat_line("R ", x$system$r, ", ", x$system$platform, ", ", x$system$os)
+
+  cli::cat_rule("Driver")
+  if (is.null(x$driver$error)) {
+    release <- if (nzchar(x$driver$version)) paste("NVIDIA driver", x$driver$version) else "NVIDIA driver"
+    good(release, " serves CUDA ", x$driver$cuda)
+    aside(x$driver$path)
+  } else {
+    bad(x$driver$error)
+    for (text in x$driver$advice) advise(text)
+  }
+
+  cli::cat_rule("Devices")
+  for (k in seq_len(nrow(x$devices))) {
+    d <- x$devices[k, ]
+    facts <- c(
+      if (!is.na(d$memory)) format_bytes(d$memory),
+      if (nzchar(d$capability)) paste("compute capability", d$capability),
+      paste(d$processors, if (nzchar(d$capability)) "multiprocessors" else if (d$processors == 1) "thread" else "threads"),
+      if (d$current) "current"
+    )
+    good(cli::style_bold(d$device), ": ", d$name, " (", paste(facts, collapse = ", "), ")")
+  }
+  # the driver's own troubles are said above
+  if (!is.null(x$problem) && is.null(x$driver$error)) bad("No GPU is used by default: ", x$problem)
+
+  cli::cat_rule("CUDA libraries")
+  remedies <- character()
+  for (name in names(x$libraries)) {
+    found <- x$libraries[[name]]
+    if (is.null(found$error)) {
+      good(cli::style_bold(name), " ", found$version, ": ", found$purpose)
+      aside(found$path, " (", found$origin, ")")
+    } else {
+      bad(found$error)
+      if (nzchar(found$detail)) aside(gsub("\n", "\n  ", found$detail))
+      remedies <- union(remedies, found$remedy)
+    }
+  }
+  if (is.null(x$driver$error)) {
+    for (text in remedies) advise(paste0("For what is missing: `", text, "`, then restart R."))
+  } else if (length(remedies)) {
+    aside("The cpu device needs none of them; a GPU does: ", paste0("`", remedies, "`", collapse = ", "))
+  }
+
+  cli::cat_rule("Cache and options")
+  if (is.null(x$cache$path)) {
+    cli::cat_line("Compiled kernels are not kept between sessions.")
+  } else {
+    cli::cat_line(sprintf("%d compiled kernels, %s, in %s", x$cache$files, format_bytes(x$cache$bytes), x$cache$path))
+  }
+  for (name in names(x$options)) cli::cat_line(name, " = ", paste(deparse(x$options[[name]]), collapse = " "))
+  invisible(x)
+}
+
+# Where compiled kernels are kept between sessions, or NULL where option verdigris.cache_dir is NA or FALSE.
+cache_folder <- function() {
+  folder <- getOption("verdigris.cache_dir", tools::R_user_dir("verdigris", "cache"))
+  if (is.character(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
+}
+
+# Packages such as cuda12.8, which hold NVIDIA's libraries; the newest first.
+cuda_packages <- function() {
+  found <- list.files(.libPaths(), "^cuda1[2-9][.][0-9]+$", full.names = TRUE)
+  found[order(numeric_version(sub("^cuda", "", basename(found))), decreasing = TRUE)]
+}
+
+# Where torch for R keeps its libraries, without loading it.
+torch_folders <- function() {
+  folders <- c(Sys.getenv("TORCH_HOME"), system.file(package = "torch"))
+  folders[nzchar(folders)]
+}
+
+# One line for .onAttach. Nothing of CUDA is loaded for it, so that a fork later on still can.
+attach_message <- function() {
+  version <- utils::packageVersion("verdigris")
+  driver <- .Call(C_device_hint)
+  found <- if (is.null(driver)) {
+    "no NVIDIA driver found, arrays are made on the cpu"
+  } else if (nzchar(driver)) {
+    paste("NVIDIA driver", driver)
+  } else {
+    "NVIDIA driver found"
+  }
+  sprintf("verdigris %s (%s); gpu_sitrep() tells more", version, found)
+}

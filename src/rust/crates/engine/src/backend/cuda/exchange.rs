@@ -1,0 +1,62 @@
+//! Memory and streams of other libraries: the order of our work and theirs.
+
+use super::api;
+use super::Cuda;
+use crate::error::{Error, Kind, Result};
+
+/// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
+const LEGACY: usize = 1;
+/// `CU_POINTER_ATTRIBUTE_IS_MANAGED` and `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
+const POINTER_IS_MANAGED: i32 = 8;
+const POINTER_ORDINAL: i32 = 9;
+
+/// Makes `waits` wait for what is queued on `works` now.
+fn order(cuda: &Cuda, works: usize, waits: usize) -> Result<()> {
+    let _entered = cuda.enter()?;
+    let mut event = 0;
+    // SAFETY: live streams and an event of this context; the driver keeps the event until it has happened.
+    unsafe {
+        cuda.check((cuda.driver.event_create)(&mut event, api::EVENT_NO_TIMING), "cuEventCreate")?;
+        let recorded = cuda.check((cuda.driver.event_record)(event, works), "cuEventRecord");
+        let ordered =
+            recorded.and_then(|()| cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent"));
+        (cuda.driver.event_destroy)(event);
+        ordered
+    }
+}
+
+/// See `Backend::release`. Takes no lock: it is called where buffers are dropped.
+pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
+    match stream {
+        Some(stream) => order(cuda, cuda.stream, stream as usize),
+        None => {
+            let _entered = cuda.enter()?;
+            // SAFETY: our stream.
+            cuda.check(unsafe { (cuda.driver.stream_synchronize)(cuda.stream) }, "cuStreamSynchronize")
+        }
+    }
+}
+
+/// See `Backend::acquire`.
+pub fn acquire(cuda: &Cuda) -> Result<()> {
+    order(cuda, LEGACY, cuda.stream)
+}
+
+/// See `Backend::reaches`.
+pub fn reaches(cuda: &Cuda, address: u64) -> Result<()> {
+    let _entered = cuda.enter()?;
+    let (mut managed, mut ordinal) = (0u32, -1i32);
+    // SAFETY: a bool of 1 byte (a word is room enough) and an int; an address that the driver does not know is an error to it.
+    let status = unsafe {
+        (cuda.driver.pointer_attribute)((&raw mut managed).cast(), POINTER_IS_MANAGED, address);
+        (cuda.driver.pointer_attribute)((&raw mut ordinal).cast(), POINTER_ORDINAL, address)
+    };
+    if status == 0 && (ordinal == cuda.properties.ordinal as i32 || managed & 0xff != 0) {
+        return Ok(());
+    }
+    let truth = if status == 0 && ordinal >= 0 { format!("of cuda:{ordinal}") } else { "no CUDA memory".into() };
+    Err(Error::new(
+        Kind::Device,
+        format!("the tensor says that it is on {}, but {address:#x} is {truth}", cuda.device()),
+    ))
+}

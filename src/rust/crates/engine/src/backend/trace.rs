@@ -1,0 +1,56 @@
+//! The CUDA kernels that a program would have run, for a machine without a GPU.
+//!
+//! Where `VERDIGRIS_KERNEL_TRACE` names a folder, the cpu device writes there the source of the kernel
+//! that the cuda device would make of each plan it runs, once each. CI compiles what the differential tests
+//! leave there (`tests/cuda_compile.rs`).
+
+use std::collections::HashSet;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
+
+use super::cuda::codegen::{self, Variant, reduce::Form};
+use crate::plan::Plan;
+use crate::reduction::{Groups, Reduction};
+
+fn folder() -> Option<&'static PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOLDER.get_or_init(|| std::env::var_os("VERDIGRIS_KERNEL_TRACE").map(PathBuf::from)).as_ref()
+}
+
+/// Writes a source, unless it is there.
+fn keep(kind: &str, source: impl FnOnce() -> String, key: &str) {
+    static SEEN: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+    let Some(folder) = folder() else { return };
+    let mut hasher = DefaultHasher::new();
+    (kind, key).hash(&mut hasher);
+    let hash = hasher.finish();
+    let mut seen = SEEN.lock().unwrap_or_else(|p| p.into_inner());
+    if seen.get_or_insert_with(HashSet::new).insert(hash) {
+        let path = folder.join(format!("{kind}_{hash:016x}.cu"));
+        if let Err(error) = std::fs::write(&path, source()) {
+            eprintln!("cannot write {}: {error}", path.display());
+        }
+    }
+}
+
+/// Notes an elementwise kernel.
+pub fn elementwise(plan: &Plan) {
+    if folder().is_some() {
+        keep("elementwise", || codegen::source(plan, Variant::default()), &plan.key());
+    }
+}
+
+/// Notes a reduction.
+pub fn reduction(plan: &Plan, reduction: Reduction, na_rm: bool, groups: Groups) {
+    if folder().is_some() {
+        let form = match groups {
+            Groups { inner: 1, outer: 1, .. } => Form::Block,
+            Groups { inner: 1, .. } => Form::Team(8),
+            _ => Form::Lanes,
+        };
+        let key = format!("{reduction:?} {na_rm} {form:?} {}", plan.key());
+        keep("reduction", || codegen::source_reduce(plan, Variant::default(), reduction, na_rm, form), &key);
+    }
+}

@@ -1,0 +1,65 @@
+//! Numbers from R as the C types of a kernel's parameters.
+
+use super::Element;
+use crate::dtype::Kind;
+use crate::scalar::{Scalar, NA_I32, NA_I64};
+
+/// The bytes that a parameter of this type takes for a number; else why it does not fit.
+pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, String> {
+    let is_na = matches!(value, Scalar::I32(NA_I32) | Scalar::I64(NA_I64));
+    if let (Kind::Complex, false) =
+        (kind, matches!(element, Element::FloatComplex | Element::DoubleComplex | Element::Other(_)))
+    {
+        return Err("it takes a real number, not a complex one".into());
+    }
+    let double = || match value.to(crate::dtype::Class::F64) {
+        Scalar::F64(x) => x,
+        _ => f64::NAN,
+    };
+    Ok(match element {
+        Element::Bool => match value {
+            _ if is_na => return Err("NA is neither true nor false".into()),
+            Scalar::F64(x) if x.is_nan() => return Err("NA is neither true nor false".into()),
+            other => vec![u8::from(other.to_logical() == Scalar::I32(1))],
+        },
+        Element::Integer(size, signed) => {
+            let whole = whole(value, is_na)?;
+            let bits = 8 * u32::from(*size);
+            let (least, most) =
+                if *signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+            if !(least..=most).contains(&whole) {
+                return Err(format!("{whole} is outside {least} to {most}"));
+            }
+            // two's complement, the low bytes first: CUDA devices and their hosts are little-endian
+            whole.to_le_bytes()[..usize::from(*size)].to_vec()
+        }
+        Element::Half => half::f16::from_f64(double()).to_ne_bytes().to_vec(),
+        Element::BFloat16 => half::bf16::from_f64(double()).to_ne_bytes().to_vec(),
+        Element::Float => {
+            let (x, y) = (double(), double() as f32);
+            if x.is_finite() && y.is_infinite() {
+                return Err(format!("{x:e} is too large for it"));
+            }
+            y.to_ne_bytes().to_vec()
+        }
+        Element::Double => double().to_ne_bytes().to_vec(),
+        Element::FloatComplex => value.to(crate::dtype::Class::C64).bytes()[..8].to_vec(),
+        Element::DoubleComplex => value.to(crate::dtype::Class::C128).bytes().to_vec(),
+        Element::Void => return Err("nothing can be passed as void".into()),
+        Element::Other(name) => {
+            return Err(format!("`{name}` is no type that a number from R can be passed as"));
+        }
+    })
+}
+
+/// The value as a whole number.
+fn whole(value: Scalar, is_na: bool) -> Result<i128, String> {
+    match value {
+        _ if is_na => Err("it takes a whole number, not NA".into()),
+        Scalar::I32(x) => Ok(x.into()),
+        Scalar::I64(x) => Ok(x.into()),
+        Scalar::F64(x) if x.is_finite() && x.fract() == 0.0 && x.abs() <= 1.9e19 => Ok(x as i128),
+        Scalar::F64(x) => Err(format!("it takes a whole number, not {x}")),
+        _ => Err("it takes a whole number".into()),
+    }
+}

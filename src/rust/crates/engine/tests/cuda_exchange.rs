@@ -1,0 +1,113 @@
+//! Kernels from source and DLPack on a CUDA device.
+//!
+//! Needs a device: `VERDIGRIS_TEST_DEVICE=cuda`.
+#![cfg(not(target_os = "macos"))]
+
+use verdigris_engine::array::{Array, Host, HostMut};
+use verdigris_engine::buffer::Device;
+use verdigris_engine::dtype::{DType, Kind};
+use verdigris_engine::error::{Kind as ErrorKind, Result};
+use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
+use verdigris_engine::kernel::{self, Geometry, Value};
+use verdigris_engine::layout::Axis;
+use verdigris_engine::scalar::Scalar;
+
+const CUDA: Device = Device::Cuda(0);
+const SOURCE: &str = r#"
+extern "C" __global__ void axpy(const float* x, float* __restrict__ y, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += a * x[i];
+}"#;
+
+fn wanted() -> bool {
+    let wanted = std::env::var("VERDIGRIS_TEST_DEVICE").is_ok_and(|d| d == "cuda");
+    if !wanted {
+        eprintln!("not run: VERDIGRIS_TEST_DEVICE is not cuda");
+    }
+    wanted
+}
+
+fn floats(x: &[f64]) -> Array {
+    Array::upload(Host::Double(x), Some(DType::Float32), CUDA, None).unwrap()
+}
+
+fn back(x: &Array) -> Vec<f64> {
+    let mut out = vec![0.0; x.len()];
+    x.read(0, HostMut::Double(&mut out)).unwrap();
+    out
+}
+
+/// y += a * x; what is alone in this test has one holder here and one among the arguments.
+fn axpy(x: &Array, y: &Array, a: f64, geometry: Geometry) -> Result<Array> {
+    let signature = kernel::choose(&kernel::parsed(SOURCE)?, None)?;
+    let number = |x: f64| Value::Scalar(Scalar::F64(x), Kind::Double);
+    let mut arrays = [x.clone(), y.clone()];
+    let values = [Value::Array(0), Value::Array(1), number(a), number(y.len() as f64)];
+    kernel::call(SOURCE, &signature, &values, &mut arrays, 2, &geometry)?;
+    Ok(arrays[1].clone())
+}
+
+fn address(x: &Array) -> u64 {
+    x.settle().unwrap().address()
+}
+
+#[test]
+fn cuda_kernels_write_in_place_and_spare_who_shares() {
+    if !wanted() {
+        return;
+    }
+    let x = floats(&(0..100_000).map(f64::from).collect::<Vec<_>>());
+    let y = floats(&[1.0; 100_000]);
+    let written = axpy(&x, &y, 2.0, Geometry::default()).unwrap();
+    assert_eq!(address(&written), address(&y), "alone: in place");
+    assert_eq!(back(&y)[99_999], 1.0 + 2.0 * 99_999.0);
+    drop(written);
+
+    let y = floats(&[1.0, 2.0, 3.0]);
+    let x = floats(&[1.0, 1.0, 1.0]);
+    let pending = y.cast(DType::Float64, None).unwrap();
+    let written = axpy(&x, &y, 1.0, Geometry::default()).unwrap();
+    assert_ne!(address(&written), address(&y));
+    assert_eq!((back(&written), back(&pending)), (vec![2.0, 3.0, 4.0], vec![1.0, 2.0, 3.0]));
+
+    // a strided argument that is read
+    let reversed = x.view(&[3], &[Axis { of: 0, start: 2, step: -1, extent: 3 }]).unwrap();
+    let x = axpy(&reversed, &floats(&[1.0, 2.0, 3.0]), 10.0, Geometry::default()).unwrap();
+    assert_eq!(back(&x), [11.0, 12.0, 13.0]);
+    let error = axpy(&x, &y, 1.0, Geometry { block: Some([4096, 1, 1]), ..Geometry::default() }).err().unwrap();
+    assert_eq!(error.kind, ErrorKind::Launch);
+}
+
+#[test]
+fn cuda_memory_goes_out_and_in() {
+    if !wanted() {
+        return;
+    }
+    let x = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for stream in [None, Some(0), Some(1), Some(2)] {
+        let t = x.view(&[2, 3], &[Axis::whole(1, 3), Axis::whole(0, 2)]).unwrap();
+        let raw = export(&t, &[3, 2], true, stream).unwrap();
+        // SAFETY: just made.
+        let (y, dim) = unsafe { import(raw, Copying::Never) }.unwrap();
+        assert_eq!((y.device(), dim), (CUDA, vec![3, 2]));
+        assert_eq!(address(&y), address(&x));
+        assert_eq!(back(&y), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+        // a kernel is queued on foreign memory, and the memory is given back at once
+        let z = y.cast(DType::Float64, None).unwrap();
+        z.settle().unwrap();
+        drop(y);
+        assert_eq!(back(&z)[5], 6.0);
+    }
+    let flags = Array::upload(Host::Logical(&[1, 0, i32::MIN]), None, CUDA, None).unwrap();
+    assert_eq!(export(&flags, &[3], true, None).unwrap_err().kind, ErrorKind::DType);
+
+    // host memory that claims to be the device's
+    let host = Array::upload(Host::Double(&[1.0]), None, Device::Cpu, None).unwrap();
+    let Raw::Legacy(p) = export(&host, &[1], false, None).unwrap() else { unreachable!("it is the legacy form") };
+    // SAFETY: just made.
+    unsafe {
+        (*p).dl_tensor.device = dlpark::ffi::DLDevice::cuda(0);
+        assert_eq!(import(Raw::Legacy(p), Copying::IfNeeded).err().unwrap().kind, ErrorKind::Device);
+        Raw::Legacy(p).delete();
+    }
+}

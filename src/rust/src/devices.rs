@@ -1,0 +1,305 @@
+//! Entries: devices, their memory, and what was found of CUDA.
+
+use std::sync::Mutex;
+
+use verdigris_engine::backend;
+use verdigris_engine::buffer::Device;
+use verdigris_engine::devices::{self, Description};
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::{convert, entry, handle};
+
+extern "C" {
+    fn Rf_GetOption1(name: SEXP) -> SEXP;
+}
+
+/// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
+static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
+
+/// Strings of a character vector, NA and what is no character vector left out.
+fn strings(x: SEXP) -> Vec<String> {
+    if r::kind_of(x) != SEXPTYPE::STRSXP {
+        return Vec::new();
+    }
+    // SAFETY: reads within the length; each translation is copied at once.
+    unsafe {
+        (0..r::len(x) as isize)
+            .map(|k| r::STRING_ELT(x, k))
+            .filter(|&text| text != r::R_NaString)
+            .map(|text| std::ffi::CStr::from_ptr(r::Rf_translateCharUTF8(text)).to_string_lossy().into_owned())
+            .collect()
+    }
+}
+
+fn option(name: &'static std::ffi::CStr) -> SEXP {
+    // SAFETY: the value is R's, which keeps it.
+    unsafe { Rf_GetOption1(r::symbol(name)) }
+}
+
+/// Hands on where to look for CUDA, the option as it is now.
+#[cfg(not(target_os = "macos"))]
+fn refresh_paths() {
+    use verdigris_engine::backend::cuda::library::{set_search_paths, SearchPaths};
+    let paths = |list: &[String]| list.iter().map(Into::into).collect();
+    let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
+    set_search_paths(SearchPaths {
+        option: paths(&strings(option(c"verdigris.cuda_path"))),
+        packages: paths(&folders.0),
+        torch: paths(&folders.1),
+    });
+}
+
+#[cfg(target_os = "macos")]
+fn refresh_paths() {}
+
+/// A device by name.
+pub fn named(name: &str) -> Result<Device> {
+    let device = devices::parse(name)?;
+    if device != Device::Cpu {
+        refresh_paths();
+    }
+    Ok(device)
+}
+
+/// Where arrays go that name no device: the choice of `gpu_use()`, else option `verdigris.device`, else the default.
+pub fn current() -> Result<Device> {
+    if let Some(device) = devices::choice() {
+        return Ok(device);
+    }
+    let wanted = option(c"verdigris.device");
+    if !r::is_null(wanted) {
+        return named(convert::string(wanted, "getOption(\"verdigris.device\")")?);
+    }
+    refresh_paths();
+    Ok(devices::default())
+}
+
+/// A list under way; what is in it is protected.
+struct List {
+    list: SEXP,
+    names: SEXP,
+    next: isize,
+}
+
+impl List {
+    fn new(n: usize) -> List {
+        // SAFETY: both are protected until `finish`, which every caller reaches: nothing between returns early.
+        unsafe {
+            let list = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, n as isize));
+            let names = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::STRSXP, n as isize));
+            List { list, names, next: 0 }
+        }
+    }
+
+    /// `value` may be unprotected: it is in the list before R runs again.
+    fn add(&mut self, name: &str, value: SEXP) -> &mut List {
+        // SAFETY: both vectors have room, or R raises an error.
+        unsafe {
+            r::SET_VECTOR_ELT(self.list, self.next, value);
+            let text = r::Rf_mkCharLenCE(name.as_ptr().cast(), name.len() as i32, r::cetype_t::CE_UTF8);
+            r::SET_STRING_ELT(self.names, self.next, text);
+        }
+        self.next += 1;
+        self
+    }
+
+    fn finish(self) -> SEXP {
+        // SAFETY: the names are the list's length.
+        unsafe {
+            r::Rf_setAttrib(self.list, r::R_NamesSymbol, self.names);
+            r::Rf_unprotect(2);
+        }
+        self.list
+    }
+}
+
+fn text_vector<S: AsRef<str>>(texts: &[S]) -> SEXP {
+    // SAFETY: allocated with room, and protected while the strings are made.
+    unsafe {
+        let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::STRSXP, texts.len() as isize));
+        for (k, text) in texts.iter().enumerate() {
+            let text = text.as_ref();
+            let chars = r::Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as i32, r::cetype_t::CE_UTF8);
+            r::SET_STRING_ELT(out, k as isize, chars);
+        }
+        r::Rf_unprotect(1);
+        out
+    }
+}
+
+fn real_vector(values: &[f64]) -> SEXP {
+    // SAFETY: allocated with room.
+    unsafe {
+        let out = r::Rf_allocVector(SEXPTYPE::REALSXP, values.len() as isize);
+        std::ptr::copy_nonoverlapping(values.as_ptr(), r::REAL(out), values.len());
+        out
+    }
+}
+
+/// A number of bytes; NA where it is not known.
+fn bytes(value: u64) -> f64 {
+    // SAFETY: a constant of R's.
+    if value == 0 {
+        unsafe { r::R_NaReal }
+    } else {
+        value as f64
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+fn error_list(error: &Error) -> SEXP {
+    let mut out = List::new(4);
+    out.add("kind", r::string(error.kind.name()))
+        .add("error", r::string(&error.message))
+        .add("advice", text_vector(&error.advice))
+        .add("detail", r::string(error.detail.as_deref().unwrap_or("")));
+    out.finish()
+}
+
+entry! {
+    /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
+    fn search_paths(packages, torch) {
+        *FOLDERS.lock().unwrap_or_else(|p| p.into_inner()) = (strings(packages), strings(torch));
+        Ok(r::null())
+    }
+
+    /// Where compiled kernels are kept between sessions; NULL for nowhere.
+    fn cache_dir(path) {
+        #[cfg(not(target_os = "macos"))]
+        verdigris_engine::backend::cuda::set_cache_dir(strings(path).into_iter().next().map(Into::into));
+        Ok(r::null())
+    }
+
+    /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or NULL.
+    fn device_use(name) {
+        let device = if r::is_null(name) { None } else { Some(named(convert::string(name, "device")?)?) };
+        let before = devices::set_current(device)?;
+        Ok(before.map_or_else(r::null, |device| r::string(&device.to_string())))
+    }
+
+    fn device_current() {
+        Ok(r::string(&current()?.to_string()))
+    }
+
+    /// list(device, name, memory, capability, processors), a vector each.
+    fn device_list() {
+        refresh_paths();
+        let all: Vec<Description> = devices::list();
+        let capability: Vec<String> =
+            all.iter().map(|d| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"))).collect();
+        let mut out = List::new(5);
+        out.add("device", text_vector(&all.iter().map(|d| d.device.to_string()).collect::<Vec<_>>()))
+            .add("name", text_vector(&all.iter().map(|d| d.name.as_str()).collect::<Vec<_>>()))
+            .add("memory", real_vector(&all.iter().map(|d| bytes(d.memory)).collect::<Vec<_>>()))
+            .add("capability", text_vector(&capability))
+            .add("processors", real_vector(&all.iter().map(|d| f64::from(d.processors)).collect::<Vec<_>>()));
+        Ok(out.finish())
+    }
+
+    /// TRUE where the device can be used for everything; else the error says what is in the way.
+    fn device_works(name) {
+        match named(convert::string(name, "device")?)? {
+            Device::Cpu => {}
+            Device::Cuda(ordinal) => devices::works(ordinal)?,
+        }
+        Ok(r::logical(true))
+    }
+
+    /// Waits for the device; the warnings of what it computed come with the return.
+    fn device_sync(device) {
+        backend::of(convert::device(device)?)?.synchronize()?;
+        Ok(r::null())
+    }
+
+    /// Bytes: live, cached, free, total.
+    fn device_memory(device) {
+        let memory = backend::of(convert::device(device)?)?.memory()?;
+        // an amount of 0 is known where the total is
+        let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
+        Ok(real_vector(&[memory.live as f64, memory.cached as f64, free, bytes(memory.total)]))
+    }
+
+    /// Gives what the device's pool keeps back to the system.
+    fn device_trim(device) {
+        backend::of(convert::device(device)?)?.trim()?;
+        Ok(r::null())
+    }
+
+    /// The NVIDIA driver's version where the system shows one, "" where it looks as if there is one, NULL otherwise.
+    /// Loads nothing, so that forks stay possible.
+    fn device_hint() {
+        #[cfg(not(target_os = "macos"))]
+        {
+            use verdigris_engine::backend::cuda::library::driver;
+            if driver::hardware() {
+                return Ok(r::string(&driver::release().unwrap_or_default()));
+            }
+        }
+        Ok(r::null())
+    }
+
+    /// list(driver, libraries): what was found, or the error.
+    fn library_report() {
+        #[cfg(target_os = "macos")]
+        return Err(Error::new(ErrorKind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`."));
+        #[cfg(not(target_os = "macos"))]
+        {
+            use verdigris_engine::backend::cuda::library::report;
+            refresh_paths();
+            let (driver, findings) = report();
+            let mut out = List::new(2);
+            let found = match driver {
+                Ok(driver) => {
+                    let mut entry = List::new(4);
+                    entry
+                        .add("cuda", r::string(&format!("{}.{}", driver.version.0, driver.version.1)))
+                        .add("version", r::string(driver.release.as_deref().unwrap_or("")))
+                        .add("path", r::string(&driver.path.to_string_lossy()))
+                        .add("devices", r::real(f64::from(driver.devices)));
+                    entry.finish()
+                }
+                Err(error) => error_list(&error),
+            };
+            out.add("driver", found);
+            let mut libraries = List::new(findings.len());
+            for finding in &findings {
+                let name = finding.library.name();
+                let value = match &finding.outcome {
+                    Ok(loaded) => {
+                        let mut entry = List::new(4);
+                        entry
+                            .add("version", r::string(&loaded.version_text()))
+                            .add("path", r::string(&loaded.path.to_string_lossy()))
+                            .add("origin", r::string(loaded.origin.label()))
+                            .add("purpose", r::string(finding.library.purpose()));
+                        entry.finish()
+                    }
+                    Err(error) => {
+                        let mut entry = List::new(4);
+                        entry
+                            .add("error", r::string(&error.message))
+                            .add("detail", r::string(error.detail.as_deref().unwrap_or("")))
+                            .add("purpose", r::string(finding.library.purpose()))
+                            .add("remedy", r::string(&finding.remedy));
+                        entry.finish()
+                    }
+                };
+                libraries.add(name, value);
+            }
+            out.add("libraries", libraries.finish());
+            Ok(out.finish())
+        }
+    }
+
+    /// Lets go of an array's elements.
+    fn free(x) {
+        match handle::of(x) {
+            Some(handle) => handle.free(),
+            None => {
+                return Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", convert::describe(x))));
+            }
+        }
+        Ok(r::null())
+    }
+}
