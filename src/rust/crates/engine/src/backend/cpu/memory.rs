@@ -12,7 +12,7 @@ const LARGE: usize = 1 << 20;
 /// A page that the system clears at once, where it has such pages.
 const HUGE_PAGE: usize = 2 << 20;
 /// Bytes that are kept at most, and blocks.
-const MOST_BYTES: usize = 1 << 30;
+const MOST_BYTES: usize = 512 << 20;
 const MOST_BLOCKS: usize = 32;
 
 /// Bytes in arrays.
