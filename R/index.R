@@ -234,7 +234,7 @@ assign_part <- function(x, given, value) {
 #'
 #' `t()` and `aperm()` give views on the same memory; nothing moves until the values are used in another order.
 #' @param x,a an array.
-#' @param perm,... as in [base::aperm()].
+#' @param perm,resize,... as in [base::aperm()].
 #' @return An array with permuted dimensions and dimnames.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
@@ -250,7 +250,10 @@ t.gpu_array <- function(x) {
     names <- if (is.null(d)) names(x) else dimnames(x)[[1L]]
     out <- .Call(C_permute, x, length(x), 1L)
     dim(out) <- c(1L, length(x))
-    if (!is.null(names)) dimnames(out) <- list(NULL, names)
+    if (!is.null(names)) {
+      axis <- names(dimnames(x))
+      dimnames(out) <- stats::setNames(list(NULL, names), if (!is.null(axis)) c("", axis))
+    }
     return(out)
   }
   out <- .Call(C_permute, x, d, 2:1)
@@ -261,14 +264,16 @@ t.gpu_array <- function(x) {
 
 #' @rdname transpose
 #' @export
-aperm.gpu_array <- function(a, perm = NULL, ...) {
+aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   d <- dim(a)
-  if (is.null(d)) stop("invalid first argument, must be an array", call. = FALSE)
-  perm <- if (is.null(perm)) rev(seq_along(d)) else if (is.character(perm)) match(perm, names(dimnames(a))) else as.integer(perm)
-  if (length(perm) != length(d) || !identical(sort(perm), seq_along(d))) {
-    stop("'perm' is of wrong length ", length(perm), " (!= ", length(d), ")", call. = FALSE)
+  order <- if (is.null(perm)) rev(seq_along(d)) else if (is.character(perm)) match(perm, names(dimnames(a))) else as.integer(perm)
+  if (is.null(d) || !identical(sort(order), seq_along(d))) return(on_host_words(aperm, a, list(list(perm)), resize = resize))
+  out <- .Call(C_permute, a, d, order)
+  if (!resize) {
+    dim(out) <- d
+    return(out)
   }
-  out <- .Call(C_permute, a, d, perm)
+  perm <- order
   dim(out) <- d[perm]
   if (!is.null(dimnames(a))) dimnames(out) <- dimnames(a)[perm]
   out
@@ -298,7 +303,8 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop("argument to 'which' is not logical", call. = FALSE)
   out <- .Call(C_which, x)
   if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
-  if (useNames && !is.null(names(x))) names(out) <- names(x)[collect(out)]
+  # as in base R, `useNames` is about `arr.ind` alone
+  if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
   out
 })
 
@@ -372,7 +378,7 @@ quantile_formula <- function(at, n, probs, type) {
   other <- which(weight != 0 & low != high)
   value[weight == 1] <- high[weight == 1]
   mixed <- setdiff(other, which(weight == 1))
-  value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
+  if (length(mixed)) value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
   value
 }
 
