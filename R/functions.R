@@ -11,8 +11,24 @@ recycled <- function(row, f, ...) {
 #' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device.
 #' Arguments are recycled as base R recycles them, and attributes are those that base R keeps.
 #'
-#' `ifelse()` differs from base R in one point: the type of the result is the common type of `yes` and
-#' `no` even where only one of them is used.
+#' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is their
+#' common type even where only one of them is used, and warnings of the other are heard.
+#'
+#' @section Where base R's answer is another:
+#' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
+#' differ on purpose:
+#' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1), which base R turns into NaN by multiplying them with i:
+#'   here they are those of the C standard (C99, Annex G). Complex quotients and powers that overflow are infinite
+#'   where base R may give NaN parts.
+#' * `sinpi` and `cospi` are exact to the last digit; base R without a C library that has them is off by 4e-16.
+#' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` next to their zeros, and `gamma`, `lgamma`, `digamma` and `trigamma` next to
+#'   their poles below 0, where base R loses up to seven digits.
+#' * `digamma` and `trigamma` within 1e-150 of 0, where base R gives NaN.
+#' * `%%` and `%/%` where the quotient has more digits than a number holds: base R's remainder is arbitrary, as its warning says
+#'   (which comes here too).
+#' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the last bit.
+#' * Of NA and NaN the sum and the product are the first operand; base R leaves that to its compiler.
+#' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that leave the range.
 #' @param x,y,q,p,a,b,n,k,test,yes,no numbers or arrays, at least one of them an array.
 #' @param base the base of the logarithm.
 #' @param digits decimal places or significant digits.

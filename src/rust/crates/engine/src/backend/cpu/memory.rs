@@ -48,13 +48,15 @@ impl Block {
     pub fn new(bytes: usize) -> Result<Block> {
         let raw = match kept(bytes) {
             Some(raw) => raw,
-            None => fresh(bytes).or_else(|| {
-                trim();
-                fresh(bytes)
-            }).ok_or_else(|| {
-                Error::new(Kind::Memory, format!("cannot allocate {bytes} bytes of host memory"))
-                    .advise("Free arrays with `rm()` and `gc()`, or work on the data in pieces.")
-            })?,
+            None => fresh(bytes)
+                .or_else(|| {
+                    trim();
+                    fresh(bytes)
+                })
+                .ok_or_else(|| {
+                    Error::new(Kind::Memory, format!("cannot allocate {bytes} bytes of host memory"))
+                        .advise("Free arrays with `rm()` and `gc()`, or work on the data in pieces.")
+                })?,
         };
         LIVE.fetch_add(raw.layout.size() as u64, Ordering::Relaxed);
         Ok(Block { raw: Some(raw) })
