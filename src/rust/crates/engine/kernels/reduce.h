@@ -261,9 +261,11 @@ template <class T> struct Var {
     if (narm && x != x) return;
     if (a.n == 0 && x - x == 0.0) a.pivot = x;
     a.n += 1;
-    dd d = two_sum(x, -a.pivot);
-    a.s = dd_add(a.s, d);
-    a.q = dd_add(a.q, dd_multiply(d, d));
+    // compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo
+    dd d = two_sum(x, -a.pivot), t = two_sum(a.s.hi, d.hi), p = two_product(d.hi, d.hi);
+    a.s.hi = t.hi; a.s.lo += t.lo + d.lo;
+    t = two_sum(a.q.hi, p.hi);
+    a.q.hi = t.hi; a.q.lo += t.lo + (p.lo + 2 * d.hi * d.lo);
   }
   VG_FN void merge(Var& a, const Var& b) {
     if (b.n == 0) return;
@@ -285,6 +287,32 @@ template <class T> struct Var {
     c.hi = -c.hi; c.lo = -c.lo;
     dd r = dd_add(a.q, c);
     f64 v = dd_divide(r, (f64)(a.n - 1));
+    return v < 0 ? 0 : v;
+  }
+};
+
+// float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so.
+template <> struct Var<f32> {
+  typedef f64 value; f64 pivot, s, q; i64 n;
+  VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; return a; }
+  VG_FN void add(Var& a, f32 v, bool narm) {
+    if (narm && v != v) return;
+    if (a.n == 0 && v - v == 0.0f) a.pivot = (f64)v;
+    a.n += 1;
+    f64 d = (f64)v - a.pivot;
+    a.s += d; a.q += d * d;
+  }
+  VG_FN void merge(Var& a, const Var& b) {
+    if (b.n == 0) return;
+    if (a.n == 0) { a = b; return; }
+    f64 g = b.pivot - a.pivot, n = (f64)b.n;
+    a.q += b.q + 2 * g * b.s + n * g * g;
+    a.s += b.s + n * g;
+    a.n += b.n;
+  }
+  VG_FN f64 finish(const Var& a, u32&) {
+    if (a.n < 2) return na_f64();
+    f64 v = (a.q - a.s * a.s / (f64)a.n) / (f64)(a.n - 1);
     return v < 0 ? 0 : v;
   }
 };

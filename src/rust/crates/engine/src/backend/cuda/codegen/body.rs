@@ -187,13 +187,13 @@ fn compute(plan: &Plan) -> String {
                 for arg in &args[..op.row().arity as usize] {
                     let _ = write!(operands, "r{arg}, ");
                 }
-                let call = format!("{}({operands}i, f{r})", op.row().function(*c));
+                let call = format!("{}({operands}i, flags{r})", op.row().function(*c));
                 let note = match places.iter().find(|(k, _)| *k as usize == r) {
-                    Some((_, place)) if place.shift == 0 => format!(" w[{}] |= f{r};", place.word),
-                    Some((_, place)) => format!(" w[{}] |= f{r} << {};", place.word, place.shift),
+                    Some((_, place)) if place.shift == 0 => format!(" w[{}] |= flags{r};", place.word),
+                    Some((_, place)) => format!(" w[{}] |= flags{r} << {};", place.word, place.shift),
                     None => String::new(),
                 };
-                writeln!(code, "  u32 f{r} = 0; const {class} r{r} = {call};{note}")
+                writeln!(code, "  u32 flags{r} = 0; const {class} r{r} = {call};{note}")
             }
         };
     }
