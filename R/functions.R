@@ -27,7 +27,7 @@ recycled <- function(row, f, ...) {
 #' * `%%` and `%/%` where the quotient has more digits than a number holds: base R's remainder is arbitrary, as its warning says
 #'   (which comes here too).
 #' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the last bit.
-#' * Of NA and NaN the sum and the product are the first operand; base R leaves that to its compiler.
+#' * Of NA and NaN the sum and the product are the first operand, and the power the second; base R leaves that to its compiler.
 #' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that leave the range.
 #' @param x,y,q,p,a,b,n,k,test,yes,no numbers or arrays, at least one of them an array.
 #' @param base the base of the logarithm.

@@ -342,6 +342,8 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   known <- collect(sorted[reach])
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
+  # R before 4.6 keeps integers in some types
+  if (is.double(stats::quantile(known[1L], 0.5, names = FALSE, type = type))) value <- as.double(value)
   if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
   value
 }
