@@ -16,8 +16,24 @@ recycled <- function(row, f, ...) {
 #' all. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and their like are S4 generics made from base R's functions: they
 #' serve code that finds them through this package, while another package's own call reads the array on the host.
 #'
-#' `ifelse()` differs from base R in one point: the type of the result is the common type of `yes` and
-#' `no` even where only one of them is used.
+#' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is their
+#' common type even where only one of them is used, and warnings of the other are heard.
+#'
+#' @section Where base R's answer is another:
+#' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
+#' differ on purpose:
+#' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1), which base R turns into NaN by multiplying them with i:
+#'   here they are those of the C standard (C99, Annex G). Complex quotients and powers that overflow are infinite
+#'   where base R may give NaN parts.
+#' * `sinpi` and `cospi` are exact to the last digit; base R without a C library that has them is off by 4e-16.
+#' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` next to their zeros, and `gamma`, `lgamma`, `digamma` and `trigamma` next to
+#'   their poles below 0, where base R loses up to seven digits.
+#' * `digamma` and `trigamma` within 1e-150 of 0, where base R gives NaN.
+#' * `%%` and `%/%` where the quotient has more digits than a number holds: base R's remainder is arbitrary, as its warning says
+#'   (which comes here too).
+#' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the last bit.
+#' * Of NA and NaN the sum and the product are the first operand, and the power the second; base R leaves that to its compiler.
+#' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that leave the range.
 #' @param x,y,q,p,a,b,n,k,test,yes,no Numbers or arrays, at least one of them an array; for `ifelse()`, `dnorm()`, `pnorm()` and
 #'   `qnorm()` the first.
 #' @param base The base of the logarithm.

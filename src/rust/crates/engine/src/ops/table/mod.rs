@@ -187,5 +187,4 @@ mod special;
 
 /// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs files by
 /// their place.
-pub const TABLES: &[&[Op]] =
-    &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS];
+pub const TABLES: &[&[Op]] = &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS];
