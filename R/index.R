@@ -1,26 +1,33 @@
 # Subsetting and assignment: base R's rules on dimensions and names; the values move on the device.
 
-# Subscripts as the device takes them: names become positions, factors their codes.
+# Subscripts as the device takes them: names become positions, factors their codes. What base R refuses is a fault.
 positional <- function(i, names, bounded) {
-  if (is_gpu(i)) return(i)
+  if (is_gpu(i)) return(if (is.complex(i)) fault() else i)
   if (is.character(i)) {
     at <- match(i, names)
-    if (bounded && anyNA(at)) stop("subscript out of bounds", call. = FALSE)
+    if (bounded && anyNA(at)) fault()
     return(at)
   }
   if (is.factor(i)) return(unclass(as.integer(i)))
   if (is.logical(i) || is.numeric(i)) return(if (is.object(i) && !inherits(i, "integer64")) as.vector(i) else i)
   if (is.null(i)) return(integer())
-  stop(sprintf("invalid subscript type '%s'", typeof(i)), call. = FALSE)
+  fault()
 }
 
-# Raises, in base R's words, what the device found wrong with a subscript.
-subscript_fault <- function(fault, i) {
-  switch(fault,
-    mixed = seq_len(1L)[c(-1, 1)],
-    long = stop("(subscript) logical subscript too long", call. = FALSE),
-    stop("subscript out of bounds", call. = FALSE)
-  )
+# A subscript that cannot be taken: caught by `in_base_words`, which has base R say why.
+fault <- function() stop(structure(class = c("verdigris_fault", "error", "condition"), list(message = "subscript", call = NULL)))
+
+# Runs the body; where a subscript is at fault base R runs in its place, on the host, and words the error.
+in_base_words <- function(body, f, x, subscripts, ...) {
+  tryCatch(body, verdigris_fault = function(e) on_host_words(f, x, subscripts, ...))
+}
+
+on_host_words <- function(f, x, subscripts, ...) {
+  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else if (is_gpu(g[[1L]])) collect(g[[1L]]) else g[[1L]])
+  # without the call, in which all the data would stand
+  out <- tryCatch(do.call(f, c(list(collect(x)), subscripts, list(...)), quote = TRUE), error = function(e) stop(conditionMessage(e), call. = FALSE))
+  if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
+  as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
 }
 
 # The arguments of x[...], with NULL for an empty one. `call` is the matched call's arguments after x.
@@ -31,16 +38,19 @@ subscripts <- function(call, frame) {
 }
 
 # The places (from 1) that the rows of an index matrix name.
-matrix_positions <- function(i, d) {
-  if (is.character(i)) stop("character matrices are not taken as subscripts", call. = FALSE)
-  if (any(i > rep(d, each = nrow(i)), na.rm = TRUE)) stop("subscript out of bounds", call. = FALSE)
-  if (any(i < 0, na.rm = TRUE)) stop("negative values are not allowed in a matrix subscript", call. = FALSE)
+matrix_positions <- function(i, d, names) {
+  if (is.character(i)) {
+    i <- vapply(seq_along(d), function(k) match(i[, k], names[[k]]), integer(nrow(i)))
+    dim(i) <- c(length(i) / length(d), length(d))
+    if (anyNA(i)) fault()
+  }
+  if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
   i <- i[rowSums(i == 0, na.rm = TRUE) == 0, , drop = FALSE]
   as.vector(1 + (i - 1) %*% c(1, cumprod(d))[seq_along(d)])
 }
 
 is_index_matrix <- function(i, d) {
-  !is.null(d) && is.matrix(i) && is.numeric(i) && !is_gpu(i) && ncol(i) == length(d)
+  !is.null(d) && is.matrix(i) && (is.numeric(i) || is.character(i)) && !is_gpu(i) && ncol(i) == length(d)
 }
 
 #' Parts of arrays
@@ -48,21 +58,29 @@ is_index_matrix <- function(i, d) {
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory, everything else is gathered on the device.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
-#' @param x an array.
-#' @param i,j,... subscripts.
-#' @param drop whether extents of one are dropped.
-#' @param value the new elements, recycled.
-#' @return An array on the same device; for `[[` an R number.
+#'
+#' What is recorded in `x` is computed first. Subscripts from R are looked at on the host and copied; a subscript that is an array is
+#' read on the device (and moved to `x`'s first), and `x[x > 0]` waits for the number of elements that it selects.
+#' @param x An array.
+#' @param i,j,... Subscripts.
+#' @param drop Whether extents of one are dropped.
+#' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
+#'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. What is no number, such as
+#'   a string, makes the result an ordinary vector.
+#' @returns An array on the same device; for `[[` an R number.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' m[, 2:3]
 #' m[m > 2]
 #' m[1, ] <- 0L
 #' m
-#' @name subset
+#' m[[2, 3]]
+#' @name subsetting
 NULL
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
   call <- as.list(sys.call())[-(1:2)]
@@ -70,26 +88,32 @@ NULL
   if (length(call) == 0L) return(x)
   given <- subscripts(call, parent.frame())
   d <- dim(x)
-  if (length(given) == 1L) {
-    if (is.null(given[[1L]])) return(x)
-    i <- given[[1L]][[1L]]
-    if (is_index_matrix(i, d)) return(select_vector(x, matrix_positions(i, d), NULL))
-    if (length(d) == 1L) return(select_array(x, list(i), d, drop))
-    return(select_vector(x, i, names(x)))
+  if (length(given) == 1L && is.null(given[[1L]])) return(x)
+  in_base_words(select(x, given, d, drop), `[`, x, given, drop = drop)
+}
+
+select <- function(x, given, d, drop) {
+  if (length(given) > 1L) {
+    if (length(given) != length(d)) fault()
+    return(select_array(x, lapply(given, function(g) if (!is.null(g)) g[[1L]] %||% integer()), d, drop))
   }
-  if (length(given) != length(d)) stop("incorrect number of dimensions", call. = FALSE)
-  select_array(x, lapply(given, function(g) if (!is.null(g)) g[[1L]] %||% integer()), d, drop)
+  i <- given[[1L]][[1L]]
+  if (is_index_matrix(i, d)) return(select_vector(x, matrix_positions(i, d, dimnames(x)), NULL))
+  if (length(d) != 1L) return(select_vector(x, i, names(x)))
+  # an array of one dimension stays one, as long as there are two elements or drop = FALSE
+  out <- select_vector(x, i, dimnames(x)[[1L]])
+  if (drop && length(out) <= 1L) return(out)
+  names <- names(out)
+  dim(out) <- length(out)
+  if (!is.null(names)) dimnames(out) <- stats::setNames(list(names), names(dimnames(x)))
+  out
 }
 
 select_vector <- function(x, i, names) {
   at <- positional(i, names, FALSE)
   out <- .Call(C_subset, x, length(x), list(at))
-  if (is.character(out)) subscript_fault(out)
-  if (!is.null(names)) {
-    picked <- names[if (is_gpu(at)) collect(at) else at]
-    picked[is.na(picked)] <- "<NA>"
-    names(out) <- picked
-  }
+  if (is.character(out)) fault()
+  if (!is.null(names)) names(out) <- names[if (is_gpu(at)) as.vector(at) else at]
   out
 }
 
@@ -97,43 +121,50 @@ select_array <- function(x, given, d, drop) {
   names <- dimnames(x)
   at <- Map(function(i, k) if (is.null(i)) NULL else positional(i, names[[k]], TRUE), given, seq_along(d))
   out <- .Call(C_subset, x, d, at)
-  if (is.character(out)) subscript_fault(out)
+  if (is.character(out)) fault()
   extents <- vapply(seq_along(d), function(k) {
     if (is.null(at[[k]])) d[k] else as.integer(.Call(C_extent, x, d, replace(vector("list", length(d)), k, at[k]))[1L] / prod(d[-k]))
   }, 1L)
   kept <- if (is.null(names)) NULL else Map(function(n, i) {
-    if (is.null(n) || is.null(i)) n else n[if (is_gpu(i)) collect(i) else i]
+    if (is.null(n) || is.null(i)) n else n[if (is_gpu(i)) as.vector(i) else i]
   }, names, at)
   stay <- if (drop) extents != 1L else rep(TRUE, length(d))
-  if (length(d) == 1L && drop) {
-    # a one-dimensional array stays one, as in base R
-    stay <- TRUE
-  }
-  if (sum(stay) >= 2L || !drop || length(d) == 1L) {
+  if (sum(stay) >= 2L || !drop) {
     dim(out) <- extents[stay]
     if (!is.null(kept) && !all(vapply(kept[stay], is.null, NA))) dimnames(out) <- kept[stay]
-  } else if (sum(stay) == 1L && !is.null(kept[[which(stay)]])) {
-    names(out) <- kept[[which(stay)]]
+  } else {
+    # of one element the names are those of the only axis that has any
+    named <- which(lengths(kept) > 0L)
+    from <- if (sum(stay) == 1L) intersect(which(stay), named) else if (length(named) == 1L) named
+    if (length(from)) names(out) <- kept[[from]]
   }
   out
 }
 
-#' @rdname subset
+# The place of one element, counted from 0 on each axis, where the subscripts are plain: one name or one number.
+single <- function(given, d, names) {
+  if (length(given) != length(d)) fault()
+  Map(function(i, extent, names) {
+    if (is_gpu(i)) i <- collect(i)
+    if (length(i) != 1L || is.object(i)) fault()
+    at <- if (is.character(i)) match(i, names) else if (is.numeric(i)) trunc(i) else NA
+    if (is.na(at) || at < 1 || at > extent) fault()
+    at
+  }, given, d, if (is.null(names)) vector("list", length(d)) else names)
+}
+
+#' @rdname subsetting
 #' @export
 `[[.gpu_array` <- function(x, i, ...) {
   given <- list(i, ...)
-  if (any(lengths(given) == 0L)) stop("subscript of length 0", call. = FALSE)
-  if (any(lengths(given) > 1L)) stop("attempt to select more than one element in vectorIndex", call. = FALSE)
-  d <- if (length(given) == 1L) length(x) else dim(x)
-  if (length(d) != length(given)) stop("incorrect number of subscripts", call. = FALSE)
-  names <- if (length(given) == 1L) list(names(x)) else dimnames(x)
-  at <- Map(function(g, k) positional(g, names[[k]], TRUE), given, seq_along(d))
-  inside <- mapply(function(a, n) isTRUE(as.vector(a) >= 1 && as.vector(a) <= n), at, d)
-  if (!all(inside)) stop("subscript out of bounds", call. = FALSE)
-  as.vector(.Call(C_subset, x, d, at))
+  flat <- length(given) == 1L
+  d <- if (flat) length(x) else dim(x)
+  names <- if (flat) list(names(x)) else dimnames(x)
+  body <- quote(.Call(C_subset, x, d, single(given, d, names)))
+  as.vector(in_base_words(eval(body), `[[`, x, lapply(given, list)))
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[<-.gpu_array` <- function(x, i, j, ..., value) {
   call <- as.list(sys.call())[-(1:2)]
@@ -145,14 +176,18 @@ select_array <- function(x, given, d, drop) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else if (is_gpu(g[[1L]])) collect(g[[1L]]) else g[[1L]])
     return(do.call(`[<-`, c(list(host), args, list(value = value))))
   }
+  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = if (is_gpu(value)) collect(value) else value)
+}
+
+assign_part <- function(x, given, value) {
   d <- dim(x)
   flat <- length(given) <= 1L
-  if (!flat && length(given) != length(d)) stop("number of subscripts does not match the number of dimensions", call. = FALSE)
+  if (!flat && length(given) != length(d)) fault()
   if (flat) {
-    at <- if (length(given) == 0L || is.null(given[[1L]])) NULL else given[[1L]][[1L]]
+    at <- if (length(given) == 0L || is.null(given[[1L]])) NULL else given[[1L]][[1L]] %||% integer()
     new_names <- NULL
     if (is_index_matrix(at, d)) {
-      at <- matrix_positions(at, d)
+      at <- matrix_positions(at, d, dimnames(x))
     } else if (is.character(at)) {
       found <- match(at, names(x))
       unknown <- unique(at[is.na(found)])
@@ -166,11 +201,11 @@ select_array <- function(x, given, d, drop) {
     at <- list(at)
   } else {
     names <- dimnames(x)
-    at <- Map(function(g, k) if (is.null(g)) NULL else positional(g[[1L]], names[[k]], TRUE), given, seq_along(d))
+    at <- Map(function(g, k) if (is.null(g)) NULL else positional(g[[1L]] %||% integer(), names[[k]], TRUE), given, seq_along(d))
     extents <- d
   }
   size <- .Call(C_extent, x, extents, at)
-  if (is.character(size)) subscript_fault(size)
+  if (is.character(size)) fault()
   count <- size[1L]
   if (count > 0 && length(value) == 0L) stop("replacement has length zero", call. = FALSE)
   if (size[3L] > 0 && length(value) > 1L) stop("NAs are not allowed in subscripted assignments", call. = FALSE)
@@ -179,8 +214,8 @@ select_array <- function(x, given, d, drop) {
     warning("number of items to replace is not a multiple of replacement length", call. = FALSE)
   }
   n <- if (flat) max(length(x), size[2L]) else length(x)
-  out <- .Call(C_assign, x, extents, at, if (is_gpu(value)) value else as.vector(value), n)
-  if (is.character(out)) subscript_fault(out)
+  out <- .Call(C_assign, x, extents, at, if (is_gpu(value) || inherits(value, "integer64")) value else as.vector(value), n)
+  if (is.character(out)) fault()
   if (n == length(x)) {
     .Call(C_copy_attributes, x, out)
   } else {
@@ -189,24 +224,31 @@ select_array <- function(x, given, d, drop) {
   }
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
-  if (length(value) != 1L) {
-    stop(if (length(value)) "more elements supplied than there are to replace" else "replacement has length zero", call. = FALSE)
-  }
-  if (...length()) x[i, ...] <- value else x[i] <- value
-  x
+  given <- list(i, ...)
+  plain <- is_gpu(value) || !is.object(value) && (is.numeric(value) || is.logical(value) || is.complex(value))
+  body <- quote({
+    if (!plain || length(value) != 1L) fault()
+    flat <- length(given) == 1L
+    at <- single(given, if (flat) length(x) else dim(x), if (flat) list(names(x)) else dimnames(x))
+    assign_part(x, lapply(at, list), value)
+  })
+  in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = if (is_gpu(value)) collect(value) else value)
 }
 
 #' Transposing and permuting
 #'
 #' `t()` and `aperm()` give views on the same memory; nothing moves until the values are used in another order.
-#' @param x,a an array.
-#' @param perm,... as in [base::aperm()].
-#' @return An array with permuted dimensions and dimnames.
+#' @param x,a An array.
+#' @param perm,resize,... As in [base::aperm()].
+#' @returns An array with permuted dimensions and dimnames. What is recorded is computed first; nothing is waited for.
+#' @section Errors:
+#' Base R's, for a wrong `perm`.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
+#' dim(aperm(as_gpu(array(1:24, 2:4), device = "cpu"), c(2, 3, 1)))
 #' @name transpose
 NULL
 
@@ -219,7 +261,10 @@ t.gpu_array <- function(x) {
     names <- if (is.null(d)) names(x) else dimnames(x)[[1L]]
     out <- .Call(C_permute, x, length(x), 1L)
     dim(out) <- c(1L, length(x))
-    if (!is.null(names)) dimnames(out) <- list(NULL, names)
+    if (!is.null(names)) {
+      axis <- names(dimnames(x))
+      dimnames(out) <- stats::setNames(list(NULL, names), if (!is.null(axis)) c("", axis))
+    }
     return(out)
   }
   out <- .Call(C_permute, x, d, 2:1)
@@ -230,14 +275,16 @@ t.gpu_array <- function(x) {
 
 #' @rdname transpose
 #' @export
-aperm.gpu_array <- function(a, perm = NULL, ...) {
+aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   d <- dim(a)
-  if (is.null(d)) stop("invalid first argument, must be an array", call. = FALSE)
-  perm <- if (is.null(perm)) rev(seq_along(d)) else if (is.character(perm)) match(perm, names(dimnames(a))) else as.integer(perm)
-  if (length(perm) != length(d) || !identical(sort(perm), seq_along(d))) {
-    stop("'perm' is of wrong length ", length(perm), " (!= ", length(d), ")", call. = FALSE)
+  order <- if (is.null(perm)) rev(seq_along(d)) else if (is.character(perm)) match(perm, names(dimnames(a))) else as.integer(perm)
+  if (is.null(d) || !identical(sort(order), seq_along(d))) return(on_host_words(aperm, a, list(list(perm)), resize = resize))
+  out <- .Call(C_permute, a, d, order)
+  if (!resize) {
+    dim(out) <- d
+    return(out)
   }
-  out <- .Call(C_permute, a, d, perm)
+  perm <- order
   dim(out) <- d[perm]
   if (!is.null(dimnames(a))) dimnames(out) <- dimnames(a)[perm]
   out
@@ -246,32 +293,39 @@ aperm.gpu_array <- function(a, perm = NULL, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' @param x an array.
-#' @param decreasing,na.last as in [base::sort()].
-#' @param probs,na.rm,names,type as in [stats::quantile()]; types 1 to 9.
-#' @param arr.ind,useNames as in [base::which()].
-#' @param ... further arguments; other methods of sorting run on the host.
-#' @return `sort()` and `which()` give arrays, `quantile()` R numbers.
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method: it
+#' reads the array on the host. So does [base::rank()], which asks R to compare each pair of elements: use `rank(as.vector(x))`.
+#' @param x An array.
+#' @param decreasing,na.last As in [base::sort()].
+#' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
+#' @param arr.ind,useNames As in [base::which()].
+#' @param ... Further arguments; other methods of sorting run on the host, and so does the sorting of complex numbers.
+#' @returns `sort()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a matrix an ordinary one),
+#'   `quantile()` R numbers.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' sort(x)
 #' quantile(x, 0.5)
-#' @name order
+#' which(x > 1)
+#' @name sorting
 NULL
 
 setGeneric("which")
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop("argument to 'which' is not logical", call. = FALSE)
   out <- .Call(C_which, x)
   if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
-  if (useNames && !is.null(names(x))) names(out) <- names(x)[collect(out)]
+  # as in base R, `useNames` is about `arr.ind` alone
+  if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
   out
 })
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (...length() || is.complex(x)) return(sort(collect(x), decreasing = decreasing, na.last = na.last, ...))
@@ -287,7 +341,7 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
 }
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   if (anyNA(x)) {
@@ -305,6 +359,8 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   known <- collect(sorted[reach])
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
+  # R before 4.6 keeps integers in some types
+  if (is.double(stats::quantile(known[1L], 0.5, names = FALSE, type = type))) value <- as.double(value)
   if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
   value
 }
@@ -341,7 +397,7 @@ quantile_formula <- function(at, n, probs, type) {
   other <- which(weight != 0 & low != high)
   value[weight == 1] <- high[weight == 1]
   mixed <- setdiff(other, which(weight == 1))
-  value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
+  if (length(mixed)) value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
   value
 }
 

@@ -2,42 +2,28 @@
 
 matrix_product <- function(x, y) {
   if (!takes_product(x) || !takes_product(y)) return(on_host(`%*%`, x, y))
-  dx <- dim(x)
-  dy <- dim(y)
-  # a vector is the row or the column that fits, as base R decides
-  if (is.null(dx) && is.null(dy)) {
-    if (length(x) == length(y)) {
-      dx <- c(1L, length(x))
-      dy <- c(length(y), 1L)
-    } else if (length(y) == 1L) {
-      dx <- c(length(x), 1L)
-      dy <- c(1L, 1L)
-    } else {
-      dx <- c(length(x), 1L)
-      dy <- c(1L, length(y))
-    }
-    if (length(x) == 1L) {
-      dx <- c(1L, 1L)
-      dy <- c(1L, length(y))
-    }
-  } else if (is.null(dx)) {
-    dx <- if (length(x) == dy[1L]) c(1L, length(x)) else c(length(x), 1L)
-  } else if (is.null(dy)) {
-    dy <- if (length(y) == dx[2L]) c(length(y), 1L) else c(1L, length(y))
-  }
-  if (length(dx) != 2L || length(dy) != 2L || dx[2L] != dy[1L]) stop("non-conformable arguments", call. = FALSE)
   device <- gpu_device(if (is_gpu(x)) x else y)
-  if (device == "cpu") {
-    return(as_gpu(collect(x) %*% collect(y), dtype = product_dtype(x, y), device = "cpu"))
-  }
+  extents <- if (device != "cpu") product_extents(x, y)
+  # base R has the say on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
+  if (is.null(extents)) return(as_gpu(on_host(`%*%`, x, y), dtype = product_dtype(x, y), device = device))
   like <- if (is_gpu(x)) x else y
   a <- if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
   b <- if (is_gpu(y)) y else as_gpu(y, dtype = host_dtype(y, like), device = device)
-  out <- .Call(C_multiply, a, b, c(dx, dy[2L]))
-  dim(out) <- c(dx[1L], dy[2L])
+  out <- .Call(C_multiply, a, b, extents)
+  dim(out) <- extents[c(1L, 3L)]
   names <- list(if (length(dim(x)) == 2L) dimnames(x)[[1L]], if (length(dim(y)) == 2L) dimnames(y)[[2L]])
   if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
   out
+}
+
+# Rows, inner extent and columns of a product of matrices, or of a matrix and a vector that fits it as the row or
+# the column; NULL for everything else.
+product_extents <- function(x, y) {
+  dx <- dim(x)
+  dy <- dim(y)
+  if (is.null(dx) && length(dy) == 2L && length(x) == dy[1L]) dx <- c(1L, length(x))
+  if (is.null(dy) && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
+  if (length(dx) == 2L && length(dy) == 2L && dx[2L] == dy[1L] && all(dx > 0L, dy > 0L)) c(dx, dy[2L])
 }
 
 takes_product <- function(x) {
@@ -60,16 +46,24 @@ product_dtype <- function(x, y) {
 #' Matrix products
 #'
 #' `x %*% y` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, in the factors' own
-#' precision (no TF32), by R's BLAS on the cpu. A transposed factor (`t(x) %*% y`) costs no copy.
-#' @param x,y matrices or vectors, at least one of them an array.
-#' @return A matrix of class `gpu_array`, with the dimnames that base R gives.
+#' precision (no TF32), by R's BLAS on the cpu. What is recorded in a factor is computed first. On a GPU a transposed factor
+#' (`t(x) %*% y`) costs no copy and the product is queued, not waited for; on the cpu R's BLAS works on copies. Integers
+#' and logicals become float64; float16 and bfloat16 add in float32.
+#' @param x,y Matrices or vectors, at least one of them an array; a vector is the row or the column that fits.
+#' @returns A matrix of class `gpu_array` on the device of the arrays, with the dimnames that base R gives.
+#' @section Errors:
+#' Base R's "non-conformable arguments"; `verdigris_error_device` for arrays on different devices; on a GPU
+#' `verdigris_error_library` where cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(matrix(1:4 / 2, 2), device = "cpu")
 #' x %*% x
+#' t(x) %*% c(1, 2)
 #' @name matmult
+#' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method
 NULL
 
 #' @rdname matmult
+#' @method %*% gpu_array
 #' @export
 `%*%.gpu_array` <- matrix_product
 

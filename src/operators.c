@@ -96,7 +96,11 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
   PROTECT(dims);
   SEXP series = R_NilValue;
   if (xts && yts) {
-    if (!same_values(Rf_getAttrib(x, R_TspSymbol), Rf_getAttrib(y, R_TspSymbol))) Rf_error("non-conformable time-series");
+    // base R takes the time that both have
+    if (!same_values(Rf_getAttrib(x, R_TspSymbol), Rf_getAttrib(y, R_TspSymbol))) {
+      UNPROTECT(1);
+      return R_NilValue;
+    }
     series = x;
   } else if (xts || yts) {
     if (xts ? nx < ny : ny < nx) Rf_error("time-series/vector length mismatch");

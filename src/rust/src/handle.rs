@@ -364,7 +364,9 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
         let out = r::Rf_protect(bare(array));
         for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol, r::R_TspSymbol] {
             let value = r::Rf_protect(r::Rf_getAttrib(x, name));
-            if !r::is_null(value) {
+            // R shows the dimnames of one dimension as names too, and setting those would lose the dimension's own name
+            let shown = name == r::R_NamesSymbol && !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol));
+            if !r::is_null(value) && !shown {
                 r::Rf_setAttrib(out, name, value);
             }
             r::Rf_unprotect(1);

@@ -20,6 +20,22 @@ entry! {
         let key = convert::sizes(key)?;
         let key = ((key[0] as u64) << 32 | key[1] as u64) as i64;
         let draws = Array::source(row, Class::I64, DType::Float64, n, device, &[Scalar::I64(key)])?;
+        let wanted = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        // the nearest neighbours of 0 and 1 that the dtype has, so that rounding does not reach them
+        let ends = match wanted {
+            DType::Float32 if row == id::RUNIF => Some((f64::EPSILON / 4.0, 1.0 - f64::exp2(-24.0))),
+            DType::Float16 if row == id::RUNIF => Some((f64::exp2(-24.0), 1.0 - f64::exp2(-11.0))),
+            DType::BFloat16 if row == id::RUNIF => Some((f64::EPSILON / 4.0, 1.0 - f64::exp2(-8.0))),
+            _ => None,
+        };
+        let draws = match ends {
+            Some((low, high)) => {
+                let limit = |x: f64| Operand::Value(Scalar::F64(x), NumberKind::Double);
+                let raised = Array::apply(id::PMAX, &[Operand::Array(draws), limit(low)], None)?;
+                Array::apply(id::PMIN, &[Operand::Array(raised), limit(high)], None)?
+            }
+            None => draws,
+        };
         let scaled = |array: Array, by: SEXP, op, idle: f64| -> Result<Array> {
             match convert::operand(by, device)? {
                 Operand::Value(Scalar::F64(v), _) if v == idle => Ok(array),
@@ -27,8 +43,7 @@ entry! {
             }
         };
         let out = scaled(scaled(draws, scale, id::MUL, 1.0)?, shift, id::ADD, 0.0)?;
-        let dtype = convert::dtype(dtype)?.unwrap_or(DType::Float64);
         debug_assert_eq!(out.dtype().kind(), NumberKind::Double);
-        Ok(handle::wrap(out.cast(dtype, None)?))
+        Ok(handle::wrap(out.cast(wanted, None)?))
     }
 }

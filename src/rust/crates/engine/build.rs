@@ -62,6 +62,8 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     text.push_str("#include \"reduce.h\"\n");
+    // the special functions and complex numbers are calls and branches, which wider registers do not serve
+    text.push_str(if matches!(name, "loops2" | "loops3") { "#define VG_CLONES\n" } else { CLONES });
     text.push_str(body);
     let source = out.join(format!("{name}.cpp"));
     if fs::read_to_string(&source).ok().as_deref() != Some(&text) {
@@ -84,6 +86,16 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
         .compile(&format!("verdigris_{name}"));
 }
 
+/// Loops are compiled for AVX2 too, and chosen when the library is loaded, where the compiler and the C library have
+/// a way to do so. Both versions round alike: AVX2 alone has no fused multiply-add.
+const CLONES: &str = r#"
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__)
+#define VG_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define VG_CLONES
+#endif
+"#;
+
 /// A loop over a block for each operation and class.
 fn loops(rows: &[Op], declared: &mut String) -> String {
     let mut text = String::new();
@@ -102,7 +114,7 @@ fn loops(rows: &[Op], declared: &mut String) -> String {
             }
             let _ = writeln!(
                 text,
-                "extern \"C\" void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
+                "extern \"C\" VG_CLONES void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
                  {operands}{result}* __restrict o = ({result}*)o_; u32 w = 0;\n  \
                  for (i32 k = 0; k < n; k++) o[k] = {name}({arguments}i + k, w);\n  *w_ |= w;\n}}"
             );
@@ -122,9 +134,9 @@ fn memory(declared: &mut String) -> String {
         let (d, s, c) = (dtype.name(), dtype.c_type(), dtype.class().c_type());
         let _ = writeln!(
             text,
-            "extern \"C\" void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
-             extern \"C\" void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
-             extern \"C\" void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
+            "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
+             extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
+             extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
         );
         let _ = writeln!(
             declared,
@@ -141,14 +153,14 @@ fn reductions(declared: &mut String) -> String {
     // Eight accumulators take elements in turn, so that the additions of one need not wait for each other.
     let mut text = String::from(
         r#"
-template <class A, class T> static inline void fold(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
+template <class A, class T> VG_FN void fold(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
   const T* __restrict x = (const T*)x_; A lane[8]; i32 k = 0;
   for (int l = 0; l < 8; l++) lane[l] = A::start();
   for (; k + 8 <= n; k += 8) for (int l = 0; l < 8; l++) accumulate(lane[l], x[k + l], i + k + l, narm != 0);
   for (int l = 0; k < n; k++, l++) accumulate(lane[l], x[k], i + k, narm != 0);
   for (int l = 0; l < 8; l++) A::merge(*(A*)a_, lane[l]);
 }
-template <class A, class T> static inline void spread(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
+template <class A, class T> VG_FN void spread(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
   A* __restrict a = (A*)a_; const T* __restrict x = (const T*)x_;
   for (i32 k = 0; k < n; k++) accumulate(a[k], x[k], i, narm != 0);
 }
@@ -163,8 +175,8 @@ template <class A, class T> static inline void spread(void* a_, const void* x_, 
                 text,
                 "extern \"C\" i32 vg_size_{name}() {{ return sizeof({a}); }}\n\
                  extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
-                 extern \"C\" void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold<{a}, {t}>(a, x, i, n, narm); }}\n\
-                 extern \"C\" void vg_spread_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ spread<{a}, {t}>(a, x, i, n, narm); }}\n\
+                 extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold<{a}, {t}>(a, x, i, n, narm); }}\n\
+                 extern \"C\" VG_CLONES void vg_spread_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ spread<{a}, {t}>(a, x, i, n, narm); }}\n\
                  extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
                  extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
             );

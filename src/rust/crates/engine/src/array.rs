@@ -150,8 +150,13 @@ impl Array {
         if dtype == wire {
             return Ok(array);
         }
+        let narrows = site.is_some() && dtype != natural && dtype.kind() < Kind::Double;
         let out = array.cast(dtype, site)?;
         out.settle()?;
+        if narrows {
+            // what does not fit is said by the call that asked for it, not by a later one
+            target.synchronize()?;
+        }
         Ok(out)
     }
 

@@ -111,7 +111,7 @@ impl Plan {
 }
 
 /// Builds the plan that computes `root`. Nodes below it that the plan cannot take in (shorter ones that
-/// are recycled) must be settled before; `pending` tells which.
+/// are recycled) must be settled before: `Array::prepare` does that.
 pub struct Builder {
     plan: Plan,
     bound: Bound,

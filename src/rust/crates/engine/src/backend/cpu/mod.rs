@@ -4,20 +4,20 @@
 
 mod blocks;
 mod loops;
+mod memory;
 mod reduce;
 mod select;
 
 pub(crate) use select::na_bytes;
 
-use std::alloc::{alloc, dealloc, Layout as Allocation};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
 use super::{Backend, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
@@ -25,27 +25,6 @@ struct Cpu;
 
 pub fn backend() -> &'static dyn Backend {
     &Cpu
-}
-
-static LIVE: AtomicU64 = AtomicU64::new(0);
-
-/// Host memory that a buffer owns.
-struct Block {
-    address: *mut u8,
-    layout: Allocation,
-}
-
-// SAFETY: the memory belongs to the block alone, and freeing it is safe on any thread.
-unsafe impl Send for Block {}
-// SAFETY: the block gives no access to the memory.
-unsafe impl Sync for Block {}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        LIVE.fetch_sub(self.layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: allocated with this layout in `allocate`, and freed once.
-        unsafe { dealloc(self.address, self.layout) }
-    }
 }
 
 /// Whether the thread pool can be used: not in a forked child, where its threads are gone.
@@ -93,18 +72,8 @@ impl Backend for Cpu {
         if bytes == 0 {
             return Ok(Arc::new(Buffer::new(Device::Cpu, 0, 0, Box::new(()))));
         }
-        let failure = || {
-            Error::new(Kind::Memory, format!("cannot allocate {bytes} bytes of host memory"))
-                .advise("Free arrays with `rm()` and `gc()`, or work on the data in pieces.")
-        };
-        let layout = Allocation::from_size_align(bytes, 64).map_err(|_| failure())?;
-        // SAFETY: the layout is not empty.
-        let address = unsafe { alloc(layout) };
-        if address.is_null() {
-            return Err(failure());
-        }
-        LIVE.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(Arc::new(Buffer::new(Device::Cpu, address as u64, bytes, Box::new(Block { address, layout }))))
+        let block = memory::Block::new(bytes)?;
+        Ok(Arc::new(Buffer::new(Device::Cpu, block.address(), bytes, Box::new(block))))
     }
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
@@ -190,10 +159,11 @@ impl Backend for Cpu {
     }
 
     fn memory(&self) -> Result<Memory> {
-        Ok(Memory { live: LIVE.load(Ordering::Relaxed), cached: 0, free: 0, total: 0 })
+        Ok(Memory { live: memory::LIVE.load(Ordering::Relaxed), cached: memory::cached(), free: 0, total: 0 })
     }
 
     fn trim(&self) -> Result<()> {
+        memory::trim();
         Ok(())
     }
 }

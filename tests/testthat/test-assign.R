@@ -1,0 +1,96 @@
+# Assignment to parts: the same values, types, names, growth, warnings and errors as base R; the old value stays.
+
+same_assign <- function(x, i, value, j = NULL, what) {
+  f <- if (is.null(j)) function(v, w) { v[i] <- w; v } else function(v, w) { v[i, j[[1L]]] <- w; v }
+  c(compare(f, list(x, list(value)), what = what), if (is.numeric(value) || is.logical(value) || is.complex(value)) compare(f, list(x, value), what = paste(what, "(array)")))
+}
+
+test_that("parts of vectors are assigned as in base R", {
+  found <- list()
+  subscripts <- list(2, c(1, 3), -1, TRUE, c(TRUE, FALSE), 0, integer(), 7, c(6, 8), 1:3, c(3, 3), "b", c("a", "new"), NA, c(1, NA), c(TRUE, NA, FALSE), -9, c(-1, 1),
+                     2.9, factor("c"), logical(), NULL, 1i, rep(TRUE, 7))
+  for (type in names(edges)) {
+    x <- values(type, 5L)
+    for (v in list(x, setNames(x, letters[1:5]))) for (i in subscripts) {
+      for (value in list(1, 2L, TRUE, NA, c(10, 20), 1:3, 2i, numeric())) {
+        found <- c(found, same_assign(v, i, value, what = sprintf("%s%s[%s] <- %s", type, if (!is.null(names(v))) " named" else "", deparse1(i), deparse1(value))))
+      }
+    }
+  }
+  expect_all_same(found)
+})
+
+test_that("what is not a number is assigned as base R does", {
+  found <- list()
+  x <- c(a = 1, b = 2, c = 3)
+  for (value in list("z", list(1), NULL, as.raw(1), factor("q"), as.Date("2020-01-01"), sum)) {
+    found <- c(found, compare(function(v) { v[2] <- value; v }, list(x), what = paste("x[2] <-", deparse1(value))))
+  }
+  expect_all_same(found)
+})
+
+test_that("parts of matrices are assigned as in base R", {
+  found <- list()
+  for (type in c("double", "integer", "complex")) {
+    plain <- matrix(values(type, 12L), 3L)
+    for (m in list(plain, `dimnames<-`(plain, list(letters[1:3], LETTERS[1:4])))) {
+      for (i in list(1, 2:3, -1, TRUE, c(TRUE, FALSE, TRUE), 0, 4, "b", "z", NA)) for (value in list(1, 1:2, 1:4, c(1, 2, 3), 5i, numeric())) {
+        what <- sprintf("%s[%s, ] <- %s", type, deparse1(i), deparse1(value))
+        found <- c(found, compare(function(v) { v[i, ] <- value; v }, list(m), what = what),
+                   compare(function(v) { v[i, 2:3] <- value; v }, list(m), what = paste(what, "2:3")))
+      }
+      found <- c(found,
+        compare(function(v) { v[, 2] <- 0; v }, list(m), what = "[, 2] <- 0"), compare(function(v) { v[] <- 7; v }, list(m), what = "[] <- 7"),
+        compare(function(v) { v[, ] <- 1:12; v }, list(m), what = "[, ] <- 1:12"), compare(function(v) { v[5] <- 1; v }, list(m), what = "[5] <- 1"),
+        compare(function(v) { v[14] <- 1; v }, list(m), what = "[14] <- 1"), compare(function(v) { v[cbind(1:2, 2:3)] <- c(1, 2); v }, list(m), what = "[cbind] <-"),
+        compare(function(v) { v[cbind(1:2, 2:9)] <- 1; v }, list(m), what = "[cbind outside] <-"), compare(function(v) { v[1, 1, 1] <- 1; v }, list(m), what = "[1, 1, 1] <-"),
+        compare(function(v) { v[Re(v) > 0] <- NA; v }, list(Re(plain)), what = "[mask] <-"), compare(function(v) { v[["b"]] <- 1; v }, list(m), what = "[['b']] <-"))
+    }
+  }
+  a <- array(values("double", 24L), 2:4)
+  found <- c(found,
+    compare(function(v) { v[1, , ] <- 0; v }, list(a), what = "[1, , ] <-"), compare(function(v) { v[, 2, 3] <- 1:2; v }, list(a), what = "[, 2, 3] <-"),
+    compare(function(v) { v[3, , ] <- 0; v }, list(a), what = "[3, , ] <-"), compare(function(v) { t(v[, , 1])[1, 1]; v[2] <- 1i; v }, list(a), what = "promotion keeps dim"))
+  expect_all_same(found)
+})
+
+test_that("[[<- agrees with base R", {
+  found <- list()
+  x <- c(a = 1, b = 2, c = 3)
+  for (i in list(1, "b", "new", 4, 6, 0, -1, NA, c(1, 2), integer(), TRUE)) for (value in list(9, 1L, 2i, c(1, 2), numeric())) {
+    found <- c(found, compare(function(v) { v[[i]] <- value; v }, list(x), what = sprintf("x[[%s]] <- %s", deparse1(i), deparse1(value))))
+  }
+  found <- c(found, compare(function(v) { v[[2, 3]] <- 9; v }, list(matrix(1:6 + 0, 2)), what = "m[[2, 3]] <-"))
+  expect_all_same(found)
+})
+
+test_that("assignment leaves other holders of the array alone", {
+  x <- gpu(c(1, 2, 3))
+  y <- x
+  z <- x * 2
+  y[2] <- 10
+  expect_identical(collect(x), c(1, 2, 3))
+  expect_identical(collect(y), c(1, 10, 3))
+  expect_identical(collect(z), c(2, 4, 6))
+  m <- gpu(matrix(1:6 + 0, 2))
+  v <- t(m)
+  m[1, 1] <- 100
+  expect_identical(collect(v)[1, 1], 1)
+})
+
+test_that("assignment keeps the array's dtype where it holds the value", {
+  x <- gpu(c(1, 2, 3), "float32")
+  x[2] <- 0.1
+  expect_identical(gpu_dtype(x), "float32")
+  expect_equal(collect(x)[2], 0.1, tolerance = 1e-7)
+  i <- gpu(1:3, "int16")
+  i[2] <- 7L
+  expect_identical(collect(i), c(1L, 7L, 3L))
+  big <- gpu(bit64::as.integer64(c("9007199254740993", "1")))
+  big[2] <- bit64::as.integer64("9007199254740995")
+  expect_identical(as.character(collect(big)), c("9007199254740993", "9007199254740995"))
+})
+
+test_that("the assignments are as many as they were", {
+  expect_cases(2000L)
+})

@@ -1,0 +1,58 @@
+# Operands that mean more than numbers: with them base R, on the host, has the say.
+
+test_that("dates, times, factors and units meet arrays as they meet vectors", {
+  n <- c(1, 2, 3)
+  day <- as.Date("2024-03-01") + 0:2
+  others <- list(day, as.difftime(c(1, 2, 3), units = "hours"), as.POSIXct("2024-03-01", tz = "UTC") + 0:2, factor(c("a", "b", "a")), as.POSIXlt("2024-03-01", tz = "UTC"), "text")
+  found <- list()
+  for (other in others) for (r in c("+", "-", "*", "/", "==", "<", "%%", "&", "^")) {
+    f <- get(r, baseenv())
+    what <- paste(class(other)[1L], r)
+    found <- c(found, compare(f, list(n, list(other)), what = paste("array", what)), compare(f, list(list(other), n), what = paste(what, "array")))
+  }
+  expect_all_same(found)
+})
+
+test_that("integer64 meets arrays of integers exactly", {
+  big <- bit64::as.integer64("9007199254740993")
+  x <- gpu(c(1L, 2L))
+  for (total in list(x + big, big + x)) {
+    expect_true(is_gpu(total))
+    expect_identical(gpu_dtype(total), "int64")
+    expect_identical(as.character(collect(total)), c("9007199254740994", "9007199254740995"))
+  }
+  expect_identical(collect(big > x), c(TRUE, TRUE))
+  expect_identical(as.character(collect(gpu(big) * 1L)), "9007199254740993")
+})
+
+test_that("Matrix objects meet arrays", {
+  m <- matrix(c(2, 0, 1, 3), 2L)
+  sparse <- Matrix::Matrix(m, sparse = TRUE)
+  x <- gpu(m)
+  for (value in list(x + sparse, sparse + x, x * sparse, sparse * x)) expect_true(inherits(value, c("Matrix", "matrix", "gpu_array")))
+  expect_equal(unname(as.matrix(x + sparse)), m + m)
+  expect_equal(unname(as.matrix(sparse * x)), m * m)
+  expect_equal(unname(as.matrix(x %*% sparse)), m %*% m)
+  expect_equal(unname(as.matrix(sparse %*% x)), m %*% m)
+})
+
+test_that("time series keep their time", {
+  series <- ts(c(1, 2, 3, 4), start = 2000, frequency = 4)
+  found <- list(
+    compare(function(v) v * 2 + 1, list(series), what = "ts * 2"), compare(function(v, w) v + w, list(series, series), what = "ts + ts"),
+    compare(function(v, w) v + w, list(series, list(1:4)), what = "ts + vector"), compare(function(v, w) v + w, list(series, list(1:8)), what = "ts + longer vector"),
+    compare(function(v, w) v > w, list(series, list(2)), what = "ts > 2"), compare(function(v, w) v + w, list(series, list(ts(1:4, start = 2001, frequency = 4))), what = "another time"))
+  expect_all_same(found)
+})
+
+test_that("what is no number is refused in base R's words", {
+  found <- list()
+  for (other in list(list(1), "a", NULL, sum, quote(x), as.raw(1))) for (r in c("+", "==", "&")) {
+    found <- c(found, compare(get(r, baseenv()), list(c(1, 2), list(other)), what = paste(deparse1(other), r)))
+  }
+  expect_all_same(found)
+})
+
+test_that("the mixed operands are as many as they were", {
+  expect_cases(120L)
+})

@@ -1,0 +1,78 @@
+# Random numbers: decided by R's generator, in the open interval, of the right distribution.
+
+draw <- function(f, n, ..., seed = 1L) {
+  set.seed(seed)
+  collect(f(n, ..., device = test_device))
+}
+
+test_that("set.seed() decides", {
+  for (f in list(gpu_runif, gpu_rnorm)) {
+    expect_identical(draw(f, 1000L), draw(f, 1000L))
+    expect_false(any(draw(f, 1000L) == draw(f, 1000L, seed = 2L)))
+  }
+  set.seed(1)
+  x <- gpu_rnorm(100, device = test_device)
+  y <- gpu_rnorm(100, device = test_device)
+  expect_false(any(collect(x) == collect(y)))
+  # an element depends on its place and the key alone
+  expect_identical(draw(gpu_rnorm, 5000L)[1:7], draw(gpu_rnorm, 7L))
+})
+
+test_that("a call advances R's generator by two draws", {
+  set.seed(1)
+  gpu_rnorm(10, device = test_device)
+  after <- .Random.seed
+  set.seed(1)
+  runif(2)
+  expect_identical(after, .Random.seed)
+})
+
+test_that("the numbers are of their distribution", {
+  n <- 2e5
+  u <- draw(gpu_runif, n)
+  expect_true(all(u > 0 & u < 1))
+  expect_gt(suppressWarnings(ks.test(u, "punif"))$p.value, 0.001)
+  z <- draw(gpu_rnorm, n)
+  expect_gt(suppressWarnings(ks.test(z, "pnorm"))$p.value, 0.001)
+  expect_lt(abs(mean(z)), 5 / sqrt(n))
+  expect_lt(abs(var(z) - 1), 5 * sqrt(2 / n))
+  expect_lt(abs(mean(z^3)), 5 * sqrt(15 / n))
+  expect_lt(abs(mean(z^4) - 3), 5 * sqrt(96 / n))
+  # neighbours are independent
+  expect_lt(abs(cor(z[-1L], z[-n])), 5 / sqrt(n))
+  expect_false(anyDuplicated(u) > 0)
+})
+
+test_that("limits, means and deviations are recycled, arrays among them", {
+  u <- draw(gpu_runif, 1000L)
+  expect_equal(draw(gpu_runif, 1000L, min = -2, max = 3), -2 + 5 * u)
+  z <- draw(gpu_rnorm, 1000L)
+  expect_equal(draw(gpu_rnorm, 1000L, mean = c(0, 100), sd = 2), c(0, 100) + 2 * z)
+  expect_equal(draw(gpu_rnorm, 1000L, mean = gpu(c(0, 100)), sd = gpu(1:4 + 0)), c(0, 100) + 1:4 * z)
+  expect_length(draw(gpu_rnorm, 3L, mean = gpu(1:10 + 0)), 3L)
+})
+
+test_that("n is read as R's generators read it, and the dtype as asked", {
+  expect_length(draw(gpu_runif, 0), 0L)
+  expect_length(draw(gpu_runif, c(5, 6, 7)), 3L)
+  expect_length(draw(gpu_runif, 2.9), 2L)
+  expect_error(gpu_runif(-1, device = test_device), class = "verdigris_error")
+  expect_error(gpu_runif(NA, device = test_device), class = "verdigris_error")
+  expect_error(gpu_rnorm("a", device = test_device), class = "verdigris_error")
+  for (dtype in c("float64", "float32", "float16", "bfloat16")) {
+    x <- gpu_rnorm(10, dtype = dtype, device = test_device)
+    expect_identical(gpu_dtype(x), dtype)
+    expect_identical(typeof(x), "double")
+  }
+  set.seed(1)
+  wide <- gpu_rnorm(100, device = test_device)
+  set.seed(1)
+  expect_identical(collect(gpu_rnorm(100, dtype = "float32", device = test_device)), collect(gpu_cast(wide, "float32")))
+})
+
+test_that("narrow uniforms stay within the open interval", {
+  for (dtype in c("float32", "float16", "bfloat16")) {
+    u <- draw(gpu_runif, 1e5, dtype = dtype)
+    expect_true(all(u > 0 & u < 1), label = dtype)
+  }
+})
