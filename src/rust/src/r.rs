@@ -11,6 +11,7 @@ extern "C" {
     pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
     pub fn R_gc();
     pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
+    pub fn Rf_GetOption1(tag: SEXP) -> SEXP;
     pub fn Rf_ScalarReal(x: f64) -> SEXP;
     pub fn Rf_ScalarLogical(x: c_int) -> SEXP;
     pub fn Rf_ScalarString(x: SEXP) -> SEXP;
