@@ -12,6 +12,7 @@ help:
 	@echo "make demo              install into build/library and run examples/basket-option.R"
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
+	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make lint              formatting, clippy, documentation up to date"
 	@echo "make document          write man/ and NAMESPACE"
 	@echo "make bench             run bench/*.R"
@@ -35,6 +36,9 @@ library: setup-rust setup-r
 
 test: setup-rust setup-test setup-python
 	tools/test.sh
+
+kernels: setup-rust setup-test setup-python
+	tools/kernels.sh
 
 lint: lint-rust lint-docs
 
@@ -86,4 +90,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test kernels lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

@@ -6,8 +6,9 @@
 #' @param x A double, integer, logical or complex vector, matrix, array or time series, an `integer64`
 #'   vector, an array made before, or a data frame.
 #' @param dtype How elements are stored: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`,
-#'   `"uint8"`, `"int16"`, `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`. The default
-#'   keeps R's type, or the array's. What does not fit becomes `NA` with a warning.
+#'   `"uint8"`, `"int16"`, `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`; R's names (`"double"`,
+#'   `"integer"`, `"logical"`, `"complex"`, `"integer64"`) mean those that hold them. The default
+#'   keeps R's type, or the array's. What does not fit becomes `NA` with a warning (0 in `"uint8"`, which has no `NA`).
 #' @param device `"cpu"`, `"cuda"`, `"cuda:1"` and so on. The default is the current device, or the array's.
 #' @param ... For methods.
 #' @returns An array of class `gpu_array`. For a data frame, one whose numeric, logical and complex columns are
@@ -23,6 +24,9 @@
 #' x
 #' as.vector(x)
 #' as_gpu(matrix(1:6, 2), dtype = "float32", device = "cpu")
+#'
+#' frame <- as_gpu(data.frame(n = 1:3, name = c("a", "b", "c")), device = "cpu")
+#' frame$n * 2L
 #' @export
 as_gpu <- function(x, dtype = NULL, device = NULL, ...) UseMethod("as_gpu")
 

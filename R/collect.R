@@ -9,11 +9,16 @@
 #' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
-#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`.
+#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`; `as.vector()` gives
+#'   its values as doubles, `NA` with a warning beyond 2^53.
+#' @section Errors:
+#' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` where there is no room to compute it;
+#' on a GPU what its kernels failed with, `verdigris_error_launch`.
 #' @examples
 #' x <- as_gpu(matrix(1:4, 2), device = "cpu")
 #' as.vector(x)
 #' collect(x)
+#' collect(data.frame(a = as_gpu(1:2, device = "cpu")))
 #' @export
 collect <- function(x, ...) UseMethod("collect")
 

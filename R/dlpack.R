@@ -65,7 +65,6 @@ print.dlpack_capsule <- function(x, ...) {
     cat("<dlpack_capsule ", info, ">\n", sep = "")
     return(invisible(x))
   }
-  names(info) <- c("tag", "device", "dtype", "shape", "strides", "address", "version", "read_only")
   extents <- function(n, separator) paste(format(n, scientific = FALSE, trim = TRUE), collapse = separator)
   shape <- if (length(info$shape)) extents(info$shape, " x ") else "0-d"
   cat("<dlpack_capsule ", info$tag, ">\n", sep = "")
@@ -103,7 +102,7 @@ r_to_py.dlpack_capsule <- function(x, convert = FALSE) {
   info <- .Call(C_dlpack_describe, x)
   # a used one gives the error here
   address <- .Call(C_dlpack_take, x)
-  cuda <- grepl("^cuda:", info[[2]])
-  device <- list(if (cuda) 2L else 1L, if (cuda) as.integer(sub("cuda:", "", info[[2]])) else 0L)
-  python_helpers()$Tensor(address, info[[1]] == "dltensor_versioned", device)
+  cuda <- grepl("^cuda:", info$device)
+  device <- list(if (cuda) 2L else 1L, if (cuda) as.integer(sub("cuda:", "", info$device)) else 0L)
+  python_helpers()$Tensor(address, info$tag == "dltensor_versioned", device)
 }

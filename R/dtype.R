@@ -5,7 +5,9 @@
 #' @param x An array; anything for `is_gpu()`.
 #' @param dtype As in [as_gpu()].
 #' @returns `is_gpu()`: `TRUE` for an array. `gpu_dtype()` and `gpu_device()`: a string. `gpu_cast()`: an array
-#'   of that dtype on the same device; what does not fit is `NA`, with a warning.
+#'   of that dtype on the same device; what does not fit is `NA`, with a warning when it is computed.
+#' @section Errors:
+#' `verdigris_error_argument` for what is no array, `verdigris_error_dtype` for an unknown dtype.
 #' @examples
 #' x <- as_gpu(1:3, device = "cpu")
 #' gpu_dtype(x)
@@ -26,7 +28,5 @@ gpu_device <- function(x) .Call(C_device, x)
 #' @export
 gpu_cast <- function(x, dtype) .Call(C_cast, x, dtype, sys.call())
 
-# list(dtype, device, length, pending, host, dirty), computing nothing
-gpu_info <- function(x) {
-  stats::setNames(.Call(C_info, x), c("dtype", "device", "length", "pending", "host", "dirty", "address"))
-}
+# list(dtype, device, length, pending, host, dirty, address), computing nothing
+gpu_info <- function(x) .Call(C_info, x)

@@ -8,8 +8,13 @@ recycled <- function(row, f, ...) {
 
 #' Elementwise functions of several arguments
 #'
-#' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device.
-#' Arguments are recycled as base R recycles them, and attributes are those that base R keeps.
+#' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device when the values are
+#' needed. Arguments are recycled as base R recycles them, and attributes are those that base R keeps. Numbers that stand beside
+#' an array take its float type; longer vectors are copied to its device.
+#'
+#' Functions of one argument (`sqrt()`, `exp()`, `abs()`, `is.na()`, `Re()` and so on) and the operators have methods too; [gpu_operations()] lists
+#' all. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and their like are S4 generics made from base R's functions: they
+#' serve code that finds them through this package, while another package's own call reads the array on the host.
 #'
 #' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is their
 #' common type even where only one of them is used, and warnings of the other are heard.
@@ -29,20 +34,50 @@ recycled <- function(row, f, ...) {
 #' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the last bit.
 #' * Of NA and NaN the sum and the product are the first operand, and the power the second; base R leaves that to its compiler.
 #' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that leave the range.
-#' @param x,y,q,p,a,b,n,k,test,yes,no numbers or arrays, at least one of them an array.
-#' @param base the base of the logarithm.
-#' @param digits decimal places or significant digits.
-#' @param mean,sd of the normal distribution.
-#' @param log,log.p,lower.tail as in [stats::pnorm()].
-#' @param ... arrays or numbers.
-#' @param na.rm whether missing values are passed over.
-#' @return An array on the device of the arguments.
+#' @param x,y,q,p,a,b,n,k,test,yes,no Numbers or arrays, at least one of them an array; for `ifelse()`, `dnorm()`, `pnorm()` and
+#'   `qnorm()` the first.
+#' @param base The base of the logarithm.
+#' @param digits Decimal places or significant digits.
+#' @param mean,sd Of the normal distribution.
+#' @param log,log.p,lower.tail As in [stats::pnorm()].
+#' @param ... Arrays or numbers.
+#' @param na.rm Whether missing values are passed over.
+#' @returns An array on the device of the arguments, of the type that base R gives, and among the float types the widest of the
+#'   arrays'. Nothing is computed or waited for. Warnings ("NaNs produced") come when the values are computed.
+#' @section Errors:
+#' `verdigris_error_dtype` for types that base R refuses too (complex where there is no complex function),
+#' `verdigris_error_device` for arrays on different devices.
 #' @examples
 #' x <- as_gpu(c(-1, 0, 1.96), device = "cpu")
 #' pnorm(x)
 #' ifelse(x > 0, x, 0)
 #' round(exp(x), 2)
+#' pmax(x, 0)
+#' log(x + 2, base = 3)
+#' atan2(x, 1)
+#' choose(5, as_gpu(0:5, device = "cpu"))
+#' @usage
+#' \S4method{atan2}{gpu_array,ANY}(y, x)
+#' \S4method{beta}{gpu_array,ANY}(a, b)
+#' \S4method{lbeta}{gpu_array,ANY}(a, b)
+#' \S4method{choose}{gpu_array,ANY}(n, k)
+#' \S4method{lchoose}{gpu_array,ANY}(n, k)
 #' @name elementwise
+#' @aliases atan2,gpu_array,ANY-method
+#' @aliases atan2,ANY,gpu_array-method
+#' @aliases atan2,gpu_array,gpu_array-method
+#' @aliases beta,gpu_array,ANY-method
+#' @aliases beta,ANY,gpu_array-method
+#' @aliases beta,gpu_array,gpu_array-method
+#' @aliases lbeta,gpu_array,ANY-method
+#' @aliases lbeta,ANY,gpu_array-method
+#' @aliases lbeta,gpu_array,gpu_array-method
+#' @aliases choose,gpu_array,ANY-method
+#' @aliases choose,ANY,gpu_array-method
+#' @aliases choose,gpu_array,gpu_array-method
+#' @aliases lchoose,gpu_array,ANY-method
+#' @aliases lchoose,ANY,gpu_array-method
+#' @aliases lchoose,gpu_array,gpu_array-method
 NULL
 
 #' @rdname elementwise

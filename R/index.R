@@ -58,21 +58,29 @@ is_index_matrix <- function(i, d) {
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory, everything else is gathered on the device.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
-#' @param x an array.
-#' @param i,j,... subscripts.
-#' @param drop whether extents of one are dropped.
-#' @param value the new elements, recycled.
-#' @return An array on the same device; for `[[` an R number.
+#'
+#' What is recorded in `x` is computed first. Subscripts from R are looked at on the host and copied; a subscript that is an array is
+#' read on the device (and moved to `x`'s first), and `x[x > 0]` waits for the number of elements that it selects.
+#' @param x An array.
+#' @param i,j,... Subscripts.
+#' @param drop Whether extents of one are dropped.
+#' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
+#'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. What is no number, such as
+#'   a string, makes the result an ordinary vector.
+#' @returns An array on the same device; for `[[` an R number.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' m[, 2:3]
 #' m[m > 2]
 #' m[1, ] <- 0L
 #' m
-#' @name subset
+#' m[[2, 3]]
+#' @name subsetting
 NULL
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
   call <- as.list(sys.call())[-(1:2)]
@@ -145,7 +153,7 @@ single <- function(given, d, names) {
   }, given, d, if (is.null(names)) vector("list", length(d)) else names)
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[[.gpu_array` <- function(x, i, ...) {
   given <- list(i, ...)
@@ -156,7 +164,7 @@ single <- function(given, d, names) {
   as.vector(in_base_words(eval(body), `[[`, x, lapply(given, list)))
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[<-.gpu_array` <- function(x, i, j, ..., value) {
   call <- as.list(sys.call())[-(1:2)]
@@ -216,7 +224,7 @@ assign_part <- function(x, given, value) {
   }
 }
 
-#' @rdname subset
+#' @rdname subsetting
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
   given <- list(i, ...)
@@ -233,11 +241,14 @@ assign_part <- function(x, given, value) {
 #' Transposing and permuting
 #'
 #' `t()` and `aperm()` give views on the same memory; nothing moves until the values are used in another order.
-#' @param x,a an array.
-#' @param perm,resize,... as in [base::aperm()].
-#' @return An array with permuted dimensions and dimnames.
+#' @param x,a An array.
+#' @param perm,resize,... As in [base::aperm()].
+#' @returns An array with permuted dimensions and dimnames. What is recorded is computed first; nothing is waited for.
+#' @section Errors:
+#' Base R's, for a wrong `perm`.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
+#' dim(aperm(as_gpu(array(1:24, 2:4), device = "cpu"), c(2, 3, 1)))
 #' @name transpose
 NULL
 
@@ -282,22 +293,28 @@ aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' @param x an array.
-#' @param decreasing,na.last as in [base::sort()].
-#' @param probs,na.rm,names,type as in [stats::quantile()]; types 1 to 9.
-#' @param arr.ind,useNames as in [base::which()].
-#' @param ... further arguments; other methods of sorting run on the host.
-#' @return `sort()` and `which()` give arrays, `quantile()` R numbers.
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method: it
+#' reads the array on the host. So does [base::rank()], which asks R to compare each pair of elements: use `rank(as.vector(x))`.
+#' @param x An array.
+#' @param decreasing,na.last As in [base::sort()].
+#' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
+#' @param arr.ind,useNames As in [base::which()].
+#' @param ... Further arguments; other methods of sorting run on the host, and so does the sorting of complex numbers.
+#' @returns `sort()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a matrix an ordinary one),
+#'   `quantile()` R numbers.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' sort(x)
 #' quantile(x, 0.5)
-#' @name order
+#' which(x > 1)
+#' @name sorting
 NULL
 
 setGeneric("which")
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop("argument to 'which' is not logical", call. = FALSE)
@@ -308,7 +325,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   out
 })
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (...length() || is.complex(x)) return(sort(collect(x), decreasing = decreasing, na.last = na.last, ...))
@@ -324,7 +341,7 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
 }
 
-#' @rdname order
+#' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   if (anyNA(x)) {

@@ -55,9 +55,9 @@ gpu_kernel <- function(code, name = NULL) {
   code <- paste(code, collapse = "\n")
   parsed <- .Call(C_kernel_parse, code, name)
   .Call(C_kernel_check, code)
-  name <- parsed[[1]]
-  signature <- parsed[[2]]
-  parameters <- parsed[[3]]
+  name <- parsed$name
+  signature <- parsed$signature
+  parameters <- parsed$parameters
   kernel <- function(..., grid = NULL, block = NULL, shared = 0, n = NULL) {
     arguments <- match_parameters(list(...), parameters, name, n)
     .Call(C_kernel_call, code, name, arguments, grid, block, shared, n)

@@ -46,16 +46,24 @@ product_dtype <- function(x, y) {
 #' Matrix products
 #'
 #' `x %*% y` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, in the factors' own
-#' precision (no TF32), by R's BLAS on the cpu. A transposed factor (`t(x) %*% y`) costs no copy.
-#' @param x,y matrices or vectors, at least one of them an array.
-#' @return A matrix of class `gpu_array`, with the dimnames that base R gives.
+#' precision (no TF32), by R's BLAS on the cpu. What is recorded in a factor is computed first. On a GPU a transposed factor
+#' (`t(x) %*% y`) costs no copy and the product is queued, not waited for; on the cpu R's BLAS works on copies. Integers
+#' and logicals become float64; float16 and bfloat16 add in float32.
+#' @param x,y Matrices or vectors, at least one of them an array; a vector is the row or the column that fits.
+#' @returns A matrix of class `gpu_array` on the device of the arrays, with the dimnames that base R gives.
+#' @section Errors:
+#' Base R's "non-conformable arguments"; `verdigris_error_device` for arrays on different devices; on a GPU
+#' `verdigris_error_library` where cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(matrix(1:4 / 2, 2), device = "cpu")
 #' x %*% x
+#' t(x) %*% c(1, 2)
 #' @name matmult
+#' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method
 NULL
 
 #' @rdname matmult
+#' @method %*% gpu_array
 #' @export
 `%*%.gpu_array` <- matrix_product
 

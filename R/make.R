@@ -12,10 +12,15 @@
 #' @param dtype,device As in [as_gpu()]. The default dtype is `"float64"`; for `gpu_full()` and `gpu_seq()` the
 #'   one of R's type of `value` and of what [base::seq()] would give.
 #' @returns An array. The elements of `gpu_empty()` are whatever the memory holds: it is made to be written to.
+#' @section Errors:
+#' `verdigris_error_argument` for a wrong argument, `verdigris_error_dtype` and `verdigris_error_device` for an unknown dtype or
+#' device, `verdigris_error_memory` where `gpu_empty()` finds no room.
 #' @examples
 #' gpu_zeros(c(2, 3), device = "cpu")
+#' gpu_ones(3, dtype = "float32", device = "cpu")
 #' gpu_full(NA, 3, device = "cpu")
 #' gpu_seq(1, 2, by = 0.25, device = "cpu")
+#' dim(gpu_empty(c(2, 2), device = "cpu"))
 #' @export
 gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
   dim <- as_extents(dim)

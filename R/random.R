@@ -20,15 +20,18 @@ count_of <- function(n) {
 #' Each call takes a key from R's generator, so that [set.seed()] decides; element `i` is then a function of the key and `i`
 #' (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011). The numbers are the same on every device. Uniforms have 53 bits and are
 #' never 0 or 1, in narrower dtypes either (a scaled draw may round to `min` or `max`); normals are made by inversion (Wichura 1988, AS 241).
-#' @param n how many, or a vector whose length says so.
-#' @param min,max limits.
-#' @param mean,sd of the normal distribution; numbers or arrays, recycled.
+#' @param n How many, or a vector whose length says so.
+#' @param min,max Limits.
+#' @param mean,sd Of the normal distribution; numbers or arrays, recycled.
 #' @param dtype `"float64"` (default), `"float32"`, `"float16"` or `"bfloat16"`: the float64 draw, rounded.
-#' @param device where; the current device by default (see [gpu_use()]).
-#' @return An array of class `gpu_array`.
+#' @param device Where; the current device by default (see [gpu_use()]).
+#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for.
+#' @section Errors:
+#' `verdigris_error_argument` for a wrong `n`; `verdigris_error_dtype`, `verdigris_error_device`.
 #' @examples
 #' set.seed(1)
 #' gpu_rnorm(3, device = "cpu")
+#' mean(gpu_runif(1e5, 0, 10, device = "cpu") > 9)
 #' @name random
 NULL
 

@@ -43,34 +43,50 @@ summary_method <- function(name) {
 #'
 #' Float64 sums and means are accumulated in double-double, integer sums exactly, float32 and narrower in
 #' float64; the order is fixed, so that the same call gives the same bits on every run.
-#' They wait for the device.
+#' They wait for the device, and copy nothing but the result.
 #'
-#' @param x,... arrays; other numbers may stand among them.
-#' @param na.rm whether missing values are left out.
-#' @param trim a fraction trimmed from each end; other than 0 the mean is computed on the host.
-#' @return An R number, logical or complex, as base R gives.
+#' `var()` and `sd()` of a vector run on the device; `var()` of a matrix or of two arguments runs on the host, and so does a
+#' trimmed mean.
+#'
+#' @param x,... Arrays; other numbers may stand among them.
+#' @param y,use As in [stats::var()]; computed on the host where they are given.
+#' @param na.rm Whether missing values are left out.
+#' @param finite Whether infinite values are left out too.
+#' @param trim A fraction trimmed from each end; other than 0 the mean is computed on the host.
+#' @returns An R number, logical or complex, as base R gives. `range()` gives two; `var()` of a matrix an ordinary matrix.
+#' @section Errors:
+#' `verdigris_error_dtype` for complex arrays where base R refuses them; those of [gpu_compute()] for what was recorded.
 #' @examples
 #' x <- as_gpu(c(1, NA, 3), device = "cpu")
 #' sum(x, na.rm = TRUE)
 #' mean(x^2, na.rm = TRUE)
+#' range(x, na.rm = TRUE)
+#' any(x > 2, na.rm = TRUE)
 #' which.max(x)
+#' sd(as_gpu(1:10, device = "cpu"))
 #' @name reductions
 NULL
 
 #' @rdname reductions
 #' @export
 sum.gpu_array <- summary_method("sum")
+#' @rdname reductions
 #' @export
 prod.gpu_array <- summary_method("prod")
+#' @rdname reductions
 #' @export
 min.gpu_array <- summary_method("min")
+#' @rdname reductions
 #' @export
 max.gpu_array <- summary_method("max")
+#' @rdname reductions
 #' @export
 any.gpu_array <- summary_method("any")
+#' @rdname reductions
 #' @export
 all.gpu_array <- summary_method("all")
 
+#' @rdname reductions
 #' @export
 range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
   if (any(vapply(list(...), is.complex, NA))) stop("invalid 'type' (complex) of argument", call. = FALSE)
@@ -121,11 +137,14 @@ setGeneric("which.min")
 
 #' Sums and means along margins
 #'
-#' As [base::colSums()]; the result is an array on the same device, computed in one pass over `x`.
-#' @param x an array of at least two dimensions.
-#' @param na.rm whether missing values are left out.
-#' @param dims how many dimensions count as rows.
-#' @return An array of class `gpu_array`, double (or complex), with the names that base R gives.
+#' As [base::colSums()]; the result is an array on the same device, computed in one pass over `x` and over whatever
+#' was recorded in it. On a GPU that is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
+#' @param x An array of at least two dimensions.
+#' @param na.rm Whether missing values are left out.
+#' @param dims How many dimensions count as rows.
+#' @returns An array of class `gpu_array`, double (or complex), with the names that base R gives.
+#' @section Errors:
+#' Base R's, for what is no matrix and for wrong `dims`; those of [gpu_compute()].
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' rowSums(m)

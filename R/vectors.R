@@ -7,18 +7,51 @@ through_host <- function(x, f, ...) {
   as_gpu(f(collect(x), ...), dtype = info$dtype, device = info$device)
 }
 
+#' Vectors of arrays: joining, repeating, distinct elements
+#'
+#' Base R's generics for arrays. `rev()` and `rep()` work on the device. `c()`, `unique()`, `duplicated()` and `all.equal()` run on
+#' the host for now: they copy the elements there, and `c()` and `unique()` copy the result back.
+#'
+#' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
+#' for a method of the first argument only. `cbind()` and `rbind()` have no method and give ordinary matrices.
+#' @param x,target,current Arrays; `current` may be an ordinary vector.
+#' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
+#' @param recursive,use.names As in [base::c()].
+#' @param incomparables As in [base::unique()].
+#' @param row.names,optional,nm As in [base::as.data.frame()].
+#' @returns `rev()`, `rep()`, `unique()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can hold the
+#'   elements; `c()` with what is no number gives what base R gives. `as.data.frame()`: a data frame whose columns are arrays.
+#'   `duplicated()`, `anyDuplicated()` and `all.equal()`: as in base R.
+#' @section Errors:
+#' Those of [collect()] and [as_gpu()].
+#' @examples
+#' x <- as_gpu(c(3, 1, 3), device = "cpu")
+#' c(x, 4)
+#' rev(x)
+#' rep(x, 2)
+#' unique(x)
+#' as.data.frame(as_gpu(matrix(1:4, 2), device = "cpu"))
+#' all.equal(x, c(3, 1, 3))
+#' @name vectors
+NULL
+
+#' @rdname vectors
 #' @export
 unique.gpu_array <- function(x, incomparables = FALSE, ...) through_host(x, unique, incomparables, ...)
 
+#' @rdname vectors
 #' @export
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(collect(x), incomparables, ...)
 
+#' @rdname vectors
 #' @export
 anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(collect(x), incomparables, ...)
 
+#' @rdname vectors
 #' @export
 rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
 
+#' @rdname vectors
 #' @export
 rep.gpu_array <- function(x, ...) {
   at <- rep(seq_along(x), ...)
@@ -28,6 +61,7 @@ rep.gpu_array <- function(x, ...) {
 }
 
 # On the host for now. What means more than numbers decides the result's class there, as for base vectors.
+#' @rdname vectors
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   parts <- list(...)
@@ -47,12 +81,15 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   as_gpu(y, dtype = dtype, device = gpu_device(parts[[which(arrays)[1L]]]))
 }
 
+#' @rdname vectors
+#' @method all.equal gpu_array
 #' @export
 all.equal.gpu_array <- function(target, current, ...) {
   all.equal(collect(target), if (is_gpu(current)) collect(current) else current, ...)
 }
 
 # The columns stay arrays.
+#' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
   if (length(dim(x)) > 2L) return(as.data.frame(collect(x), row.names = row.names, optional = optional, ...))

@@ -27,7 +27,7 @@ pack_runtime() {
   cp -a /usr/lib/R/{bin,etc,lib,modules} "$lib/"
   for link in doc include share; do [ ! -L /usr/lib/R/$link ] || cp -a /usr/lib/R/$link "$lib/"; done
   cp -a /usr/share/R "$stage/usr/share/"; cp -a /etc/R "$stage/etc/"; cp -a /usr/bin/R /usr/bin/Rscript "$stage/usr/bin/"
-  rm -rf "$stage"/usr/share/R/{doc,include} "$lib"/modules/{R_X11,R_de,internet}.so
+  rm -rf "$stage"/usr/share/R/{doc,include} "$lib"/modules/{R_X11,R_de}.so
 
   # the base packages, and the named ones with all that they import
   Rscript --vanilla - "${packages[@]}" >"$stage/folders" <<'RS'

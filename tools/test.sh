@@ -15,7 +15,8 @@ R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engi
 awk '/^test result:/ { p += $4; f += $6; s += $8 } END { if (p + f == 0) f = 1; print "engine", p + 0, f + 0, s + 0 }' build/test-engine.log >>build/counts
 
 if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then
-  Rscript --vanilla tools/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
+  rm -rf build/kernels; mkdir build/kernels # for tools/kernels.sh
+  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
   [ "$(wc -l <build/counts)" = 2 ] || { echo "R 0 1 0" >>build/counts; status=1; } # R itself ended
 else
   echo "installation 0 1 0" >>build/counts; status=1

@@ -7,12 +7,8 @@ use verdigris_engine::buffer::Device;
 use verdigris_engine::devices::{self, Description};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, entry, handle};
-
-extern "C" {
-    fn Rf_GetOption1(name: SEXP) -> SEXP;
-}
 
 /// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
 static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
@@ -34,7 +30,7 @@ fn strings(x: SEXP) -> Vec<String> {
 
 fn option(name: &'static std::ffi::CStr) -> SEXP {
     // SAFETY: the value is R's, which keeps it.
-    unsafe { Rf_GetOption1(r::symbol(name)) }
+    unsafe { r::Rf_GetOption1(r::symbol(name)) }
 }
 
 /// Hands on where to look for CUDA, the option as it is now.
@@ -75,68 +71,6 @@ pub fn current() -> Result<Device> {
     Ok(devices::default())
 }
 
-/// A list under way; what is in it is protected.
-struct List {
-    list: SEXP,
-    names: SEXP,
-    next: isize,
-}
-
-impl List {
-    fn new(n: usize) -> List {
-        // SAFETY: both are protected until `finish`, which every caller reaches: nothing between returns early.
-        unsafe {
-            let list = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, n as isize));
-            let names = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::STRSXP, n as isize));
-            List { list, names, next: 0 }
-        }
-    }
-
-    /// `value` may be unprotected: it is in the list before R runs again.
-    fn add(&mut self, name: &str, value: SEXP) -> &mut List {
-        // SAFETY: both vectors have room, or R raises an error.
-        unsafe {
-            r::SET_VECTOR_ELT(self.list, self.next, value);
-            let text = r::Rf_mkCharLenCE(name.as_ptr().cast(), name.len() as i32, r::cetype_t::CE_UTF8);
-            r::SET_STRING_ELT(self.names, self.next, text);
-        }
-        self.next += 1;
-        self
-    }
-
-    fn finish(self) -> SEXP {
-        // SAFETY: the names are the list's length.
-        unsafe {
-            r::Rf_setAttrib(self.list, r::R_NamesSymbol, self.names);
-            r::Rf_unprotect(2);
-        }
-        self.list
-    }
-}
-
-fn text_vector<S: AsRef<str>>(texts: &[S]) -> SEXP {
-    // SAFETY: allocated with room, and protected while the strings are made.
-    unsafe {
-        let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::STRSXP, texts.len() as isize));
-        for (k, text) in texts.iter().enumerate() {
-            let text = text.as_ref();
-            let chars = r::Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as i32, r::cetype_t::CE_UTF8);
-            r::SET_STRING_ELT(out, k as isize, chars);
-        }
-        r::Rf_unprotect(1);
-        out
-    }
-}
-
-fn real_vector(values: &[f64]) -> SEXP {
-    // SAFETY: allocated with room.
-    unsafe {
-        let out = r::Rf_allocVector(SEXPTYPE::REALSXP, values.len() as isize);
-        std::ptr::copy_nonoverlapping(values.as_ptr(), r::REAL(out), values.len());
-        out
-    }
-}
-
 /// A number of bytes; NA where it is not known.
 fn bytes(value: u64) -> f64 {
     // SAFETY: a constant of R's.
@@ -149,12 +83,12 @@ fn bytes(value: u64) -> f64 {
 
 #[cfg(not(target_os = "macos"))]
 fn error_list(error: &Error) -> SEXP {
-    let mut out = List::new(4);
-    out.add("kind", r::string(error.kind.name()))
+    List::new(4)
+        .add("kind", r::string(error.kind.name()))
         .add("error", r::string(&error.message))
-        .add("advice", text_vector(&error.advice))
-        .add("detail", r::string(error.detail.as_deref().unwrap_or("")));
-    out.finish()
+        .add("advice", r::strings(error.advice.iter()))
+        .add("detail", r::string(error.detail.as_deref().unwrap_or("")))
+        .finish()
 }
 
 entry! {
@@ -186,15 +120,14 @@ entry! {
     fn device_list() {
         refresh_paths();
         let all: Vec<Description> = devices::list();
-        let capability: Vec<String> =
-            all.iter().map(|d| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"))).collect();
-        let mut out = List::new(5);
-        out.add("device", text_vector(&all.iter().map(|d| d.device.to_string()).collect::<Vec<_>>()))
-            .add("name", text_vector(&all.iter().map(|d| d.name.as_str()).collect::<Vec<_>>()))
-            .add("memory", real_vector(&all.iter().map(|d| bytes(d.memory)).collect::<Vec<_>>()))
-            .add("capability", text_vector(&capability))
-            .add("processors", real_vector(&all.iter().map(|d| f64::from(d.processors)).collect::<Vec<_>>()));
-        Ok(out.finish())
+        let capability = |d: &Description| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"));
+        Ok(List::new(5)
+            .add("device", r::strings(all.iter().map(|d| d.device.to_string())))
+            .add("name", r::strings(all.iter().map(|d| &d.name)))
+            .add("memory", r::reals(all.iter().map(|d| bytes(d.memory))))
+            .add("capability", r::strings(all.iter().map(capability)))
+            .add("processors", r::reals(all.iter().map(|d| f64::from(d.processors))))
+            .finish())
     }
 
     /// TRUE where the device can be used for everything; else the error says what is in the way.
@@ -217,7 +150,7 @@ entry! {
         let memory = backend::of(convert::device(device)?)?.memory()?;
         // an amount of 0 is known where the total is
         let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
-        Ok(real_vector(&[memory.live as f64, memory.cached as f64, free, bytes(memory.total)]))
+        Ok(r::reals([memory.live as f64, memory.cached as f64, free, bytes(memory.total)].into_iter()))
     }
 
     /// Gives what the device's pool keeps back to the system.
@@ -248,47 +181,37 @@ entry! {
             use verdigris_engine::backend::cuda::library::report;
             refresh_paths();
             let (driver, findings) = report();
-            let mut out = List::new(2);
+            let out = List::new(2);
             let found = match driver {
-                Ok(driver) => {
-                    let mut entry = List::new(4);
-                    entry
-                        .add("cuda", r::string(&format!("{}.{}", driver.version.0, driver.version.1)))
-                        .add("version", r::string(driver.release.as_deref().unwrap_or("")))
-                        .add("path", r::string(&driver.path.to_string_lossy()))
-                        .add("devices", r::real(f64::from(driver.devices)));
-                    entry.finish()
-                }
+                Ok(driver) => List::new(4)
+                    .add("cuda", r::string(&format!("{}.{}", driver.version.0, driver.version.1)))
+                    .add("version", r::string(driver.release.as_deref().unwrap_or("")))
+                    .add("path", r::string(&driver.path.to_string_lossy()))
+                    .add("devices", r::real(f64::from(driver.devices)))
+                    .finish(),
                 Err(error) => error_list(&error),
             };
-            out.add("driver", found);
+            let out = out.add("driver", found);
             let mut libraries = List::new(findings.len());
             for finding in &findings {
-                let name = finding.library.name();
                 let value = match &finding.outcome {
-                    Ok(loaded) => {
-                        let mut entry = List::new(4);
-                        entry
-                            .add("version", r::string(&loaded.version_text()))
-                            .add("path", r::string(&loaded.path.to_string_lossy()))
-                            .add("origin", r::string(loaded.origin.label()))
-                            .add("purpose", r::string(finding.library.purpose()));
-                        entry.finish()
-                    }
-                    Err(error) => {
-                        let mut entry = List::new(4);
-                        entry
-                            .add("error", r::string(&error.message))
-                            .add("detail", r::string(error.detail.as_deref().unwrap_or("")))
-                            .add("purpose", r::string(finding.library.purpose()))
-                            .add("remedy", r::string(&finding.remedy));
-                        entry.finish()
-                    }
+                    Ok(loaded) => List::new(4)
+                        .add("version", r::string(&loaded.version_text()))
+                        .add("path", r::string(&loaded.path.to_string_lossy()))
+                        .add("origin", r::string(loaded.origin.label()))
+                        .add("purpose", r::string(finding.library.purpose()))
+                        .finish(),
+                    Err(error) => List::new(4)
+                        .add("error", r::string(&error.message))
+                        .add("detail", r::string(error.detail.as_deref().unwrap_or("")))
+                        .add("purpose", r::string(finding.library.purpose()))
+                        .add("remedy", r::string(&finding.remedy))
+                        .finish(),
                 };
-                libraries.add(name, value);
+                libraries = libraries.add(finding.library.name(), value);
             }
-            out.add("libraries", libraries.finish());
-            Ok(out.finish())
+            let libraries = libraries.finish();
+            Ok(out.add("libraries", libraries).finish())
         }
     }
 

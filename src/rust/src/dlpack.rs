@@ -8,7 +8,7 @@ use std::ffi::{c_void, CStr};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Raw};
 
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{altrep, convert, entry, handle};
 
 /// R frees what nobody has used. Runs in gc: the deleter uses no R.
@@ -104,18 +104,6 @@ fn extents(x: SEXP) -> Result<Vec<usize>> {
     }
 }
 
-fn reals(values: impl ExactSizeIterator<Item = i64>) -> SEXP {
-    // SAFETY: allocated with room for them.
-    unsafe {
-        let out = r::Rf_allocVector(SEXPTYPE::REALSXP, values.len() as isize);
-        let room = r::REAL(out);
-        for (k, value) in values.enumerate() {
-            *room.add(k) = value as f64;
-        }
-        out
-    }
-}
-
 entry! {
     /// A capsule with the array's memory. `stream`: NULL, or a CUDA stream's address as a double.
     fn dlpack_export(x, versioned, stream) {
@@ -166,7 +154,7 @@ entry! {
         }
     }
 
-    /// list(tag, device, dtype, shape, strides, address, version, read-only): of a used one only the tag.
+    /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
     fn dlpack_describe(capsule) {
         let raw = match tensor(capsule) {
             Ok(raw) => raw,
@@ -175,22 +163,15 @@ entry! {
         };
         // SAFETY: the capsule owns a whole tensor.
         let d = unsafe { raw.describe()? };
-        // SAFETY: the list is protected while its elements are made.
-        unsafe {
-            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, 8));
-            r::SET_VECTOR_ELT(out, 0, r::string(&tag(capsule).to_string_lossy()));
-            r::SET_VECTOR_ELT(out, 1, r::string(&d.device));
-            r::SET_VECTOR_ELT(out, 2, r::string(&d.dtype));
-            r::SET_VECTOR_ELT(out, 3, reals(d.shape.iter().copied()));
-            r::SET_VECTOR_ELT(out, 4, reals(d.strides.iter().copied()));
-            r::SET_VECTOR_ELT(out, 5, r::real(d.address as f64));
-            if let Some((major, minor)) = d.version {
-                r::SET_VECTOR_ELT(out, 6, r::string(&format!("{major}.{minor}")));
-            }
-            r::SET_VECTOR_ELT(out, 7, r::logical(d.read_only));
-            r::Rf_unprotect(1);
-            Ok(out)
-        }
+        let out = List::new(8)
+            .add("tag", r::string(&tag(capsule).to_string_lossy()))
+            .add("device", r::string(&d.device))
+            .add("dtype", r::string(&d.dtype))
+            .add("shape", r::reals(d.shape.iter().map(|&n| n as f64)))
+            .add("strides", r::reals(d.strides.iter().map(|&n| n as f64)))
+            .add("address", r::real(d.address as f64));
+        let version = d.version.map_or_else(r::null, |(major, minor)| r::string(&format!("{major}.{minor}")));
+        Ok(out.add("version", version).add("read_only", r::logical(d.read_only)).finish())
     }
 
     /// A capsule for a tensor at an address, which Python gave away.

@@ -8,7 +8,7 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::layout::Layout;
 use verdigris_engine::scalar::Scalar;
 
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, entry, guard, handle, host, site};
 
 /// A host vector of `n` elements from `from` on, without attributes. Not protected.
@@ -135,8 +135,8 @@ entry! {
         Ok(r::string(&device.to_string()))
     }
 
-    /// list(dtype, device, length, recorded operations, whether there is a host copy, whether it may have
-    /// been written, the copy's address for tests); computes nothing.
+    /// list(dtype, device, length, pending: recorded operations, host: whether there is a host copy, dirty:
+    /// whether it may have been written, address: the copy's, for tests); computes nothing.
     fn info(x) {
         let (array, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {
@@ -145,19 +145,15 @@ entry! {
             }
             None => (handle::array(x)?, false, false, 0.0),
         };
-        // SAFETY: the list is protected while its elements are made.
-        unsafe {
-            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, 7));
-            r::SET_VECTOR_ELT(out, 0, r::string(array.dtype().name()));
-            r::SET_VECTOR_ELT(out, 1, r::string(&array.device().to_string()));
-            r::SET_VECTOR_ELT(out, 2, r::real(array.len() as f64));
-            r::SET_VECTOR_ELT(out, 3, r::real(array.pending().into()));
-            r::SET_VECTOR_ELT(out, 4, r::logical(copy));
-            r::SET_VECTOR_ELT(out, 5, r::logical(dirty));
-            r::SET_VECTOR_ELT(out, 6, r::real(address));
-            r::Rf_unprotect(1);
-            Ok(out)
-        }
+        Ok(List::new(7)
+            .add("dtype", r::string(array.dtype().name()))
+            .add("device", r::string(&array.device().to_string()))
+            .add("length", r::real(array.len() as f64))
+            .add("pending", r::real(array.pending().into()))
+            .add("host", r::logical(copy))
+            .add("dirty", r::logical(dirty))
+            .add("address", r::real(address))
+            .finish())
     }
 
     /// `n` times a value of length one.
@@ -204,14 +200,8 @@ entry! {
 
     /// c(handles, bytes of host copies) that are alive: for tests of leaks.
     fn live() {
-        // SAFETY: allocated for two.
-        unsafe {
-            let out = r::Rf_allocVector(SEXPTYPE::REALSXP, 2);
-            let values = r::REAL(out);
-            *values = handle::LIVE.load(std::sync::atomic::Ordering::Relaxed) as f64;
-            *values.add(1) = host::LIVE.load(std::sync::atomic::Ordering::Relaxed) as f64;
-            Ok(out)
-        }
+        use std::sync::atomic::Ordering::Relaxed;
+        Ok(r::reals([handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64].into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.

@@ -5,7 +5,7 @@ use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::id;
-use verdigris_engine::ops::rule::{Typed, promote};
+use verdigris_engine::ops::rule::{promote, Typed};
 use verdigris_engine::select::{self, Fault, Selection};
 
 use crate::convert;
@@ -90,11 +90,11 @@ entry! {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
         Ok(match selections(subscripts, &dim, &array)? {
-            Ok(found) => r::reals(&[
-                found.iter().map(Selection::len).product::<usize>() as f64,
-                found.iter().map(Selection::top).max().unwrap_or(0) as f64,
-                f64::from(u8::from(found.iter().any(Selection::any_na))),
-            ]),
+            Ok(found) => {
+                let (length, top) = (found.iter().map(Selection::len).product(), found.iter().map(Selection::top).max());
+                let any_na = found.iter().any(Selection::any_na);
+                r::reals([length, top.unwrap_or(0), usize::from(any_na)].into_iter().map(|n: usize| n as f64))
+            }
             Err(f) => fault(f),
         })
     }
@@ -118,7 +118,7 @@ entry! {
         let value = convert::operand(value, array.device())?;
         let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
         let values = match value {
-            Operand::Array(v) | Operand::Vector(v, _) => v,
+            Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
             Operand::Value(scalar, _) => Array::full(scalar, like, 1, array.device())?,
         };
         let out = array.cast(like, None)?.scatter(&at, &values, n)?;

@@ -7,7 +7,7 @@ use verdigris_engine::kernel::{self, Geometry, Parameter, Passing, Signature, Va
 use verdigris_engine::scalar::Scalar;
 
 use crate::handle::Handle;
-use crate::r::{self, SEXP, SEXPTYPE};
+use crate::r::{self, List, SEXP};
 use crate::{convert, entry, handle};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
@@ -115,35 +115,17 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     Ok(Some(out))
 }
 
-fn strings(values: &[String]) -> SEXP {
-    // SAFETY: the vector is protected while its elements are made.
-    unsafe {
-        let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::STRSXP, values.len() as isize));
-        for (k, text) in values.iter().enumerate() {
-            let chars = r::Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as i32, r::cetype_t::CE_UTF8);
-            r::SET_STRING_ELT(out, k as isize, chars);
-        }
-        r::Rf_unprotect(1);
-        out
-    }
-}
-
 entry! {
-    /// list(name, signature, names of the parameters) of a kernel of the source.
+    /// list(name, signature, parameters: their names) of a kernel of the source.
     fn kernel_parse(code, name) {
         let code = convert::string(code, "code")?;
         let name = if r::is_null(name) { None } else { Some(convert::string(name, "name")?) };
         let chosen = kernel::choose(&kernel::parsed(code)?, name)?;
-        let names: Vec<String> = chosen.parameters.iter().map(|p| p.name.clone()).collect();
-        // SAFETY: the list is protected while its elements are made.
-        unsafe {
-            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, 3));
-            r::SET_VECTOR_ELT(out, 0, r::string(&chosen.name));
-            r::SET_VECTOR_ELT(out, 1, r::string(&chosen.to_string()));
-            r::SET_VECTOR_ELT(out, 2, strings(&names));
-            r::Rf_unprotect(1);
-            Ok(out)
-        }
+        Ok(List::new(3)
+            .add("name", r::string(&chosen.name))
+            .add("signature", r::string(&chosen.to_string()))
+            .add("parameters", r::strings(chosen.parameters.iter().map(|p| &p.name)))
+            .finish())
     }
 
     /// Compiles the source for its errors; FALSE where there is no compiler.

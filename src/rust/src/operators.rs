@@ -62,30 +62,14 @@ entry! {
             Group::Function => "Function",
             Group::Internal => "Internal",
         };
-        let columns: [(&str, Vec<String>); 7] = [
-            ("name", rows.iter().map(|r| r.name.to_string()).collect()),
-            ("r", rows.iter().map(|r| r.r.to_string()).collect()),
-            ("group", rows.iter().map(|r| group(r.group).to_string()).collect()),
-            ("arity", rows.iter().map(|r| r.arity.to_string()).collect()),
-            ("rule", rows.iter().map(|r| format!("{:?}", r.rule)).collect()),
-            ("ulp", rows.iter().map(|r| r.ulp.to_string()).collect()),
-            ("doc", rows.iter().map(|r| r.doc.to_string()).collect()),
-        ];
-        // SAFETY: plain allocations, protected while the next is made.
-        unsafe {
-            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, columns.len() as R_xlen_t));
-            let names = Rf_protect(Rf_allocVector(SEXPTYPE::STRSXP, columns.len() as R_xlen_t));
-            for (k, (name, values)) in columns.iter().enumerate() {
-                SET_STRING_ELT(names, k as R_xlen_t, r::chars_of(name));
-                let column = Rf_allocVector(SEXPTYPE::STRSXP, values.len() as R_xlen_t);
-                SET_VECTOR_ELT(out, k as R_xlen_t, column);
-                for (i, value) in values.iter().enumerate() {
-                    SET_STRING_ELT(column, i as R_xlen_t, r::chars_of(value));
-                }
-            }
-            Rf_setAttrib(out, R_NamesSymbol, names);
-            Rf_unprotect(2);
-            Ok(out)
-        }
+        Ok(List::new(7)
+            .add("name", r::strings(rows.iter().map(|row| row.name)))
+            .add("r", r::strings(rows.iter().map(|row| row.r)))
+            .add("group", r::strings(rows.iter().map(|row| group(row.group))))
+            .add("arity", r::strings(rows.iter().map(|row| row.arity.to_string())))
+            .add("rule", r::strings(rows.iter().map(|row| format!("{:?}", row.rule))))
+            .add("ulp", r::strings(rows.iter().map(|row| row.ulp.to_string())))
+            .add("doc", r::strings(rows.iter().map(|row| row.doc)))
+            .finish())
     }
 }

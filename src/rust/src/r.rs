@@ -11,6 +11,7 @@ extern "C" {
     pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
     pub fn R_gc();
     pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
+    pub fn Rf_GetOption1(tag: SEXP) -> SEXP;
     pub fn Rf_ScalarReal(x: f64) -> SEXP;
     pub fn Rf_ScalarLogical(x: c_int) -> SEXP;
     pub fn Rf_ScalarString(x: SEXP) -> SEXP;
@@ -105,11 +106,72 @@ pub fn chars_of(text: &str) -> SEXP {
 }
 
 /// A double vector. Not protected.
-pub fn reals(values: &[f64]) -> SEXP {
-    // SAFETY: allocated with room for the values.
+pub fn reals(values: impl ExactSizeIterator<Item = f64>) -> SEXP {
+    // SAFETY: allocated with room for the values, as zip makes sure; REAL runs nothing of R's.
     unsafe {
-        let out = Rf_allocVector(SEXPTYPE::REALSXP, values.len() as R_xlen_t);
-        std::ptr::copy_nonoverlapping(values.as_ptr(), REAL(out), values.len());
+        let n = values.len();
+        let out = Rf_allocVector(SEXPTYPE::REALSXP, n as R_xlen_t);
+        for (k, value) in (0..n).zip(values) {
+            *REAL(out).add(k) = value;
+        }
         out
+    }
+}
+
+/// A character vector. Not protected.
+pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
+    // SAFETY: protected while the strings are made; SET_STRING_ELT checks the index.
+    unsafe {
+        let out = Rf_protect(Rf_allocVector(SEXPTYPE::STRSXP, texts.len() as R_xlen_t));
+        for (k, text) in texts.enumerate() {
+            SET_STRING_ELT(out, k as R_xlen_t, chars_of(text.as_ref()));
+        }
+        Rf_unprotect(1);
+        out
+    }
+}
+
+/// A list under way. It and what is in it are protected until `finish`.
+///
+/// Not extendr-api's: see `Cargo.toml`. A plain value with nothing to drop, so R may jump over it; where it is
+/// left unfinished, by an error or a panic, the condition that C then raises resets the stack of protected values.
+#[must_use]
+pub struct List {
+    list: SEXP,
+    names: SEXP,
+    next: R_xlen_t,
+}
+
+impl List {
+    /// Room for `n` elements, NULL at first.
+    pub fn new(n: usize) -> List {
+        // SAFETY: plain allocations.
+        unsafe {
+            let list = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, n as R_xlen_t));
+            let names = Rf_protect(Rf_allocVector(SEXPTYPE::STRSXP, n as R_xlen_t));
+            List { list, names, next: 0 }
+        }
+    }
+
+    /// The next element. `value` may be unprotected: it is in the list before R allocates again.
+    pub fn add(mut self, name: &str, value: SEXP) -> List {
+        // SAFETY: both check the index, and raise R's error past the end.
+        unsafe {
+            SET_VECTOR_ELT(self.list, self.next, value);
+            SET_STRING_ELT(self.names, self.next, chars_of(name));
+        }
+        self.next += 1;
+        self
+    }
+
+    /// The list with its names. Not protected.
+    pub fn finish(self) -> SEXP {
+        // SAFETY: the names are the list's length. Lists under way end in the opposite order of their
+        // beginning, so the two on top are this one's.
+        unsafe {
+            Rf_setAttrib(self.list, R_NamesSymbol, self.names);
+            Rf_unprotect(2);
+        }
+        self.list
     }
 }

@@ -20,7 +20,11 @@ fn reduction(name: SEXP) -> Result<Reduction> {
 
 /// int64 as R's double: NA kept.
 fn wide(x: i64) -> f64 {
-    if x == NA_I64 { NA_F64 } else { x as f64 }
+    if x == NA_I64 {
+        NA_F64
+    } else {
+        x as f64
+    }
 }
 
 entry! {

@@ -19,7 +19,7 @@ use std::{env, fs, thread};
 
 use dtype::{Class, DType};
 use reduction::Reduction;
-use table::{HEADERS, Op};
+use table::{Op, HEADERS};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -69,13 +69,16 @@ pub unsafe extern "C" fn verdigris_import(tensor: *mut c_void, versioned: c_int)
 }
 
 /// The element at a row-major index of the imported array, as a number, by R's (column-major) reckoning.
+///
+/// # Safety
+/// The index has as many numbers as the array has dimensions.
 #[no_mangle]
-pub extern "C" fn verdigris_element(index: *const i64) -> f64 {
+pub unsafe extern "C" fn verdigris_element(index: *const i64) -> f64 {
     let imported = IMPORTED.lock().expect("one thread");
     let (array, dim) = imported.as_ref().expect("something imported");
     let (mut at, mut step) = (0, 1);
     for (k, &extent) in dim.iter().enumerate() {
-        // SAFETY: the index has as many numbers as the array has dimensions.
+        // SAFETY: the caller's promise.
         at += unsafe { *index.add(k) } as usize * step;
         step *= extent;
     }

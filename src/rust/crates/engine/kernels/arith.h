@@ -23,6 +23,13 @@ template <class T> VG_FN T first_nan(T y, T) { return y; }
 template <class T> VG_FN T first_nan(T y, T a) { return a != a ? a : y; }
 #endif
 
+// The card's subtraction adds the negated second operand, whose NaN then wins.
+#ifdef VG_DEVICE
+VG_FN f64 difference(f64 a, f64 b) { f64 y = a - b; return a != a ? a : y; }
+#else
+VG_FN f64 difference(f64 a, f64 b) { return a - b; }
+#endif
+
 // ---- integers: an operand that is NA, or a result that does not fit, gives NA -------------------
 // Bits of w: 1 of int32, 2 of int64. The smallest value is NA, so arriving there is an overflow too.
 template <class T> VG_FN T int_result(T y, bool lost, T a, T b, u32& w) {

@@ -11,7 +11,7 @@ use crate::expr::{Arg, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
 use crate::ops::{Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, MOST_INPUTS, MOST_OPS, Plan};
+use crate::plan::{Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 
@@ -125,7 +125,11 @@ impl Array {
 
     /// Operations that are recorded and not computed.
     pub fn pending(&self) -> u32 {
-        if self.is_ready() { 0 } else { self.node.weight }
+        if self.is_ready() {
+            0
+        } else {
+            self.node.weight
+        }
     }
 
     pub fn node(&self) -> &Arc<Node> {
@@ -146,8 +150,13 @@ impl Array {
         if dtype == wire {
             return Ok(array);
         }
+        let narrows = site.is_some() && dtype != natural && dtype.kind() < Kind::Double;
         let out = array.cast(dtype, site)?;
         out.settle()?;
+        if narrows {
+            // what does not fit is said by the call that asked for it, not by a later one
+            target.synchronize()?;
+        }
         Ok(out)
     }
 
@@ -164,15 +173,8 @@ impl Array {
             return Ok(());
         }
         let view = self.contiguous()?;
-        let part = View {
-            layout: Layout::new(view.layout.offset() + from, &[n], &[1]),
-            ..view
-        };
-        let part = if self.dtype() == wire {
-            part
-        } else {
-            Array::from_view(part).cast(wire, None)?.contiguous()?
-        };
+        let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
+        let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
         backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
     }
 
@@ -238,17 +240,13 @@ impl Array {
         let mut args = Vec::with_capacity(operands.len());
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
-            let logical = matches!(row.rule, crate::ops::Rule::Logic)
-                || (matches!(row.rule, crate::ops::Rule::Select) && k == 0);
+            let logical =
+                matches!(row.rule, crate::ops::Rule::Logic) || (matches!(row.rule, crate::ops::Rule::Select) && k == 0);
             args.push(match operand {
-                Operand::Value(scalar, _) => {
-                    Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) })
+                Operand::Value(scalar, _) => Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) }),
+                Operand::Array(array) | Operand::Vector(array, _) => {
+                    Arg::Node(if logical { array.in_dtype(DType::Bool8)?.node } else { array.in_class(wanted)?.node })
                 }
-                Operand::Array(array) | Operand::Vector(array, _) => Arg::Node(if logical {
-                    array.in_dtype(DType::Bool8)?.node
-                } else {
-                    array.in_class(wanted)?.node
-                }),
             });
         }
         let site = if row.flag == Flag::None { None } else { site };
@@ -314,7 +312,11 @@ impl Array {
     }
 
     fn in_class(&self, class: Class) -> Result<Array> {
-        if self.dtype().class() == class { Ok(self.clone()) } else { self.cast(natural_dtype(class), None) }
+        if self.dtype().class() == class {
+            Ok(self.clone())
+        } else {
+            self.cast(natural_dtype(class), None)
+        }
     }
 
     /// Computes what is recorded: queued on the device, not waited for.
@@ -433,9 +435,9 @@ impl Array {
 
     /// The class and the graph of what a reduction reads.
     fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
-        let class = reduction.class(self.dtype().class()).ok_or_else(|| {
-            Error::new(ErrorKind::DType, "invalid 'type' (complex) of argument")
-        })?;
+        let class = reduction
+            .class(self.dtype().class())
+            .ok_or_else(|| Error::new(ErrorKind::DType, "invalid 'type' (complex) of argument"))?;
         let array = match reduction {
             Reduction::Any | Reduction::All => self.in_dtype(DType::Bool8)?,
             _ => self.in_class(class)?,
@@ -539,16 +541,14 @@ fn common_device(operands: &[Operand]) -> Result<Device> {
         Operand::Array(a) | Operand::Vector(a, _) => Some(a.device()),
         Operand::Value(..) => None,
     });
-    let first = devices
-        .next()
-        .ok_or_else(|| Error::new(ErrorKind::Argument, "an operation needs at least one array"))?;
+    let first =
+        devices.next().ok_or_else(|| Error::new(ErrorKind::Argument, "an operation needs at least one array"))?;
     match devices.find(|d| *d != first) {
         None => Ok(first),
-        Some(other) => Err(Error::new(
-            ErrorKind::Device,
-            format!("the arrays are on different devices: {first} and {other}"),
-        )
-        .advise(format!("Move one with `as_gpu(x, device = \"{first}\")`."))),
+        Some(other) => {
+            Err(Error::new(ErrorKind::Device, format!("the arrays are on different devices: {first} and {other}"))
+                .advise(format!("Move one with `as_gpu(x, device = \"{first}\")`.")))
+        }
     }
 }
 

@@ -55,8 +55,7 @@ pub trait Backend: Send + Sync {
     /// Reduces the plan's value over everything, to the host.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
 
-    /// Reduces within groups, into a buffer of the reduction's result type; returns the status bits
-    /// of all groups together.
+    /// Reduces within groups, into a buffer of the reduction's result type; there are no status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -81,7 +80,7 @@ pub trait Backend: Send + Sync {
     /// they had; equal ones stay in their order. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
-    /// `op(a) %*% op(b)`, column-major, float or complex, all of one dtype, contiguous; `None` where the
+    /// `op(a) %*% op(b)`, column-major, float or complex, all of one dtype, contiguous; false where the
     /// caller should use the host's BLAS.
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool>;
 
@@ -152,10 +151,6 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
         #[cfg(not(target_os = "macos"))]
         Device::Cuda(ordinal) => cuda::backend(ordinal),
         #[cfg(target_os = "macos")]
-        Device::Cuda(_) => Err(Error::new(
-            Kind::Device,
-            "there is no CUDA on macOS",
-        )
-        .advise("Use `device = \"cpu\"`.")),
+        Device::Cuda(_) => Err(Error::new(Kind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`.")),
     }
 }

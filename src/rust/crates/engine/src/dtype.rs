@@ -145,8 +145,7 @@ impl fmt::Display for DType {
 }
 
 impl Class {
-    pub const ALL: [Class; 6] =
-        [Class::I32, Class::I64, Class::F32, Class::F64, Class::C64, Class::C128];
+    pub const ALL: [Class; 6] = [Class::I32, Class::I64, Class::F32, Class::F64, Class::C64, Class::C128];
 
     /// The C type of a register, as `prelude.h` names it.
     pub const fn c_type(self) -> &'static str {

@@ -105,7 +105,11 @@ impl Node {
     }
 
     fn weight_now(&self) -> u32 {
-        if self.is_ready() { 0 } else { self.weight }
+        if self.is_ready() {
+            0
+        } else {
+            self.weight
+        }
     }
 
     /// Gives the node its values and lets go of the graph below it.

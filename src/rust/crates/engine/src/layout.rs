@@ -108,7 +108,7 @@ impl Layout {
                 left = *self.shape.get(axis)?;
                 step = self.strides[axis];
             }
-            if extent == 0 || left % extent != 0 {
+            if extent == 0 || !left.is_multiple_of(extent) {
                 return None;
             }
             out.push(step);

@@ -5,19 +5,19 @@
 //! Nothing here knows of R. A module uses only those listed before it.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-pub mod error;
-pub mod dtype;
-pub mod scalar;
-pub mod layout;
-pub mod buffer;
-pub mod ops;
-pub mod reduction;
-pub mod expr;
-pub mod plan;
-pub mod warning;
-pub mod backend;
-pub mod devices;
 pub mod array;
-pub mod select;
+pub mod backend;
+pub mod buffer;
+pub mod devices;
+pub mod dtype;
+pub mod error;
+pub mod expr;
 pub mod interop;
 pub mod kernel;
+pub mod layout;
+pub mod ops;
+pub mod plan;
+pub mod reduction;
+pub mod scalar;
+pub mod select;
+pub mod warning;

@@ -41,7 +41,11 @@ pub enum Instruction {
     Load(u16),
     /// Scalar `k`.
     Scalar(u16, Class),
-    Apply { op: OpId, class: Class, args: [Register; 3] },
+    Apply {
+        op: OpId,
+        class: Class,
+        args: [Register; 3],
+    },
 }
 
 /// The program: instruction `k` defines register `k`.
@@ -94,11 +98,8 @@ impl Plan {
             let _ = match instruction {
                 Instruction::Load(k) => write!(key, "L{k}"),
                 Instruction::Scalar(k, class) => write!(key, "S{k}{}", class.c_type()),
-                Instruction::Apply { op, class, args } => {
-                    write!(key, "{}.{}", op.row().name, class.c_type()).and_then(|()| {
-                        args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))
-                    })
-                }
+                Instruction::Apply { op, class, args } => write!(key, "{}.{}", op.row().name, class.c_type())
+                    .and_then(|()| args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))),
             };
             key.push(';');
         }
@@ -110,7 +111,7 @@ impl Plan {
 }
 
 /// Builds the plan that computes `root`. Nodes below it that the plan cannot take in (shorter ones that
-/// are recycled) must be settled before; `pending` tells which.
+/// are recycled) must be settled before: `Array::prepare` does that.
 pub struct Builder {
     plan: Plan,
     bound: Bound,
@@ -151,9 +152,7 @@ impl Builder {
             () => Access::Strided(view.layout.shape().len() as u8),
         };
         let known = self.bound.inputs.iter().position(|other| {
-            Arc::ptr_eq(&other.buffer, &view.buffer)
-                && other.dtype == view.dtype
-                && other.layout == view.layout
+            Arc::ptr_eq(&other.buffer, &view.buffer) && other.dtype == view.dtype && other.layout == view.layout
         });
         let k = known.unwrap_or_else(|| {
             self.plan.inputs.push(Input { dtype: view.dtype, access });

@@ -98,7 +98,11 @@ impl Reduction {
 
     /// Values a group gives.
     pub const fn width(self) -> usize {
-        if matches!(self, Reduction::Range) { 2 } else { 1 }
+        if matches!(self, Reduction::Range) {
+            2
+        } else {
+            1
+        }
     }
 
     /// Whether `reduce.h` has the accumulator for a class.

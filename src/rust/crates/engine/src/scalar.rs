@@ -74,7 +74,11 @@ impl Scalar {
             other => {
                 let x = other.as_f64();
                 // the cast saturates, and both bounds stand for what does not fit
-                if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 { NA_I64 } else { x as i64 }
+                if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 {
+                    NA_I64
+                } else {
+                    x as i64
+                }
             }
         }
     }
@@ -85,9 +89,7 @@ impl Scalar {
             return self;
         }
         match class {
-            Class::I32 => {
-                Scalar::I32(i32::try_from(self.as_i64()).unwrap_or(NA_I32))
-            }
+            Class::I32 => Scalar::I32(i32::try_from(self.as_i64()).unwrap_or(NA_I32)),
             Class::I64 => Scalar::I64(self.as_i64()),
             Class::F32 => Scalar::F32(self.as_f64() as f32),
             Class::F64 => Scalar::F64(self.as_f64()),
@@ -117,11 +119,19 @@ impl Scalar {
             _ if self.is_na_integer() => NA_I32,
             Scalar::C64(_) | Scalar::C128(_) => {
                 let [re, im] = self.parts();
-                if re.is_nan() || im.is_nan() { NA_I32 } else { (re != 0.0 || im != 0.0) as i32 }
+                if re.is_nan() || im.is_nan() {
+                    NA_I32
+                } else {
+                    (re != 0.0 || im != 0.0) as i32
+                }
             }
             other => {
                 let x = other.as_f64();
-                if x.is_nan() { NA_I32 } else { (x != 0.0) as i32 }
+                if x.is_nan() {
+                    NA_I32
+                } else {
+                    (x != 0.0) as i32
+                }
             }
         };
         Scalar::I32(value)

@@ -6,7 +6,7 @@ use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::ops::id;
 use crate::reduction::Reduction;
-use crate::scalar::{NA_I32, NA_I64, Scalar};
+use crate::scalar::{Scalar, NA_I32, NA_I64};
 
 /// The elements of one axis that a subscript selects, counted from 0.
 pub enum Selection {
@@ -75,7 +75,12 @@ pub enum Fault {
 
 /// Reads a host subscript for an axis of `n` elements. `bounded` axes (of arrays) refuse what lies beyond;
 /// unbounded ones (of vectors) give positions past the end, which read as NA.
-pub fn from_host(subscript: Host<'_>, n: usize, bounded: bool, device: Device) -> Result<std::result::Result<Selection, Fault>> {
+pub fn from_host(
+    subscript: Host<'_>,
+    n: usize,
+    bounded: bool,
+    device: Device,
+) -> Result<std::result::Result<Selection, Fault>> {
     let positions: Option<Vec<i64>> = match subscript {
         Host::Logical(x) => {
             if bounded && x.len() > n {
@@ -117,9 +122,7 @@ pub fn from_host(subscript: Host<'_>, n: usize, bounded: bool, device: Device) -
 /// Positions from 0 for numbers from 1; zeros fall out, negative ones leave out. `None` where signs are mixed.
 fn numbers(x: impl Iterator<Item = Option<i64>> + Clone, n: usize) -> Option<Vec<i64>> {
     if !x.clone().any(|v| v.is_some_and(|v| v < 0)) {
-        return Some(
-            x.filter(|v| *v != Some(0)).map(|v| v.map_or(-1, |v| v - 1)).collect(),
-        );
+        return Some(x.filter(|v| *v != Some(0)).map(|v| v.map_or(-1, |v| v - 1)).collect());
     }
     if x.clone().any(|v| v.is_none_or(|v| v > 0)) {
         return None;
@@ -186,7 +189,11 @@ fn extremes(positions: &Array) -> Result<(i64, i64)> {
         let (_, outcome) = test.reduce(Reduction::Any, false)?;
         outcome.value[0] != 0
     };
-    if any_na { Ok((NA_I64, at(1).max(-1))) } else { Ok((at(0), at(1))) }
+    if any_na {
+        Ok((NA_I64, at(1).max(-1)))
+    } else {
+        Ok((at(0), at(1)))
+    }
 }
 
 /// The positions in the flat array of a selection on each axis of `dim`.

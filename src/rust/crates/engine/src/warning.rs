@@ -4,8 +4,8 @@
 //! operation, and the bridge takes them when it next returns to R.
 
 use std::borrow::Cow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 
 use crate::expr::Site;
 use crate::ops::{Flag, OpId};

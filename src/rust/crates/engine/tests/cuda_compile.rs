@@ -1,8 +1,11 @@
 //! Compiles the kernels that are written for plans, with NVRTC and without a device: every row of the
 //! operation table in every class, every way of reading an input, every reduction in every form.
 //!
-//! Runs where `VERDIGRIS_NVRTC` is the path of libnvrtc. `VERDIGRIS_NVRTC_ARCHS` names the architectures
-//! (default `90`), and `VERDIGRIS_NVRTC_TABLE` a file for each kernel's registers, stack and compile time.
+//! Runs where `VERDIGRIS_NVRTC` is the path of libnvrtc. `VERDIGRIS_NVRTC_ARCHS` names the targets, as NVRTC
+//! does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that this
+//! NVRTC knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and
+//! compile time, and `VERDIGRIS_TRACED` a folder of kernels that a differential run left behind
+//! (`VERDIGRIS_KERNEL_TRACE` of the cpu device). `tools/kernels.sh` runs both tests.
 #![cfg(not(target_os = "macos"))]
 
 use std::fmt::Write as _;
@@ -14,7 +17,7 @@ use std::time::Instant;
 use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
-use verdigris_engine::backend::cuda::compile::{compile, Target};
+use verdigris_engine::backend::cuda::compile::{compile, known_archs, Target};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType, Kind};
 use verdigris_engine::ops::OpId;
@@ -83,7 +86,7 @@ fn fused(dtype: DType, long: bool) -> Plan {
     apply("sub", &[&left, &right]).plan().unwrap().0
 }
 
-/// A kernel to compile: what it is, and its source.
+/// Kernels to compile as one program: what they are, and the source.
 type Job = (String, String);
 
 fn jobs() -> Vec<Job> {
@@ -94,10 +97,14 @@ fn jobs() -> Vec<Job> {
             if op.row().expression(class).is_none() {
                 continue;
             }
-            let first = (k + class as usize) % 3;
-            let (wide, unaligned) = variants[(k + class as usize) % 4];
-            let plan = single(op, class, if first == 0 { 0 } else { first });
-            jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+            for first in 0..ACCESSES.len() {
+                let (wide, unaligned) = variants[(k + class as usize + first) % 4];
+                let plan = single(op, class, first);
+                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+                if plan.inputs.is_empty() {
+                    break; // there is no other way to read nothing
+                }
+            }
         }
     }
     for dtype in DType::ALL {
@@ -140,80 +147,37 @@ fn resources(cubin: &[u8]) -> (u32, u32) {
     (find(0x2f), find(0x11))
 }
 
-#[test]
-fn cuda_sources_compile() {
+/// The path of NVRTC, made known to the engine; `None` where the tests have none.
+fn nvrtc() -> Option<()> {
     let Some(path) = std::env::var_os("VERDIGRIS_NVRTC") else {
         eprintln!("not run: VERDIGRIS_NVRTC is not set");
-        return;
+        return None;
     };
-    let folder = Path::new(&path).parent().expect("a path to a file").to_owned();
-    // this test is alone in its process
-    std::env::set_var("VERDIGRIS_CUDA_PATH", folder);
-    let archs = std::env::var("VERDIGRIS_NVRTC_ARCHS").unwrap_or_else(|_| "90".into());
-    let only = std::env::var("VERDIGRIS_NVRTC_ONLY").unwrap_or_default();
-    for arch in archs.split(',') {
-        let target = Target::Cubin(arch.parse().expect("an architecture is a number"));
-        let jobs: Vec<Job> = jobs().into_iter().filter(|(name, _)| name.contains(&only)).collect();
-        let next = AtomicUsize::new(0);
-        let failures = Mutex::new(Vec::new());
-        let table = Mutex::new(Vec::new());
-        let start = Instant::now();
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while let Some((name, source)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let began = Instant::now();
-                        match compile(source, target) {
-                            Ok(image) => {
-                                let (registers, stack) = resources(&image.bytes);
-                                table.lock().unwrap().push((began.elapsed().as_millis(), registers, stack, name));
-                            }
-                            Err(error) => {
-                                failures
-                                    .lock()
-                                    .unwrap()
-                                    .push(format!("{name}: {error}\n{}", error.detail.as_deref().unwrap_or("")));
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        let mut table = table.into_inner().unwrap();
-        table.sort();
-        let mut text = String::from("ms\tregisters\tstack\tkernel\n");
-        for (ms, registers, stack, name) in &table {
-            let _ = writeln!(text, "{ms}\t{registers}\t{stack}\t{name}");
-        }
-        if let Some(file) = std::env::var_os("VERDIGRIS_NVRTC_TABLE") {
-            std::fs::write(file, &text).expect("the table can be written");
-        }
-        let median = table.get(table.len() / 2).map_or(0, |t| t.0);
-        eprintln!(
-            "sm_{arch}: {} kernels in {:.1} s, median {median} ms, most {} registers, {} with a stack",
-            table.len(),
-            start.elapsed().as_secs_f64(),
-            table.iter().map(|t| t.1).max().unwrap_or(0),
-            table.iter().filter(|t| t.2 > 0).count()
-        );
-        let failures = failures.into_inner().unwrap();
-        for failure in failures.iter().take(5) {
-            eprintln!("{failure}");
-        }
-        assert!(failures.is_empty(), "{} kernels of {} do not compile for sm_{arch}", failures.len(), jobs.len());
-    }
+    // both tests set it to the same folder, and before anything reads it
+    std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
+    Some(())
 }
 
-/// Kernels that a differential run left behind (`VERDIGRIS_KERNEL_TRACE` of the cpu device), at the most.
-const MOST_TRACED: usize = 5000;
-/// Kernels that are compiled as one program: reading the headers takes as long as compiling several.
-const TOGETHER: usize = 48;
+fn targets() -> Vec<Target> {
+    let archs = std::env::var("VERDIGRIS_NVRTC_ARCHS").unwrap_or_else(|_| "sm_90".into());
+    let newest = || known_archs().expect("NVRTC can be loaded").into_iter().max().expect("it knows an architecture");
+    let number = |a: &str| if a == "newest" { newest() } else { a.parse().expect("an architecture is a number") };
+    let target = |name: &str| match name.split_once('_') {
+        Some(("sm", a)) => Target::Cubin(number(a)),
+        Some(("compute", a)) => Target::Ptx(number(a)),
+        _ => panic!("VERDIGRIS_NVRTC_ARCHS has '{name}', which is neither sm_... nor compute_..."),
+    };
+    archs.split(',').map(target).collect()
+}
+
+/// Kernels that are compiled as one program: reading the headers takes longer than compiling one of them.
+const TOGETHER: usize = 32;
 
 /// Many elementwise sources as one: each in a namespace, its kernel by a name of its own.
-fn joined(sources: &[String]) -> String {
+fn joined(kernels: &[Job]) -> Job {
     let mut headers: Vec<&str> = Vec::new();
     let mut bodies = String::new();
-    for (k, source) in sources.iter().enumerate() {
+    for (k, (_, source)) in kernels.iter().enumerate() {
         let _ = writeln!(bodies, "#define elementwise elementwise_{k}\nnamespace kernel_{k} {{");
         for line in source.lines() {
             if line.starts_with("#include") {
@@ -226,53 +190,104 @@ fn joined(sources: &[String]) -> String {
         }
         let _ = writeln!(bodies, "}}\n#undef elementwise");
     }
-    format!("{}\n{bodies}", headers.join("\n"))
+    let names: Vec<&str> = kernels.iter().map(|(name, _)| name.as_str()).collect();
+    (names.join("\n"), format!("{}\n{bodies}", headers.join("\n")))
+}
+
+/// Compiles kernels for a target on all cores, says how long it took, and panics where one does not compile.
+fn compile_all(what: &str, elementwise: &[Job], others: &[Job], target: Target) {
+    let table_file = std::env::var_os("VERDIGRIS_NVRTC_TABLE"); // which is about single kernels
+    let together = if table_file.is_some() { 1 } else { TOGETHER };
+    let batches: Vec<Job> = if together > 1 { elementwise.chunks(together).map(joined).collect() } else { Vec::new() };
+    let programs: Vec<&Job> = if together > 1 { &batches[..] } else { elementwise }.iter().chain(others).collect();
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    let table = Mutex::new(Vec::new());
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some((name, source)) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let began = Instant::now();
+                    match compile(source, target) {
+                        Ok(image) => {
+                            let (registers, stack) = resources(&image.bytes);
+                            table.lock().unwrap().push((began.elapsed().as_millis(), registers, stack, name));
+                        }
+                        Err(error) => {
+                            let log = error.detail.as_deref().unwrap_or("").to_string();
+                            failures.lock().unwrap().push(format!("{name}: {error}\n{log}"));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut table = table.into_inner().unwrap();
+    let kernels = elementwise.len() + others.len();
+    let seconds = start.elapsed().as_secs_f64();
+    eprint!("{what}, {target:?}: {kernels} kernels in {} programs, {seconds:.1} s", programs.len());
+    if let Target::Cubin(_) = target {
+        table.sort();
+        let most = table.iter().map(|t| t.1).max().unwrap_or(0);
+        let stacks = table.iter().filter(|t| t.2 > 0).count();
+        eprint!(", most {most} registers, {stacks} with a stack");
+        if let Some(file) = table_file {
+            let mut text = String::from("ms\tregisters\tstack\tkernel\n");
+            for (ms, registers, stack, name) in &table {
+                let _ = writeln!(text, "{ms}\t{registers}\t{stack}\t{name}");
+            }
+            std::fs::write(file, &text).expect("the table can be written");
+        }
+    }
+    eprintln!();
+    let failures = failures.into_inner().unwrap();
+    for failure in failures.iter().take(3) {
+        eprintln!("{failure}");
+    }
+    assert!(failures.is_empty(), "{} programs of {} do not compile for {target:?}", failures.len(), programs.len());
+}
+
+#[test]
+fn cuda_sources_compile() {
+    if nvrtc().is_none() {
+        return;
+    }
+    let only = std::env::var("VERDIGRIS_NVRTC_ONLY").unwrap_or_default();
+    let jobs = jobs().into_iter().filter(|(name, _)| name.contains(&only));
+    let (elementwise, reductions): (Vec<Job>, Vec<Job>) =
+        jobs.partition(|(_, source)| source.contains(" elementwise("));
+    for target in targets() {
+        compile_all("operation table", &elementwise, &reductions, target);
+    }
 }
 
 #[test]
 fn traced_kernels_compile() {
-    let (Some(path), Some(trace)) = (std::env::var_os("VERDIGRIS_NVRTC"), std::env::var_os("VERDIGRIS_TRACED")) else {
-        eprintln!("not run: VERDIGRIS_NVRTC and VERDIGRIS_TRACED (a folder) are not set");
+    let (Some(()), Some(trace)) = (nvrtc(), std::env::var_os("VERDIGRIS_TRACED")) else {
+        eprintln!("not run: VERDIGRIS_NVRTC and VERDIGRIS_TRACED (a folder) are not both set");
         return;
     };
-    std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
-    let archs = std::env::var("VERDIGRIS_NVRTC_ARCHS").unwrap_or_else(|_| "90".into());
     let mut files: Vec<_> = std::fs::read_dir(trace).expect("the folder is there").map(|f| f.unwrap().path()).collect();
     files.sort();
     assert!(files.len() > 500, "a differential run leaves more than {} kernels", files.len());
-    files.truncate(MOST_TRACED);
-    let (mut elementwise, mut programs) = (Vec::new(), Vec::new());
-    for file in &files {
-        let source = std::fs::read_to_string(file).expect("a source");
-        if file.file_name().is_some_and(|n| n.to_string_lossy().starts_with("elementwise")) {
-            elementwise.push(source);
+    let read = |path: &std::path::PathBuf| {
+        let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(path).expect("a source"))
+    };
+    let (elementwise, reductions): (Vec<Job>, Vec<Job>) =
+        files.iter().map(read).partition(|(name, _)| name.starts_with("elementwise"));
+    let targets = targets();
+    let ptx = targets.iter().filter(|t| matches!(t, Target::Ptx(_))).count();
+    let mut share = 0;
+    for target in targets {
+        if let Target::Cubin(_) = target {
+            compile_all("differential tests", &elementwise, &reductions, target);
         } else {
-            programs.push(source);
+            // the front end takes the same text for each: these targets divide the kernels among themselves
+            let some: Vec<Job> = elementwise.iter().skip(share).step_by(ptx).cloned().collect();
+            compile_all(&format!("differential tests, share {} of {ptx}", share + 1), &some, &reductions, target);
+            share += 1;
         }
-    }
-    programs.extend(elementwise.chunks(TOGETHER).map(joined));
-    let start = Instant::now();
-    for arch in archs.split(',') {
-        let target = Target::Cubin(arch.parse().expect("an architecture is a number"));
-        let next = AtomicUsize::new(0);
-        let failures = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while let Some(source) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = compile(source, target) {
-                            let log = error.detail.clone().unwrap_or_default();
-                            failures.lock().unwrap().push(format!("{error}\n{log}"));
-                        }
-                    }
-                });
-            }
-        });
-        let failures = failures.into_inner().unwrap();
-        for failure in failures.iter().take(3) {
-            eprintln!("{failure}");
-        }
-        assert!(failures.is_empty(), "{} programs of {} do not compile for sm_{arch}", failures.len(), programs.len());
-        eprintln!("sm_{arch}: {} kernels in {} programs compile, {:.0} s so far", files.len(), programs.len(), start.elapsed().as_secs_f64());
     }
 }

@@ -4,13 +4,13 @@
 //! that the cuda device would make of each plan it runs, once each. CI compiles what the differential tests
 //! leave there (`tests/cuda_compile.rs`).
 
-use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-use super::cuda::codegen::{self, Variant, reduce::Form};
+use super::cuda::codegen::{self, reduce::Form, Variant};
 use crate::plan::Plan;
 use crate::reduction::{Groups, Reduction};
 

@@ -6,7 +6,7 @@ pub mod table;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-pub use table::{Flag, Group, HEADERS, Op, Rule};
+pub use table::{Flag, Group, Op, Rule, HEADERS};
 
 /// The place of a row in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -45,10 +45,7 @@ thread_local! {
 }
 
 fn stored_as_computed(dtype: DType) -> bool {
-    !matches!(
-        dtype,
-        DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16
-    )
+    !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
 }
 
 impl<'a> Schedule<'a> {
@@ -69,10 +66,12 @@ impl<'a> Schedule<'a> {
         let mut places = Vec::with_capacity(plan.code.len());
         let (mut slots, mut free) = (0, Vec::new());
         for (k, instruction) in plan.code.iter().enumerate() {
-            let mut take = |free: &mut Vec<usize>| free.pop().unwrap_or_else(|| {
-                slots += 1;
-                slots - 1
-            });
+            let mut take = |free: &mut Vec<usize>| {
+                free.pop().unwrap_or_else(|| {
+                    slots += 1;
+                    slots - 1
+                })
+            };
             let place = match instruction {
                 Instruction::Load(input) => {
                     let Access::Linear = plan.inputs[*input as usize].access else {
@@ -137,7 +136,14 @@ impl<'a> Schedule<'a> {
 
     /// Computes elements `i .. i + n` (at most a block) and returns where the given register's values lie.
     /// The last instruction writes to `direct` where that is given.
-    pub fn evaluate(&self, scratch: &mut Scratch, i: usize, n: usize, wanted: Register, direct: Option<*mut u8>) -> *const u8 {
+    pub fn evaluate(
+        &self,
+        scratch: &mut Scratch,
+        i: usize,
+        n: usize,
+        wanted: Register,
+        direct: Option<*mut u8>,
+    ) -> *const u8 {
         let mut result = std::ptr::null();
         for (k, instruction) in self.plan.code.iter().enumerate() {
             let place: *mut u8 = match self.places[k] {

@@ -1,9 +1,9 @@
 //! Host memory of arrays: large blocks are kept for the next array of about their size, since fresh pages
 //! cost more (a fault and a clearing each) than the arithmetic that fills them.
 
-use std::alloc::{Layout, alloc, dealloc};
-use std::sync::Mutex;
+use std::alloc::{alloc, dealloc, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 use crate::error::{Error, Kind, Result};
 

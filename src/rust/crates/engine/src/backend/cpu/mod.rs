@@ -10,9 +10,9 @@ mod select;
 
 pub(crate) use select::na_bytes;
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 
 use super::{Backend, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};

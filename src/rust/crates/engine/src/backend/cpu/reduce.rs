@@ -4,8 +4,8 @@
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use super::blocks::{BLOCK, Schedule, parallel};
-use super::loops::{FOLDS, Folding};
+use super::blocks::{parallel, Schedule, BLOCK};
+use super::loops::{Folding, FOLDS};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
@@ -39,8 +39,7 @@ impl Accumulators {
 /// Reduces the plan's value within groups; writes one result a group to `out`, returns the status bits.
 pub fn groups(plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool, groups: Groups, out: &mut [u8]) -> u32 {
     let register = plan.outputs[0].0;
-    let f = FOLDS[Reduction::ALL.iter().position(|r| *r == reduction).expect("listed")]
-        [plan.class(register) as usize]
+    let f = FOLDS[Reduction::ALL.iter().position(|r| *r == reduction).expect("listed")][plan.class(register) as usize]
         .as_ref()
         .expect("the array casts to a class that the reduction serves");
     let schedule = Schedule::new(plan, bound);

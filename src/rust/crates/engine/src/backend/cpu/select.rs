@@ -126,7 +126,12 @@ fn compare<T: Sortable>(a: T, b: T, decreasing: bool) -> Ordering {
     }
 }
 
-fn sort_as<T: Sortable>(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+fn sort_as<T: Sortable>(
+    cpu: &dyn Backend,
+    values: &View,
+    decreasing: bool,
+    with_positions: bool,
+) -> Result<(View, Option<View>)> {
     use rayon::slice::ParallelSliceMut;
     let from: &[T] = elements(values);
     let threads = super::threads_usable() && from.len() > 1 << 15;
@@ -134,13 +139,21 @@ fn sort_as<T: Sortable>(cpu: &dyn Backend, values: &View, decreasing: bool, with
     let sorted: Vec<T> = if with_positions {
         at = (0..from.len() as u64).collect();
         let by = |a: &u64, b: &u64| compare(from[*a as usize], from[*b as usize], decreasing);
-        if threads { at.par_sort_by(by) } else { at.sort_by(by) }
+        if threads {
+            at.par_sort_by(by)
+        } else {
+            at.sort_by(by)
+        }
         at.iter().map(|&k| from[k as usize]).collect()
     } else {
         let mut out = from.to_vec();
         // stable, so that -0 and 0, and NA and NaN, stay in their order
         let by = |a: &T, b: &T| compare(*a, *b, decreasing);
-        if threads { out.par_sort_by(by) } else { out.sort_by(by) }
+        if threads {
+            out.par_sort_by(by)
+        } else {
+            out.sort_by(by)
+        }
         out
     };
     let keep = |raw: &[u8], dtype, n| -> Result<View> {

@@ -1,14 +1,84 @@
 //! The functions of the CUDA driver and of NVRTC, declared so that any status they give is a plain number.
 //!
-//! cudarc's own declarations return Rust enums, and a code that the enum does not know would be
-//! undefined behaviour. Handles are `usize`, device addresses `u64`: the same registers, and they
-//! may cross threads. The libraries stay loaded until the process ends.
+//! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, where
+//! a code that the enum does not know would be undefined behaviour, and they panic where a library is
+//! missing. So an enum is only ever what a function is given, never what it returns or writes.
+//! The libraries stay loaded until the process ends.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::sync::OnceLock;
 
+use cudarc::driver::sys;
+pub use cudarc::driver::sys::{
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUmemPoolProps,
+    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP,
+    CU_MEMHOSTALLOC_PORTABLE,
+};
+pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
+
 use super::library;
 use crate::error::{Error, Kind, Result};
+
+/// A handle of the driver's, such as a `CUstream`: a number to us, which threads may share.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<T>(*mut T);
+
+impl<T> PartialEq for Shared<T> {
+    fn eq(&self, other: &Shared<T>) -> bool {
+        self.0 == other.0
+    }
+}
+
+// SAFETY: nothing is read through the pointer but by the driver, which takes its handles on any thread.
+unsafe impl<T: Opaque> Send for Shared<T> {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl<T: Opaque> Sync for Shared<T> {}
+
+/// What only the driver looks into.
+pub trait Opaque {}
+macro_rules! opaque { ($($t:ident)*) => { $(impl Opaque for sys::$t {})* } }
+opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st);
+
+impl<T> Shared<T> {
+    pub const NULL: Shared<T> = Shared(std::ptr::null_mut());
+
+    /// A handle that is known as a number: another library's, or one with a meaning of its own.
+    pub const fn from_number(number: usize) -> Shared<T> {
+        Shared(std::ptr::without_provenance_mut(number))
+    }
+
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+/// `CUcontext`.
+pub type Context = Shared<sys::CUctx_st>;
+/// `CUstream`.
+pub type Stream = Shared<sys::CUstream_st>;
+/// `CUevent`.
+pub type Event = Shared<sys::CUevent_st>;
+/// `CUmemoryPool`.
+pub type MemoryPool = Shared<sys::CUmemPoolHandle_st>;
+/// `CUmodule`.
+pub type Module = Shared<sys::CUmod_st>;
+/// `CUfunction`.
+pub type Function = Shared<sys::CUfunc_st>;
+
+/// Defines the checked way from a status to the enum: the codes that we tell apart, `None` for all others.
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident: $enum:ident { $($code:ident)* }) => {
+        $(#[$doc])*
+        pub(super) fn $name(status: u32) -> Option<$enum> {
+            match status {
+                $(code if code == $enum::$code as u32 => Some($enum::$code),)*
+                _ => None,
+            }
+        }
+    };
+}
+pub(super) use codes;
 
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:ident($($argument:ty),* $(,)?);)* }) => {
@@ -44,48 +114,48 @@ functions! {
         init = cuInit(u32);
         driver_version = cuDriverGetVersion(*mut i32);
         device_count = cuDeviceGetCount(*mut i32);
-        device_get = cuDeviceGet(*mut i32, i32);
-        device_name = cuDeviceGetName(*mut c_char, i32, i32);
-        device_memory = cuDeviceTotalMem_v2(*mut usize, i32);
-        device_attribute = cuDeviceGetAttribute(*mut i32, i32, i32);
-        context_retain = cuDevicePrimaryCtxRetain(*mut usize, i32);
-        context_get = cuCtxGetCurrent(*mut usize);
-        context_set = cuCtxSetCurrent(usize);
-        stream_create = cuStreamCreate(*mut usize, u32);
-        stream_synchronize = cuStreamSynchronize(usize);
-        stream_query = cuStreamQuery(usize);
-        stream_wait = cuStreamWaitEvent(usize, usize, u32);
-        event_create = cuEventCreate(*mut usize, u32);
-        event_destroy = cuEventDestroy_v2(usize);
-        event_record = cuEventRecord(usize, usize);
-        event_synchronize = cuEventSynchronize(usize);
-        event_elapsed = cuEventElapsedTime(*mut f32, usize, usize);
-        pool_create = cuMemPoolCreate(*mut usize, *const PoolProperties);
-        pool_set = cuMemPoolSetAttribute(usize, i32, *mut c_void);
-        pool_get = cuMemPoolGetAttribute(usize, i32, *mut c_void);
-        pool_trim = cuMemPoolTrimTo(usize, usize);
-        allocate_async = cuMemAllocFromPoolAsync(*mut u64, usize, usize, usize);
-        free_async = cuMemFreeAsync(u64, usize);
-        allocate = cuMemAlloc_v2(*mut u64, usize);
-        free = cuMemFree_v2(u64);
+        device_get = cuDeviceGet(*mut CUdevice, i32);
+        device_name = cuDeviceGetName(*mut c_char, i32, CUdevice);
+        device_memory = cuDeviceTotalMem_v2(*mut usize, CUdevice);
+        device_attribute = cuDeviceGetAttribute(*mut i32, CUdevice_attribute, CUdevice);
+        context_retain = cuDevicePrimaryCtxRetain(*mut Context, CUdevice);
+        context_get = cuCtxGetCurrent(*mut Context);
+        context_set = cuCtxSetCurrent(Context);
+        stream_create = cuStreamCreate(*mut Stream, u32);
+        stream_synchronize = cuStreamSynchronize(Stream);
+        stream_query = cuStreamQuery(Stream);
+        stream_wait = cuStreamWaitEvent(Stream, Event, u32);
+        event_create = cuEventCreate(*mut Event, u32);
+        event_destroy = cuEventDestroy_v2(Event);
+        event_record = cuEventRecord(Event, Stream);
+        event_synchronize = cuEventSynchronize(Event);
+        event_elapsed = cuEventElapsedTime(*mut f32, Event, Event);
+        pool_create = cuMemPoolCreate(*mut MemoryPool, *const CUmemPoolProps);
+        pool_set = cuMemPoolSetAttribute(MemoryPool, CUmemPool_attribute, *mut c_void);
+        pool_get = cuMemPoolGetAttribute(MemoryPool, CUmemPool_attribute, *mut c_void);
+        pool_trim = cuMemPoolTrimTo(MemoryPool, usize);
+        allocate_async = cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, MemoryPool, Stream);
+        free_async = cuMemFreeAsync(CUdeviceptr, Stream);
+        allocate = cuMemAlloc_v2(*mut CUdeviceptr, usize);
+        free = cuMemFree_v2(CUdeviceptr);
         memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
         host_allocate = cuMemHostAlloc(*mut *mut c_void, usize, u32);
         host_free = cuMemFreeHost(*mut c_void);
         host_register = cuMemHostRegister_v2(*mut c_void, usize, u32);
         host_unregister = cuMemHostUnregister(*mut c_void);
-        host_address = cuMemHostGetDevicePointer_v2(*mut u64, *mut c_void, u32);
-        pointer_attribute = cuPointerGetAttribute(*mut c_void, i32, u64);
-        upload_async = cuMemcpyHtoDAsync_v2(u64, *const c_void, usize, usize);
-        download_async = cuMemcpyDtoHAsync_v2(*mut c_void, u64, usize, usize);
-        copy_async = cuMemcpyDtoDAsync_v2(u64, u64, usize, usize);
-        set_async = cuMemsetD8Async(u64, u8, usize, usize);
-        module_load = cuModuleLoadData(*mut usize, *const c_void);
-        module_unload = cuModuleUnload(usize);
-        module_function = cuModuleGetFunction(*mut usize, usize, *const c_char);
-        function_attribute = cuFuncGetAttribute(*mut i32, i32, usize);
-        function_set = cuFuncSetAttribute(usize, i32, i32);
-        occupancy = cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut i32, usize, i32, usize);
-        launch = cuLaunchKernel(usize, u32, u32, u32, u32, u32, u32, u32, usize, *mut *mut c_void, *mut *mut c_void);
+        host_address = cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, u32);
+        pointer_attribute = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+        upload_async = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, Stream);
+        download_async = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, Stream);
+        copy_async = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, Stream);
+        set_async = cuMemsetD8Async(CUdeviceptr, u8, usize, Stream);
+        module_load = cuModuleLoadData(*mut Module, *const c_void);
+        module_unload = cuModuleUnload(Module);
+        module_function = cuModuleGetFunction(*mut Function, Module, *const c_char);
+        function_attribute = cuFuncGetAttribute(*mut i32, CUfunction_attribute, Function);
+        function_set = cuFuncSetAttribute(Function, CUfunction_attribute, i32);
+        occupancy = cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut i32, Function, i32, usize);
+        launch = cuLaunchKernel(Function, u32, u32, u32, u32, u32, u32, u32, Stream, *mut *mut c_void, *mut *mut c_void);
     }
 }
 
@@ -95,52 +165,81 @@ functions! {
         version = nvrtcVersion(*mut i32, *mut i32);
         arch_count = nvrtcGetNumSupportedArchs(*mut i32);
         archs = nvrtcGetSupportedArchs(*mut i32);
-        create = nvrtcCreateProgram(*mut usize, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char);
-        destroy = nvrtcDestroyProgram(*mut usize);
-        compile = nvrtcCompileProgram(usize, i32, *const *const c_char);
-        cubin_size = nvrtcGetCUBINSize(usize, *mut usize);
-        cubin = nvrtcGetCUBIN(usize, *mut u8);
-        ptx_size = nvrtcGetPTXSize(usize, *mut usize);
-        ptx = nvrtcGetPTX(usize, *mut u8);
-        log_size = nvrtcGetProgramLogSize(usize, *mut usize);
-        log = nvrtcGetProgramLog(usize, *mut u8);
+        create = nvrtcCreateProgram(
+            *mut nvrtcProgram, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char);
+        destroy = nvrtcDestroyProgram(*mut nvrtcProgram);
+        compile = nvrtcCompileProgram(nvrtcProgram, i32, *const *const c_char);
+        cubin_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
+        cubin = nvrtcGetCUBIN(nvrtcProgram, *mut u8);
+        ptx_size = nvrtcGetPTXSize(nvrtcProgram, *mut usize);
+        ptx = nvrtcGetPTX(nvrtcProgram, *mut u8);
+        log_size = nvrtcGetProgramLogSize(nvrtcProgram, *mut usize);
+        log = nvrtcGetProgramLog(nvrtcProgram, *mut u8);
     }
 }
 
-/// `CUmemPoolProps`.
-#[repr(C)]
-pub struct PoolProperties {
-    /// 1: pinned (that is, not managed) device memory.
-    pub allocation: i32,
-    pub handles: i32,
-    /// 1: a device.
-    pub location: i32,
-    pub ordinal: i32,
-    pub security: usize,
-    pub rest: [u64; 8],
+/// What is asked for in a pool of pinned (that is, not managed) memory on a device.
+pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
+    CUmemPoolProps {
+        allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: sys::CUmemLocation {
+            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            __bindgen_anon_1: sys::CUmemLocation_st__bindgen_ty_1 { id: ordinal as i32 },
+        },
+        win32SecurityAttributes: std::ptr::null_mut(),
+        // to drivers of older CUDA versions all from here on is reserved, and zero
+        maxSize: 0,
+        usage: 0,
+        gpuDirectRDMACapable: 0,
+        reserved: [0; 53],
+    }
 }
 
-// Attributes and flags, from cuda.h.
-pub const DEVICE_MAX_SHARED: i32 = 97; // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-pub const DEVICE_SMS: i32 = 16;
-pub const DEVICE_MAJOR: i32 = 75;
-pub const DEVICE_MINOR: i32 = 76;
-pub const DEVICE_L2: i32 = 38;
-pub const DEVICE_INTEGRATED: i32 = 18;
-pub const DEVICE_POOLS: i32 = 115;
-pub const POOL_RELEASE_THRESHOLD: i32 = 4;
-pub const POOL_RESERVED: i32 = 5;
-pub const POOL_USED: i32 = 7;
-pub const FUNCTION_MAX_THREADS: i32 = 0;
-pub const FUNCTION_SHARED: i32 = 1;
-pub const FUNCTION_LOCAL: i32 = 3;
-pub const FUNCTION_REGISTERS: i32 = 4;
-pub const FUNCTION_MAX_DYNAMIC_SHARED: i32 = 8;
-pub const STREAM_NON_BLOCKING: u32 = 1;
-pub const EVENT_NO_TIMING: u32 = 2;
-pub const HOST_PORTABLE: u32 = 1;
-pub const HOST_MAPPED: u32 = 2;
-pub const OUT_OF_MEMORY: u32 = 2;
+/// The status of a call that did what it was asked.
+pub const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
+
+codes! {
+    /// `CUresult`.
+    code: CUresult {
+        CUDA_ERROR_OUT_OF_MEMORY
+        CUDA_ERROR_NOT_INITIALIZED
+        CUDA_ERROR_DEINITIALIZED
+        CUDA_ERROR_STUB_LIBRARY
+        CUDA_ERROR_DEVICE_UNAVAILABLE
+        CUDA_ERROR_NO_DEVICE
+        CUDA_ERROR_INVALID_DEVICE
+        CUDA_ERROR_DEVICE_NOT_LICENSED
+        CUDA_ERROR_INVALID_IMAGE
+        CUDA_ERROR_NO_BINARY_FOR_GPU
+        CUDA_ERROR_ECC_UNCORRECTABLE
+        CUDA_ERROR_INVALID_PTX
+        CUDA_ERROR_NVLINK_UNCORRECTABLE
+        CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+        CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        CUDA_ERROR_JIT_COMPILATION_DISABLED
+        CUDA_ERROR_CONTAINED
+        CUDA_ERROR_INVALID_SOURCE
+        CUDA_ERROR_FILE_NOT_FOUND
+        CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+        CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+        CUDA_ERROR_OPERATING_SYSTEM
+        CUDA_ERROR_ILLEGAL_ADDRESS
+        CUDA_ERROR_LAUNCH_TIMEOUT
+        CUDA_ERROR_CONTEXT_IS_DESTROYED
+        CUDA_ERROR_ASSERT
+        CUDA_ERROR_HARDWARE_STACK_ERROR
+        CUDA_ERROR_ILLEGAL_INSTRUCTION
+        CUDA_ERROR_MISALIGNED_ADDRESS
+        CUDA_ERROR_INVALID_ADDRESS_SPACE
+        CUDA_ERROR_INVALID_PC
+        CUDA_ERROR_LAUNCH_FAILED
+        CUDA_ERROR_TENSOR_MEMORY_LEAK
+        CUDA_ERROR_SYSTEM_NOT_READY
+        CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+        CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
+    }
+}
 
 /// The driver's functions, with `cuInit` done.
 ///
@@ -189,7 +288,7 @@ pub fn describe(driver: &Driver, status: u32) -> String {
         let mut at: *const c_char = std::ptr::null();
         // SAFETY: gives null or a string that lives as long as the driver.
         unsafe {
-            if f(status, &mut at) != 0 || at.is_null() {
+            if f(status, &mut at) != SUCCESS || at.is_null() {
                 return None;
             }
             Some(CStr::from_ptr(at).to_string_lossy().into_owned())
@@ -202,25 +301,97 @@ pub fn describe(driver: &Driver, status: u32) -> String {
     }
 }
 
-/// Whether no call on this context can succeed after the status.
+/// Whether no call on this context can succeed after the status: failures of ECC and NVLink, faults of
+/// kernels, and a destroyed context.
 pub fn is_sticky(status: u32) -> bool {
-    // ECC and NVLink failures, faults of kernels (illegal address, timeout, assert, stack, instruction,
-    // alignment, address space, program counter, launch failed, tensor leak), and a destroyed context
-    matches!(status, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+    matches!(
+        code(status),
+        Some(
+            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
+                | CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE
+                | CUresult::CUDA_ERROR_CONTAINED
+                | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
+                | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+                | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
+                | CUresult::CUDA_ERROR_ASSERT
+                | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
+                | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
+                | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
+                | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
+                | CUresult::CUDA_ERROR_INVALID_PC
+                | CUresult::CUDA_ERROR_LAUNCH_FAILED
+                | CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK
+        )
+    )
+}
+
+fn kind(status: u32) -> Kind {
+    match code(status) {
+        Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Kind::Memory,
+        Some(
+            CUresult::CUDA_ERROR_NOT_INITIALIZED
+            | CUresult::CUDA_ERROR_DEINITIALIZED
+            | CUresult::CUDA_ERROR_STUB_LIBRARY
+            | CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
+            | CUresult::CUDA_ERROR_NO_DEVICE
+            | CUresult::CUDA_ERROR_INVALID_DEVICE
+            | CUresult::CUDA_ERROR_DEVICE_NOT_LICENSED
+            | CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+            | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
+        ) => Kind::Device,
+        Some(
+            CUresult::CUDA_ERROR_INVALID_IMAGE
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | CUresult::CUDA_ERROR_INVALID_PTX
+            | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED,
+        ) => Kind::Compile,
+        Some(
+            CUresult::CUDA_ERROR_INVALID_SOURCE
+            | CUresult::CUDA_ERROR_FILE_NOT_FOUND
+            | CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+            | CUresult::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+            | CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+        ) => Kind::Library,
+        _ => Kind::Launch,
+    }
 }
 
 /// # Errors
 /// An error of the fitting kind, naming the function, where the status is not success.
 pub fn check(driver: &Driver, status: u32, function: &str) -> Result<()> {
-    if status == 0 {
+    if status == SUCCESS {
         return Ok(());
     }
-    let kind = match status {
-        2 => Kind::Memory,
-        3 | 4 | 34 | 46 | 100..=103 | 803 | 804 => Kind::Device,
-        200 | 209 | 218 | 221..=223 => Kind::Compile,
-        300..=304 => Kind::Library,
-        _ => Kind::Launch,
-    };
-    Err(Error::new(kind, format!("`{function}` failed: {}", describe(driver, status))))
+    Err(Error::new(kind(status), format!("`{function}` failed: {}", describe(driver, status))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_mean_what_they_did_as_numbers() {
+        for status in 0..2000 {
+            let sticky = matches!(status, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721);
+            assert_eq!(is_sticky(status), sticky, "{status}");
+            let expected = match status {
+                2 => Kind::Memory,
+                3 | 4 | 34 | 46 | 100..=102 | 803 | 804 => Kind::Device,
+                200 | 209 | 218 | 221..=223 => Kind::Compile,
+                300..=304 => Kind::Library,
+                _ => Kind::Launch,
+            };
+            assert_eq!(kind(status), expected, "{status}");
+            assert!(code(status).is_none_or(|known| known as u32 == status));
+        }
+        assert_eq!(code(u32::MAX), None);
+    }
+
+    #[test]
+    fn layouts_are_those_of_the_header() {
+        assert_eq!(std::mem::size_of::<CUmemPoolProps>(), 88);
+        assert_eq!(std::mem::size_of::<Stream>(), std::mem::size_of::<sys::CUstream>());
+    }
 }

@@ -1,9 +1,14 @@
-//! Matrix products by cuBLAS, with our own declarations: a status is a plain number.
+//! Matrix products by cuBLAS: cudarc's types and constants, and functions whose status is a plain number (see `api`).
 
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
+use cudarc::cublas::sys::{
+    cublasComputeType_t, cublasContext, cublasGemmAlgo_t, cublasMath_t, cublasOperation_t, cublasStatus_t, cudaDataType,
+};
+
+use super::api::{self, CUdeviceptr, Opaque, Shared, Stream};
 use super::device::lock;
 use super::library::{self, Library};
 use super::Cuda;
@@ -12,26 +17,28 @@ use crate::buffer::Buffer;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 
-type Create = unsafe extern "C" fn(*mut usize) -> u32;
-type SetStream = unsafe extern "C" fn(usize, usize) -> u32;
-type SetMathMode = unsafe extern "C" fn(usize, u32) -> u32;
+impl Opaque for cublasContext {}
+/// `cublasHandle_t`.
+type Context = Shared<cublasContext>;
+
+type Create = unsafe extern "C" fn(*mut Context) -> u32;
+type SetStream = unsafe extern "C" fn(Context, Stream) -> u32;
+type SetMathMode = unsafe extern "C" fn(Context, cublasMath_t) -> u32;
 /// `cublasGemmEx_64`: handle, the two operations, m, n, k, alpha, A, B, beta, C, compute type, algorithm.
 #[rustfmt::skip]
 type Gemm = unsafe extern "C" fn(
-    usize, u32, u32, i64, i64, i64, *const c_void,
-    u64, u32, i64, u64, u32, i64,
-    *const c_void, u64, u32, i64, u32, i32,
+    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
+    CUdeviceptr, cudaDataType, i64, CUdeviceptr, cudaDataType, i64,
+    *const c_void, CUdeviceptr, cudaDataType, i64, cublasComputeType_t, cublasGemmAlgo_t,
 ) -> u32;
 
-/// `CUBLAS_DEFAULT_MATH` (no TF32) with `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`: half types add in float32.
-const MATH: u32 = 16;
-/// `CUBLAS_GEMM_DEFAULT`.
-const ALGORITHM: i32 = -1;
+/// `CUBLAS_DEFAULT_MATH` (no TF32), which is 0, with this flag: half types add in float32.
+const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
 
 /// A device's cuBLAS, bound to the device's stream. One thread uses it at a time.
 #[derive(Clone, Copy)]
 struct Handle {
-    handle: usize,
+    handle: Context,
     gemm: Gemm,
 }
 
@@ -49,7 +56,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
             cublas.symbol::<Gemm>("cublasGemmEx_64")?,
         )
     };
-    let mut handle = 0;
+    let mut handle = Context::NULL;
     // SAFETY: the device's context is current; the stream is one of it and never destroyed.
     unsafe {
         check(create(&mut handle), "cublasCreate")?;
@@ -59,19 +66,36 @@ fn make(cuda: &Cuda) -> Result<Handle> {
     Ok(Handle { handle, gemm })
 }
 
-/// `cublasStatus_t`.
+api::codes! {
+    /// `cublasStatus_t`.
+    code: cublasStatus_t {
+        CUBLAS_STATUS_SUCCESS
+        CUBLAS_STATUS_NOT_INITIALIZED
+        CUBLAS_STATUS_ALLOC_FAILED
+        CUBLAS_STATUS_INVALID_VALUE
+        CUBLAS_STATUS_ARCH_MISMATCH
+        CUBLAS_STATUS_MAPPING_ERROR
+        CUBLAS_STATUS_EXECUTION_FAILED
+        CUBLAS_STATUS_INTERNAL_ERROR
+        CUBLAS_STATUS_NOT_SUPPORTED
+        CUBLAS_STATUS_LICENSE_ERROR
+    }
+}
+
 fn check(status: u32, function: &str) -> Result<()> {
-    let (kind, name) = match status {
-        0 => return Ok(()),
-        1 => (Kind::Library, "not initialised; is the library for this driver?"),
-        3 => (Kind::Memory, "out of device memory"),
-        7 => (Kind::Launch, "invalid value"),
-        8 => (Kind::Library, "this cuBLAS does not serve the device"),
-        11 => (Kind::Launch, "mapping error"),
-        13 => (Kind::Launch, "execution failed"),
-        14 => (Kind::Launch, "internal error"),
-        15 => (Kind::Library, "not supported"),
-        16 => (Kind::Library, "licence error"),
+    let (kind, name) = match code(status) {
+        Some(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => return Ok(()),
+        Some(cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED) => {
+            (Kind::Library, "not initialised; is the library for this driver?")
+        }
+        Some(cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED) => (Kind::Memory, "out of device memory"),
+        Some(cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE) => (Kind::Launch, "invalid value"),
+        Some(cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH) => (Kind::Library, "this cuBLAS does not serve the device"),
+        Some(cublasStatus_t::CUBLAS_STATUS_MAPPING_ERROR) => (Kind::Launch, "mapping error"),
+        Some(cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED) => (Kind::Launch, "execution failed"),
+        Some(cublasStatus_t::CUBLAS_STATUS_INTERNAL_ERROR) => (Kind::Launch, "internal error"),
+        Some(cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED) => (Kind::Library, "not supported"),
+        Some(cublasStatus_t::CUBLAS_STATUS_LICENSE_ERROR) => (Kind::Library, "licence error"),
         _ => (Kind::Launch, "unknown status"),
     };
     let error = Error::new(kind, format!("`{function}` failed: {name} ({status})"));
@@ -81,17 +105,24 @@ fn check(status: u32, function: &str) -> Result<()> {
     })
 }
 
-/// `cudaDataType_t` of the elements and `cublasComputeType_t`; half types compute in float32.
-fn types(dtype: DType) -> Option<(u32, u32)> {
-    const COMPUTE_32F: u32 = 68;
-    const COMPUTE_64F: u32 = 70;
+fn operation(transpose: bool) -> cublasOperation_t {
+    if transpose {
+        cublasOperation_t::CUBLAS_OP_T
+    } else {
+        cublasOperation_t::CUBLAS_OP_N
+    }
+}
+
+/// The type of the elements, and the one to compute in; half types compute in float32.
+fn types(dtype: DType) -> Option<(cudaDataType, cublasComputeType_t)> {
+    use cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F};
     Some(match dtype {
-        DType::Float16 => (2, COMPUTE_32F),
-        DType::BFloat16 => (14, COMPUTE_32F),
-        DType::Float32 => (0, COMPUTE_32F),
-        DType::Float64 => (1, COMPUTE_64F),
-        DType::Complex64 => (4, COMPUTE_32F),
-        DType::Complex128 => (5, COMPUTE_64F),
+        DType::Float16 => (cudaDataType::CUDA_R_16F, CUBLAS_COMPUTE_32F),
+        DType::BFloat16 => (cudaDataType::CUDA_R_16BF, CUBLAS_COMPUTE_32F),
+        DType::Float32 => (cudaDataType::CUDA_R_32F, CUBLAS_COMPUTE_32F),
+        DType::Float64 => (cudaDataType::CUDA_R_64F, CUBLAS_COMPUTE_64F),
+        DType::Complex64 => (cudaDataType::CUDA_C_32F, CUBLAS_COMPUTE_32F),
+        DType::Complex128 => (cudaDataType::CUDA_C_64F, CUBLAS_COMPUTE_64F),
         _ => return None,
     })
 }
@@ -141,8 +172,8 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
     let status = unsafe {
         gemm(
             handle,
-            u32::from(transpose_a),
-            u32::from(transpose_b),
+            operation(transpose_a),
+            operation(transpose_b),
             m as i64,
             n as i64,
             k as i64,
@@ -158,7 +189,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
             data,
             m as i64,
             compute,
-            ALGORITHM,
+            cublasGemmAlgo_t::CUBLAS_GEMM_DFALT,
         )
     };
     check(status, "cublasGemmEx")?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::api::{self, Nvrtc};
+use super::api::{self, nvrtcProgram, nvrtcResult, CUfunction_attribute, Function, Nvrtc};
 use super::device::{lock, Cuda};
 use super::launch::Kernel;
 use crate::error::{Error, Kind, Result};
@@ -59,7 +59,7 @@ pub struct Kernels {
 
 /// A loaded module. Never unloaded.
 pub struct Module {
-    handle: usize,
+    handle: api::Module,
     label: String,
     kernels: Mutex<HashMap<String, Arc<Kernel>>>,
 }
@@ -92,7 +92,7 @@ impl Cuda {
     fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
         let image = image(source, Target::of(self.properties.capability)?, style)?;
         let _entered = self.enter()?;
-        let mut handle = 0;
+        let mut handle = api::Module::NULL;
         // SAFETY: the image is a whole cubin, or PTX that ends in zero.
         let status = unsafe { (self.driver.module_load)(&mut handle, image.bytes.as_ptr().cast()) };
         self.check(status, "cuModuleLoadData")?;
@@ -107,13 +107,13 @@ impl Cuda {
         let _entered = self.enter()?;
         let symbol = CString::new(name)
             .map_err(|_| Error::new(Kind::Argument, "the name of a kernel must not contain a zero byte"))?;
-        let mut function = 0;
+        let mut function = Function::NULL;
         // SAFETY: a loaded module, and a string that ends in zero.
         let status = unsafe { (self.driver.module_function)(&mut function, module.handle, symbol.as_ptr()) };
         self.check(status, "cuModuleGetFunction").map_err(|e| {
             e.advise(format!("Is there an `extern \"C\" __global__` function `{name}` in `{}`?", module.label))
         })?;
-        let get = |attribute: i32| -> Result<u32> {
+        let get = |attribute: CUfunction_attribute| -> Result<u32> {
             let mut value = 0;
             // SAFETY: writes a number.
             let status = unsafe { (self.driver.function_attribute)(&mut value, attribute, function) };
@@ -123,9 +123,9 @@ impl Cuda {
         let kernel = Arc::new(Kernel {
             function,
             name: name.into(),
-            registers: get(api::FUNCTION_REGISTERS)?,
-            local_bytes: get(api::FUNCTION_LOCAL)?,
-            max_threads: get(api::FUNCTION_MAX_THREADS)?,
+            registers: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            local_bytes: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            max_threads: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         });
         lock(&module.kernels).insert(name.into(), kernel.clone());
         Ok(kernel)
@@ -139,7 +139,7 @@ impl Cuda {
     /// Lets a kernel use more shared memory, given at launch, than the 48 kB that all may use.
     pub fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<()> {
         let _entered = self.enter()?;
-        let attribute = api::FUNCTION_MAX_DYNAMIC_SHARED;
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a loaded function.
         let status = unsafe { (self.driver.function_set)(kernel.function, attribute, bytes as i32) };
         self.check(status, "cuFuncSetAttribute")
@@ -196,6 +196,11 @@ impl Target {
     }
 }
 
+/// The architectures that the loaded NVRTC compiles for.
+pub fn known_archs() -> Result<Vec<u32>> {
+    archs(api::nvrtc()?)
+}
+
 pub(super) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
     let mut count = 0;
     // SAFETY: writes a number.
@@ -206,13 +211,27 @@ pub(super) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
     Ok(archs.into_iter().map(|a| a as u32).collect())
 }
 
+api::codes! {
+    /// `nvrtcResult`.
+    nvrtc_code: nvrtcResult {
+        NVRTC_SUCCESS
+        NVRTC_ERROR_OUT_OF_MEMORY
+        NVRTC_ERROR_COMPILATION
+        NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
+    }
+}
+
 fn nvrtc_check(status: u32, function: &str) -> Result<()> {
-    match status {
-        0 => Ok(()),
-        1 => Err(Error::new(Kind::Memory, format!("`{function}`: out of host memory"))),
-        7 => Err(Error::new(Kind::Library, format!("`{function}`: NVRTC does not find its libnvrtc-builtins"))
-            .advise("It must be in the same folder as libnvrtc; `gpu_sitrep()` shows where that is.")),
-        other => Err(Error::new(Kind::Compile, format!("`{function}` failed with code {other}"))),
+    match nvrtc_code(status) {
+        Some(nvrtcResult::NVRTC_SUCCESS) => Ok(()),
+        Some(nvrtcResult::NVRTC_ERROR_OUT_OF_MEMORY) => {
+            Err(Error::new(Kind::Memory, format!("`{function}`: out of host memory")))
+        }
+        Some(nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) => {
+            Err(Error::new(Kind::Library, format!("`{function}`: NVRTC does not find its libnvrtc-builtins"))
+                .advise("It must be in the same folder as libnvrtc; `gpu_sitrep()` shows where that is."))
+        }
+        _ => Err(Error::new(Kind::Compile, format!("`{function}` failed with code {status}"))),
     }
 }
 
@@ -251,7 +270,7 @@ pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> 
     let pointers = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).collect::<Vec<*const c_char>>();
     let (names, texts) = (pointers(names), pointers(texts));
     let text = zeroed(source)?;
-    let mut program = Program { nvrtc, handle: 0 };
+    let mut program = Program { nvrtc, handle: std::ptr::null_mut() };
     // SAFETY: all strings end in zero and outlive the program.
     let status = unsafe {
         let label = style.label.as_ptr();
@@ -264,7 +283,7 @@ pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> 
     }
     // SAFETY: a program, and strings that end in zero.
     let status = unsafe { (nvrtc.compile)(program.handle, options.len() as i32, pointers(&options).as_ptr()) };
-    if status == 6 {
+    if nvrtc_code(status) == Some(nvrtcResult::NVRTC_ERROR_COMPILATION) {
         let log = program.text(nvrtc.log_size, nvrtc.log, "nvrtcGetProgramLog")?;
         let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
         let first = log.lines().find(|l| l.contains("error")).unwrap_or("see the log").to_string();
@@ -280,14 +299,14 @@ pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> 
 
 struct Program {
     nvrtc: &'static Nvrtc,
-    handle: usize,
+    handle: nvrtcProgram,
 }
 
 impl Program {
     fn text(
         &self,
-        size: unsafe extern "C" fn(usize, *mut usize) -> u32,
-        get: unsafe extern "C" fn(usize, *mut u8) -> u32,
+        size: unsafe extern "C" fn(nvrtcProgram, *mut usize) -> u32,
+        get: unsafe extern "C" fn(nvrtcProgram, *mut u8) -> u32,
         function: &str,
     ) -> Result<Vec<u8>> {
         let mut n = 0;
@@ -302,7 +321,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if self.handle != 0 {
+        if !self.handle.is_null() {
             // SAFETY: created and destroyed once; a status cannot be used here.
             unsafe { (self.nvrtc.destroy)(&mut self.handle) };
         }

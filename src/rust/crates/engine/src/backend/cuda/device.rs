@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use super::api::{self, Driver};
+use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, Stream, SUCCESS};
 use super::compile::Kernels;
 use super::flags::Flags;
 use super::launch::{Args, Kernel};
@@ -38,10 +38,10 @@ pub struct Properties {
 pub struct Cuda {
     pub properties: Properties,
     pub driver: &'static Driver,
-    /// `CUcontext`: the primary one, which other frameworks in the process share.
-    pub context: usize,
-    /// `CUstream`: all our work is queued on it, so it runs in order.
-    pub stream: usize,
+    /// The primary one, which other frameworks in the process share.
+    pub context: Context,
+    /// All our work is queued on it, so it runs in order.
+    pub stream: Stream,
     pub(super) pool: Pool,
     pub(super) kernels: Kernels,
     pub(super) flags: Flags,
@@ -94,8 +94,8 @@ pub fn count() -> Result<u32> {
     let mut count = 0;
     // SAFETY: writes a number.
     let status = unsafe { (driver.device_count)(&mut count) };
-    // 100: no device, which is an answer
-    if status == 100 {
+    // an answer, too
+    if api::code(status) == Some(CUresult::CUDA_ERROR_NO_DEVICE) {
         return Ok(0);
     }
     api::check(driver, status, "cuDeviceGetCount")?;
@@ -131,7 +131,7 @@ pub fn describe(ordinal: u32) -> Result<Properties> {
         api::check(driver, (driver.device_name)(name.as_mut_ptr(), 255, device), "cuDeviceGetName")?;
         api::check(driver, (driver.device_memory)(&mut memory, device), "cuDeviceTotalMem")?;
     }
-    let get = |attribute: i32| -> Result<u32> {
+    let get = |attribute: CUdevice_attribute| -> Result<u32> {
         let mut value = 0;
         // SAFETY: writes a number.
         let status = unsafe { (driver.device_attribute)(&mut value, attribute, device) };
@@ -142,12 +142,15 @@ pub fn describe(ordinal: u32) -> Result<Properties> {
         ordinal,
         name: name.iter().take_while(|&&c| c != 0).map(|&c| c as u8 as char).collect(),
         memory: memory as u64,
-        capability: (get(api::DEVICE_MAJOR)?, get(api::DEVICE_MINOR)?),
-        multiprocessors: get(api::DEVICE_SMS)?.max(1),
-        cache: get(api::DEVICE_L2)?,
-        shared: get(api::DEVICE_MAX_SHARED)?,
-        integrated: get(api::DEVICE_INTEGRATED)? != 0,
-        pools: get(api::DEVICE_POOLS)? != 0,
+        capability: (
+            get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        multiprocessors: get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1),
+        cache: get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+        shared: get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        integrated: get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0,
+        pools: get(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
     })
 }
 
@@ -163,7 +166,7 @@ fn no_device(ordinal: u32, count: u32) -> Error {
 /// The context is current while this is alive; what was current before comes back.
 pub struct Entered {
     driver: &'static Driver,
-    before: Option<usize>,
+    before: Option<Context>,
 }
 
 impl Drop for Entered {
@@ -201,7 +204,7 @@ impl Cuda {
     fn new(ordinal: u32) -> Result<Cuda> {
         let properties = describe(ordinal)?;
         let driver = api::driver()?;
-        let (mut device, mut context, mut stream, mut before) = (0, 0, 0, 0);
+        let (mut device, mut context, mut stream, mut before) = (0, Context::NULL, Stream::NULL, Context::NULL);
         // SAFETY: each writes a handle.
         unsafe {
             api::check(driver, (driver.device_get)(&mut device, ordinal as i32), "cuDeviceGet")?;
@@ -211,7 +214,7 @@ impl Cuda {
         }
         let _entered = Entered { driver, before: Some(before) };
         // SAFETY: writes a handle.
-        let status = unsafe { (driver.stream_create)(&mut stream, api::STREAM_NON_BLOCKING) };
+        let status = unsafe { (driver.stream_create)(&mut stream, api::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
         api::check(driver, status, "cuStreamCreate")?;
         let mut tickets = 0;
         // SAFETY: writes an address; then clears the memory that it points to.
@@ -248,7 +251,7 @@ impl Cuda {
         if let Some(error) = &*lock(&self.broken) {
             return Err(error.clone());
         }
-        let mut before = 0;
+        let mut before = Context::NULL;
         // SAFETY: writes a handle; makes a live context current.
         unsafe {
             self.check((self.driver.context_get)(&mut before), "cuCtxGetCurrent")?;
@@ -319,7 +322,7 @@ impl Cuda {
             )
         };
         self.check(status, "cuLaunchKernel").map_err(|error| {
-            if status == 0 || api::is_sticky(status) {
+            if status == SUCCESS || api::is_sticky(status) {
                 return error;
             }
             error.advise(format!(

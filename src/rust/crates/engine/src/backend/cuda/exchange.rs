@@ -1,22 +1,20 @@
 //! Memory and streams of other libraries: the order of our work and theirs.
 
-use super::api;
+use super::api::{CUevent_flags, CUpointer_attribute, Event, Stream, SUCCESS};
 use super::Cuda;
 use crate::error::{Error, Kind, Result};
 
 /// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
-const LEGACY: usize = 1;
-/// `CU_POINTER_ATTRIBUTE_IS_MANAGED` and `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
-const POINTER_IS_MANAGED: i32 = 8;
-const POINTER_ORDINAL: i32 = 9;
+const LEGACY: Stream = Stream::from_number(1);
 
 /// Makes `waits` wait for what is queued on `works` now.
-fn order(cuda: &Cuda, works: usize, waits: usize) -> Result<()> {
+fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
     let _entered = cuda.enter()?;
-    let mut event = 0;
+    let mut event = Event::NULL;
+    let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
     // SAFETY: live streams and an event of this context; the driver keeps the event until it has happened.
     unsafe {
-        cuda.check((cuda.driver.event_create)(&mut event, api::EVENT_NO_TIMING), "cuEventCreate")?;
+        cuda.check((cuda.driver.event_create)(&mut event, flags), "cuEventCreate")?;
         let recorded = cuda.check((cuda.driver.event_record)(event, works), "cuEventRecord");
         let ordered =
             recorded.and_then(|()| cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent"));
@@ -28,7 +26,7 @@ fn order(cuda: &Cuda, works: usize, waits: usize) -> Result<()> {
 /// See `Backend::release`. Takes no lock: it is called where buffers are dropped.
 pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     match stream {
-        Some(stream) => order(cuda, cuda.stream, stream as usize),
+        Some(stream) => order(cuda, cuda.stream, Stream::from_number(stream as usize)),
         None => {
             let _entered = cuda.enter()?;
             // SAFETY: our stream.
@@ -46,15 +44,19 @@ pub fn acquire(cuda: &Cuda) -> Result<()> {
 pub fn reaches(cuda: &Cuda, address: u64) -> Result<()> {
     let _entered = cuda.enter()?;
     let (mut managed, mut ordinal) = (0u32, -1i32);
+    let (is_managed, device_ordinal) = (
+        CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+    );
     // SAFETY: a bool of 1 byte (a word is room enough) and an int; an address that the driver does not know is an error to it.
     let status = unsafe {
-        (cuda.driver.pointer_attribute)((&raw mut managed).cast(), POINTER_IS_MANAGED, address);
-        (cuda.driver.pointer_attribute)((&raw mut ordinal).cast(), POINTER_ORDINAL, address)
+        (cuda.driver.pointer_attribute)((&raw mut managed).cast(), is_managed, address);
+        (cuda.driver.pointer_attribute)((&raw mut ordinal).cast(), device_ordinal, address)
     };
-    if status == 0 && (ordinal == cuda.properties.ordinal as i32 || managed & 0xff != 0) {
+    if status == SUCCESS && (ordinal == cuda.properties.ordinal as i32 || managed & 0xff != 0) {
         return Ok(());
     }
-    let truth = if status == 0 && ordinal >= 0 { format!("of cuda:{ordinal}") } else { "no CUDA memory".into() };
+    let truth = if status == SUCCESS && ordinal >= 0 { format!("of cuda:{ordinal}") } else { "no CUDA memory".into() };
     Err(Error::new(
         Kind::Device,
         format!("the tensor says that it is on {}, but {address:#x} is {truth}", cuda.device()),

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use super::api::Driver;
+use super::api::{Driver, Stream};
 use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::error::Result;
@@ -53,7 +53,7 @@ pub struct Flags {
 
 impl Flags {
     /// The context must be current.
-    pub(super) fn new(driver: &'static Driver, stream: usize) -> Result<Flags> {
+    pub(super) fn new(driver: &'static Driver, stream: Stream) -> Result<Flags> {
         let mut words = 0;
         // SAFETY: writes an address; then clears the memory that it points to.
         unsafe {

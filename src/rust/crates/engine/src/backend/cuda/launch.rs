@@ -2,11 +2,12 @@
 
 use std::ffi::c_void;
 
+use super::api::Function;
+
 /// A loaded kernel. Cached ones are never unloaded.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// `CUfunction`.
-    pub function: usize,
+    pub function: Function,
     /// The function's name in the source, or what messages should call it.
     pub name: String,
     /// Registers and spilled bytes of a thread.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use super::api::{self, Driver, PoolProperties};
+use super::api::{self, CUmemPool_attribute, CUresult, Driver, MemoryPool, SUCCESS};
 use super::device::{at_home, Cuda, Properties};
 use crate::backend::Memory;
 use crate::buffer::Buffer;
@@ -11,8 +11,8 @@ use crate::error::{Error, Kind, Result};
 
 /// A device's pool. It keeps what is freed until it is trimmed.
 pub struct Pool {
-    /// `CUmemoryPool`; 0 where the device has none and memory is taken from the driver directly.
-    handle: usize,
+    /// Null where the device has none and memory is taken from the driver directly.
+    handle: MemoryPool,
     live: AtomicU64,
     buffers: AtomicU64,
 }
@@ -20,21 +20,15 @@ pub struct Pool {
 impl Pool {
     /// The context must be current.
     pub(super) fn new(driver: &'static Driver, properties: &Properties) -> Result<Pool> {
-        let mut handle = 0;
+        let mut handle = MemoryPool::NULL;
         if properties.pools {
-            let wanted = PoolProperties {
-                allocation: 1,
-                handles: 0,
-                location: 1,
-                ordinal: properties.ordinal as i32,
-                security: 0,
-                rest: [0; 8],
-            };
+            let wanted = api::pool_properties(properties.ordinal);
+            let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let mut threshold = u64::MAX;
-            // SAFETY: the structs are as cuda.h declares them.
+            // SAFETY: the struct is as cuda.h declares it, and the attribute 64 bits wide.
             unsafe {
                 api::check(driver, (driver.pool_create)(&mut handle, &wanted), "cuMemPoolCreate")?;
-                let status = (driver.pool_set)(handle, api::POOL_RELEASE_THRESHOLD, (&raw mut threshold).cast());
+                let status = (driver.pool_set)(handle, attribute, (&raw mut threshold).cast());
                 api::check(driver, status, "cuMemPoolSetAttribute")?;
             }
         }
@@ -59,7 +53,7 @@ impl Drop for Block {
         let Ok(_entered) = cuda.enter() else { return };
         // SAFETY: the address came from this pool and is freed once.
         unsafe {
-            if cuda.pool.handle != 0 {
+            if !cuda.pool.handle.is_null() {
                 (cuda.driver.free_async)(self.address, cuda.stream);
             } else {
                 (cuda.driver.free)(self.address);
@@ -135,16 +129,16 @@ impl Cuda {
             let mut address = 0;
             // SAFETY: writes an address.
             let status = unsafe {
-                if self.pool.handle != 0 {
+                if !self.pool.handle.is_null() {
                     (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, self.stream)
                 } else {
                     (self.driver.allocate)(&mut address, bytes)
                 }
             };
-            if status == 0 {
+            if status == SUCCESS {
                 return Ok(address);
             }
-            if status != api::OUT_OF_MEMORY {
+            if api::code(status) != Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
                 self.check(status, "cuMemAllocFromPoolAsync")?;
             }
         }
@@ -165,7 +159,7 @@ impl Cuda {
         .advise("Or compute in float32 (`dtype = \"float32\"`), or in pieces."))
     }
 
-    fn pool_attribute(&self, attribute: i32) -> Result<u64> {
+    fn pool_attribute(&self, attribute: CUmemPool_attribute) -> Result<u64> {
         let mut value = 0u64;
         // SAFETY: these attributes are 64 bits wide.
         let status = unsafe { (self.driver.pool_get)(self.pool.handle, attribute, (&raw mut value).cast()) };
@@ -179,10 +173,11 @@ impl Cuda {
         // SAFETY: writes two numbers.
         self.check(unsafe { (self.driver.memory_info)(&mut free, &mut total) }, "cuMemGetInfo")?;
         let live = self.pool.live.load(Ordering::Relaxed);
-        let cached = if self.pool.handle == 0 {
+        let cached = if self.pool.handle.is_null() {
             0
         } else {
-            self.pool_attribute(api::POOL_RESERVED)?.saturating_sub(self.pool_attribute(api::POOL_USED)?)
+            let reserved = self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+            reserved.saturating_sub(self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?)
         };
         Ok(Memory { live, cached, free: free as u64, total: total as u64 })
     }
@@ -195,7 +190,7 @@ impl Cuda {
     /// Gives what the pool keeps back to the system.
     pub fn trim(&self) -> Result<()> {
         let _entered = self.enter()?;
-        if self.pool.handle == 0 {
+        if self.pool.handle.is_null() {
             return Ok(());
         }
         // SAFETY: our pool.
@@ -223,7 +218,7 @@ impl Host {
         let mut device = 0;
         // SAFETY: writes an address; the memory is as long as asked for.
         unsafe {
-            let flags = api::HOST_PORTABLE | api::HOST_MAPPED;
+            let flags = api::CU_MEMHOSTALLOC_PORTABLE | api::CU_MEMHOSTALLOC_DEVICEMAP;
             api::check(driver, (driver.host_allocate)(&mut host, bytes, flags), "cuMemHostAlloc")?;
             let status = (driver.host_address)(&mut device, host, 0);
             if let Err(error) = api::check(driver, status, "cuMemHostGetDevicePointer") {

@@ -35,7 +35,7 @@ use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
 pub use compile::set_cache_dir;
-pub use device::{Cuda, Properties, count, describe, driver_version};
+pub use device::{count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
 pub use memory::set_pressure_hook;
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use super::api;
+use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, SUCCESS};
 use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::buffer::Buffer;
@@ -19,8 +19,7 @@ const MOST_THREADS: usize = 8;
 /// A chunk, and the event after which it may be used again.
 struct Chunk {
     memory: Host,
-    /// `CUevent`.
-    event: usize,
+    event: Event,
 }
 
 /// The chunks of a device, made as transfers need them.
@@ -35,9 +34,10 @@ impl Staging {
     fn chunks(&mut self, cuda: &Cuda, n: usize) -> Result<&mut [Chunk]> {
         while self.chunks.len() < n {
             let memory = Host::new(cuda.driver, CHUNK)?;
-            let mut event = 0;
+            let mut event = Event::NULL;
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: writes a handle.
-            cuda.check(unsafe { (cuda.driver.event_create)(&mut event, api::EVENT_NO_TIMING) }, "cuEventCreate")?;
+            cuda.check(unsafe { (cuda.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
             self.chunks.push(Chunk { memory, event });
         }
         Ok(&mut self.chunks[..n])
@@ -166,10 +166,10 @@ impl Cuda {
     /// Whether the device reaches this host memory by itself.
     fn is_pinned(&self, host: *const u8) -> bool {
         let mut kind = 0u32;
-        const MEMORY_TYPE: i32 = 2;
+        let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
         // SAFETY: writes a number; an unknown address gives an error status.
-        let status = unsafe { (self.driver.pointer_attribute)((&raw mut kind).cast(), MEMORY_TYPE, host as u64) };
-        status == 0 && kind == 1
+        let status = unsafe { (self.driver.pointer_attribute)((&raw mut kind).cast(), attribute, host as u64) };
+        status == SUCCESS && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
     }
 
     pub(super) fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {

@@ -3,6 +3,9 @@
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUresult};
+
+use super::super::api::{self, SUCCESS};
 use super::handle::{lacks, Handle};
 use crate::error::{Error, Kind, Result};
 
@@ -34,10 +37,10 @@ pub struct DeviceInfo {
 
 type Init = unsafe extern "C" fn(u32) -> u32;
 type GetInt = unsafe extern "C" fn(*mut c_int) -> u32;
-type DeviceGet = unsafe extern "C" fn(*mut c_int, c_int) -> u32;
-type DeviceName = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> u32;
-type DeviceMemory = unsafe extern "C" fn(*mut usize, c_int) -> u32;
-type DeviceAttribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> u32;
+type DeviceGet = unsafe extern "C" fn(*mut CUdevice, c_int) -> u32;
+type DeviceName = unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> u32;
+type DeviceMemory = unsafe extern "C" fn(*mut usize, CUdevice) -> u32;
+type DeviceAttribute = unsafe extern "C" fn(*mut c_int, CUdevice_attribute, CUdevice) -> u32;
 
 /// Where the driver's library may be: the loader's own answer first, then places that it may not know.
 pub fn candidates() -> Vec<PathBuf> {
@@ -91,7 +94,7 @@ fn ask(handle: Handle, path: PathBuf) -> Result<Driver> {
     // SAFETY: the function writes one int.
     let code = unsafe { version(&mut number) };
     let version = (number.max(0) as u32 / 1000, number.max(0) as u32 % 1000 / 10);
-    if code == 0 && version < OLDEST {
+    if code == SUCCESS && version < OLDEST {
         return Err(Error::new(
             Kind::Library,
             format!(
@@ -103,17 +106,17 @@ fn ask(handle: Handle, path: PathBuf) -> Result<Driver> {
     }
     // SAFETY: 0 is the only flag there is.
     let code = match unsafe { init(0) } {
-        0 => code,
+        SUCCESS => code,
         code => code.max(1),
     };
-    if code != 0 {
+    if code != SUCCESS {
         return Err(status_error(&handle, "cuInit", code));
     }
     let mut devices: c_int = 0;
     // SAFETY: the function writes one int.
     match unsafe { count(&mut devices) } {
-        0 if devices > 0 => {}
-        0 => return Err(status_error(&handle, "cuDeviceGetCount", NO_DEVICE)),
+        SUCCESS if devices > 0 => {}
+        SUCCESS => return Err(status_error(&handle, "cuDeviceGetCount", CUresult::CUDA_ERROR_NO_DEVICE as u32)),
         code => return Err(status_error(&handle, "cuDeviceGetCount", code)),
     }
     Ok(Driver { path, version, release: release(), devices: devices as u32, handle })
@@ -169,15 +172,18 @@ impl Driver {
         let mut device: c_int = 0;
         let mut text = [0u8; 256];
         let mut bytes: usize = 0;
-        // 75, 76: compute capability; 16: multiprocessors (CUdevice_attribute)
-        let mut facts: [c_int; 3] = [75, 76, 16];
+        let wanted = [
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+        ];
+        let mut facts: [c_int; 3] = [0; 3];
         // SAFETY: each function writes one value where it is told, the name no more than it is told.
         unsafe {
             check("cuDeviceGet", get(&mut device, ordinal as c_int))?;
             check("cuDeviceGetName", name(text.as_mut_ptr().cast(), text.len() as c_int - 1, device))?;
             check("cuDeviceTotalMem", memory(&mut bytes, device))?;
-            for fact in &mut facts {
-                let which = *fact;
+            for (fact, which) in facts.iter_mut().zip(wanted) {
                 check("cuDeviceGetAttribute", attribute(fact, which, device))?;
             }
         }
@@ -192,8 +198,6 @@ impl Driver {
     }
 }
 
-const NO_DEVICE: u32 = 100;
-
 /// The driver's name and text of a code: `CUDA_ERROR_NO_DEVICE, no CUDA-capable device is detected (100)`.
 fn explain(handle: &Handle, code: u32) -> String {
     type Text = unsafe extern "C" fn(u32, *mut *const c_char) -> u32;
@@ -202,7 +206,7 @@ fn explain(handle: &Handle, code: u32) -> String {
         unsafe {
             let text: Text = handle.function(function)?;
             let mut at: *const c_char = std::ptr::null();
-            if text(code, &mut at) != 0 || at.is_null() {
+            if text(code, &mut at) != SUCCESS || at.is_null() {
                 return None;
             }
             Some(std::ffi::CStr::from_ptr(at).to_string_lossy().into_owned())
@@ -218,8 +222,12 @@ fn explain(handle: &Handle, code: u32) -> String {
 fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
     let text = explain(handle, code);
     let error = |kind, message: &str| Error::new(kind, format!("{message}: `{function}` says {text}"));
-    match code {
-        NO_DEVICE | 101 => {
+    let mismatch = || {
+        error(Kind::Library, "the NVIDIA driver's library and its kernel module do not fit each other")
+            .advise("Restart the machine, or install the driver anew: <https://www.nvidia.com/drivers>.")
+    };
+    match api::code(code) {
+        Some(CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE) => {
             let error = error(Kind::Device, "the NVIDIA driver shows no device");
             match std::env::var("CUDA_VISIBLE_DEVICES") {
                 Ok(shown) => error.advise(format!(
@@ -228,13 +236,19 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
                 Err(_) => error.advise("See what the driver sees: `nvidia-smi`. In a container, start it with `--gpus all`."),
             }
         }
-        3 | 4 => error(Kind::Fork, "CUDA cannot be used in this process, which may be a forked child")
-            .advise("Start CUDA in each process of its own: use a PSOCK cluster, mirai or callr in place of a fork."),
-        34 => error(Kind::Library, "a stub of the driver's library was loaded, which is for linking only")
-            .advise("Take the toolkit's `stubs` folder out of LD_LIBRARY_PATH."),
-        35 | 803 => error(Kind::Library, "the NVIDIA driver's library and its kernel module do not fit each other")
-            .advise("Restart the machine, or install the driver anew: <https://www.nvidia.com/drivers>."),
-        802 => error(Kind::Device, "the system is not ready for CUDA")
+        Some(CUresult::CUDA_ERROR_NOT_INITIALIZED | CUresult::CUDA_ERROR_DEINITIALIZED) => {
+            error(Kind::Fork, "CUDA cannot be used in this process, which may be a forked child").advise(
+                "Start CUDA in each process of its own: use a PSOCK cluster, mirai or callr in place of a fork.",
+            )
+        }
+        Some(CUresult::CUDA_ERROR_STUB_LIBRARY) => {
+            error(Kind::Library, "a stub of the driver's library was loaded, which is for linking only")
+                .advise("Take the toolkit's `stubs` folder out of LD_LIBRARY_PATH.")
+        }
+        Some(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) => mismatch(),
+        // no code of the driver's header: the runtime's cudaErrorInsufficientDriver
+        None if code == 35 => mismatch(),
+        Some(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) => error(Kind::Device, "the system is not ready for CUDA")
             .advise("Start the fabric manager: `sudo systemctl start nvidia-fabricmanager`."),
         _ => error(Kind::Device, "CUDA does not start").advise("See what the driver sees: `nvidia-smi`."),
     }

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Compiles CUDA kernels with NVRTC, which needs no GPU: those of the operation table, each row in every
+# class and every way of reading an input, and those that the differential tests ask for, as
+# tools/test.sh left them in build/kernels. Machine code for sm_90, and PTX
+# for sm_75, sm_80 and the newest architecture that NVRTC knows. The PTX targets take a third each of
+# the tests' elementwise kernels, and all of everything else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$HOME/.cargo/bin:$PATH"
+
+library=$(find "$PWD/build/venv" -name 'libnvrtc.so.*' | head -1)
+[ -n "$library" ] || { echo "kernels.sh: build/venv has no NVRTC; run make kernels, which installs it." >&2; exit 1; }
+if [ -z "$(find build/kernels -name '*.cu' -print -quit 2>/dev/null)" ]; then
+  echo "kernels.sh: no trace of the tests in build/kernels; running the differential tests"
+  rm -rf build/kernels; mkdir -p build/kernels build/library
+  export R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
+  R CMD INSTALL --no-multiarch --library=build/library . >build/install.log 2>&1 || { tail -40 build/install.log >&2; exit 1; }
+  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test.R grid '^grid'
+fi
+
+export VERDIGRIS_NVRTC="$library" VERDIGRIS_TRACED="$PWD/build/kernels" VERDIGRIS_NVRTC_ARCHS=sm_90,compute_75,compute_80,compute_newest
+# one test after the other: each uses all cores
+R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine --test cuda_compile -- --nocapture --test-threads=1
