@@ -110,6 +110,8 @@ margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
   if (is.null(d) || length(d) < 2L) stop("'x' must be an array of at least two dimensions", call. = FALSE)
   if (dims < 1L || dims > length(d) - 1L) stop("invalid 'dims'", call. = FALSE)
+  # R before 4.6 takes the parts one by one, which shows where only one is missing
+  if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
   out <- .Call(C_reduce_groups, name, x, isTRUE(na.rm), groups)

@@ -104,7 +104,9 @@ test_that("[[ agrees with base R", {
   for (i in list(1, 3L, 5, 0, 6, -1, "b", "z", NA, TRUE, c(1, 2), integer(), NULL, 2.7, 1i, list(1), NA_integer_)) {
     what <- deparse1(i)
     found <- c(found, compare(function(v) v[[i]], list(x), what = paste("x", what)), compare(function(v) v[[i]], list(unname(x)), what = paste("unnamed x", what)),
-               compare(function(v) v[[i]], list(m), what = paste("m", what)), compare(function(v) v[[i, 2]], list(m), what = paste("m, 2", what)))
+               compare(function(v) v[[i]], list(m), what = paste("m", what)))
+    # (what base R 4.5 makes of m[[-1, 2]] changes from call to call)
+    if (!identical(i, -1)) found <- c(found, compare(function(v) v[[i, 2]], list(m), what = paste("m, 2", what)))
   }
   found <- c(found, compare(function(v) v[[-1]], list(c(1, 2)), what = "[[-1]] of two"), compare(function(v) v[[1, 2, 3]], list(m), what = "three subscripts"))
   expect_all_same(found)
