@@ -11,8 +11,7 @@ matrix_product <- function(x, y) {
   b <- if (is_gpu(y)) y else as_gpu(y, dtype = host_dtype(y, like), device = device)
   out <- .Call(C_multiply, a, b, extents)
   dim(out) <- extents[c(1L, 3L)]
-  names <- list(if (length(dim(x)) == 2L) dimnames(x)[[1L]], if (length(dim(y)) == 2L) dimnames(y)[[2L]])
-  if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
+  dimnames(out) <- product_dimnames(if (length(dim(x)) == 2L) dimnames(x), if (length(dim(y)) == 2L) dimnames(y))
   out
 }
 
@@ -24,6 +23,14 @@ product_extents <- function(x, y) {
   if (is.null(dx) && length(dy) == 2L && length(x) == dy[1L]) dx <- c(1L, length(x))
   if (is.null(dy) && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
   if (length(dx) == 2L && length(dy) == 2L && dx[2L] == dy[1L] && all(dx > 0L, dy > 0L)) c(dx, dy[2L])
+}
+
+# The rows' names of the left factor and the columns' of the right, with the names that these have.
+product_dimnames <- function(left, right) {
+  names <- list(left[[1L]], right[[2L]])
+  if (all(vapply(names, is.null, NA))) return(NULL)
+  if (!is.null(names(left)) || !is.null(names(right))) names(names) <- c(names(left)[1L] %||% "", names(right)[2L] %||% "")
+  names
 }
 
 takes_product <- function(x) {

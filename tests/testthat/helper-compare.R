@@ -2,6 +2,7 @@
 # warnings and errors are compared.
 
 test_device <- Sys.getenv("VERDIGRIS_TEST_DEVICE", "cpu")
+if (test_device == "cuda") test_device <- "cuda:0"
 
 gpu <- function(x, dtype = NULL) as_gpu(x, dtype = dtype, device = test_device)
 

@@ -39,7 +39,7 @@ test_that("operators agree with base R", {
         same(list(m[0, ], v[0]), sprintf("%s empty matrix %s empty", a, r)),
         same(list(m, m[1:2, ]), sprintf("%s non-conformable %s", a, r)),
         same(list(m, m), sprintf("t(%s) %s t()", a, r), before = t),
-        compare(function(p, q) f(t(p), q), list(matrix(values(a, 80L)[21:80], 12L), values(a, 25L)[21:25]), NULL, ulp, sprintf("t(%s) %s vector", a, r)))
+        compare(function(p, q) f(t(p), q), list(matrix(values(a, 80L)[21:80], 12L), values(a, 25L)[21:25]), NULL, ulp, sprintf("t(%s) %s vector", a, r), r))
     }
     expect_all_same(found)
   }

@@ -62,5 +62,5 @@ test_that("random expression trees agree with base R", {
 })
 
 test_that("the trees are as many as they were", {
-  expect_cases(2000L)
+  expect_cases(2000L %/% as.integer(sub(".*/", "", Sys.getenv("VERDIGRIS_TREES", "1/1"))))
 })
