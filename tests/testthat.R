@@ -1,0 +1,4 @@
+library(testthat)
+library(verdigris)
+
+test_check("verdigris")
