@@ -242,8 +242,8 @@ fn cuda_sources_by_index() {
         ("seq", DType::Int32.class(), DType::Int32, vec![Scalar::I32(5), Scalar::I32(-3)]),
         ("seq", DType::Float64.class(), DType::Float64, vec![Scalar::F64(0.5), Scalar::F64(0.1)]),
         ("constant", DType::Complex128.class(), DType::Complex128, vec![Scalar::C128([1.0, -2.0])]),
-        ("random_uniform", DType::Int64.class(), DType::Float64, vec![Scalar::I64(42)]),
-        ("random_uniform", DType::Int64.class(), DType::Float32, vec![Scalar::I64(42)]),
+        ("runif", DType::Int64.class(), DType::Float64, vec![Scalar::I64(42)]),
+        ("runif", DType::Int64.class(), DType::Float32, vec![Scalar::I64(42)]),
     ] {
         let op = OpId::find(name).unwrap();
         let body = |device| Array::source(op, class, dtype, 100_003, device, &scalars);
