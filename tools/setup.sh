@@ -6,8 +6,8 @@
 #   rust         cargo and rustc, new enough (the minimum that DESCRIPTION names)
 #   r            R, and the R packages that verdigris imports
 #   test         r, and the packages that the tests use
-#   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU)
-#   document | check | bench | dist | debootstrap     what that target needs besides
+#   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU), of the version below
+#   document | check | bench | dist | guard | debootstrap     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -66,14 +66,18 @@ rust() {
   enough || fail "verdigris needs rustc and cargo $minimum or newer, and no Debian package here has them: install Rust from https://rustup.rs."
 }
 
+# With another version the kernels in bench/bounds.csv have other counts: `make guard-bounds`.
+NVRTC=13.5.37
+
 python() {
   local venv=build/venv
-  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, nvidia' 2>/dev/null; then return 0; fi
+  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, importlib.metadata as m; assert m.version("nvidia-cuda-nvrtc") == "'$NVRTC'"' 2>/dev/null; then return 0; fi
   command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3 python3-venv
   echo "setup.sh: making $venv"
   mkdir -p build
   python3 -m venv --clear $venv
-  timeout --kill-after=20 900 $venv/bin/pip install --quiet --retries 5 numpy nvidia-cuda-nvrtc || fail "pip could not install numpy and nvidia-cuda-nvrtc into $venv; see its message above."
+  timeout --kill-after=20 900 $venv/bin/pip install --quiet --retries 5 numpy "nvidia-cuda-nvrtc==$NVRTC" ||
+     fail "pip could not install numpy and nvidia-cuda-nvrtc into $venv; see its message above."
 }
 
 for part in "$@"; do
@@ -85,6 +89,7 @@ for part in "$@"; do
     document) "$0" r; r_packages roxygen2 ;;
     check) "$0" test; packages pandoc xz-utils devscripts; r_packages knitr rmarkdown bench future ;;
     bench) "$0" r; r_packages bench ;;
+    guard) packages valgrind ;;
     dist) packages python3 xz-utils ;;
     debootstrap) packages debootstrap ;;
     *) fail "no part is called $part" ;;
