@@ -49,7 +49,7 @@ near <- function(found, wanted, tolerance) {
 }
 report_wrong <- function(case, why) {
   refused <<- c(refused, case$name)
-  cat(sprintf("%-26s WRONG: %s\n", case$name, why))
+  message(sprintf("%-26s WRONG: %s", case$name, why))
   line(list(name = case$name, peer = "verdigris", status = "wrong", why = why))
   FALSE
 }
@@ -207,7 +207,7 @@ line <- function(row) {
 emit <- function(name, round, ms, host_us = NA, launches = NA, peak = NA, extra = list()) {
   # two figures at least, so that the reader finds an array
   line(c(list(name = name, peer = "verdigris", round = round, status = "ok", ms = c(ms, if (length(ms) == 1L) ms), host_us = host_us, launches = launches, peak_bytes = peak), extra))
-  cat(sprintf("%-26s %12.5f ms %10s us %6s launches\n", name, stats::median(ms), format(host_us, digits = 4), format(launches, digits = 3)))
+  message(sprintf("%-26s %12.5f ms %10s us %6s launches", name, stats::median(ms), format(host_us, digits = 4), format(launches, digits = 3)))
 }
 
 main <- function(run_group) {
@@ -218,8 +218,6 @@ main <- function(run_group) {
     return(invisible())
   }
   commands <- file("stdin", "r")
-  progress <- stdout()
-  sink(stderr())
   repeat {
     text <- readLines(commands, 1L)
     if (!length(text) || text == "quit") break
@@ -232,7 +230,7 @@ main <- function(run_group) {
         line(list(name = command[1L], peer = "verdigris", status = "stopped", why = conditionMessage(e)))
       })
     }
-    writeLines("done", progress)
-    flush(progress)
+    writeLines("done")
+    flush(stdout())
   }
 }
