@@ -12,6 +12,8 @@ pub mod counters;
 pub mod devices;
 pub mod dtype;
 pub mod error;
+pub mod evaluate;
+pub mod explain;
 pub mod expr;
 pub mod interop;
 pub mod kernel;
