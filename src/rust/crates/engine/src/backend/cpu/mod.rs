@@ -5,8 +5,10 @@
 mod blocks;
 mod loops;
 mod memory;
+mod parallel;
 mod reduce;
 mod select;
+mod sort;
 
 pub(crate) use select::na_bytes;
 
@@ -152,7 +154,7 @@ impl Backend for Cpu {
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
-        select::sort(self, values, decreasing, with_positions)
+        sort::sort(self, values, decreasing, with_positions)
     }
 
     fn multiply(&self, _: &Product<'_>, _: &Arc<Buffer>) -> Result<bool> {
