@@ -63,23 +63,26 @@ fn gather_as<T: Copy + Sync>(source: &View, positions: &View, output: &Arc<Buffe
     });
 }
 
-fn elements_raw(view: &View) -> &[u8] {
-    let size = view.dtype.size();
-    // SAFETY: a finished buffer of the cpu.
-    unsafe { bytes(&view.buffer, view.layout.offset() * size, view.len() * size) }
+pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
+    match dtype.size() {
+        1 => scatter_as::<u8>(target, n, positions, values),
+        2 => scatter_as::<u16>(target, n, positions, values),
+        4 => scatter_as::<u32>(target, n, positions, values),
+        8 => scatter_as::<u64>(target, n, positions, values),
+        _ => scatter_as::<[u64; 2]>(target, n, positions, values),
+    }
 }
 
-pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
-    let size = dtype.size();
-    // SAFETY: the target was made for this call.
-    let out = unsafe { bytes_mut(target, 0, n * size) };
-    let from = elements_raw(values);
-    for (k, &p) in elements::<i64>(positions).iter().enumerate() {
-        if let Ok(p) = usize::try_from(p) {
-            if p < n {
-                let v = k % values.len();
-                out[p * size..(p + 1) * size].copy_from_slice(&from[v * size..(v + 1) * size]);
-            }
+fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values: &View) {
+    // SAFETY: the target was made for this call, and has n elements.
+    let out = unsafe {
+        let raw = bytes_mut(target, 0, n * std::mem::size_of::<T>());
+        std::slice::from_raw_parts_mut(raw.as_mut_ptr().cast::<T>(), n)
+    };
+    // a negative position is a very large one
+    for (&p, &value) in elements::<i64>(positions).iter().zip(elements::<T>(values).iter().cycle()) {
+        if let Some(slot) = out.get_mut(p as usize) {
+            *slot = value;
         }
     }
 }
