@@ -15,7 +15,7 @@ help:
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make lint              formatting, clippy, documentation up to date"
 	@echo "make document          write man/ and NAMESPACE"
-	@echo "make bench             run bench/*.R"
+	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
 	@echo "make dist              the release tarball, crates included, in build/"
 	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"
 	@echo "make test-r-versions   the tests under R 4.5 and 4.6"
@@ -61,7 +61,7 @@ document: library setup-document
 	tools/document.sh
 
 bench: library setup-bench
-	for f in bench/*.R; do echo "== $$f"; $(USE) Rscript "$$f"; done
+	$(USE) Rscript bench/cpu.R
 
 dist: setup-rust setup-check setup-dist
 	tools/dist.sh

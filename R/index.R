@@ -344,6 +344,8 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
 #' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  # base R finds a few order statistics without sorting everything
+  if (gpu_device(x) == "cpu" && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
   if (anyNA(x)) {
     if (!na.rm) stop("missing values and NaN's not allowed if 'na.rm' is FALSE", call. = FALSE)
   }

@@ -44,6 +44,8 @@ binary_operator <- function(operator) {
 register_methods <- function() {
   table <- operation_table()
   one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  # `log` and `round` take a second argument and have methods of their own, which these would take the place of
+  one <- one & !vapply(paste0(table$r, ".gpu_array"), exists, NA, envir = topenv(), inherits = FALSE)
   for (k in which(one)) {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
     registerS3method(table$r[k], "gpu_array", method, baseenv())
