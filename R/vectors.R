@@ -4,7 +4,7 @@
 # The result of f on the host copy, as an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {
   info <- gpu_info(x)
-  as_gpu(f(collect(x), ...), dtype = info$dtype, device = info$device)
+  as_gpu(f(host_copy(x), ...), dtype = info$dtype, device = info$device)
 }
 
 #' Vectors of arrays: joining, repeating, distinct elements
@@ -41,11 +41,11 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) through_host(x, uniq
 
 #' @rdname vectors
 #' @export
-duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(collect(x), incomparables, ...)
+duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(host_copy(x), incomparables, ...)
 
 #' @rdname vectors
 #' @export
-anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(collect(x), incomparables, ...)
+anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(host_copy(x), incomparables, ...)
 
 #' @rdname vectors
 #' @export
@@ -85,14 +85,15 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
 #' @method all.equal gpu_array
 #' @export
 all.equal.gpu_array <- function(target, current, ...) {
-  all.equal(collect(target), if (is_gpu(current)) collect(current) else current, ...)
+  all.equal(host_copy(target), host_copy(current), ...)
 }
 
 # The columns stay arrays.
 #' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
-  if (length(dim(x)) > 2L) return(as.data.frame(collect(x), row.names = row.names, optional = optional, ...))
+  if (is_viewer(sys.function(sys.parent()))) return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
+  if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
   if (length(dim(x)) == 2L) {
     columns <- lapply(seq_len(ncol(x)), function(j) {
       y <- x[, j]

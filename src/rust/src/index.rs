@@ -12,6 +12,9 @@ use crate::convert;
 use crate::entry;
 use crate::handle;
 
+/// So many elements at the start are had without the rest.
+const FEW: usize = 1 << 16;
+
 /// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
 fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
     if r::is_null(i) {
@@ -75,6 +78,15 @@ entry! {
             Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
             Selection::At { .. } => None,
         }).collect();
+        // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
+        if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
+            let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
+            if axis.step > 0 && end <= FEW.min(array.len() / 4) && !array.is_ready() {
+                if let Some(few) = array.leading(end)? {
+                    return Ok(handle::wrap(few.view(&[end], &[Axis { of: 0, ..*axis }])?));
+                }
+            }
+        }
         let out = match ranges {
             Some(axes) => array.view(&dim, &axes)?,
             None if dim.len() == 1 => array.gather(&found[0].positions(array.device())?)?,

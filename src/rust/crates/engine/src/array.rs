@@ -15,6 +15,9 @@ use crate::plan::{Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 
+/// Elements at the start are computed alone where they are at most one in this many: all may be asked for next.
+const LEADING: usize = 4;
+
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
 pub struct Array {
@@ -161,7 +164,8 @@ impl Array {
         Ok(out)
     }
 
-    /// Copies elements `from ..` to the host, as many as there is room for; computes what is recorded, and waits.
+    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
+    /// where few are asked for at the start, those alone: the array then stays as it is.
     pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
         let (wire, bytes): (DType, &mut [u8]) = match room {
             HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
@@ -173,10 +177,23 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let view = self.contiguous()?;
+        let few = if from + n <= self.len() / LEADING { self.leading(from + n)? } else { None };
+        let view = match few {
+            Some(few) => few.settle()?,
+            None => self.contiguous()?,
+        };
         let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
         let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
         backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
+    }
+
+    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
+    /// nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    pub fn leading(&self, n: usize) -> Result<Option<Array>> {
+        if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
+            return Ok(None);
+        }
+        evaluate::leading(&self.node, n).map(Some)
     }
 
     /// The same values on another device.
