@@ -13,7 +13,8 @@ through_host <- function(x, f, ...) {
 #' the host for now: they copy the elements there, and `c()` and `unique()` copy the result back.
 #'
 #' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
-#' for a method of the first argument only. `cbind()` and `rbind()` have no method and give ordinary matrices.
+#' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
+#' array, by its own rules on types; slices of columns stay on the device. `cbind()` and `rbind()` have no method and give ordinary matrices.
 #' @param x,target,current Arrays; `current` may be an ordinary vector.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
 #' @param recursive,use.names As in [base::c()].
