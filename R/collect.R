@@ -37,11 +37,11 @@ collect.gpu_array <- function(x, ...) {
   y
 }
 
-# What base R's functions are given for an argument: of an array an ordinary vector. Without bit64 nothing computes with an
-# integer64, so that an int64 array then comes as doubles.
-host_copy <- function(x) {
+# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, since most of
+# base R would compute with the bits of an integer64; `exact` where bit64 has a method.
+host_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x)) return(x)
-  if (gpu_dtype(x) == "int64" && !requireNamespace("bit64", quietly = TRUE)) x <- gpu_cast(x, "float64")
+  if (gpu_dtype(x) == "int64" && !(exact && requireNamespace("bit64", quietly = TRUE))) x <- gpu_cast(x, "float64")
   collect(x)
 }
 

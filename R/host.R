@@ -2,8 +2,8 @@
 # C code copies the class to an ordinary result, they ask for a vector without attributes, or they compare elements in pairs.
 
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
-hosted <- function(f, args) {
-  y <- call_base(f, lapply(args, host_copy), parent.frame())
+hosted <- function(f, args, exact = FALSE) {
+  y <- call_base(f, lapply(args, host_copy, exact = exact), parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
   like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
   as_gpu(y, dtype = width_beside(y, gpu_dtype(like)), device = gpu_device(like))
@@ -114,10 +114,10 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) call_base(determinan
 isSymmetric.gpu_array <- function(object, ...) isSymmetric(host_copy(object), ...)
 
 #' @export
-cumsum.gpu_array <- function(x) hosted(cumsum, list(x))
+cumsum.gpu_array <- function(x) hosted(cumsum, list(x), exact = TRUE)
 #' @export
-cumprod.gpu_array <- function(x) hosted(cumprod, list(x))
+cumprod.gpu_array <- function(x) hosted(cumprod, list(x), exact = TRUE)
 #' @export
-cummax.gpu_array <- function(x) hosted(cummax, list(x))
+cummax.gpu_array <- function(x) hosted(cummax, list(x), exact = TRUE)
 #' @export
-cummin.gpu_array <- function(x) hosted(cummin, list(x))
+cummin.gpu_array <- function(x) hosted(cummin, list(x), exact = TRUE)

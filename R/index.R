@@ -25,7 +25,7 @@ in_base_words <- function(body, f, x, subscripts, ...) {
 
 on_host_words <- function(f, x, subscripts, ...) {
   subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
-  out <- call_base(f, c(list(host_copy(x)), subscripts, list(...)))
+  out <- call_base(f, c(list(host_copy(x, exact = TRUE)), subscripts, list(...)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
   as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
 }
@@ -181,7 +181,7 @@ single <- function(given, d, names) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
     return(call_base(`[<-`, c(list(host_copy(x)), args, list(value = value))))
   }
-  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = host_copy(value))
+  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = host_copy(value, exact = TRUE))
 }
 
 assign_part <- function(x, given, value) {
@@ -302,8 +302,8 @@ aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method: it
-#' reads the array on the host. So does [base::rank()], which asks R to compare each pair of elements: use `rank(as.vector(x))`.
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method, and
+#' [rank()][host] none on the device: they read the array on the host.
 #' @param x An array.
 #' @param decreasing,na.last As in [base::sort()].
 #' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
@@ -337,7 +337,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 #' @rdname sorting
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
-  if (...length() || is.complex(x)) return(sort(host_copy(x), decreasing = decreasing, na.last = na.last, ...))
+  if (...length() || is.complex(x)) return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
   n <- length(x)
   missing <- if (n) sum(is.na(x)) else 0L
   named <- !is.null(names(x))

@@ -4,7 +4,7 @@
 # The result of f on the host copy, as an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {
   info <- gpu_info(x)
-  as_gpu(f(host_copy(x), ...), dtype = info$dtype, device = info$device)
+  as_gpu(f(host_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
 }
 
 #' Vectors of arrays: joining, repeating, distinct elements
@@ -42,11 +42,11 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) through_host(x, uniq
 
 #' @rdname vectors
 #' @export
-duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(host_copy(x), incomparables, ...)
+duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(host_copy(x, exact = TRUE), incomparables, ...)
 
 #' @rdname vectors
 #' @export
-anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(host_copy(x), incomparables, ...)
+anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...)
 
 #' @rdname vectors
 #' @export
@@ -86,7 +86,7 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
 #' @method all.equal gpu_array
 #' @export
 all.equal.gpu_array <- function(target, current, ...) {
-  all.equal(host_copy(target), host_copy(current), ...)
+  all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
 }
 
 # The columns stay arrays.
