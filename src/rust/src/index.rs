@@ -12,9 +12,6 @@ use crate::convert;
 use crate::entry;
 use crate::handle;
 
-/// So many elements at the start are had without the rest.
-const FEW: usize = 1 << 16;
-
 /// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
 fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
     if r::is_null(i) {
@@ -81,10 +78,9 @@ entry! {
         // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
         if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
             let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
-            if axis.step > 0 && end <= FEW.min(array.len() / 4) && !array.is_ready() {
-                if let Some(few) = array.leading(end)? {
-                    return Ok(handle::wrap(few.view(&[end], &[Axis { of: 0, ..*axis }])?));
-                }
+            let few = if axis.step > 0 && !array.is_ready() { array.few(end)? } else { None };
+            if let Some(few) = few {
+                return Ok(handle::wrap(few.view(&[end], &[Axis { of: 0, ..*axis }])?));
             }
         }
         let out = match ranges {

@@ -15,8 +15,8 @@ use crate::plan::{Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 
-/// Elements at the start are computed alone where they are at most one in this many: all may be asked for next.
-const LEADING: usize = 4;
+/// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
+const FEW: usize = 1 << 16;
 
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
@@ -177,14 +177,21 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let few = if from + n <= self.len() / LEADING { self.leading(from + n)? } else { None };
-        let view = match few {
+        let view = match self.few(from + n)? {
             Some(few) => few.settle()?,
             None => self.contiguous()?,
         };
         let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
         let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
         backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
+    }
+
+    /// As `leading`, where `n` is few: for readers that may come back for more.
+    pub fn few(&self, n: usize) -> Result<Option<Array>> {
+        if n > FEW.min(self.len() / 4) {
+            return Ok(None);
+        }
+        self.leading(n)
     }
 
     /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
