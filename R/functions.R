@@ -133,7 +133,7 @@ rm(signature)
 #' @export
 setMethod("ifelse", "gpu_array", function(test, yes, no) {
   out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
-  if (is.null(out)) base::ifelse(collect(test), yes, no) else out
+  if (is.null(out)) base::ifelse(host_copy(test), yes, no) else out
 })
 
 # An operand no longer than the test: base R's ifelse() takes its first elements.
@@ -163,10 +163,10 @@ tail_row <- function(name, lower.tail, log.p) {
 extreme <- function(row, f, na.rm, args) {
   takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
   if (!any(vapply(args, is_gpu, NA)) || !all(takes)) {
-    return(do.call(f, c(lapply(args, function(x) if (is_gpu(x)) collect(x) else x), list(na.rm = na.rm))))
+    return(call_base(f, c(lapply(args, host_copy), list(na.rm = na.rm))))
   }
   n <- if (min(lengths(args)) == 0L) 0L else max(lengths(args))
-  if (n > 0L && any(n %% lengths(args) != 0L)) warning("an argument will be fractionally recycled", call. = FALSE)
+  if (n > 0L && any(n %% lengths(args) != 0L)) warn_as_base("an argument will be fractionally recycled")
   if (na.rm) row <- paste0(row, "_na_rm")
   out <- Reduce(function(a, b) {
     if (!is_gpu(a) && !is_gpu(b)) suppressWarnings(f(a, b, na.rm = na.rm)) else .Call(C_recycled, row, list(a, b), NULL)

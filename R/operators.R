@@ -1,9 +1,7 @@
 # Operators and elementwise functions of one array: methods that record an operation.
 
 # Base R on host copies: for operands that mean more than numbers (Date, factor, Matrix, character).
-on_host <- function(f, ...) {
-  do.call(f, lapply(list(...), function(x) if (is_gpu(x)) collect(x) else x))
-}
+on_host <- function(f, ...) call_base(f, lapply(list(...), host_copy))
 
 # R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
 OPERATORS <- list(
@@ -17,7 +15,7 @@ unary_operator <- function(operator, x) {
   switch(operator,
     "-" = .Call(C_unary, "neg", 2L, x, sys.call(-1L)),
     "+" = .Call(C_unary, "pos", 2L, x, sys.call(-1L)),
-    stop("invalid unary operator", call. = FALSE)
+    stop_as_base("invalid unary operator")
   )
 }
 

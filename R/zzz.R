@@ -12,6 +12,8 @@
   .Call(C_cache_dir, cache_folder())
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
+  register_late("knit_print", "knitr", knit_print_array)
+  register_vctrs()
 }
 
 .onAttach <- function(libname, pkgname) {
@@ -19,9 +21,10 @@
 }
 
 # Registers a method for a generic of a package that may be loaded later, or never.
-register_late <- function(generic, package, method) {
+register_late <- function(generic, package, method, class = "gpu_array") {
   force(method)
-  register <- function(...) registerS3method(generic, "gpu_array", method, envir = asNamespace(package))
+  force(class)
+  register <- function(...) registerS3method(generic, class, method, envir = asNamespace(package))
   if (isNamespaceLoaded(package)) register()
   setHook(packageEvent(package, "onLoad"), register)
 }
