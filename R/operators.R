@@ -44,6 +44,8 @@ binary_operator <- function(operator) {
 register_methods <- function() {
   table <- operation_table()
   one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  # round() and log() have methods of their own, with a second argument
+  one <- one & !paste0(table$r, ".gpu_array") %in% names(topenv())
   for (k in which(one)) {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
     registerS3method(table$r[k], "gpu_array", method, baseenv())
