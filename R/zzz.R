@@ -10,6 +10,7 @@
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder())
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
+  when_loaded("Matrix", register_matrix_methods)
 }
 
 .onAttach <- function(libname, pkgname) {
@@ -19,7 +20,11 @@
 # Registers a method for a generic of a package that may be loaded later, or never.
 register_late <- function(generic, package, method) {
   force(method)
-  register <- function(...) registerS3method(generic, "gpu_array", method, envir = asNamespace(package))
-  if (isNamespaceLoaded(package)) register()
-  setHook(packageEvent(package, "onLoad"), register)
+  when_loaded(package, function() registerS3method(generic, "gpu_array", method, envir = asNamespace(package)))
+}
+
+# Runs `action` now where the package is loaded, and each time that it is.
+when_loaded <- function(package, action) {
+  if (isNamespaceLoaded(package)) action()
+  setHook(packageEvent(package, "onLoad"), function(...) action())
 }

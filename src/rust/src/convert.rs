@@ -96,7 +96,8 @@ pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<Site>)
 
 /// Uploads an ordinary vector that has our class: what a file or another process brought.
 pub fn adopt(x: SEXP) -> Result<Array> {
-    let named = r::attribute(x, r::symbol(c"gpu_dtype"));
+    // SAFETY: x is our caller's argument.
+    let named = unsafe { r::vg_written_dtype(x) };
     let dtype = if r::is_null(named) { None } else { dtype(named)? };
     upload(x, dtype, device(r::null())?, None)
 }

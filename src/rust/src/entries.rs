@@ -198,10 +198,11 @@ entry! {
         Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
-    /// c(handles, bytes of host copies) that are alive: for tests of leaks.
+    /// c(handles alive, bytes of host copies alive, elements read for R so far): for tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
-        Ok(r::reals([handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64].into_iter()))
+        let counts = [handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64, host::READ.load(Relaxed) as f64];
+        Ok(r::reals(counts.into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.
