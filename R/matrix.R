@@ -15,7 +15,7 @@ register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
   beside <- function(any, other) setdiff(c("Matrix", taken[taken[, any] == "ANY", other]), c("ANY", "missing"))
   arguments <- formals(generic)
-  body <- as.call(c(quote(on_host), as.name(f), lapply(names(arguments)[1:2], as.name), if ("..." %in% names(arguments)) quote(...)))
+  body <- as.call(c(quote(on_host), get(f, matrix), lapply(names(arguments)[1:2], as.name), if ("..." %in% names(arguments)) quote(...)))
   method <- as.function(c(arguments, body), envir = topenv())
   # our namespace is sealed when Matrix comes later; what is set here is found through the generic's table
   where <- new.env(parent = matrix)

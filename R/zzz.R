@@ -7,10 +7,12 @@
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
+  if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder())
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
   when_loaded("Matrix", register_matrix_methods)
+  when_loaded("vctrs", register_vctrs_methods)
 }
 
 .onAttach <- function(libname, pkgname) {
