@@ -75,6 +75,8 @@ reading_function <- function() {
 
 refuse_host_access <- function(length, bytes) {
   name <- reading_function()
+  # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught
+  if (name %in% c("deparse", "dput")) return()
   stop_verdigris(
     "host_access",
     sprintf("%s reads %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),

@@ -95,13 +95,17 @@ log.gpu_array <- function(x, base = exp(1)) {
 #' @rdname elementwise
 #' @export
 round.gpu_array <- function(x, digits = 0, ...) {
+  if (length(digits) == 0L) stop("invalid second argument of length 0")
   if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
 
 #' @rdname elementwise
 #' @export
-signif.gpu_array <- function(x, digits = 6) recycled("signif", signif, x, digits)
+signif.gpu_array <- function(x, digits = 6) {
+  if (length(digits) == 0L) stop("invalid second argument of length 0")
+  recycled("signif", signif, x, digits)
+}
 
 # Generics made from base R's own functions: attaching masks nothing, and Matrix shares them.
 setGeneric("atan2")

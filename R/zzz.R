@@ -8,11 +8,13 @@
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
   register_scans()
+  if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder())
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
   register_late("knit_print", "knitr", knit_print_array)
+  when_loaded("Matrix", register_matrix_methods)
   register_vctrs()
 }
 
@@ -24,7 +26,11 @@
 register_late <- function(generic, package, method, class = "gpu_array") {
   force(method)
   force(class)
-  register <- function(...) registerS3method(generic, class, method, envir = asNamespace(package))
-  if (isNamespaceLoaded(package)) register()
-  setHook(packageEvent(package, "onLoad"), register)
+  when_loaded(package, function() registerS3method(generic, class, method, envir = asNamespace(package)))
+}
+
+# Runs `action` now where the package is loaded, and each time that it is.
+when_loaded <- function(package, action) {
+  if (isNamespaceLoaded(package)) action()
+  setHook(packageEvent(package, "onLoad"), function(...) action())
 }

@@ -104,7 +104,8 @@ pub fn adopted_dtype(x: SEXP) -> Result<DType> {
     if !r::inherits(x, "gpu_array") {
         return handle::array(x).map(|array| array.dtype());
     }
-    let named = dtype(r::attribute(x, r::symbol(c"gpu_dtype")))?;
+    // SAFETY: x is our caller's argument.
+    let named = dtype(unsafe { r::vg_written_dtype(x) })?;
     named.or_else(|| kind(x).map(Kind::default_dtype)).ok_or_else(|| unsuitable(x))
 }
 

@@ -226,11 +226,12 @@ entry! {
         Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
-    /// c(handles, bytes of host copies) that are alive, and the bytes that came to the host so far: for tests.
+    /// c(handles, bytes of host copies) that are alive, and the bytes and elements that came to the host so far: for tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
-        let counts = [handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64, host::FETCHED.load(Relaxed) as f64];
-        Ok(r::reals(counts.into_iter()))
+        let alive = [handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64];
+        let counts = alive.into_iter().chain([host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64]);
+        Ok(r::reals(counts.collect::<Vec<_>>().into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.
