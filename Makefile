@@ -13,6 +13,8 @@ help:
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
+	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
+	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date"
 	@echo "make document          write man/ and NAMESPACE"
 	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
@@ -39,6 +41,12 @@ test: setup-rust setup-test setup-python
 
 kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
+
+guard: library setup-python setup-guard
+	tools/guard.sh
+
+guard-bounds: library setup-python setup-guard
+	tools/guard.sh --write
 
 lint: lint-rust lint-docs
 
@@ -90,4 +98,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test kernels lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test kernels guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

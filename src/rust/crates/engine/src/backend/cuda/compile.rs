@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
-const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
+pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
 
 /// How a source is compiled.
 pub struct Style {
