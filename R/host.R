@@ -36,7 +36,7 @@ hosted_method <- function(f) {
 #' Functions of base R that have no device code yet. They copy their arrays to the host, and what they
 #' compute, where it is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
 #'
-#' These are the Fourier transforms, the cumulative functions, Bessel functions, `psigamma()`, the densities, distribution functions and quantile functions
+#' These are the Fourier transforms, Bessel functions, `psigamma()`, the densities, distribution functions and quantile functions
 #' of stats other than the normal ones, `rank()`, `rle()`, `embed()` and `determinant()`, on which `det()` rests.
 #'
 #' @section Everything else:
@@ -57,7 +57,6 @@ hosted_method <- function(f) {
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' fft(x)
-#' cumsum(x)
 #' dgamma(x, shape = 2)
 #' rank(x)
 #' rle(x)
@@ -112,12 +111,3 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) call_base(determinan
 
 #' @export
 isSymmetric.gpu_array <- function(object, ...) isSymmetric(host_copy(object), ...)
-
-#' @export
-cumsum.gpu_array <- function(x) hosted(cumsum, list(x), exact = TRUE)
-#' @export
-cumprod.gpu_array <- function(x) hosted(cumprod, list(x), exact = TRUE)
-#' @export
-cummax.gpu_array <- function(x) hosted(cummax, list(x), exact = TRUE)
-#' @export
-cummin.gpu_array <- function(x) hosted(cummin, list(x), exact = TRUE)

@@ -12,7 +12,8 @@ IMPLICIT <- list(
 register_implicit_methods <- function() {
   for (package in names(IMPLICIT)) {
     home <- asNamespace(package)
-    for (generic in IMPLICIT[[package]]) registerS3method(generic, "gpu_array", implicit_method(generic, home), home)
+    # some have a method of their own
+    for (generic in IMPLICIT[[package]]) if (!exists(paste0(generic, ".gpu_array"), topenv(), inherits = FALSE)) registerS3method(generic, "gpu_array", implicit_method(generic, home), home)
   }
 }
 

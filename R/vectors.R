@@ -76,9 +76,8 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   plain <- all(arrays | vapply(parts, function(x) is.null(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA))
   y <- do.call(c, c(host, list(recursive = recursive, use.names = use.names)))
   if (!plain) return(y)
-  dtypes <- unique(vapply(parts[arrays], gpu_dtype, ""))
   # numbers from R adopt the arrays' dtype where it can hold their type
-  dtype <- if (length(dtypes) == 1L && typeof(y) == typeof(parts[[which(arrays)[1L]]])) dtypes
+  dtype <- common_dtype(parts[arrays], typeof(y))
   as_gpu(y, dtype = dtype, device = gpu_device(parts[[which(arrays)[1L]]]))
 }
 

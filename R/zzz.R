@@ -7,7 +7,6 @@
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
-  register_scans()
   if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder())

@@ -26,7 +26,8 @@ test_that("print, format, str, summary, head and tail fetch what they show", {
   x <- gpu_compute(long())
   bytes <- shown(x)
   expect_identical(bytes[c("print", "header", "str", "head", "tail")], c(print = 160, header = 0, str = 80, head = 48, tail = 48))
-  expect_lte(bytes[["summary"]], 8 * 100)
+  # the cpu device has base R look for quartiles
+  if (test_device != "cpu") expect_lte(bytes[["summary"]], 8 * 100)
   m <- gpu_compute(`dim<-`(long(), c(1000, 1000)))
   expect_identical(fetched_by(quietly(print(m))), 8 * 80)
   expect_identical(fetched_by(quietly(print(head(m, c(3, 4))))), 8 * 12)
