@@ -17,7 +17,7 @@ help:
 	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date"
 	@echo "make document          write man/ and NAMESPACE"
-	@echo "make bench             run bench/*.R"
+	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
 	@echo "make dist              the release tarball, crates included, in build/"
 	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"
 	@echo "make test-r-versions   the tests under R 4.5 and 4.6"
@@ -69,7 +69,7 @@ document: library setup-document
 	tools/document.sh
 
 bench: library setup-bench
-	for f in bench/*.R; do echo "== $$f"; $(USE) Rscript "$$f"; done
+	$(USE) Rscript bench/cpu.R
 
 dist: setup-rust setup-check setup-dist
 	tools/dist.sh
