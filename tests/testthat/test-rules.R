@@ -231,6 +231,13 @@ test_that("rule 5: assignment makes a new array, whoever else holds the old one"
   x <- gpu(c(1, 2, 3))
   expect_identical(f(x), 4)
   expect_identical(collect(x), c(1, 2, 3))
+  # called as functions, where R has not made a duplicate
+  for (y in list(`[<-`(x, 2, value = 9), `[[<-`(x, 2, value = 9), replace(x, 2, 9))) {
+    expect_identical(collect(y), c(1, 9, 3))
+    expect_identical(collect(x), c(1, 2, 3))
+  }
+  expect_identical(names(`names<-`(x, letters[1:3])), letters[1:3])
+  expect_null(names(x))
 })
 
 test_that("rule 5: assignment to an array that R has read leaves the host copy alone", {
@@ -586,4 +593,18 @@ test_that("methods that others find are those of the namespace", {
   outside <- new.env(parent = globalenv())
   expect_identical(eval(quote(collect(round(x, 1))), list(x = gpu(1.26), collect = collect), outside), 1.3)
   expect_identical(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
+})
+
+test_that("gctorture finds nothing unprotected", {
+  skip_on_cran()
+  # in a small R, where a collection is quick; VERDIGRIS_GCTORTURE does the same to whole files (CONTRIBUTING.md)
+  out <- in_new_r(
+    "x <- as_gpu(c(a = 1, b = 2, c = 3), dtype = 'float32', device = 'cpu')",
+    "nothing <- gctorture2(1)",
+    "m <- as_gpu(matrix(1:4, 2), device = 'cpu')", "dim(m) <- 4", "y <- unclass(x)", "y[2] <- 5",
+    "s <- collect(x * c(1, 2, 3) + 1)", "z <- unserialize(serialize(x, NULL))", "p <- collect(x[2:3])", "x[1] <- 7",
+    "w <- tryCatch(.Call(verdigris:::C_test_condition, 'warning', 'text'), warning = conditionMessage)",
+    "nothing <- gctorture2(0)",
+    "cat(as.vector(x), as.vector(m), as.vector(y), s, as.vector(z), p, w, names(s))")
+  expect_identical(out[length(out)], "7 2 3 1 2 3 4 1 5 3 2 5 10 1 2 3 2 3 text a b c")
 })
