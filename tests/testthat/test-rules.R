@@ -313,12 +313,16 @@ test_that("rule 7: the notice comes when the host copy is set, once for a functi
   rm(list = ls(verdigris:::informed), envir = verdigris:::informed)
   seen <- copied <- NULL
   withCallingHandlers(order(x), verdigris_host_access = function(m) {
-    copied <<- info(x)$host
     seen <<- order(x)[1:2] # uses the array while it is being read
     rlang::cnd_muffle(m)
   })
-  expect_true(copied)
   expect_identical(seen, 1:2)
+  m <- gpu(matrix(real(1000001)))
+  withCallingHandlers(touch(m), verdigris_host_access = function(message) {
+    copied <<- info(m)$host
+    rlang::cnd_muffle(message)
+  })
+  expect_true(copied)
   expect_no_message(order(gpu(real(1000001))))
 })
 
