@@ -63,7 +63,9 @@ SEXP vg_new(int type, void *h) {
 }
 
 SEXP vg_set_class(SEXP x, int shape) {
-  Rf_setAttrib(x, R_ClassSymbol, classes[place_of(TYPEOF(x))][shape]);
+  SEXP class = classes[place_of(TYPEOF(x))][shape];
+  // an operand's attributes, copied, have brought the class along more often than not
+  if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);
 #if R_VERSION < R_Version(4, 3, 0)
   PROTECT(x);
   x = Rf_asS4(x, TRUE, 0); // S4 methods on Ops are the only way past Date and factor there

@@ -1,17 +1,16 @@
 //! The array: a handle on a node of the graph. The bridge holds these and never sees a device's own types.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::backend::{self, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::{Arg, Expr, Node, Site};
+use crate::expr::{Arg, Args, Expr, Node, Site, Walk};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
-use crate::ops::{Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
+use crate::ops::{Group, OpId, Rule};
+use crate::plan::{recycle, Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 
@@ -200,21 +199,31 @@ impl Array {
     /// # Errors
     /// `DType` where R refuses the types; `Device` where array operands are on different devices.
     pub fn apply(op: OpId, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+        Array::apply_at(op, operands, || site)
+    }
+
+    /// As `apply`; asks for the site only where the operation may warn.
+    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce() -> Option<Site>) -> Result<Array> {
         let n = if operands.iter().any(|o| o.len() == 0) {
             0
         } else {
             operands.iter().map(Operand::len).max().unwrap_or(0)
         };
-        let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
+        let mut types = [Typed::Value(Kind::Logical); 3];
+        for (typed, operand) in types.iter_mut().zip(operands) {
+            *typed = operand.typed();
+        }
+        let types = &types[..operands.len()];
         let device = common_device(operands)?;
-        let (class, dtype) = match rule::resolve(op, &types) {
+        let (class, dtype) = match rule::resolve(op, types) {
             // what R does not do with complex numbers it refuses element by element: of none there is none
             Err(_) if n == 0 && op.row().group == Group::Ops => {
-                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(&types) };
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(types) };
                 return Array::full(Scalar::I32(0), dtype, 0, device);
             }
             resolved => resolved?,
         };
+        let site = if op.may_warn(class) { site() } else { None };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -237,7 +246,7 @@ impl Array {
         site: Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
-        let mut args = Vec::with_capacity(operands.len());
+        let mut args = Args::new();
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
             let logical =
@@ -249,52 +258,41 @@ impl Array {
                 }
             });
         }
-        let site = if row.flag == Flag::None { None } else { site };
+        let site = if op.may_warn(class) { site } else { None };
+        let leaves = Array::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
-        let array = Array { node: Arc::new(node) };
-        array.bound()?;
-        Ok(array)
+        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        Ok(Array { node: Arc::new(node) })
     }
 
-    /// Keeps the graph small enough for one kernel: computes the operands where it is not.
-    fn bound(&self) -> Result<()> {
-        if self.node.weight <= MOST_OPS && self.leaves(MOST_INPUTS) <= MOST_INPUTS {
-            return Ok(());
+    /// Keeps the graph small enough for one kernel: computes the operands where it is not. Tells how many computed
+    /// nodes there are below. What is recorded next starts from computed operands again, so a loop of updates comes
+    /// to the same graph, and so to the same kernel, again and again.
+    fn bound(op: OpId, args: &Args) -> Result<u32> {
+        let (weight, most) = Node::size(op, args);
+        let leaves = if most as usize > MOST_INPUTS { Array::leaves(args) } else { most };
+        if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
+            return Ok(leaves);
         }
-        if let Some(expr) = self.node.expr() {
-            for arg in &expr.args {
-                if let Arg::Node(node) = arg {
-                    Array { node: node.clone() }.settle()?;
-                }
-            }
+        for node in args.nodes() {
+            Array { node: node.clone() }.settle()?;
         }
-        Ok(())
+        Ok(args.nodes().count() as u32)
     }
 
-    /// Distinct computed nodes below, counted no further than just past `most`.
-    fn leaves(&self, most: usize) -> usize {
-        if (self.node.weight as usize) < most {
-            return 0; // a graph of w operations has at most w + 1 leaves
+    /// Distinct computed nodes below.
+    fn leaves(args: &Args) -> u32 {
+        fn count(node: &Node, walk: Walk) -> u32 {
+            if !walk.visit(node) {
+                return 0;
+            }
+            node.look(|state| match state {
+                Err(_) => 1,
+                Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
+            })
         }
-        let mut seen = HashSet::new();
-        let mut stack = vec![self.node.clone()];
-        let mut count = 0;
-        while let Some(node) = stack.pop() {
-            if !seen.insert(Arc::as_ptr(&node)) {
-                continue;
-            }
-            match node.expr() {
-                None => count += 1,
-                Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                    Arg::Node(n) => Some(n),
-                    Arg::Scalar(_) => None,
-                })),
-            }
-            if count > most {
-                break;
-            }
-        }
-        count
+        let walk = Walk::new();
+        args.nodes().map(|node| count(node, walk)).sum()
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -329,6 +327,7 @@ impl Array {
         if !self.is_empty() {
             let (plan, bound) = self.plan()?;
             backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+            recycle(plan, bound);
         }
         let view = View::contiguous(buffer, self.dtype(), self.len());
         self.node.settle(view.clone());
@@ -384,31 +383,12 @@ impl Array {
     /// views that would be recycled), and those that are costly and were computed on the way to something else
     /// before: what is used a second time is kept, unless there is no room for it.
     fn prepare(&self, n: usize, root_too: bool) -> Result<()> {
-        let mut seen = HashSet::new();
-        let mut stack = vec![self.node.clone()];
-        while let Some(node) = stack.pop() {
-            if !seen.insert(Arc::as_ptr(&node)) {
-                continue;
-            }
-            let root = Arc::ptr_eq(&node, &self.node);
-            if node.len != n {
-                Array { node }.contiguous()?;
-                continue;
-            }
-            if node.was_passed() && node.weight >= COSTLY && (root_too || !root) {
-                match (Array { node: node.clone() }).settle() {
-                    Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                    _ => {}
-                }
-            }
-            if let Some(expr) = node.expr() {
-                stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                    Arg::Node(n) => Some(n),
-                    Arg::Scalar(_) => None,
-                }));
-            }
+        let walk = Walk::new();
+        walk.visit(&self.node);
+        if root_too {
+            keep(&self.node)?;
         }
-        Ok(())
+        below(&self.node, n, walk)
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -450,6 +430,7 @@ impl Array {
         let (array, class) = self.reducible(reduction)?;
         let (plan, bound) = array.planned(true)?;
         let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
         Ok((reduction.result(class), outcome))
     }
 
@@ -463,6 +444,7 @@ impl Array {
         if count > 0 {
             let (plan, bound) = array.planned(true)?;
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
+            recycle(plan, bound);
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))
     }
@@ -522,6 +504,35 @@ impl Array {
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
     }
+}
+
+/// `Array::prepare` for what is below a node.
+fn below(node: &Node, n: usize, walk: Walk) -> Result<()> {
+    // a node's lock is not held while others are computed
+    let Some(args) = node.look(|state| state.ok().map(|expr| expr.args.clone())) else { return Ok(()) };
+    for node in args.nodes() {
+        if !walk.visit(node) {
+            continue;
+        }
+        if node.len != n {
+            Array { node: node.clone() }.contiguous()?;
+            continue;
+        }
+        keep(node)?;
+        below(node, n, walk)?;
+    }
+    Ok(())
+}
+
+/// Computes a costly node that a kernel has already computed on the way to something else.
+fn keep(node: &Arc<Node>) -> Result<()> {
+    if node.was_passed() && node.weight >= COSTLY {
+        match (Array { node: node.clone() }).settle() {
+            Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The dtype that is stored as the class computes.
