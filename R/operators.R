@@ -13,20 +13,21 @@ OPERATORS <- list(
   ">" = list("gt", FALSE), ">=" = list("ge", FALSE), "&" = list("and", FALSE), "|" = list("or", FALSE)
 )
 
-# C takes the operands as they are, records, and asks for the call only where the operation may warn; operands that
-# are not for the device it hands to on_host(f, e1, e2).
+# C takes the operands from the method's frame, records, and asks for the call only where the operation may warn; what
+# is not for the device it hands to on_host(f, e1, e2).
 binary_operator <- function(operator) {
+  force(operator)
   row <- OPERATORS[[operator]][[1L]]
   most <- OPERATORS[[operator]][[2L]]
   f <- get(operator, baseenv())
   switch(operator,
     "+" = function(e1, e2) {
-      if (missing(e2)) .External2(C_elementwise, "pos", 2L, e1) else .External2(C_binary, row, most, e1, e2)
+      if (missing(e2)) .External2(C_elementwise, "pos", 2L, e1) else .External2(C_binary)
     },
     "-" = function(e1, e2) {
-      if (missing(e2)) .External2(C_elementwise, "neg", 2L, e1) else .External2(C_binary, row, most, e1, e2)
+      if (missing(e2)) .External2(C_elementwise, "neg", 2L, e1) else .External2(C_binary)
     },
-    function(e1, e2) .External2(C_binary, row, most, e1, e2)
+    function(e1, e2) .External2(C_binary)
   )
 }
 
@@ -64,6 +65,11 @@ if (getRversion() < "4.3.0") {
     }
   }
   rm(operator, signature)
+}
+
+# Has R < 4.3 dispatch an operator's S4 methods by its quick way (see operators.c).
+quick_dispatch <- function(operator) {
+  methods::setPrimitiveMethods(operator, get(operator, baseenv()), "reset", methods::getGeneric(operator), NULL)
 }
 
 # From R 4.3 on this settles which method serves operands of two classes: ours.

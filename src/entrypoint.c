@@ -57,7 +57,7 @@ static const R_CallMethodDef entries[] = {
 #undef ENTRY
 
 static const R_ExternalMethodDef externals[] = {
-    {"C_binary", (DL_FUNC)C_binary, 4}, {"C_elementwise", (DL_FUNC)C_elementwise, 3}, {NULL, NULL, 0}};
+    {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);

@@ -12,9 +12,13 @@ extern SEXP vg_site_wanted;                    // where the call goes, if the op
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
 
-static SEXP call_sys_call, on_host_call;
+static SEXP call_sys_call, on_host_call, row_symbol, most_symbol, e1_symbol, e2_symbol;
 
 void vg_init_operators(void) {
+  row_symbol = Rf_install("row");
+  most_symbol = Rf_install("most");
+  e1_symbol = Rf_install("e1");
+  e2_symbol = Rf_install("e2");
   call_sys_call = Rf_lang1(Rf_install("sys.call"));
   R_PreserveObject(call_sys_call);
   on_host_call = Rf_lang4(Rf_install("on_host"), Rf_install("f"), Rf_install("e1"), Rf_install("e2"));
@@ -151,12 +155,34 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   return out;
 }
 
-// .External2(C_binary, row, most, e1, e2), in the method of an operator. most: whether all attributes are kept
-// (arithmetic) or only the shape (comparison, logic). What is not for the device goes to base R's `f`, on the host.
+#if R_VERSION < R_Version(4, 3, 0)
+// R has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off and a new method
+// turns on again. Only the slow one leaves `.defined` in the method's frame; it takes some 1.5 times as long, so it is
+// turned on here, though not over and over should something else keep turning it off.
+static void ask_for_quick_dispatch(SEXP rho) {
+  static int slow = 0;
+  static SEXP defined = NULL, call = NULL;
+  if (defined == NULL) {
+    defined = Rf_install(".defined");
+    call = Rf_lang2(Rf_install("quick_dispatch"), Rf_install("operator"));
+    R_PreserveObject(call);
+  }
+  if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) Rf_eval(call, rho);
+}
+#else
+static void ask_for_quick_dispatch(SEXP rho) {}
+#endif
+
+// .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
+// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; and base R's `f`, which takes what is not
+// for the device, on the host. Arguments of the call would be cells for R's gc.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP row = CAR(args = CDR(args)), most = CAR(args = CDR(args)), x = CAR(args = CDR(args)), y = CAR(CDR(args));
-  SEXP out = binary(row, most, x, y, rho);
-  return out == R_NilValue ? Rf_eval(on_host_call, rho) : out;
+  SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
+  ask_for_quick_dispatch(rho);
+  SEXP out = binary(Rf_eval(row_symbol, rho), Rf_eval(most_symbol, rho), x, y, rho);
+  if (out == R_NilValue) out = Rf_eval(on_host_call, rho);
+  UNPROTECT(2);
+  return out;
 }
 
 // keep: 0 nothing, 1 the shape, 2 all attributes.
