@@ -6,16 +6,14 @@ use crate::backend::{self, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::{Arg, Args, Expr, Node, Site, Walk};
+use crate::evaluate;
+use crate::expr::{Arg, Args, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
 use crate::ops::{Group, OpId, Rule};
-use crate::plan::{recycle, Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
+use crate::plan::{recycle, Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
-
-/// From this weight on, computing a value twice costs more than keeping it.
-const COSTLY: u32 = 8;
 
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
@@ -94,6 +92,10 @@ impl Host<'_> {
 impl Array {
     pub fn from_view(view: View) -> Array {
         Array { node: Arc::new(Node::ready(view)) }
+    }
+
+    pub(crate) fn of(node: Arc<Node>) -> Array {
+        Array { node }
     }
 
     pub fn len(&self) -> usize {
@@ -259,40 +261,10 @@ impl Array {
             });
         }
         let site = if op.may_warn(class) { site } else { None };
-        let leaves = Array::bound(op, &args)?;
+        let leaves = evaluate::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
         Ok(Array { node: Arc::new(node) })
-    }
-
-    /// Keeps the graph small enough for one kernel: computes the operands where it is not. Tells how many computed
-    /// nodes there are below. What is recorded next starts from computed operands again, so a loop of updates comes
-    /// to the same graph, and so to the same kernel, again and again.
-    fn bound(op: OpId, args: &Args) -> Result<u32> {
-        let (weight, most) = Node::size(op, args);
-        let leaves = if most as usize > MOST_INPUTS { Array::leaves(args) } else { most };
-        if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
-            return Ok(leaves);
-        }
-        for node in args.nodes() {
-            Array { node: node.clone() }.settle()?;
-        }
-        Ok(args.nodes().count() as u32)
-    }
-
-    /// Distinct computed nodes below.
-    fn leaves(args: &Args) -> u32 {
-        fn count(node: &Node, walk: Walk) -> u32 {
-            if !walk.visit(node) {
-                return 0;
-            }
-            node.look(|state| match state {
-                Err(_) => 1,
-                Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
-            })
-        }
-        let walk = Walk::new();
-        args.nodes().map(|node| count(node, walk)).sum()
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -322,16 +294,8 @@ impl Array {
         if let Some(view) = self.node.view() {
             return Ok(view);
         }
-        let backend = backend::of(self.device())?;
-        let buffer = backend.allocate(self.len() * self.dtype().size())?;
-        if !self.is_empty() {
-            let (plan, bound) = self.plan()?;
-            backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
-            recycle(plan, bound);
-        }
-        let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
-        Ok(view)
+        evaluate::settle_together(std::slice::from_ref(&self.node))?;
+        self.node.view().ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
     }
 
     /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
@@ -373,22 +337,15 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        self.prepare(self.len(), root_too)?;
+        for node in evaluate::prepare(std::slice::from_ref(&self.node), root_too)? {
+            match evaluate::settle_together(&[node]) {
+                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+                _ => {}
+            }
+        }
         let mut builder = Builder::new(self.len());
         let register = builder.node(&self.node);
-        Ok(builder.output(register, self.dtype()))
-    }
-
-    /// Computes the nodes below that a kernel over `n` elements cannot take in (recorded ones of another length, strided
-    /// views that would be recycled), and those that are costly and were computed on the way to something else
-    /// before: what is used a second time is kept, unless there is no room for it.
-    fn prepare(&self, n: usize, root_too: bool) -> Result<()> {
-        let walk = Walk::new();
-        walk.visit(&self.node);
-        if root_too {
-            keep(&self.node)?;
-        }
-        below(&self.node, n, walk)
+        Ok(builder.outputs(&[(register, self.dtype())]))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -504,35 +461,6 @@ impl Array {
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
     }
-}
-
-/// `Array::prepare` for what is below a node.
-fn below(node: &Node, n: usize, walk: Walk) -> Result<()> {
-    // a node's lock is not held while others are computed
-    let Some(args) = node.look(|state| state.ok().map(|expr| expr.args.clone())) else { return Ok(()) };
-    for node in args.nodes() {
-        if !walk.visit(node) {
-            continue;
-        }
-        if node.len != n {
-            Array { node: node.clone() }.contiguous()?;
-            continue;
-        }
-        keep(node)?;
-        below(node, n, walk)?;
-    }
-    Ok(())
-}
-
-/// Computes a costly node that a kernel has already computed on the way to something else.
-fn keep(node: &Arc<Node>) -> Result<()> {
-    if node.was_passed() && node.weight >= COSTLY {
-        match (Array { node: node.clone() }).settle() {
-            Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The dtype that is stored as the class computes.

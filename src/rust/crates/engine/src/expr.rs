@@ -61,6 +61,15 @@ impl Deref for Args {
     }
 }
 
+impl IntoIterator for Args {
+    type Item = Arg;
+    type IntoIter = std::iter::Take<std::array::IntoIter<Arg, 3>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter().take(self.count as usize)
+    }
+}
+
 impl FromIterator<Arg> for Args {
     fn from_iter<I: IntoIterator<Item = Arg>>(args: I) -> Args {
         let mut out = Args::new();
