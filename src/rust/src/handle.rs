@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use verdigris_engine::array::Array;
+use verdigris_engine::backend::Landing;
 use verdigris_engine::buffer::{Buffer, Device, View};
+use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
@@ -27,6 +29,8 @@ pub struct Handle {
     freed: Cell<bool>,
     /// Whether the device has written since the host copy was made.
     stale: Cell<bool>,
+    /// Whether this is no array for R, but a number that a reduction has yet to give.
+    number: bool,
     array: RefCell<Array>,
     host: RefCell<Option<Rc<Block>>>,
     rare: RefCell<Option<Box<Rare>>>,
@@ -40,6 +44,8 @@ struct Rare {
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: Option<(Weak<Block>, u64)>,
     window: Window,
+    /// A number on its way, and whether it was brought to the device, as an operand.
+    landing: Option<(Rc<dyn Landing>, bool)>,
 }
 
 /// Elements read one by one come in a block after the first few, and all of them after a few blocks.
@@ -63,10 +69,45 @@ impl Handle {
             dirty: Cell::new(false),
             freed: Cell::new(false),
             stale: Cell::new(false),
+            number: false,
             array: RefCell::new(array),
             host: RefCell::default(),
             rare: RefCell::default(),
         }
+    }
+
+    /// A number for R, of one recorded value.
+    pub fn number(array: Array) -> Handle {
+        let mut handle = Handle::new(array);
+        handle.number = true;
+        handle
+    }
+
+    /// A number for R that is on its way.
+    pub fn landing(landing: Rc<dyn Landing>, dtype: DType, device: Device) -> Handle {
+        let nothing = Buffer::new(device, 0, 0, Box::new(()));
+        let handle = Handle::number(Array::from_view(View::contiguous(Arc::new(nothing), dtype, 1)));
+        handle.rare(|rare| rare.landing = Some((landing, false)));
+        handle
+    }
+
+    /// A number as an operand on a device, without waiting for it; None where R has read it, or where it is elsewhere.
+    pub fn operand(&self, device: Device) -> Result<Option<Array>> {
+        if self.host.borrow().is_some() || self.device() != device {
+            return Ok(None);
+        }
+        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
+        if let Some((landing, false)) = landing {
+            let dtype = self.peek().dtype();
+            let view = View::contiguous(landing.buffer(dtype.size())?, dtype, 1);
+            self.array.replace(Array::from_view(view));
+            self.rare(|rare| rare.landing = Some((landing, true)));
+        }
+        Ok(Some(self.peek()))
+    }
+
+    pub fn is_number(&self) -> bool {
+        self.number
     }
 
     /// Looks at the rare part, made here where there is none.
@@ -210,6 +251,15 @@ impl Handle {
             return Ok(());
         }
         let block = Block::new(self.host_bytes())?;
+        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
+        if let Some((landing, _)) = landing {
+            let value = landing.outcome()?.value;
+            // SAFETY: the block has room for one element of R's type.
+            unsafe { host::write_value(&value, array.dtype(), block.start()) };
+            self.forget();
+            self.host.replace(Some(Rc::new(block)));
+            return Ok(());
+        }
         let sibling = self.rare.borrow_mut().as_mut().and_then(|rare| rare.sibling.take());
         let sibling = sibling.and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
@@ -254,6 +304,12 @@ impl Handle {
     /// There is room for `n` elements at `out`.
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
         self.check()?;
+        if self.number {
+            self.fetch()?;
+            // SAFETY: the caller's promise.
+            unsafe { self.cached(from, n, out) };
+            return Ok(());
+        }
         let array = self.peek();
         let reads = self.rare(|rare| {
             rare.window.reads += 1;
@@ -284,10 +340,11 @@ impl Handle {
     /// A handle of its own for a copy that R makes.
     pub fn duplicate(&self) -> Result<Handle> {
         self.check()?;
-        let copy = Handle::new(self.peek());
+        let mut copy = Handle::new(self.peek());
+        copy.number = self.number;
         let host = self.host.borrow();
         match host.as_ref().filter(|_| !self.stale.get()) {
-            Some(block) if self.dirty.get() => {
+            Some(block) if self.dirty.get() || self.number => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
                 let own = Block::new(self.host_bytes())?;
@@ -300,9 +357,11 @@ impl Handle {
                 copy.rare(|rare| rare.sibling = Some((Rc::downgrade(block), block.stamp.get())));
             }
             None => {
-                let sibling = self.rare.borrow().as_ref().and_then(|rare| rare.sibling.clone());
-                if sibling.is_some() {
-                    copy.rare(|rare| rare.sibling = sibling);
+                if let Some(rare) = self.rare.borrow().as_ref() {
+                    copy.rare(|copied| {
+                        copied.sibling = rare.sibling.clone();
+                        copied.landing = rare.landing.clone();
+                    });
                 }
             }
         }
@@ -318,10 +377,20 @@ impl Drop for Handle {
 
 // ---- between R and handles -----------------------------------------------------------------------
 
-/// The handle of one of our vectors, also inside base's wrappers; None for anything else.
-pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
+/// The handle of one of our vectors, also inside base's wrappers.
+fn any<'a>(x: SEXP) -> Option<&'a Handle> {
     // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
     unsafe { r::vg_handle_of(x).cast::<Handle>().as_ref() }
+}
+
+/// The handle of an array; None for anything else.
+pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
+    any(x).filter(|handle| !handle.number)
+}
+
+/// The handle of a number that a reduction has yet to give, or has given; None for anything else.
+pub fn number<'a>(x: SEXP) -> Option<&'a Handle> {
+    any(x).filter(|handle| handle.number)
 }
 
 /// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
@@ -337,8 +406,13 @@ pub fn array(x: SEXP) -> Result<Array> {
 
 /// A new vector without attributes, not even a class. Not protected.
 pub fn bare(array: Array) -> SEXP {
-    let kind = host::r_type(array.dtype());
-    let handle = Box::into_raw(Box::new(Handle::new(array)));
+    vector(Handle::new(array))
+}
+
+/// A vector on a handle. Not protected.
+pub fn vector(handle: Handle) -> SEXP {
+    let kind = host::r_type(handle.peek().dtype());
+    let handle = Box::into_raw(Box::new(handle));
     // SAFETY: the vector owns the handle from here on.
     unsafe { r::vg_new(kind as c_int, handle.cast::<c_void>()) }
 }

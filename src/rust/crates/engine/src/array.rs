@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{self, Outcome};
+use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -389,6 +389,24 @@ impl Array {
         let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
         recycle(plan, bound);
         Ok((reduction.result(class), outcome))
+    }
+
+    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where it
+    /// does not, or where what the value is like depends on the elements.
+    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
+        let (array, class) = self.reducible(reduction)?;
+        if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
+            return Ok(None);
+        }
+        let (plan, bound) = array.planned(true)?;
+        let landing = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
+        Ok(landing.map(|landing| (reduction.result(class), landing)))
+    }
+
+    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
+    pub fn settles(&self, reduction: Reduction, na_rm: bool) -> bool {
+        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
     /// Reduces within groups to an array of `groups.count()` values.

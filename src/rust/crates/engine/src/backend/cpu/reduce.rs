@@ -70,7 +70,7 @@ fn segments(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups
     let together = (PIECE / groups.length.max(1)).max(1);
     parallel(groups.outer * pieces, together, |first, end| {
         let mut own = Accumulators::new(f, end - first);
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(groups.length, |scratch| {
             for task in first..end {
                 let (group, piece) = (task / pieces, task % pieces);
                 let (from, to) = (piece * PIECE, ((piece + 1) * PIECE).min(groups.length));
@@ -106,7 +106,7 @@ fn lanes(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups: G
         let from = block * BLOCK;
         let n = BLOCK.min(groups.inner - from);
         let mut own = Accumulators::new(f, n);
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(n, |scratch| {
             for l in 0..groups.length {
                 let i = (o * groups.length + l) * groups.inner + from;
                 let values = schedule.evaluate(scratch, i, n, register, None);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, Stream, SUCCESS};
 use super::compile::Kernels;
 use super::flags::Flags;
+use super::landing::Slots;
 use super::launch::{Args, Kernel};
 use super::memory::{Host, Pool};
 use super::transfer::Staging;
@@ -48,6 +49,7 @@ pub struct Cuda {
     pub(super) staging: Mutex<Staging>,
     // a result's place in host memory that kernels can write
     slot: Mutex<Host>,
+    pub(super) slots: Mutex<Slots>,
     // counters that kernels use and leave at zero
     tickets: u64,
     // what ran since the last wait, for messages
@@ -228,6 +230,7 @@ impl Cuda {
             flags: Flags::new(driver, stream)?,
             staging: Mutex::default(),
             slot: Mutex::new(Host::new(driver, 256)?),
+            slots: Mutex::default(),
             tickets,
             recent: Mutex::default(),
             broken: Mutex::default(),
