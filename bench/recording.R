@@ -44,10 +44,10 @@ update <- function(x, steps) {
 }
 invisible(update(x, 500))
 invisible(gc())
-held <- gpu_memory(device)$live
+held <- gpu_memory(device)[["live"]]
 before <- gc.time()
 took <- system.time(x <- update(x, steps), gcFirst = FALSE)[[3L]]
 spent <- (gc.time() - before)[[3L]]
 invisible(gc())
 cat(sprintf("%g steps of x <- x * a + b, 1e6 floats: %.2f s, %.2f us a step; gc %.1f%% (reach 5)\n", steps, took, took / steps * 1e6, 100 * spent / took))
-cat(sprintf("live device memory before and after: %.1f, %.1f MB\n", held / 1e6, gpu_memory(device)$live / 1e6))
+cat(sprintf("live device memory before and after: %.1f, %.1f MB\n", held / 1e6, gpu_memory(device)[["live"]] / 1e6))
