@@ -263,7 +263,8 @@ impl Cuda {
             }
             self.check((self.driver.context_set)(self.context), "cuCtxSetCurrent")?;
         }
-        Ok(Entered { driver: self.driver, before: Some(before) })
+        // a thread that had none keeps ours, as after any call of the CUDA runtime: the next call finds it
+        Ok(Entered { driver: self.driver, before: (before != Context::NULL).then_some(before) })
     }
 
     /// Turns a status into an error; remembers one that the context does not survive.
