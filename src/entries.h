@@ -22,7 +22,7 @@ ENTRY(empty, 4)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
-// operators.rs, reductions.rs
+// compute.rs, operators.rs, reductions.rs, scans.rs
 ENTRY(compute, 1)
 ENTRY(compute_into, 3)
 ENTRY(explain, 1)
@@ -31,6 +31,7 @@ ENTRY(reduce, 3)
 ENTRY(defer, 1)
 ENTRY(defer_sqrt, 1)
 ENTRY(reduce_groups, 4)
+ENTRY(scan, 2)
 
 // index.rs, linear.rs, random.rs
 ENTRY(subset, 3)

@@ -25,15 +25,16 @@ pub fn row(name: SEXP) -> Result<OpId> {
     // SAFETY: the type is checked before the element is taken; what is remembered is preserved, so that no other string
     // can have its address.
     unsafe {
-        let text = if r::kind_of(name) == SEXPTYPE::STRSXP && r::len(name) == 1 { STRING_ELT(name, 0) } else { R_NilValue };
+        let text =
+            if r::kind_of(name) == SEXPTYPE::STRSXP && r::len(name) == 1 { STRING_ELT(name, 0) } else { R_NilValue };
         let place = (text as usize >> 4) % PLACES;
         let (at, id) = KNOWN.with_borrow(|known| known[place]);
         if at == text as usize {
             return Ok(id);
         }
         let name = convert::string(name, "name")?;
-        let id = OpId::find(name)
-            .ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))?;
+        let id =
+            OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))?;
         if at == 0 {
             R_PreserveObject(text);
             KNOWN.with_borrow_mut(|known| known[place] = (text as usize, id));

@@ -21,5 +21,6 @@ pub mod ops;
 pub mod plan;
 pub mod reduction;
 pub mod scalar;
+pub mod scan;
 pub mod select;
 pub mod warning;

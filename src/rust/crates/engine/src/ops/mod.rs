@@ -36,7 +36,11 @@ impl OpId {
         let notes = |text: &str| text.split(|c| !word(c)).any(|name| name == "w");
         let classes = |row: &&Op| {
             let noting = Class::ALL.iter().filter(|c| row.expression(**c).is_some_and(notes));
-            if row.flag == Flag::None { 0 } else { noting.fold(0, |bits, c| bits | c.bit()) }
+            if row.flag == Flag::None {
+                0
+            } else {
+                noting.fold(0, |bits, c| bits | c.bit())
+            }
         };
         MAY_WARN.get_or_init(|| rows().iter().map(classes).collect())[self.0 as usize] & class.bit() != 0
     }

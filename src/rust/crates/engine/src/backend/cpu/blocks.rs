@@ -100,7 +100,10 @@ impl<'a> Schedule<'a> {
             }
             for (j, &r) in ended.iter().enumerate() {
                 let r = r as usize;
-                if last[r] == k && !ended[..j].contains(&(r as Register)) && !matches!(plan.code[r], Instruction::Scalar(..)) {
+                if last[r] == k
+                    && !ended[..j].contains(&(r as Register))
+                    && !matches!(plan.code[r], Instruction::Scalar(..))
+                {
                     if let Place::Slot(slot) = places[r] {
                         free.push(slot);
                     }
