@@ -1,9 +1,7 @@
 # Operators and elementwise functions of one array: methods that record an operation.
 
 # Base R on host copies: for operands that mean more than numbers (Date, factor, Matrix, character).
-on_host <- function(f, ...) {
-  do.call(f, lapply(list(...), function(x) if (is_gpu(x)) collect(x) else x))
-}
+on_host <- function(f, ...) call_base(f, lapply(list(...), host_copy))
 
 # R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
 OPERATORS <- list(
@@ -36,6 +34,8 @@ binary_operator <- function(operator) {
 register_methods <- function() {
   table <- operation_table()
   one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  # `log` and `round` take a second argument and have methods of their own, which these would take the place of
+  one <- one & !vapply(paste0(table$r, ".gpu_array"), exists, NA, envir = topenv(), inherits = FALSE)
   for (k in which(one)) {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
     registerS3method(table$r[k], "gpu_array", method, baseenv())
@@ -67,9 +67,12 @@ if (getRversion() < "4.3.0") {
   rm(operator, signature)
 }
 
-# Has R < 4.3 dispatch an operator's S4 methods by its quick way (see operators.c).
-quick_dispatch <- function(operator) {
-  methods::setPrimitiveMethods(operator, get(operator, baseenv()), "reset", methods::getGeneric(operator), NULL)
+# Has R < 4.3 dispatch the operators' S4 methods by its quick way (see operators.c).
+quick_dispatch <- function(...) {
+  for (operator in names(OPERATORS)) {
+    generic <- methods::getGeneric(operator)
+    methods::setPrimitiveMethods(operator, get(operator, baseenv()), "reset", generic, NULL)
+  }
 }
 
 # From R 4.3 on this settles which method serves operands of two classes: ours.

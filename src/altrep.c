@@ -42,6 +42,17 @@ void *vg_handle_of(SEXP x) {
   return NULL;
 }
 
+// A wrapper goes into a file as a wrapper, with its own attributes around those of the vector inside.
+SEXP vg_written_dtype(SEXP x) {
+  SEXP dtype = Rf_getAttrib(x, dtype_symbol);
+  for (int place; dtype == R_NilValue && ALTREP(x) && (place = place_of(TYPEOF(x))) >= 0 &&
+                  wrappers[place] != NULL && ALTREP_CLASS(x) == wrappers[place];) {
+    x = R_altrep_data1(x);
+    dtype = Rf_getAttrib(x, dtype_symbol);
+  }
+  return dtype;
+}
+
 void vg_learn_wrapper(SEXP x) {
   int place = place_of(TYPEOF(x));
   if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees such a class
@@ -55,6 +66,11 @@ static void finalize(SEXP pointer) {
 }
 
 SEXP vg_new(int type, void *h) {
+#if R_VERSION < R_Version(4, 3, 0)
+  static int first = 1;
+  if (first) vg_slow_dispatch = 1; // the package was loaded and maybe attached just now
+  first = 0;
+#endif
   SEXP pointer = PROTECT(R_MakeExternalPtr(h, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, finalize, FALSE);
   SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
@@ -63,6 +79,8 @@ SEXP vg_new(int type, void *h) {
 }
 
 SEXP vg_set_class(SEXP x, int shape) {
+  // of an operand that was saved: it is not the dtype of this array
+  if (Rf_getAttrib(x, dtype_symbol) != R_NilValue) Rf_setAttrib(x, dtype_symbol, R_NilValue);
   SEXP class = classes[place_of(TYPEOF(x))][shape];
   // an operand's attributes, copied, have brought the class along more often than not
   if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);

@@ -21,12 +21,17 @@ const char *vg_warning_text(int index, int *bytes);
 SEXP vg_warning_call(int index);
 void vg_condition_clear(void);
 
+// ---- operators.c: R before 4.3 dispatches operators the slow way (see there) ---------------------
+extern int vg_slow_dispatch;
+SEXP vg_quick_dispatch(SEXP result); // returns `result`
+
 // ---- altrep.c ------------------------------------------------------------------------------------
 void vg_register_altrep(DllInfo *dll);
 SEXP vg_new(int type, void *handle);          // a class-less vector that owns the handle; unprotected
 void *vg_handle_of(SEXP x);                   // its handle, also through base's wrappers; NULL where not ours
 SEXP vg_set_class(SEXP x, int shape);         // 0 vector, 1 matrix, 2 array, 3 ts, 4 matrix that is a ts
 void vg_learn_wrapper(SEXP x);                // x is wrapped by base: remember the class of the wrapper
+SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype, also of what a wrapper holds, or NULL
 
 // Rust: the methods' work. Those that may fail leave a condition.
 R_xlen_t vg_altrep_length(void *handle);

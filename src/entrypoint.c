@@ -34,6 +34,7 @@
 #define ENTRY(name, n)                                                                             \
   static SEXP C_##name(ARGUMENTS_##n) {                                                            \
     SEXP result = vg_##name(VALUES_##n);                                                           \
+    if (vg_slow_dispatch) vg_quick_dispatch(result);                                               \
     return vg_pending ? vg_settle(result) : result;                                                \
   }
 #include "entries.h"

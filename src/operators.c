@@ -12,6 +12,8 @@ extern SEXP vg_site_wanted;                    // where the call goes, if the op
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
 
+int vg_slow_dispatch = 0;
+
 static SEXP call_sys_call, on_host_call, row_symbol, most_symbol, e1_symbol, e2_symbol;
 
 void vg_init_operators(void) {
@@ -155,30 +157,35 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   return out;
 }
 
+// R before 4.3 has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off. Turning it on
+// halves what `x + y` costs, but has no effect within a dispatch. So the slow one, which alone leaves `.defined` in the
+// method's frame, is noted here, and the next other entry turns the quick one on; not over and over, should
+// something keep turning it off.
 #if R_VERSION < R_Version(4, 3, 0)
-// R has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off and a new method
-// turns on again. Only the slow one leaves `.defined` in the method's frame; it takes some 1.5 times as long, so it is
-// turned on here, though not over and over should something else keep turning it off.
-static void ask_for_quick_dispatch(SEXP rho) {
+static void note_dispatch(SEXP rho) {
   static int slow = 0;
-  static SEXP defined = NULL, call = NULL;
-  if (defined == NULL) {
-    defined = Rf_install(".defined");
-    call = Rf_lang2(Rf_install("quick_dispatch"), Rf_install("operator"));
-    R_PreserveObject(call);
-  }
-  if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) Rf_eval(call, rho);
+  static SEXP defined = NULL;
+  if (defined == NULL) defined = Rf_install(".defined");
+  if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) vg_slow_dispatch = 1;
 }
 #else
-static void ask_for_quick_dispatch(SEXP rho) {}
+static void note_dispatch(SEXP rho) {}
 #endif
+
+SEXP vg_quick_dispatch(SEXP result) {
+  vg_slow_dispatch = 0;
+  PROTECT(result);
+  vg_eval_helper("quick_dispatch", R_NilValue, R_NilValue);
+  UNPROTECT(1);
+  return result;
+}
 
 // .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
 // (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; and base R's `f`, which takes what is not
 // for the device, on the host. Arguments of the call would be cells for R's gc.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
-  ask_for_quick_dispatch(rho);
+  note_dispatch(rho);
   SEXP out = binary(Rf_eval(row_symbol, rho), Rf_eval(most_symbol, rho), x, y, rho);
   if (out == R_NilValue) out = Rf_eval(on_host_call, rho);
   UNPROTECT(2);

@@ -121,6 +121,8 @@ pub struct Builder {
     bound: Bound,
     values: Values,
     walk: Walk,
+    /// Whether nodes hear that a kernel computes them: not where it computes a few elements only.
+    marks: bool,
 }
 
 /// The most inputs, scalars and instructions that one kernel takes.
@@ -245,7 +247,13 @@ impl Builder {
         bound.n = n;
         let mut values = VALUES.with(RefCell::take);
         values.places.fill(0);
-        Builder { plan, bound, values, walk: Walk::new() }
+        Builder { plan, bound, values, walk: Walk::new(), marks: true }
+    }
+
+    /// Nodes do not hear of this plan.
+    pub fn unmarked(mut self) -> Builder {
+        self.marks = false;
+        self
     }
 
     fn push(&mut self, instruction: Instruction) -> Register {
@@ -286,7 +294,9 @@ impl Builder {
                         Arg::Scalar(scalar) => self.scalar(*scalar),
                     };
                 }
-                node.pass();
+                if self.marks {
+                    node.pass();
+                }
                 let known = self.plan.code.len();
                 let register = self.push(Instruction::Apply { op: expr.op, class: expr.class, args });
                 if register as usize == known && expr.site.is_some() && expr.op.may_warn(expr.class) {
