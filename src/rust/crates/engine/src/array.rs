@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::backend::{self, Outcome};
+use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
-use crate::expr::{Arg, Expr, Node, Site};
+use crate::expr::{Arg, Args, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
-use crate::ops::{id, Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, Plan};
+use crate::ops::{id, Group, OpId, Rule};
+use crate::plan::{recycle, Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::scan::Scan;
@@ -226,21 +226,31 @@ impl Array {
     /// # Errors
     /// `DType` where R refuses the types; `Device` where array operands are on different devices.
     pub fn apply(op: OpId, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+        Array::apply_at(op, operands, || site)
+    }
+
+    /// As `apply`; asks for the site only where the operation may warn.
+    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce() -> Option<Site>) -> Result<Array> {
         let n = if operands.iter().any(|o| o.len() == 0) {
             0
         } else {
             operands.iter().map(Operand::len).max().unwrap_or(0)
         };
-        let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
+        let mut types = [Typed::Value(Kind::Logical); 3];
+        for (typed, operand) in types.iter_mut().zip(operands) {
+            *typed = operand.typed();
+        }
+        let types = &types[..operands.len()];
         let device = common_device(operands)?;
-        let (class, dtype) = match rule::resolve(op, &types) {
+        let (class, dtype) = match rule::resolve(op, types) {
             // what R does not do with complex numbers it refuses element by element: of none there is none
             Err(_) if n == 0 && op.row().group == Group::Ops => {
-                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(&types) };
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(types) };
                 return Array::full(Scalar::I32(0), dtype, 0, device);
             }
             resolved => resolved?,
         };
+        let site = if op.may_warn(class) { site() } else { None };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -263,7 +273,7 @@ impl Array {
         site: Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
-        let mut args = Vec::with_capacity(operands.len());
+        let mut args = Args::new();
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
             let logical =
@@ -275,11 +285,11 @@ impl Array {
                 }
             });
         }
-        let site = if row.flag == Flag::None { None } else { site };
+        let site = if op.may_warn(class) { site } else { None };
+        let leaves = evaluate::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
-        let array = Array { node: Arc::new(node) };
-        evaluate::bound(&array.node)?;
-        Ok(array)
+        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        Ok(Array { node: Arc::new(node) })
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -402,7 +412,26 @@ impl Array {
         let (array, class) = self.reducible(reduction)?;
         let (plan, bound) = array.planned(true)?;
         let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
         Ok((reduction.result(class), outcome))
+    }
+
+    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where it
+    /// does not, or where what the value is like depends on the elements.
+    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
+        let (array, class) = self.reducible(reduction)?;
+        if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
+            return Ok(None);
+        }
+        let (plan, bound) = array.planned(true)?;
+        let landing = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
+        Ok(landing.map(|landing| (reduction.result(class), landing)))
+    }
+
+    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
+    pub fn settles(&self, reduction: Reduction, na_rm: bool) -> bool {
+        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
     /// Reduces within groups to an array of `groups.count()` values.
@@ -415,6 +444,7 @@ impl Array {
         if count > 0 {
             let (plan, bound) = array.planned(true)?;
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
+            recycle(plan, bound);
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))
     }

@@ -22,6 +22,15 @@ pub struct Outcome {
     pub status: u32,
 }
 
+/// The value of a reduction that may not have run yet.
+pub trait Landing: Send + Sync {
+    /// Waits for it.
+    fn outcome(&self) -> Result<Outcome>;
+
+    /// Its first bytes in memory of the device, without waiting.
+    fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>>;
+}
+
 /// Bytes held on a device, as `gpu_memory()` shows them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Memory {
@@ -55,6 +64,17 @@ pub trait Backend: Send + Sync {
 
     /// Reduces the plan's value over everything, to the host.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
+
+    /// As `reduce`, but does not wait for the value; None where the device has nothing to gain by that, or no room for it.
+    fn reduce_later(
+        &self,
+        _plan: &Plan,
+        _bound: &Bound,
+        _reduction: Reduction,
+        _na_rm: bool,
+    ) -> Result<Option<Box<dyn Landing>>> {
+        Ok(None)
+    }
 
     /// Reduces within groups, into a buffer of the reduction's result type; there are no status bits.
     fn reduce_groups(

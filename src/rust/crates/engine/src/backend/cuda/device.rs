@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, Stream, SUCCESS};
 use super::compile::Kernels;
 use super::flags::Flags;
+use super::landing::Slots;
 use super::launch::{Args, Kernel};
 use super::memory::{Host, Pool};
 use super::transfer::Staging;
@@ -49,6 +50,7 @@ pub struct Cuda {
     pub(super) staging: Mutex<Staging>,
     // a result's place in host memory that kernels can write
     slot: Mutex<Host>,
+    pub(super) slots: Mutex<Slots>,
     // counters that kernels use and leave at zero
     tickets: u64,
     // what ran since the last wait, for messages
@@ -229,6 +231,7 @@ impl Cuda {
             flags: Flags::new(driver, stream)?,
             staging: Mutex::default(),
             slot: Mutex::new(Host::new(driver, 256)?),
+            slots: Mutex::default(),
             tickets,
             recent: Mutex::default(),
             broken: Mutex::default(),
@@ -261,7 +264,8 @@ impl Cuda {
             }
             self.check((self.driver.context_set)(self.context), "cuCtxSetCurrent")?;
         }
-        Ok(Entered { driver: self.driver, before: Some(before) })
+        // a thread that had none keeps ours, as after any call of the CUDA runtime: the next call finds it
+        Ok(Entered { driver: self.driver, before: (before != Context::NULL).then_some(before) })
     }
 
     /// Turns a status into an error; remembers one that the context does not survive.

@@ -3,7 +3,8 @@
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
 //! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out; `select`, `sort` and `blas` do what is no plan.
+//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort` and `blas` do
+//! what is no plan.
 
 pub mod api;
 pub mod codegen;
@@ -19,6 +20,7 @@ mod blas;
 #[cfg(test)]
 mod differential;
 mod exchange;
+mod landing;
 mod reduce;
 mod run;
 mod scan;
@@ -28,7 +30,7 @@ mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Launch, Memory, Outcome, Product};
+use super::{Backend, Landing, Launch, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -76,6 +78,16 @@ impl Backend for Cuda {
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
         reduce::whole(self, plan, bound, reduction, na_rm)
+    }
+
+    fn reduce_later(
+        &self,
+        plan: &Plan,
+        bound: &Bound,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Box<dyn Landing>>> {
+        landing::reduce_later(self, plan, bound, reduction, na_rm)
     }
 
     fn reduce_groups(

@@ -20,13 +20,27 @@ const STATUS: usize = 32;
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
-    let bytes = cuda.receive(|slot| {
-        queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), slot, slot + STATUS as u64)
-    })?;
+    Ok(outcome(&cuda.receive(|slot| to_slot(cuda, plan, bound, reduction, na_rm, slot))?))
+}
+
+/// Queues a reduction of everything to 64 bytes of host memory.
+pub(super) fn to_slot(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    slot: u64,
+) -> Result<()> {
+    queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), slot, slot + STATUS as u64)
+}
+
+/// What a slot says.
+pub(super) fn outcome(bytes: &[u8; 64]) -> Outcome {
     let mut value = [0u8; 32];
     value.copy_from_slice(&bytes[..32]);
     let status = u32::from_ne_bytes([bytes[STATUS], bytes[STATUS + 1], bytes[STATUS + 2], bytes[STATUS + 3]]);
-    Ok(Outcome { value, status })
+    Outcome { value, status }
 }
 
 /// Reduces within groups, to a buffer.

@@ -75,8 +75,8 @@ fn is_heavy(plan: &Plan) -> bool {
 pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
     let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
-        let Instruction::Apply { op, .. } = instruction else { continue };
-        let width = Place::width(*op);
+        let Instruction::Apply { op, class, .. } = instruction else { continue };
+        let width = if op.may_warn(*class) { Place::width(*op) } else { 0 };
         if width == 0 {
             continue;
         }
