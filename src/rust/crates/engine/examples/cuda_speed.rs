@@ -10,7 +10,7 @@ use std::time::Instant;
 use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::backend::{self, cuda};
 use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::DType;
+use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::Result;
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::OpId;
@@ -138,6 +138,13 @@ fn main() -> Result<()> {
             });
             row(&name(&format!("rowSums {shape}")), 1e8 * size, || {
                 a.reduce_groups(Reduction::Sum, false, by_row)?.settle().map(|_| ())
+            });
+        }
+        for draw in ["runif", "rnorm", "rexp"] {
+            let op = OpId::find(&if dtype == DType::Float32 { format!("{draw}_single") } else { draw.into() });
+            let (op, key) = (op.expect("the table has it"), Scalar::I64(0x1234_5678_9abc_def0));
+            row(&name(draw), 1e8 * size, || {
+                Array::source(op, Class::I64, dtype, n, CUDA, &[key])?.settle().map(|_| ())
             });
         }
         let t = a.view(&[10_000, 10_000], &[Axis::whole(1, 10_000), Axis::whole(0, 10_000)])?;

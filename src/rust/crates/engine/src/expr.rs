@@ -50,7 +50,7 @@ pub struct Node {
 impl Node {
     pub fn lazy(dtype: DType, len: usize, device: Device, expr: Expr) -> Node {
         // a random draw is some hundred instructions
-        let own = if expr.op.row().rule == Rule::Random { 16 } else { 1 };
+        let own = if matches!(expr.op.row().rule, Rule::Random(_)) { 16 } else { 1 };
         let weight = expr.args.iter().fold(own, |sum: u32, arg| match arg {
             Arg::Node(node) => sum.saturating_add(node.weight_now()),
             Arg::Scalar(_) => sum,

@@ -51,7 +51,7 @@ fn single(op: OpId, class: Class, first: usize) -> Plan {
 
 fn is_source(op: OpId) -> bool {
     use verdigris_engine::ops::Rule;
-    matches!(op.row().rule, Rule::Source | Rule::Random)
+    matches!(op.row().rule, Rule::Source | Rule::Random(_))
 }
 
 /// A plan that stores one input as it is.
@@ -100,7 +100,7 @@ fn jobs() -> Vec<Job> {
             for first in 0..ACCESSES.len() {
                 let (wide, unaligned) = variants[(k + class as usize + first) % 4];
                 let plan = single(op, class, first);
-                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned, ..Variant::default() })));
                 if plan.inputs.is_empty() {
                     break; // there is no other way to read nothing
                 }
@@ -111,7 +111,7 @@ fn jobs() -> Vec<Job> {
         for (k, access) in ACCESSES.into_iter().enumerate() {
             for (wide, unaligned) in [variants[k % 4], variants[(k + 1) % 4]] {
                 let plan = copy(dtype, access);
-                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned, ..Variant::default() })));
             }
         }
     }
@@ -128,7 +128,7 @@ fn jobs() -> Vec<Job> {
             for (k, form) in forms.into_iter().enumerate() {
                 let (wide, unaligned) = variants[(r + k) % 4];
                 let plan = copy(natural_dtype(class), Access::Linear);
-                let variant = Variant { wide, unaligned };
+                let variant = Variant { wide, unaligned, ..Variant::default() };
                 let source = codegen::source_reduce(&plan, variant, reduction, (r + k) % 2 == 0, form);
                 jobs.push((format!("{} {form:?} {}", reduction.name(), plan.key()), source));
             }

@@ -59,6 +59,11 @@ fn form(plan: &Plan, groups: Groups) -> Form {
     if groups.inner > 1 {
         return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
     }
+    if let Ok(t) = std::env::var("VG_TEAM") {
+        if groups.outer > 1 && groups.length < 100 {
+            return Form::Team(t.parse().unwrap());
+        }
+    }
     match groups.length / pack_size(plan, Form::Block) {
         _ if groups.outer == 1 => Form::Block,
         0..=4 => Form::Team(1),
@@ -84,9 +89,11 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
         }
         Form::Lanes | Form::SingleLanes => {
             let packs = groups.inner / v;
-            // 64 packs abreast read a kilobyte a row; the other threads of the block take other rows
-            let x = packs.min(64);
-            let y = (THREADS / x).min(groups.length.max(1));
+            // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
+            // alone fill the card, no two threads share one and nothing is merged
+            let alone = packs.div_ceil(THREADS) * groups.outer >= wave;
+            let x = packs.min(if alone { THREADS } else { 64 });
+            let y = if alone { 1 } else { (THREADS / x).min(groups.length.max(1)) };
             let across = packs.div_ceil(x);
             let most = groups.length.div_ceil(y * u).max(1);
             let columns = across * groups.outer;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{body, elementwise, parameters, reduce, Variant, THREADS};
+use super::codegen::{body, elementwise, parameters, reduce, tiled, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
@@ -47,6 +47,7 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         }
     }
     let (source, name, v) = match how {
+        Use::Store if variant.tiled.inputs != 0 => (tiled::source(plan, variant), tiled::NAME, 1),
         Use::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
         Use::Reduce(reduction, na_rm, form) => {
             let source = reduce::source(plan, variant, reduction, na_rm, form);
@@ -103,11 +104,19 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         return Ok(());
     }
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
-    let variant = parameters::variant(plan, bound, body::pack_size(plan), &addresses);
+    let tiled = tiled::choose(plan, bound);
+    let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
+    let variant = Variant { tiled, ..parameters::variant(plan, bound, v, &addresses) };
     let planned = planned(cuda, plan, Use::Store, variant)?;
     let (packed, _queueing) = planned.parameters(cuda, plan, bound, variant, &addresses)?;
-    let grid = blocks(bound.n, elementwise::block_elements(plan));
     let mut args = Args::new();
     args.push_bytes(&packed.bytes);
+    let grid = if tiled.inputs == 0 {
+        blocks(bound.n, elementwise::block_elements(plan))
+    } else {
+        let (tiles, count) = tiled::tiles(plan, bound, tiled);
+        args.push_bytes(&tiles.bytes);
+        count as u32
+    };
     cuda.launch(&planned.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
 }
