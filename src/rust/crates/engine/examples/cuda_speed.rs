@@ -147,6 +147,23 @@ fn main() -> Result<()> {
                 Array::source(op, Class::I64, dtype, n, CUDA, &[key])?.settle().map(|_| ())
             });
         }
+        let centred = apply("sub", &[of(&a), number(5.0)])?;
+        centred.settle()?;
+        row(&name("x[x > 0]"), 1.5e8 * size, || {
+            centred.compress(&apply("gt", &[of(&centred), number(0.0)])?).map(|_| ())
+        });
+        row(&name("which(x > 0)"), 1e8 * size + 4e8, || {
+            apply("gt", &[of(&centred), number(0.0)])?.positions(false).map(|_| ())
+        });
+        row(&name("sort(x)"), 2e8 * size, || centred.sort(false, false).map(|_| ()));
+        row(&name("order(x)"), 2e8 * size, || centred.sort(false, true).map(|_| ()));
+        let mixed = Array::source(OpId::find("rnorm").expect("it is"), Class::I64, dtype, n, CUDA, &[Scalar::I64(7)])?;
+        mixed.settle()?;
+        row(&name("sort(normals)"), 2e8 * size, || mixed.sort(false, false).map(|_| ()));
+        row(&name("order(normals)"), 2e8 * size, || mixed.sort(false, true).map(|_| ()));
+        row(&name("normals[normals > 0]"), 1.5e8 * size, || {
+            mixed.compress(&apply("gt", &[of(&mixed), number(0.0)])?).map(|_| ())
+        });
         let t = a.view(&[10_000, 10_000], &[Axis::whole(1, 10_000), Axis::whole(0, 10_000)])?;
         row(&name("t(m), 1e4 x 1e4"), 2e8 * size, || Array::duplicate(&t.settle()?).map(|_| ()));
         row(&name("t(m) + m, 1e4 x 1e4"), 3e8 * size, || apply("add", &[of(&t), of(&a)])?.settle().map(|_| ()));

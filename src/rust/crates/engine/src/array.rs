@@ -512,8 +512,26 @@ impl Array {
 
     /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
-        let mask = self.cast(DType::Bool8, None)?.contiguous()?;
-        Ok(Array::from_view(backend::of(self.device())?.positions(&mask, keep_na)?))
+        let mask = self.in_dtype(DType::Bool8)?;
+        let (plan, bound) = mask.planned(true)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
+    }
+
+    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
+    /// is read once. Waits for the count.
+    pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let (n, mask) = (self.len(), mask.in_dtype(DType::Bool8)?);
+        let half = MOST_INPUTS / 2;
+        if self.pending() + mask.pending() > MOST_OPS || self.leaves(half) > half || mask.leaves(half) > half {
+            mask.settle()?;
+        }
+        mask.prepare(n, true)?;
+        self.prepare(n, true)?;
+        let mut builder = Builder::new(n);
+        let (test, value) = (builder.node(&mask.node), builder.node(&self.node));
+        let (mut plan, bound) = builder.output(test, DType::Bool8);
+        plan.outputs.push((value, self.dtype()));
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
     }
 
     /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.

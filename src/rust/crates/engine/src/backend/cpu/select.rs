@@ -39,9 +39,13 @@ fn elements<T: Copy>(view: &View) -> &[T] {
 }
 
 pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) {
+    take(source, elements(positions), output);
+}
+
+/// The same, with positions on the host.
+pub fn take(source: &View, at: &[i64], output: &Arc<Buffer>) {
     let size = source.dtype.size();
     let from = elements_raw(source);
-    let at: &[i64] = elements(positions);
     let na = na_bytes(source.dtype);
     let out = output.address;
     parallel(at.len(), 1 << 16, |first, end| {

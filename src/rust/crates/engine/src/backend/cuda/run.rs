@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{body, elementwise, parameters, reduce, tiled, Variant, THREADS};
+use super::codegen::{body, compress, elementwise, parameters, reduce, tiled, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
@@ -17,11 +17,15 @@ use crate::reduction::Reduction;
 pub(super) enum Use {
     Store,
     Reduce(Reduction, bool, reduce::Form),
+    /// Taken where its mask is TRUE; also where it is NA?
+    Compress(bool),
 }
 
 /// A kernel for a plan, and what launching it takes.
 pub(super) struct Planned {
     pub kernel: Arc<Kernel>,
+    /// A kernel that is launched after it.
+    pub second: Option<Arc<Kernel>>,
     /// Elements of a pack.
     pub v: usize,
     /// Blocks that a multiprocessor runs at once.
@@ -53,17 +57,24 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
             let source = reduce::source(plan, variant, reduction, na_rm, form);
             (source, reduce::NAME, reduce::pack_size(plan, form))
         }
+        Use::Compress(keep_na) => (compress::source(plan, variant, keep_na), compress::COUNT, 1),
     };
     let label = match how {
         Use::Store => plan.key(),
         Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
+        Use::Compress(_) => format!("subset of {}", plan.key()),
     };
-    let mut kernel = (*cuda.function(&cuda.load(&source, &label)?, name)?).clone();
+    let module = cuda.load(&source, &label)?;
+    let second = match how {
+        Use::Compress(_) => Some(cuda.function(&module, compress::WRITE)?),
+        _ => None,
+    };
+    let mut kernel = (*cuda.function(&module, name)?).clone();
     // messages name the expression, since all kernels have one of two names
     kernel.name = label;
     let (places, words) = body::places(plan);
     let occupancy = cuda.occupancy(&kernel, THREADS as u32, 0)?;
-    let made = Arc::new(Planned { kernel: Arc::new(kernel), v, occupancy, places, words });
+    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, occupancy, places, words });
     lock(&cuda.kernels.plans.known).entry(plan.clone()).or_default().push((how, variant, made.clone()));
     Ok(made)
 }

@@ -28,9 +28,7 @@ pub fn pack_size(plan: &Plan) -> usize {
 
 /// Packs that a thread has in flight: enough bytes to hide the memory's latency.
 pub fn packs_in_flight(plan: &Plan) -> usize {
-    // much code repeated makes the compiler slow, and covers latency by itself
-    const MOST_CODE: usize = 24;
-    if cost(plan) * pack_size(plan) > MOST_CODE {
+    if most_in_flight(plan) < pack_size(plan) {
         return 1;
     }
     match plan.inputs.iter().filter(|i| i.access != Access::Broadcast).count() {
@@ -38,6 +36,12 @@ pub fn packs_in_flight(plan: &Plan) -> usize {
         2 => 2,
         _ => 1,
     }
+}
+
+/// Elements whose code may stand side by side: much code repeated makes the compiler slow, and covers latency by itself.
+pub fn most_in_flight(plan: &Plan) -> usize {
+    const MOST_CODE: usize = 24;
+    MOST_CODE / cost(plan).max(1)
 }
 
 /// Which file of the operation table a row is in.
@@ -111,14 +115,14 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
     let _ = writeln!(text, "constexpr int V = {v}, W = {};", words.max(1));
     text += &parameters::declare(plan, variant);
-    text += &fetch(plan, variant);
+    text += &fetch(plan, variant, v);
     text += &compute(plan, variant);
     text
 }
 
 /// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored. Where they pass the end, the
 /// last element stands in, so that what is computed from it raises no warning of its own.
-fn fetch(plan: &Plan, variant: Variant) -> String {
+fn fetch(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut fields = String::new();
     let mut code = String::new();
     for (k, input) in plan.inputs.iter().enumerate() {
@@ -133,6 +137,7 @@ fn fetch(plan: &Plan, variant: Variant) -> String {
         };
         let _ = match input.access {
             Access::Broadcast => writeln!(code, "  x.x{k}[0] = p.x{k}[0];"),
+            Access::Linear if v == 1 => writeln!(code, "  x.x{k}[0] = p.x{k}[within(i, last)];"),
             Access::Linear => {
                 let also = if variant.unaligned { format!(" && (p.packed >> {k} & 1u)") } else { String::new() };
                 writeln!(

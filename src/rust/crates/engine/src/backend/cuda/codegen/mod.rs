@@ -5,6 +5,7 @@
 //! arithmetic itself is the operation table's.
 
 pub mod body;
+pub mod compress;
 pub mod elementwise;
 pub mod parameters;
 pub mod reduce;
