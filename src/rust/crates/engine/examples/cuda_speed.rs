@@ -129,6 +129,8 @@ fn main() -> Result<()> {
             ("10 x 1e7", 10, 10_000_000),
             ("6250000 x 16", 6_250_000, 16),
             ("16 x 6250000", 16, 6_250_000),
+            ("32 x 3125000", 32, 3_125_000),
+            ("100 x 1000000", 100, 1_000_000),
         ];
         for (shape, rows, columns) in sides {
             let by_column = Groups { outer: columns, length: rows, inner: 1 };

@@ -20,12 +20,18 @@ struct Job {
   A::value* out;
   u32* status;                // or null
   u32* tickets;               // zero before and after
+  u32* ready;                 // where the host waits for `mark`, or null
+  u32 mark;
 };
 
 VG_FN void put(const Job& job, i64 group, const A& a) {
   u32 status = 0;
   job.out[group] = A::finish(a, status);
   if (job.status != nullptr) *job.status = status;
+  if (job.ready != nullptr) {
+    __threadfence_system();  // the value first
+    *(volatile u32*)job.ready = job.mark;
+  }
 }
 
 // All threads' accumulators in thread 0, in a fixed tree.

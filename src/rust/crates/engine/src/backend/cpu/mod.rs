@@ -139,20 +139,7 @@ impl Backend for Cpu {
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
         #[cfg(not(target_os = "macos"))]
         super::trace::compress(plan, keep_na);
-        let room = |(_, dtype): &(_, DType)| self.allocate(bound.n * dtype.size());
-        let outputs = plan.outputs.iter().map(room).collect::<Result<Vec<_>>>()?;
-        blocks::run(plan, bound, &outputs);
-        let at = select::positions(&View::contiguous(outputs[0].clone(), DType::Bool8, bound.n), keep_na);
-        if let (Some((_, dtype)), Some(values)) = (plan.outputs.get(1), outputs.get(1)) {
-            let out = self.allocate(at.len() * dtype.size())?;
-            select::take(&View::contiguous(values.clone(), *dtype, bound.n), &at, &out);
-            return Ok(View::contiguous(out, *dtype, at.len()));
-        }
-        let buffer = self.allocate(at.len() * 8)?;
-        // SAFETY: i64 may be read as bytes.
-        let raw = unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<u8>(), at.len() * 8) };
-        self.upload(raw, &buffer, 0)?;
-        Ok(View::contiguous(buffer, DType::Int64, at.len()))
+        select::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

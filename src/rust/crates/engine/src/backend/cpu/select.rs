@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::blocks::parallel;
+use super::blocks::{self, parallel};
 use super::{bytes, bytes_mut};
 use crate::backend::Backend;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
+use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::scalar::{NA_F64, NA_I32, NA_I64};
 
 /// The NA of a dtype as stored bytes; uint8 has none and takes 0.
@@ -43,7 +44,7 @@ pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) {
 }
 
 /// The same, with positions on the host.
-pub fn take(source: &View, at: &[i64], output: &Arc<Buffer>) {
+fn take(source: &View, at: &[i64], output: &Arc<Buffer>) {
     let size = source.dtype.size();
     let from = elements_raw(source);
     let na = na_bytes(source.dtype);
@@ -81,7 +82,7 @@ pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, v
     }
 }
 
-pub fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
+fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
     elements::<u8>(mask)
         .iter()
         .enumerate()
@@ -91,6 +92,38 @@ pub fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
             _ => keep_na.then_some(-1),
         })
         .collect()
+}
+
+/// What the plan's first output, a mask, chooses of the second, or the positions.
+pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    // what lies in memory as it is needed is not computed
+    let ready = |&(register, dtype): &(Register, DType)| match plan.code[register as usize] {
+        Instruction::Load(k) => {
+            let input = &plan.inputs[k as usize];
+            (input.access == Access::Linear && input.dtype == dtype).then(|| bound.inputs[k as usize].clone())
+        }
+        _ => None,
+    };
+    let missing: Vec<_> = plan.outputs.iter().filter(|output| ready(output).is_none()).copied().collect();
+    let room = |(_, dtype): &(Register, DType)| cpu.allocate(bound.n * dtype.size());
+    let buffers = missing.iter().map(room).collect::<Result<Vec<_>>>()?;
+    if !missing.is_empty() {
+        blocks::run(&Plan { outputs: missing, ..plan.clone() }, bound, &buffers);
+    }
+    let mut computed = buffers.into_iter();
+    let mut views = plan.outputs.iter().map(|output| {
+        let fresh = |buffer| View::contiguous(buffer, output.1, bound.n);
+        ready(output).or_else(|| computed.next().map(fresh)).expect("an output is ready or computed")
+    });
+    let at = positions(&views.next().expect("a mask"), keep_na);
+    let (dtype, values) = views.next().map_or((DType::Int64, None), |view| (view.dtype, Some(view)));
+    let out = cpu.allocate(at.len() * dtype.size())?;
+    match values {
+        Some(values) => take(&values, &at, &out),
+        // SAFETY: i64 may be read as bytes.
+        None => cpu.upload(unsafe { std::slice::from_raw_parts(at.as_ptr().cast(), at.len() * 8) }, &out, 0)?,
+    }
+    Ok(View::contiguous(out, dtype, at.len()))
 }
 
 /// How a type sorts: missing values last either way.

@@ -352,6 +352,33 @@ impl Cuda {
         Ok(out)
     }
 
+    /// As `receive`, for one kernel that at its end writes the mark that `queue` is told to the word after the 64 bytes. Looking
+    /// at that word is some microseconds faster than asking the driver whether the stream is done.
+    pub fn receive_marked(&self, queue: impl FnOnce(u64, u32) -> Result<()>) -> Result<[u8; 64]> {
+        // beyond this the few microseconds do not matter, and the processor may do something else
+        const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
+        let slot = lock(&self.slot);
+        // SAFETY: the slot has 256 bytes, aligned to 64.
+        let word = unsafe { AtomicU32::from_ptr(slot.host.add(64).cast()) };
+        let mark = word.load(Ordering::Relaxed).wrapping_add(1);
+        queue(slot.device, mark)?;
+        let began = std::time::Instant::now();
+        let mut seen = false;
+        while !seen && !self.flags.any_pending() && began.elapsed() < LONGEST {
+            seen = (0..64).any(|_| {
+                std::hint::spin_loop();
+                word.load(Ordering::Acquire) == mark
+            });
+        }
+        if !seen {
+            self.wait()?;
+        }
+        let mut out = [0; 64];
+        // SAFETY: the slot is larger, and the kernel has written it.
+        unsafe { std::ptr::copy_nonoverlapping(slot.host, out.as_mut_ptr(), 64) };
+        Ok(out)
+    }
+
     /// Copies up to 64 bytes to the host; waits.
     pub fn read(&self, address: u64, bytes: usize) -> Result<[u8; 64]> {
         assert!(bytes <= 64, "a scalar has at most 64 bytes");

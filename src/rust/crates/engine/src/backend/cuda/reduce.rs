@@ -20,8 +20,9 @@ const STATUS: usize = 32;
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
-    let bytes = cuda.receive(|slot| {
-        queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), slot, slot + STATUS as u64)
+    let bytes = cuda.receive_marked(|slot, mark| {
+        let target = Target { out: slot, status: slot + STATUS as u64, ready: slot + 64, mark };
+        queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), target)
     })?;
     let mut value = [0u8; 32];
     value.copy_from_slice(&bytes[..32]);
@@ -42,7 +43,7 @@ pub fn groups(
     if groups.count() == 0 {
         return Ok(());
     }
-    queue(cuda, plan, bound, reduction, na_rm, groups, output.address, 0)
+    queue(cuda, plan, bound, reduction, na_rm, groups, Target { out: output.address, status: 0, ready: 0, mark: 0 })
 }
 
 /// How the threads of a launch share the elements.
@@ -59,15 +60,12 @@ fn form(plan: &Plan, groups: Groups) -> Form {
     if groups.inner > 1 {
         return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
     }
-    if let Ok(t) = std::env::var("VG_TEAM") {
-        if groups.outer > 1 && groups.length < 100 {
-            return Form::Team(t.parse().unwrap());
-        }
-    }
     match groups.length / pack_size(plan, Form::Block) {
         _ if groups.outer == 1 => Form::Block,
-        0..=4 => Form::Team(1),
-        5..=48 => Form::Team(8),
+        // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
+        0..=6 => Form::Team(1),
+        7..=16 => Form::Team(2),
+        17..=48 => Form::Team(8),
         49..=1024 => Form::Team(32),
         _ => Form::Block,
     }
@@ -75,7 +73,8 @@ fn form(plan: &Plan, groups: Groups) -> Form {
 
 fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
     // one wave of blocks: more would only give more parts to merge
-    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
+    let waves: usize = std::env::var("VG_WAVES").ok().map_or(1, |w| w.parse().unwrap());
+    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize * waves;
     let v = planned.v;
     match form {
         Form::Block => {
@@ -103,7 +102,15 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Addresses that the results go to; 0 where they are not wanted.
+struct Target {
+    out: u64,
+    status: u64,
+    /// Where the host waits for `mark`.
+    ready: u64,
+    mark: u32,
+}
+
 fn queue(
     cuda: &Cuda,
     plan: &Plan,
@@ -111,8 +118,7 @@ fn queue(
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
-    out: u64,
-    status: u64,
+    target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
     let v = pack_size(plan, form);
@@ -135,9 +141,13 @@ fn queue(
     job.u32(shape.y as u32);
     job.u32(shape.across as u32);
     job.u64(partial.address);
-    job.u64(out);
-    job.u64(status);
+    job.u64(target.out);
+    job.u64(target.status);
     job.u64(cuda.tickets());
+    job.u64(target.ready);
+    job.u32(target.mark);
+    // a struct's size is a multiple of its alignment
+    job.u32(0);
     let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
     let mut args = Args::new();
     args.push_bytes(&params.bytes).push_bytes(&job.bytes);

@@ -33,10 +33,12 @@ impl Form {
             let v: Vec<usize> = t.split(',').map(|x| x.parse().unwrap()).collect();
             return (v[0], v[1], v[2]);
         }
-        if widest == 8 {
-            (512, 8, 2)
-        } else {
-            (512, 16, 2)
+        // as measured on an H100, of a dozen each; positions take room of their own
+        match (widest, self.positions) {
+            (8, true) => (512, 8, 2),
+            (8, false) => (384, 12, 2),
+            (_, true) => (512, 16, 2),
+            (_, false) => (384, 22, 2),
         }
     }
 
