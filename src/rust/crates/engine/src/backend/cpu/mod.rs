@@ -6,6 +6,7 @@ mod blocks;
 mod loops;
 mod memory;
 mod reduce;
+mod scan;
 mod select;
 
 pub(crate) use select::na_bytes;
@@ -20,6 +21,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 
 struct Cpu;
 
@@ -124,6 +126,13 @@ impl Backend for Cpu {
         let out = unsafe { bytes_mut(output, 0, output.bytes) };
         reduce::groups(plan, bound, reduction, na_rm, groups, out);
         Ok(())
+    }
+
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::scan(plan, scan);
+        // SAFETY: the output is written before anyone else sees it.
+        Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
     }
 
     fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{body, compress, elementwise, parameters, reduce, tiled, Variant, THREADS};
+use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
@@ -11,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan, Register};
 use crate::reduction::Reduction;
+use crate::scan::Scan;
 
 /// What is done with a plan's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,7 @@ pub(super) enum Use {
     Reduce(Reduction, bool, reduce::Form),
     /// Taken where its mask is TRUE; also where it is NA?
     Compress(bool),
+    Scan(Scan),
 }
 
 /// A kernel for a plan, and what launching it takes.
@@ -58,11 +60,13 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
             (source, reduce::NAME, reduce::pack_size(plan, form))
         }
         Use::Compress(keep_na) => (compress::source(plan, variant, keep_na), compress::COUNT, 1),
+        Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
     };
     let label = match how {
         Use::Store => plan.key(),
         Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
         Use::Compress(_) => format!("subset of {}", plan.key()),
+        Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
     };
     let module = cuda.load(&source, &label)?;
     let second = match how {
