@@ -328,15 +328,20 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        for node in evaluate::prepare(std::slice::from_ref(&self.node), root_too)? {
+        let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
+        let register = builder.node(&self.node);
+        Ok(builder.outputs(&[(register, self.dtype())]))
+    }
+
+    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
+    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
+        for node in evaluate::prepare(roots, root_too)? {
             match evaluate::settle_together(&[node]) {
                 Err(error) if error.kind != ErrorKind::Memory => return Err(error),
                 _ => {}
             }
         }
-        let mut builder = Builder::new(self.len());
-        let register = builder.node(&self.node);
-        Ok(builder.outputs(&[(register, self.dtype())]))
+        Ok(Builder::new(roots[0].len))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -486,17 +491,17 @@ impl Array {
     /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
     /// is read once. Waits for the count.
     pub fn compress(&self, mask: &Array) -> Result<Array> {
-        let (n, mask) = (self.len(), mask.in_dtype(DType::Bool8)?);
-        let half = MOST_INPUTS / 2;
-        if self.pending() + mask.pending() > MOST_OPS || self.leaves(half) > half || mask.leaves(half) > half {
+        let mask = mask.in_dtype(DType::Bool8)?;
+        let roots = [mask.node.clone(), self.node.clone()];
+        let mut builder = Array::builder(&roots, true)?;
+        let [test, value] = roots.each_ref().map(|root| builder.node(root));
+        if !builder.fits() {
+            // both at most inputs now
             mask.settle()?;
+            self.settle()?;
+            return self.compress(&mask);
         }
-        mask.prepare(n, true)?;
-        self.prepare(n, true)?;
-        let mut builder = Builder::new(n);
-        let (test, value) = (builder.node(&mask.node), builder.node(&self.node));
-        let (mut plan, bound) = builder.output(test, DType::Bool8);
-        plan.outputs.push((value, self.dtype()));
+        let (plan, bound) = builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]);
         Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
     }
 
