@@ -73,8 +73,7 @@ fn form(plan: &Plan, groups: Groups) -> Form {
 
 fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
     // one wave of blocks: more would only give more parts to merge
-    let waves: usize = std::env::var("VG_WAVES").ok().map_or(1, |w| w.parse().unwrap());
-    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize * waves;
+    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
     let v = planned.v;
     match form {
         Form::Block => {

@@ -29,10 +29,6 @@ impl Form {
     /// Threads of a block, elements that a thread carries, and blocks that a multiprocessor should hold.
     fn shape(self) -> (usize, usize, usize) {
         let widest = if self.wide_positions { 8 } else { self.dtype.size().max(if self.positions { 4 } else { 1 }) };
-        if let Ok(t) = std::env::var(if widest == 8 { "VG_SORT8" } else { "VG_SORT4" }) {
-            let v: Vec<usize> = t.split(',').map(|x| x.parse().unwrap()).collect();
-            return (v[0], v[1], v[2]);
-        }
         // as measured on an H100, of a dozen each; positions take room of their own
         match (widest, self.positions) {
             (8, true) => (512, 8, 2),
