@@ -16,6 +16,9 @@ use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::scan::Scan;
 
+/// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
+const FEW: usize = 1 << 16;
+
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
 pub struct Array {
@@ -162,7 +165,8 @@ impl Array {
         Ok(out)
     }
 
-    /// Copies elements `from ..` to the host, as many as there is room for; computes what is recorded, and waits.
+    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
+    /// where few are asked for at the start, those alone: the array then stays as it is.
     pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
         let (wire, bytes): (DType, &mut [u8]) = match room {
             HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
@@ -174,10 +178,30 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let view = self.contiguous()?;
+        let view = match self.few(from + n)? {
+            Some(few) => few.settle()?,
+            None => self.contiguous()?,
+        };
         let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
         let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
         backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
+    }
+
+    /// As `leading`, where `n` is few: for readers that may come back for more.
+    pub fn few(&self, n: usize) -> Result<Option<Array>> {
+        if n > FEW.min(self.len() / 4) {
+            return Ok(None);
+        }
+        self.leading(n)
+    }
+
+    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
+    /// nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    pub fn leading(&self, n: usize) -> Result<Option<Array>> {
+        if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
+            return Ok(None);
+        }
+        evaluate::leading(&self.node, n).map(Some)
     }
 
     /// The same values on another device.
