@@ -65,8 +65,8 @@ fn form(plan: &Plan, groups: Groups) -> Form {
         // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
         0..=6 => Form::Team(1),
         7..=16 => Form::Team(2),
-        17..=48 => Form::Team(8),
-        49..=1024 => Form::Team(32),
+        17..=256 => Form::Team(8),
+        257..=1024 => Form::Team(32),
         _ => Form::Block,
     }
 }
@@ -93,7 +93,8 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
             let x = packs.min(if alone { THREADS } else { 64 });
             let y = if alone { 1 } else { (THREADS / x).min(groups.length.max(1)) };
             let across = packs.div_ceil(x);
-            let most = groups.length.div_ceil(y * u).max(1);
+            // the last block merges the slices' parts, a thread every y-th: no more than it does in some microseconds
+            let most = groups.length.div_ceil(y * u).clamp(1, 64 * y);
             let columns = across * groups.outer;
             let slices = if columns < wave.min(TICKETS) { (wave / columns).clamp(1, most) } else { 1 };
             Shape { grid: columns * slices, slices, x, y, across }

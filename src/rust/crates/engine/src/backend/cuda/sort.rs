@@ -32,9 +32,9 @@ impl Form {
         // as measured on an H100, of a dozen each; positions take room of their own
         match (widest, self.positions) {
             (8, true) => (512, 8, 2),
-            (8, false) => (384, 12, 2),
+            (8, false) => (384, 10, 3),
             (_, true) => (512, 16, 2),
-            (_, false) => (384, 22, 2),
+            (_, false) => (512, 20, 2),
         }
     }
 
