@@ -362,15 +362,20 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        for node in evaluate::prepare(std::slice::from_ref(&self.node), root_too)? {
+        let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
+        let register = builder.node(&self.node);
+        Ok(builder.outputs(&[(register, self.dtype())]))
+    }
+
+    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
+    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
+        for node in evaluate::prepare(roots, root_too)? {
             match evaluate::settle_together(&[node]) {
                 Err(error) if error.kind != ErrorKind::Memory => return Err(error),
                 _ => {}
             }
         }
-        let mut builder = Builder::new(self.len());
-        let register = builder.node(&self.node);
-        Ok(builder.outputs(&[(register, self.dtype())]))
+        Ok(Builder::new(roots[0].len))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -532,8 +537,26 @@ impl Array {
 
     /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
-        let mask = self.cast(DType::Bool8, None)?.contiguous()?;
-        Ok(Array::from_view(backend::of(self.device())?.positions(&mask, keep_na)?))
+        let mask = self.in_dtype(DType::Bool8)?;
+        let (plan, bound) = mask.planned(true)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
+    }
+
+    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
+    /// is read once. Waits for the count.
+    pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let mask = mask.in_dtype(DType::Bool8)?;
+        let roots = [mask.node.clone(), self.node.clone()];
+        let mut builder = Array::builder(&roots, true)?;
+        let [test, value] = roots.each_ref().map(|root| builder.node(root));
+        if !builder.fits() {
+            // both at most inputs now
+            mask.settle()?;
+            self.settle()?;
+            return self.compress(&mask);
+        }
+        let (plan, bound) = builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]);
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
     }
 
     /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.

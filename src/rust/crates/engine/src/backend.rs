@@ -98,8 +98,9 @@ pub trait Backend: Send + Sync {
     /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 
-    /// The positions (int64, from 0) where a bool8 view is TRUE, or NA (`-1`) where it is NA and `keep_na`.
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View>;
+    /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE, and
+    /// NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA -1).
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// The values in order, NA and NaN last, and where `with_positions` the positions (int64, from 0) that
     /// they had; equal ones stay in their order. The view is contiguous.

@@ -128,7 +128,7 @@ impl Node {
     /// The weight and leaves of a node that applies `op`.
     pub fn size(op: OpId, args: &Args) -> (u32, u32) {
         // a random draw is some hundred instructions
-        let own = if op.row().rule == Rule::Random { 16 } else { 1 };
+        let own = if matches!(op.row().rule, Rule::Random(_)) { 16 } else { 1 };
         args.nodes().fold((own, 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
             true => (weight, leaves.saturating_add(1)),
             false => (weight.saturating_add(node.weight), leaves.saturating_add(node.leaves)),

@@ -3,9 +3,10 @@
 //! A reduction writes its value to a slot of page-locked host memory. Who reads it waits; who computes with it has
 //! it copied to the device, in the stream's order.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
-use super::device::{lock, Cuda};
+use super::device::{lock, Cuda, READY};
 use super::memory::Host;
 use super::reduce;
 use crate::backend::{Landing, Outcome};
@@ -26,6 +27,8 @@ pub(super) struct Slots {
     /// How many were ever taken, and those that were given back.
     begun: usize,
     free: Vec<usize>,
+    /// The last mark; every use of a slot has its own.
+    mark: u32,
 }
 
 /// A slot that a reduction writes to. Given back when dropped: what is queued later runs later, so the next
@@ -33,8 +36,9 @@ pub(super) struct Slots {
 pub(super) struct Slot {
     ordinal: u32,
     place: usize,
-    host: *const u8,
+    host: *mut u8,
     device: u64,
+    mark: u32,
 }
 
 // SAFETY: the address is of memory that is never freed; it is read only after the device has written.
@@ -59,12 +63,15 @@ impl Slot {
             }
             None => return Ok(None),
         };
+        slots.mark = slots.mark.wrapping_add(1);
+        let mark = slots.mark;
         Ok(slots.memory.as_ref().map(|memory| Slot {
             ordinal: cuda.properties.ordinal,
             place,
             // SAFETY: within the memory.
             host: unsafe { memory.host.add(place * BYTES) },
             device: memory.device + (place * BYTES) as u64,
+            mark,
         }))
     }
 }
@@ -79,7 +86,9 @@ impl Drop for Slot {
 
 impl Landing for Slot {
     fn outcome(&self) -> Result<Outcome> {
-        Cuda::of(self.ordinal)?.wait()?;
+        // SAFETY: within the slot, aligned, and the device writes it whole.
+        let word = unsafe { AtomicU32::from_ptr(self.host.add(READY).cast()) };
+        Cuda::of(self.ordinal)?.await_mark(word, self.mark)?;
         let mut bytes = [0; BYTES];
         // SAFETY: the slot is this long, and the device has finished writing.
         unsafe { std::ptr::copy_nonoverlapping(self.host, bytes.as_mut_ptr(), BYTES) };
@@ -107,6 +116,6 @@ pub(super) fn reduce_later(
     na_rm: bool,
 ) -> Result<Option<Box<dyn Landing>>> {
     let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
-    reduce::to_slot(cuda, plan, bound, reduction, na_rm, slot.device)?;
+    reduce::to_slot(cuda, plan, bound, reduction, na_rm, slot.device, slot.mark)?;
     Ok(Some(Box::new(slot)))
 }

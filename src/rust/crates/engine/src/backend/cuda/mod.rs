@@ -17,6 +17,7 @@ pub mod memory;
 pub mod user;
 
 mod blas;
+mod compress;
 #[cfg(test)]
 mod differential;
 mod exchange;
@@ -114,8 +115,8 @@ impl Backend for Cuda {
         select::scatter(self, target, dtype, n, positions, values)
     }
 
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View> {
-        select::positions(self, mask, keep_na)
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+        compress::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
