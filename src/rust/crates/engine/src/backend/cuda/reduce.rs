@@ -80,8 +80,10 @@ fn form(plan: &Plan, groups: Groups) -> Form {
         // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
         0..=6 => Form::Team(1),
         7..=16 => Form::Team(2),
-        17..=256 => Form::Team(8),
-        257..=1024 => Form::Team(32),
+        17..=48 => Form::Team(8),
+        // as long as that fills the card
+        49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
+        49..=1024 => Form::Team(32),
         _ => Form::Block,
     }
 }
