@@ -60,5 +60,6 @@ void R_init_verdigris(DllInfo *dll) {
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   vg_register_altrep(dll);
+  vg_register_vectors(dll);
   vg_init();
 }

@@ -1,32 +1,16 @@
 //! Entries: arrays in and out, and what they are.
 
-use verdigris_engine::array::{Array, HostMut};
+use verdigris_engine::array::Array;
 use verdigris_engine::backend;
 use verdigris_engine::buffer::{Device, View};
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::layout::Layout;
+use verdigris_engine::memory;
 use verdigris_engine::scalar::Scalar;
 
-use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, guard, handle, host, site};
-
-/// A host vector of `n` elements from `from` on, without attributes. Not protected.
-fn host_vector(array: &Array, from: usize, n: usize) -> Result<SEXP> {
-    // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
-    unsafe {
-        let out = r::Rf_protect(r::Rf_allocVector(host::r_type(array.dtype()), n as isize));
-        let start: *mut u8 = match r::kind_of(out) {
-            SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
-            SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
-            SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
-            _ => r::REAL(out).cast(),
-        };
-        let done = host::read(array, from, n, start);
-        r::Rf_unprotect(1);
-        done.map(|()| out)
-    }
-}
+use crate::r::{self, List, SEXP};
+use crate::{convert, entry, guard, handle, pressure, site, vectors};
 
 /// The array of x, and whether it is one already.
 fn given(x: SEXP) -> Result<Option<Array>> {
@@ -61,7 +45,12 @@ entry! {
                     None => array,
                 }
             }
-            None => convert::upload(x, dtype, convert::device(device)?, dtype.and_then(|_| site::of(call)))?,
+            None => {
+                // a large array keeps the call for messages of full devices
+                let kept = dtype.is_some() || r::len(x) >= memory::LARGE / 8 && site::is_light(call);
+                let site = if kept { site::of(call) } else { None };
+                convert::upload(x, dtype, convert::device(device)?, site)?
+            }
         };
         Ok(handle::wrap_like(array, x))
     }
@@ -79,20 +68,13 @@ entry! {
     /// All elements as an ordinary vector without attributes.
     fn collect(x) {
         let array = handle::array(x)?;
-        host_vector(&array, 0, array.len())
+        vectors::read(&array, 0, array.len())
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
     fn collect_integer64(x) {
         let array = handle::array(x)?;
-        // SAFETY: allocated for the elements, which are 8 bytes wide in both.
-        unsafe {
-            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::REALSXP, array.len() as isize));
-            let room = std::slice::from_raw_parts_mut(r::REAL(out).cast::<i64>(), array.len());
-            let done = array.read(0, HostMut::Integer64(room));
-            r::Rf_unprotect(1);
-            done.map(|()| out)
-        }
+        vectors::read_integer64(&array)
     }
 
     /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes.
@@ -102,7 +84,7 @@ entry! {
         if from > array.len() || n > array.len() - from {
             return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
         }
-        host_vector(&array, from, n)
+        vectors::read(&array, from, n)
     }
 
     /// The same elements as a new vector without attributes.
@@ -198,10 +180,12 @@ entry! {
         Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
-    /// c(handles, bytes of host copies) that are alive: for tests of leaks.
+    /// c(handles, bytes on the host that R reads) that are alive, and the seconds of collections that memory asked for: for
+    /// tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
-        Ok(r::reals([handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64].into_iter()))
+        let host = memory::host_account().live() as f64;
+        Ok(r::reals([handle::LIVE.load(Relaxed) as f64, host, pressure::spent()].into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.

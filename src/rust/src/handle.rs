@@ -5,14 +5,15 @@ use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use verdigris_engine::array::Array;
-use verdigris_engine::buffer::{Buffer, View};
+use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
+use crate::vectors::Vector;
 use crate::{convert, site};
 
 /// Handles that are alive.
@@ -184,7 +185,7 @@ impl Handle {
             self.stale.set(false);
             return Ok(());
         }
-        let block = Block::new(self.host_bytes())?;
+        let block = Block::new(self.host_bytes(), array.device())?;
         let sibling =
             self.sibling.take().and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
@@ -262,7 +263,7 @@ impl Handle {
             Some(block) if self.dirty.get() => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
-                let own = Block::new(self.host_bytes())?;
+                let own = Block::new(self.host_bytes(), self.array.borrow().device())?;
                 // SAFETY: both hold this handle's elements.
                 unsafe { std::ptr::copy_nonoverlapping(block.start(), own.start(), self.host_bytes()) };
                 copy.host.replace(Some(Rc::new(own)));
@@ -379,12 +380,20 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
 
 // ---- the end of a handle -------------------------------------------------------------------------
 
-struct Dead(*mut Handle);
+/// What a finalizer has queued.
+enum Dead {
+    Handle(Box<Handle>),
+    Vector(#[allow(dead_code)] Box<Vector>),
+}
 // SAFETY: only the main thread takes it from the queue.
 unsafe impl Send for Dead {}
 
 static ANY_DEAD: AtomicBool = AtomicBool::new(false);
 static DEAD: Mutex<Vec<Dead>> = Mutex::new(Vec::new());
+
+fn dead() -> MutexGuard<'static, Vec<Dead>> {
+    DEAD.lock().unwrap_or_else(|p| p.into_inner())
+}
 
 /// A finalizer runs wherever gc does, maybe in the middle of our own work: it only queues.
 #[no_mangle]
@@ -392,8 +401,27 @@ extern "C" fn vg_handle_finalize(handle: *mut c_void) {
     if crate::altrep::forked() {
         return; // what the parent made is the parent's to free
     }
-    DEAD.lock().unwrap_or_else(|p| p.into_inner()).push(Dead(handle.cast()));
+    // SAFETY: made by Box::into_raw, and finalized once: the finalizer clears the external pointer.
+    dead().push(Dead::Handle(unsafe { Box::from_raw(handle.cast()) }));
     ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Queues a vector that R no longer has.
+pub fn bury(vector: Box<Vector>) {
+    dead().push(Dead::Vector(vector));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Bytes on a device that go when the queue is freed.
+pub fn pending_bytes(device: Device) -> u64 {
+    let mut seen = std::collections::HashSet::new();
+    let queue = dead();
+    let views = queue.iter().filter_map(|dead| match dead {
+        Dead::Handle(handle) => handle.array.borrow().node().view(),
+        Dead::Vector(_) => None,
+    });
+    let buffers = views.map(|view| view.buffer).filter(|buffer| buffer.device == device);
+    buffers.filter(|buffer| seen.insert(buffer.address)).map(|buffer| buffer.bytes as u64).sum()
 }
 
 /// Frees what the finalizers have queued. On the main thread.
@@ -406,10 +434,7 @@ pub fn reap() {
 #[cold]
 fn reap_now() {
     ANY_DEAD.store(false, Ordering::Release);
-    let dead = std::mem::take(&mut *DEAD.lock().unwrap_or_else(|p| p.into_inner()));
-    for Dead(handle) in dead {
-        // SAFETY: made by Box::into_raw, and queued once: the finalizer clears the external pointer.
-        drop(unsafe { Box::from_raw(handle) });
-    }
+    let queue = std::mem::take(&mut *dead());
+    drop(queue);
     site::reap();
 }

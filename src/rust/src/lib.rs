@@ -5,6 +5,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod altrep;
+mod chunked;
 mod compute;
 mod convert;
 mod devices;
@@ -22,3 +23,4 @@ mod r;
 mod random;
 mod reductions;
 mod site;
+mod vectors;

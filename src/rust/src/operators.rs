@@ -4,6 +4,7 @@ use crate::r::{self, *};
 use verdigris_engine::array::Array;
 use verdigris_engine::buffer::Device;
 use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::memory;
 use verdigris_engine::ops::{Flag, Group, OpId};
 
 use crate::convert;
@@ -46,7 +47,9 @@ pub fn recorded(id: OpId, list: &[SEXP], call: SEXP) -> Result<Array> {
         },
     };
     let operands = list.iter().map(|&x| convert::operand(x, device)).collect::<Result<Vec<_>>>()?;
-    let site = if id.row().flag == Flag::None { None } else { site::of(call) };
+    // a large result keeps the call for messages of full devices
+    let large = || operands.iter().any(|x| x.len() >= memory::LARGE / 8) && site::is_light(call);
+    let site = if id.row().flag != Flag::None || large() { site::of(call) } else { None };
     Array::apply(id, &operands, site)
 }
 

@@ -65,6 +65,45 @@ pub fn of(call: SEXP) -> Option<Site> {
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
 }
 
+/// Whether the call holds no data: names and single values only, as calls that people write do. Others (of `do.call`)
+/// would keep alive what they were called with.
+pub fn is_light(call: SEXP) -> bool {
+    fn light(x: SEXP, depth: u32) -> bool {
+        // SAFETY: a call is a list of cells that ends in NULL.
+        unsafe {
+            match r::kind_of(x) {
+                r::SEXPTYPE::SYMSXP | r::SEXPTYPE::NILSXP => true,
+                r::SEXPTYPE::LANGSXP if depth < 8 => {
+                    let mut cell = x;
+                    while !r::is_null(cell) {
+                        if !light(r::CAR(cell), depth + 1) {
+                            return false;
+                        }
+                        cell = r::CDR(cell);
+                    }
+                    true
+                }
+                r::SEXPTYPE::LGLSXP
+                | r::SEXPTYPE::INTSXP
+                | r::SEXPTYPE::REALSXP
+                | r::SEXPTYPE::CPLXSXP
+                | r::SEXPTYPE::STRSXP => r::len(x) == 1,
+                _ => false,
+            }
+        }
+    }
+    r::kind_of(call) == r::SEXPTYPE::LANGSXP && light(call, 0)
+}
+
+/// A site's call as people write it, cut to a line; empty where it cannot be said.
+pub fn text(site: &Site) -> String {
+    let mut room = [0u8; 120];
+    // SAFETY: main thread; C writes within the room and ends it in NUL.
+    unsafe { r::vg_call_text(call(site), room.as_mut_ptr().cast(), room.len() as i32) };
+    let end = room.iter().position(|&b| b == 0).unwrap_or(0);
+    String::from_utf8_lossy(&room[..end]).into_owned()
+}
+
 /// The call of a site.
 pub fn call(site: &Site) -> SEXP {
     match site.downcast_ref::<Call>() {

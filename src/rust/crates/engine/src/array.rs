@@ -8,20 +8,46 @@ use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Expr, Node, Site};
+use crate::host;
 use crate::layout::{Axis, Layout};
+use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{Flag, Group, OpId, Rule};
 use crate::plan::{Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
+use crate::spill;
+use crate::transfer::{Ahead, Filling};
+use crate::warning;
 
 /// From this weight on, computing a value twice costs more than keeping it.
 const COSTLY: u32 = 8;
+/// Bytes for R that are converted or brought together at a time.
+const PIECE: usize = 128 << 20;
 
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
 pub struct Array {
     node: Arc<Node>,
+}
+
+/// An array that is on its way to a device.
+pub struct Coming {
+    ahead: Box<dyn Ahead>,
+    brought: DType,
+    dtype: DType,
+    site: Option<Site>,
+}
+
+impl Coming {
+    pub fn take(self) -> Result<Array> {
+        let (buffer, bits) = self.ahead.take()?;
+        if bits != 0 && self.site.is_some() {
+            warning::note(OpId::cast(self.dtype), bits, self.site.as_ref());
+        }
+        let n = buffer.bytes / self.brought.size();
+        Array::from_view(View::contiguous(buffer, self.brought, n)).cast(self.dtype, self.site)
+    }
 }
 
 /// What an operation takes.
@@ -43,7 +69,7 @@ impl Operand {
         }
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Operand::Array(a) | Operand::Vector(a, _) => a.len(),
             Operand::Value(..) => 1,
@@ -94,7 +120,9 @@ impl Host<'_> {
 
 impl Array {
     pub fn from_view(view: View) -> Array {
-        Array { node: Arc::new(Node::ready(view)) }
+        let node = Arc::new(Node::ready(view.clone()));
+        spill::enlist(&node, &view);
+        Array { node }
     }
 
     pub fn len(&self) -> usize {
@@ -136,17 +164,28 @@ impl Array {
         &self.node
     }
 
-    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the device, and waits
+    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and waits
     /// only until the host memory may change again. The site hears of what does not fit the dtype.
     pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<Site>) -> Result<Array> {
         let (wire, natural, bytes) = data.wire();
+        let dtype = dtype.unwrap_or(natural);
         let target = backend::of(device)?;
-        let buffer = target.allocate(bytes.len())?;
-        if !bytes.is_empty() {
+        let n = bytes.len() / wire.size();
+        let room = |size: usize| memory::made_by(site.clone(), || target.allocate(n * size));
+        if dtype != wire && dtype.size() <= wire.size() && n > 0 {
+            let buffer = room(dtype.size())?;
+            if let Some(bits) = target.upload_as(bytes, wire, &buffer, dtype)? {
+                if bits != 0 && site.is_some() {
+                    warning::note(OpId::cast(dtype), bits, site.as_ref());
+                }
+                return Ok(Array::from_view(View::contiguous(buffer, dtype, n)));
+            }
+        }
+        let buffer = room(wire.size())?;
+        if n > 0 {
             target.upload(bytes, &buffer, 0)?;
         }
-        let array = Array::from_view(View::contiguous(buffer, wire, bytes.len() / wire.size()));
-        let dtype = dtype.unwrap_or(natural);
+        let array = Array::from_view(View::contiguous(buffer, wire, n));
         if dtype == wire {
             return Ok(array);
         }
@@ -158,6 +197,40 @@ impl Array {
             target.synchronize()?;
         }
         Ok(out)
+    }
+
+    /// As `upload`, but the copy goes on while other work does. With `rows` (of the matrix, first, count) only these rows.
+    ///
+    /// # Safety
+    /// The elements must live, and not be written, until the result is taken or dropped.
+    pub unsafe fn upload_ahead(
+        data: Host<'_>,
+        rows: Option<(usize, usize, usize)>,
+        dtype: Option<DType>,
+        device: Device,
+        site: Option<Site>,
+    ) -> Result<Coming> {
+        let (wire, natural, bytes) = data.wire();
+        let dtype = dtype.unwrap_or(natural);
+        let n = bytes.len() / wire.size();
+        // SAFETY: the caller's promise.
+        let source = unsafe {
+            match rows {
+                None => Filling::vector(bytes.as_ptr(), wire.size(), n),
+                Some((stride, first, rows)) => {
+                    if stride == 0 || n % stride != 0 || first + rows > stride {
+                        return Err(Error::new(ErrorKind::Shape, "the rows are not within the matrix"));
+                    }
+                    Filling::rows(bytes.as_ptr(), wire.size(), stride, n / stride, first, rows)
+                }
+            }
+        };
+        let half = matches!(dtype, DType::Float16 | DType::BFloat16);
+        let convert = (dtype != wire && dtype.size() <= wire.size() && !half).then_some((wire, dtype));
+        let brought = convert.map_or(wire, |_| dtype);
+        // SAFETY: the caller's promise.
+        let ahead = memory::made_by(site.clone(), || unsafe { backend::of(device)?.upload_ahead(source, convert) })?;
+        Ok(Coming { ahead, brought, dtype, site })
     }
 
     /// Copies elements `from ..` to the host, as many as there is room for; computes what is recorded, and waits.
@@ -172,10 +245,30 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let view = self.contiguous()?;
-        let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
-        let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
-        backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
+        let mut view = self.settle()?;
+        if !view.layout.is_contiguous() && n < self.len() {
+            view = self.contiguous()?;
+        }
+        let backend = backend::of(self.device())?;
+        if view.layout.is_contiguous() && view.dtype == wire {
+            return backend.download(&view.buffer, (view.layout.offset() + from) * wire.size(), bytes);
+        }
+        // piece by piece, so that what is converted or brought together needs little memory on the device
+        let mut at = 0;
+        for layout in view.layout.pieces(from, n, PIECE / wire.size()) {
+            let room = &mut bytes[at..at + layout.len() * wire.size()];
+            at += room.len();
+            let piece = Array::from_view(View { layout, ..view.clone() }).cast(wire, None)?;
+            if self.device() == Device::Cpu {
+                let out = Buffer::new(Device::Cpu, room.as_mut_ptr() as u64, room.len(), Box::new(()));
+                let (plan, bound) = piece.plan()?;
+                backend.run(&plan, &bound, &[Arc::new(out)])?;
+            } else {
+                let piece = piece.contiguous()?;
+                backend.download(&piece.buffer, piece.layout.offset() * wire.size(), room)?;
+            }
+        }
+        Ok(())
     }
 
     /// The same values on another device.
@@ -185,12 +278,14 @@ impl Array {
         }
         let view = self.contiguous()?;
         let bytes = view.len() * view.dtype.size();
-        let mut host = vec![0u8; bytes];
-        backend::of(self.device())?.download(&view.buffer, view.layout.offset() * view.dtype.size(), &mut host)?;
+        let block = host::Block::new(bytes, if device == Device::Cpu { self.device() } else { device })?;
+        // SAFETY: the block has this much room, and no one else knows it.
+        let between = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
+        backend::of(self.device())?.download(&view.buffer, view.layout.offset() * view.dtype.size(), between)?;
         let target = backend::of(device)?;
         let buffer = target.allocate(bytes)?;
         if bytes > 0 {
-            target.upload(&host, &buffer, 0)?;
+            target.upload(between, &buffer, 0)?;
         }
         Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
     }
@@ -249,7 +344,7 @@ impl Array {
                 }
             });
         }
-        let site = if row.flag == Flag::None { None } else { site };
+        let site = if row.flag == Flag::None && n * dtype.size() < memory::LARGE { None } else { site };
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
         let array = Array { node: Arc::new(node) };
         array.bound()?;
@@ -321,11 +416,16 @@ impl Array {
 
     /// Computes what is recorded: queued on the device, not waited for.
     pub fn settle(&self) -> Result<View> {
-        if let Some(view) = self.node.view() {
+        if let Some(view) = self.node.values()? {
             return Ok(view);
         }
         let backend = backend::of(self.device())?;
-        let buffer = backend.allocate(self.len() * self.dtype().size())?;
+        let bytes = self.len() * self.dtype().size();
+        let buffer = if bytes < memory::LARGE {
+            backend.allocate(bytes)?
+        } else {
+            memory::made_by(self.node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))?
+        };
         if !self.is_empty() {
             let (plan, bound) = self.plan()?;
             backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
@@ -374,7 +474,7 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        self.prepare(self.len(), root_too)?;
+        let _held = self.prepare(self.len(), root_too)?;
         let mut builder = Builder::new(self.len());
         let register = builder.node(&self.node);
         Ok(builder.output(register, self.dtype()))
@@ -382,8 +482,10 @@ impl Array {
 
     /// Computes the nodes below that a kernel over `n` elements cannot take in (recorded ones of another length, strided
     /// views that would be recycled), and those that are costly and were computed on the way to something else
-    /// before: what is used a second time is kept, unless there is no room for it.
-    fn prepare(&self, n: usize, root_too: bool) -> Result<()> {
+    /// before: what is used a second time is kept, unless there is no room for it. The views are what the plan will
+    /// read: while they are held nothing of it is spilled.
+    fn prepare(&self, n: usize, root_too: bool) -> Result<Vec<View>> {
+        let mut held = Vec::new();
         let mut seen = HashSet::new();
         let mut stack = vec![self.node.clone()];
         while let Some(node) = stack.pop() {
@@ -392,7 +494,7 @@ impl Array {
             }
             let root = Arc::ptr_eq(&node, &self.node);
             if node.len != n {
-                Array { node }.contiguous()?;
+                held.push(Array { node }.contiguous()?);
                 continue;
             }
             if node.was_passed() && node.weight >= COSTLY && (root_too || !root) {
@@ -401,14 +503,15 @@ impl Array {
                     _ => {}
                 }
             }
-            if let Some(expr) = node.expr() {
-                stack.extend(expr.args.into_iter().filter_map(|a| match a {
+            match node.expr() {
+                None => held.extend(node.values()?),
+                Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
                     Arg::Node(n) => Some(n),
                     Arg::Scalar(_) => None,
-                }));
+                })),
             }
         }
-        Ok(())
+        Ok(held)
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.

@@ -11,6 +11,8 @@ use super::loops::{LOADS, LOOPS, PICKS, STORES};
 use super::threads_usable;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
+use crate::error::Result;
+use crate::interrupt::Watch;
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::warning;
 
@@ -44,7 +46,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<[u64; 8]>> = const { RefCell::new(Vec::new()) };
 }
 
-fn stored_as_computed(dtype: DType) -> bool {
+pub fn stored_as_computed(dtype: DType) -> bool {
     !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
 }
 
@@ -267,20 +269,34 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
     }
 }
 
+/// Tasks between two looks for an interrupt: some ten milliseconds of work.
+const ROUND: usize = 128;
+
 /// Splits `0 .. n` into tasks and runs them, on all cores where that pays.
-pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) {
+///
+/// # Errors
+/// `Interrupt`; some tasks have then not run.
+pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     let tasks = n.div_ceil(size.max(1));
-    if tasks > 1 && threads_usable() {
-        (0..tasks).into_par_iter().for_each(|t| body(t * size, ((t + 1) * size).min(n)));
-    } else {
-        for t in 0..tasks {
-            body(t * size, ((t + 1) * size).min(n));
+    let threads = tasks > 1 && threads_usable();
+    let mut watch = (tasks > ROUND).then(Watch::new);
+    for first in (0..tasks).step_by(ROUND) {
+        let round = first..(first + ROUND).min(tasks);
+        if threads {
+            round.into_par_iter().for_each(|t| body(t * size, ((t + 1) * size).min(n)));
+        } else {
+            round.for_each(|t| body(t * size, ((t + 1) * size).min(n)));
         }
+        watch.as_mut().map_or(Ok(()), Watch::look)?;
     }
+    Ok(())
 }
 
 /// Computes every output of the plan.
-pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
+///
+/// # Errors
+/// `Interrupt`.
+pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let schedule = Schedule::new(plan, bound);
     parallel(bound.n, TASK, |from, to| {
         schedule.with_scratch(|scratch| {
@@ -300,6 +316,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
                 }
             }
         });
-    });
+    })?;
     schedule.warn();
+    Ok(())
 }

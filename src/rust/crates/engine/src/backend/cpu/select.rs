@@ -38,7 +38,7 @@ fn elements<T: Copy>(view: &View) -> &[T] {
     }
 }
 
-pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) {
+pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
     let size = source.dtype.size();
     let from = elements_raw(source);
     let at: &[i64] = elements(positions);
@@ -53,7 +53,7 @@ pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) {
             // SAFETY: the output has an element for every position, and tasks write different ones.
             unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), (out as *mut u8).add(k * size), size) };
         }
-    });
+    })
 }
 
 fn elements_raw(view: &View) -> &[u8] {
