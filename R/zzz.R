@@ -9,6 +9,7 @@
   register_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder())
+  register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
 }
 

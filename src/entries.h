@@ -24,6 +24,8 @@ ENTRY(test_condition, 2)
 
 // operators.rs, reductions.rs
 ENTRY(compute, 1)
+ENTRY(compute_into, 3)
+ENTRY(explain, 1)
 ENTRY(operation_table, 0)
 ENTRY(reduce, 3)
 ENTRY(reduce_groups, 4)

@@ -1,27 +1,25 @@
 //! The array: a handle on a node of the graph. The bridge holds these and never sees a device's own types.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::backend::{self, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::evaluate;
 use crate::expr::{Arg, Expr, Node, Site};
 use crate::host;
 use crate::layout::{Axis, Layout};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
+use crate::plan::{Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::spill;
 use crate::transfer::{Ahead, Filling};
 use crate::warning;
 
-/// From this weight on, computing a value twice costs more than keeping it.
-const COSTLY: u32 = 8;
 /// Bytes for R that are converted or brought together at a time.
 const PIECE: usize = 128 << 20;
 
@@ -122,6 +120,10 @@ impl Array {
     pub fn from_view(view: View) -> Array {
         let node = Arc::new(Node::ready(view.clone()));
         spill::enlist(&node, &view);
+        Array { node }
+    }
+
+    pub(crate) fn of(node: Arc<Node>) -> Array {
         Array { node }
     }
 
@@ -347,49 +349,8 @@ impl Array {
         let site = if row.flag == Flag::None && n * dtype.size() < memory::LARGE { None } else { site };
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
         let array = Array { node: Arc::new(node) };
-        array.bound()?;
+        evaluate::bound(&array.node)?;
         Ok(array)
-    }
-
-    /// Keeps the graph small enough for one kernel: computes the operands where it is not.
-    fn bound(&self) -> Result<()> {
-        if self.node.weight <= MOST_OPS && self.leaves(MOST_INPUTS) <= MOST_INPUTS {
-            return Ok(());
-        }
-        if let Some(expr) = self.node.expr() {
-            for arg in &expr.args {
-                if let Arg::Node(node) = arg {
-                    Array { node: node.clone() }.settle()?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Distinct computed nodes below, counted no further than just past `most`.
-    fn leaves(&self, most: usize) -> usize {
-        if (self.node.weight as usize) < most {
-            return 0; // a graph of w operations has at most w + 1 leaves
-        }
-        let mut seen = HashSet::new();
-        let mut stack = vec![self.node.clone()];
-        let mut count = 0;
-        while let Some(node) = stack.pop() {
-            if !seen.insert(Arc::as_ptr(&node)) {
-                continue;
-            }
-            match node.expr() {
-                None => count += 1,
-                Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                    Arg::Node(n) => Some(n),
-                    Arg::Scalar(_) => None,
-                })),
-            }
-            if count > most {
-                break;
-            }
-        }
-        count
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -419,20 +380,8 @@ impl Array {
         if let Some(view) = self.node.values()? {
             return Ok(view);
         }
-        let backend = backend::of(self.device())?;
-        let bytes = self.len() * self.dtype().size();
-        let buffer = if bytes < memory::LARGE {
-            backend.allocate(bytes)?
-        } else {
-            memory::made_by(self.node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))?
-        };
-        if !self.is_empty() {
-            let (plan, bound) = self.plan()?;
-            backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
-        }
-        let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
-        Ok(view)
+        evaluate::settle_together(std::slice::from_ref(&self.node))?;
+        self.node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
     }
 
     /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
@@ -474,44 +423,16 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        let _held = self.prepare(self.len(), root_too)?;
-        let mut builder = Builder::new(self.len());
-        let register = builder.node(&self.node);
-        Ok(builder.output(register, self.dtype()))
-    }
-
-    /// Computes the nodes below that a kernel over `n` elements cannot take in (recorded ones of another length, strided
-    /// views that would be recycled), and those that are costly and were computed on the way to something else
-    /// before: what is used a second time is kept, unless there is no room for it. The views are what the plan will
-    /// read: while they are held nothing of it is spilled.
-    fn prepare(&self, n: usize, root_too: bool) -> Result<Vec<View>> {
-        let mut held = Vec::new();
-        let mut seen = HashSet::new();
-        let mut stack = vec![self.node.clone()];
-        while let Some(node) = stack.pop() {
-            if !seen.insert(Arc::as_ptr(&node)) {
-                continue;
-            }
-            let root = Arc::ptr_eq(&node, &self.node);
-            if node.len != n {
-                held.push(Array { node }.contiguous()?);
-                continue;
-            }
-            if node.was_passed() && node.weight >= COSTLY && (root_too || !root) {
-                match (Array { node: node.clone() }).settle() {
-                    Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                    _ => {}
-                }
-            }
-            match node.expr() {
-                None => held.extend(node.values()?),
-                Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                    Arg::Node(n) => Some(n),
-                    Arg::Scalar(_) => None,
-                })),
+        let (kept, mut held) = evaluate::prepare(std::slice::from_ref(&self.node), root_too)?;
+        for node in kept {
+            match evaluate::settle_together(std::slice::from_ref(&node)) {
+                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+                _ => held.extend(node.values()?),
             }
         }
-        Ok(held)
+        let mut builder = Builder::new(self.len());
+        let register = builder.node(&self.node);
+        Ok(builder.outputs(&[(register, self.dtype())]))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.

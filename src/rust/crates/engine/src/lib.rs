@@ -11,6 +11,8 @@ pub mod buffer;
 pub mod devices;
 pub mod dtype;
 pub mod error;
+pub mod evaluate;
+pub mod explain;
 pub mod expr;
 pub mod host;
 pub mod interop;

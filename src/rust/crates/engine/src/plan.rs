@@ -202,8 +202,14 @@ impl Builder {
         self.push(Instruction::Scalar(k as u16, scalar.class()))
     }
 
-    pub fn output(mut self, register: Register, dtype: DType) -> (Plan, Bound) {
-        self.plan.outputs.push((register, dtype));
+    /// Whether one kernel takes what has been built so far.
+    pub fn fits(&self) -> bool {
+        self.bound.inputs.len() <= MOST_INPUTS && self.plan.code.len() <= (MOST_OPS as usize + MOST_INPUTS) * 2
+    }
+
+    /// The plan that stores these registers.
+    pub fn outputs(mut self, outputs: &[(Register, DType)]) -> (Plan, Bound) {
+        self.plan.outputs.extend_from_slice(outputs);
         (self.plan, self.bound)
     }
 }

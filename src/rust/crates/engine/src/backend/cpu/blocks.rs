@@ -136,8 +136,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// Computes elements `i .. i + n` (at most a block) and returns where the given register's values lie.
-    /// The last instruction writes to `direct` where that is given.
+    /// Computes elements `i .. i + n` (at most a block) of the instructions up to `wanted` and returns where its
+    /// values lie: at `direct` where that is given. No later instruction reads them there.
     pub fn evaluate(
         &self,
         scratch: &mut Scratch,
@@ -148,17 +148,9 @@ impl<'a> Schedule<'a> {
     ) -> *const u8 {
         let mut result = std::ptr::null();
         for (k, instruction) in self.plan.code.iter().enumerate() {
-            let place: *mut u8 = match self.places[k] {
-                // SAFETY: the input has at least i + n elements.
-                Place::Input(input) => unsafe {
-                    let view = &self.bound.inputs[input];
-                    (view.address() as *mut u8).add(i * view.dtype.size())
-                },
-                Place::Slot(slot) => scratch.slot(slot),
-            };
             let place = match direct {
                 Some(out) if k == wanted as usize => out,
-                _ => place,
+                _ => self.value(scratch, k as Register, i),
             };
             match instruction {
                 Instruction::Scalar(..) => {}
@@ -170,14 +162,7 @@ impl<'a> Schedule<'a> {
                 Instruction::Apply { op, class, args } => {
                     let mut operands = [std::ptr::null::<c_void>(); 3];
                     for (operand, &arg) in operands.iter_mut().zip(&args[..op.row().arity as usize]) {
-                        *operand = match self.places[arg as usize] {
-                            Place::Slot(slot) => scratch.slot(slot).cast(),
-                            // SAFETY: as above.
-                            Place::Input(input) => unsafe {
-                                let view = &self.bound.inputs[input];
-                                (view.address() as *const u8).add(i * view.dtype.size()).cast()
-                            },
-                        };
+                        *operand = self.value(scratch, arg, i).cast();
                     }
                     let body = LOOPS[op.0 as usize][*class as usize]
                         .expect("the type rules allow only classes that have an expression");
@@ -193,12 +178,22 @@ impl<'a> Schedule<'a> {
             }
             if k == wanted as usize {
                 result = place.cast_const();
-                if self.plan.outputs.len() == 1 {
-                    break;
-                }
+                break;
             }
         }
         result
+    }
+
+    /// Where a register's values for the block at element `i` lie.
+    fn value(&self, scratch: &Scratch, register: Register, i: usize) -> *mut u8 {
+        match self.places[register as usize] {
+            Place::Slot(slot) => scratch.slot(slot),
+            Place::Input(input) => {
+                let view = &self.bound.inputs[input];
+                // SAFETY: the input has more than i elements.
+                unsafe { (view.address() as *mut u8).add(i * view.dtype.size()) }
+            }
+        }
     }
 
     fn load(&self, scratch: &mut Scratch, input: usize, i: usize, n: usize, place: *mut u8) {
@@ -298,20 +293,30 @@ pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Re
 /// `Interrupt`.
 pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let schedule = Schedule::new(plan, bound);
+    let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
+    // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
+    // the loops' pointers do not alias
+    let written = plan.outputs.iter().position(|&(register, dtype)| {
+        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
+        register == last && computed && stored_as_computed(dtype) && plan.class(register) == dtype.class()
+    });
+    let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;
+    let written = written.filter(|&k| !twice && bound.inputs.iter().all(|v| v.buffer.address != outputs[k].address));
     parallel(bound.n, TASK, |from, to| {
         schedule.with_scratch(|scratch| {
             for i in (from..to).step_by(BLOCK) {
                 let n = BLOCK.min(to - i);
-                for (&(register, dtype), buffer) in plan.outputs.iter().zip(outputs) {
-                    let out = buffer.address as *mut u8;
-                    let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
-                    let direct = (computed && stored_as_computed(dtype) && plan.class(register) == dtype.class())
-                        // SAFETY: the buffer has bound.n elements of the dtype.
-                        .then(|| unsafe { out.add(i * dtype.size()) });
-                    let values = schedule.evaluate(scratch, i, n, register, direct);
-                    if direct.is_none() {
+                // SAFETY: the buffer has bound.n elements of the dtype.
+                let direct =
+                    written.map(|k| unsafe { (outputs[k].address as *mut u8).add(i * plan.outputs[k].1.size()) });
+                schedule.evaluate(scratch, i, n, last, direct);
+                for (k, (&(register, dtype), buffer)) in plan.outputs.iter().zip(outputs).enumerate() {
+                    if written != Some(k) {
+                        let values = schedule.value(scratch, register, i);
                         // SAFETY: as above, and the register holds n values of the dtype's class.
-                        unsafe { STORES[dtype as usize](out.cast(), values.cast(), i as i64, n as i32) };
+                        unsafe {
+                            STORES[dtype as usize](buffer.address as *mut c_void, values.cast(), i as i64, n as i32)
+                        };
                     }
                 }
             }
