@@ -1,6 +1,7 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use verdigris_engine::array::Array;
 use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::expr::Node;
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
@@ -412,16 +414,22 @@ pub fn bury(vector: Box<Vector>) {
     ANY_DEAD.store(true, Ordering::Release);
 }
 
-/// Bytes on a device that go when the queue is freed.
+/// Bytes on a device that go when the queue is freed: computed values that only handles in it hold.
 pub fn pending_bytes(device: Device) -> u64 {
-    let mut seen = std::collections::HashSet::new();
     let queue = dead();
-    let views = queue.iter().filter_map(|dead| match dead {
-        Dead::Handle(handle) => handle.array.borrow().node().view(),
-        Dead::Vector(_) => None,
-    });
-    let buffers = views.map(|view| view.buffer).filter(|buffer| buffer.device == device);
-    buffers.filter(|buffer| seen.insert(buffer.address)).map(|buffer| buffer.bytes as u64).sum()
+    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
+    for dead in queue.iter() {
+        if let Dead::Handle(handle) = dead {
+            let node = handle.array.borrow().node().clone();
+            nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
+        }
+    }
+    let held = nodes.values().filter(|(node, handles)| node.device == device && Arc::strong_count(node) == handles + 1);
+    held.filter_map(|(node, _)| node.view())
+        // the node's own and this one
+        .filter(|view| Arc::strong_count(&view.buffer) == 2)
+        .map(|view| view.buffer.bytes as u64)
+        .sum()
 }
 
 /// Frees what the finalizers have queued. On the main thread.

@@ -45,7 +45,12 @@ unsafe impl Send for Raw {}
 
 impl Raw {
     fn fresh(bytes: usize) -> Option<Raw> {
-        let align = if bytes >= 2 * HUGE_PAGE { HUGE_PAGE } else { 64 };
+        // pages of its own where it may be page-locked
+        let align = match bytes {
+            _ if bytes >= 2 * HUGE_PAGE => HUGE_PAGE,
+            LARGE.. => 4096,
+            _ => 64,
+        };
         let layout = Layout::from_size_align(bytes, align).ok()?;
         // SAFETY: the size is not zero.
         let address = unsafe { alloc(layout) };
@@ -117,7 +122,8 @@ impl Block {
         }
         let size = class(bytes);
         if let Device::Cuda(_) = device {
-            MOST_KEPT.store(memory::pinned_limit(memory::machine() / 4)?.max(MOST_BYTES), Ordering::Relaxed);
+            let most = memory::pinned_limit(memory::machine() / 4)?.min(memory::machine() / 8);
+            MOST_KEPT.store(most.max(MOST_BYTES), Ordering::Relaxed);
         }
         if let Some(mut raw) = reusable(size) {
             if let Device::Cuda(ordinal) = device {

@@ -62,6 +62,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Set where some device holds so much more than after the last collection that another may pay.
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
+/// Set where some device holds more than three quarters of what it may.
+static TIGHT: AtomicBool = AtomicBool::new(false);
+
 /// Whether a collection may pay: one load.
 pub fn is_pressed() -> bool {
     PRESSED.load(Ordering::Relaxed)
@@ -119,6 +122,10 @@ impl Account {
         self.buffers.fetch_add(1, Ordering::Relaxed);
         if live > self.next.load(Ordering::Relaxed) {
             PRESSED.store(true, Ordering::Relaxed);
+            let host = host_account().live() + ACCOUNTS[0].live();
+            if live > self.limit() / 4 * 3 || host > machine() / 4 * 3 {
+                TIGHT.store(true, Ordering::Relaxed);
+            }
         }
     }
 
@@ -126,17 +133,11 @@ impl Account {
         self.live.fetch_sub(bytes, Ordering::Relaxed);
         self.buffers.fetch_sub(1, Ordering::Relaxed);
     }
-
-    /// Above three quarters of what may be held.
-    fn is_tight(&self) -> bool {
-        self.live() > self.limit() / 4 * 3
-    }
 }
 
-/// Whether some device, or this machine, is above three quarters of what may be held.
+/// Whether some device, or this machine, was above three quarters of what may be held when more was asked for.
 pub fn is_tight() -> bool {
-    let host = host_account().live() + account(Device::Cpu).live();
-    host > machine() / 4 * 3 || ACCOUNTS.iter().any(|a| a.live() > CALM.min(a.limit() / 2) && a.is_tight())
+    TIGHT.load(Ordering::Relaxed)
 }
 
 /// Bytes alive, everywhere.
@@ -147,6 +148,7 @@ pub fn everything() -> u64 {
 /// After a collection: the next one may pay when a device holds half as much again, or half of what it may still take.
 pub fn collected() {
     PRESSED.store(false, Ordering::Relaxed);
+    TIGHT.store(false, Ordering::Relaxed);
     for a in &ACCOUNTS {
         let (live, limit) = (a.live(), a.limit());
         let half = live.saturating_add(live / 2).max(CALM.min(limit / 2));
@@ -328,7 +330,7 @@ fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<
     let (device, limit) = (source.device(), account(source.device()).limit());
     // more than the device may ever hold: nothing would help
     if bytes as u64 <= limit {
-        for step in 0..5 {
+        for step in 0..6 {
             match step {
                 0 => source.finish()?,
                 1 => collect(Collect::Young),
@@ -342,7 +344,10 @@ fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<
                     source.trim()?;
                 }
                 _ => {
-                    if !spill::make_room(device, bytes as u64)? {
+                    // what the limit asks for; then, or where it is the device itself that is full, room for everything
+                    let over = account(device).live().saturating_add(bytes as u64).saturating_sub(limit);
+                    let wanted = if step == 4 && over > 0 { over } else { bytes as u64 };
+                    if !spill::make_room(device, wanted)? {
                         break;
                     }
                     source.finish()?;
