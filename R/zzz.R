@@ -7,6 +7,7 @@
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
+  register_scans()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder())
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))

@@ -22,13 +22,14 @@ ENTRY(empty, 4)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
-// operators.rs, reductions.rs
+// compute.rs, operators.rs, reductions.rs, scans.rs
 ENTRY(compute, 1)
 ENTRY(compute_into, 3)
 ENTRY(explain, 1)
 ENTRY(operation_table, 0)
 ENTRY(reduce, 3)
 ENTRY(reduce_groups, 4)
+ENTRY(scan, 2)
 
 // index.rs, linear.rs, random.rs
 ENTRY(subset, 3)

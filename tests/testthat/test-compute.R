@@ -22,7 +22,7 @@ test_that("warnings of arrays that are computed together name their own calls", 
   a <- sqrt(gpu(c(-1, 4)))
   b <- gpu(c(.Machine$integer.max, 1L)) + 1L
   seen <- list()
-  withCallingHandlers(gpu_compute(a, b), warning = function(w) {
+  withCallingHandlers({ gpu_compute(a, b); gpu_sync(test_device) }, warning = function(w) {
     seen <<- c(seen, list(w))
     invokeRestart("muffleWarning")
   })
@@ -62,7 +62,7 @@ test_that("an out that does not fit changes nothing", {
   expect_error(gpu_compute(x, x, out = x), class = "verdigris_error_argument")
   expect_identical(as.vector(x), as.double(1:3))
   whole <- gpu(1:3)
-  expect_warning(gpu_compute(x + 3e9, out = whole), "NAs introduced by coercion to integer range")
+  expect_warning({ gpu_compute(x + 3e9, out = whole); gpu_sync(test_device) }, "NAs introduced by coercion to integer range")
   expect_identical(as.vector(whole), rep(NA_integer_, 3))
 })
 

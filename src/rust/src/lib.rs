@@ -22,5 +22,6 @@ mod pressure;
 mod r;
 mod random;
 mod reductions;
+mod scans;
 mod site;
 mod vectors;

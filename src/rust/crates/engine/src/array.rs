@@ -12,10 +12,11 @@ use crate::host;
 use crate::layout::{Axis, Layout};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
-use crate::ops::{Flag, Group, OpId, Rule};
+use crate::ops::{id, Flag, Group, OpId, Rule};
 use crate::plan::{Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
+use crate::scan::Scan;
 use crate::spill;
 use crate::transfer::{Ahead, Filling};
 use crate::warning;
@@ -489,6 +490,44 @@ impl Array {
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))
+    }
+
+    /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit
+    /// counts as one, and is told of beside the result.
+    pub fn scan(&self, scan: Scan) -> Result<(Array, bool)> {
+        let class = scan.class(self.dtype().class()).ok_or_else(|| {
+            Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))
+        })?;
+        let dtype = scan.result(self.dtype());
+        let array = self.in_class(class)?;
+        let backend = backend::of(self.device())?;
+        let output = backend.allocate(self.len() * dtype.size())?;
+        let mut status = 0;
+        if !self.is_empty() {
+            let (mut plan, bound) = array.planned(true)?;
+            plan.outputs[0].1 = dtype;
+            status = backend.scan(&plan, &bound, scan, &output)?;
+        }
+        let out = Array::from_view(View::contiguous(output, dtype, self.len()));
+        if status == 0 {
+            return Ok((out, false));
+        }
+        let missing = Array::apply(id::IS_NA, &[Operand::Array(out.clone())], None)?;
+        let (_, first) = missing.reduce(Reduction::WhichMax, false)?;
+        let first = i64::from_ne_bytes(first.value[..8].try_into().expect("eight bytes"));
+        let index = Array::source(
+            id::SEQ,
+            Class::I64,
+            DType::Int64,
+            self.len(),
+            self.device(),
+            &[Scalar::I64(0), Scalar::I64(1)],
+        )?;
+        let before = [Operand::Array(index), Operand::Value(Scalar::I64(first), Kind::Integer64)];
+        let before = Array::apply(id::LT, &before, None)?;
+        let na = Operand::Value(Scalar::I32(crate::scalar::NA_I32), Kind::Logical);
+        let kept = Array::apply(id::SELECT, &[Operand::Array(before), Operand::Array(out), na], None)?;
+        Ok((kept.cast(dtype, None)?, true))
     }
 
     /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA.

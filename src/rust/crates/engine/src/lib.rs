@@ -24,6 +24,7 @@ pub mod ops;
 pub mod plan;
 pub mod reduction;
 pub mod scalar;
+pub mod scan;
 pub mod select;
 pub mod spill;
 pub mod transfer;

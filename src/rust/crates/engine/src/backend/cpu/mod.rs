@@ -7,6 +7,7 @@ pub(crate) mod convert;
 mod loops;
 mod memory;
 mod reduce;
+mod scan;
 mod select;
 
 pub(crate) use select::na_bytes;
@@ -22,6 +23,7 @@ use crate::error::Result;
 use crate::host;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 use crate::transfer::{Ahead, Done, Filling};
 
 struct Cpu;
@@ -180,6 +182,13 @@ impl Backend for Cpu {
         // SAFETY: the output is written before anyone else sees it.
         let out = unsafe { bytes_mut(output, 0, output.bytes) };
         reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
+    }
+
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::scan(plan, scan);
+        // SAFETY: the output is written before anyone else sees it.
+        Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
     }
 
     fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
-//! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run` and
-//! `reduce` carry plans out; `select`, `sort` and `blas` do what is no plan.
+//! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
+//! `reduce` and `scan` carry plans out; `select`, `sort` and `blas` do what is no plan.
 
 pub mod api;
 pub mod codegen;
@@ -21,6 +21,7 @@ mod differential;
 mod exchange;
 mod reduce;
 mod run;
+mod scan;
 mod select;
 mod sort;
 mod transfer;
@@ -34,6 +35,7 @@ use crate::error::Result;
 use crate::memory::Source;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 use crate::transfer::{Ahead, Filling};
 
 pub use compile::set_cache_dir;
@@ -95,6 +97,10 @@ impl Backend for Cuda {
         output: &Arc<Buffer>,
     ) -> Result<()> {
         reduce::groups(self, plan, bound, reduction, na_rm, groups, output)
+    }
+
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+        scan::run(self, plan, bound, scan, output)
     }
 
     fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
