@@ -48,7 +48,7 @@ pub fn recorded(id: OpId, list: &[SEXP], call: SEXP) -> Result<Array> {
     };
     let operands = list.iter().map(|&x| convert::operand(x, device)).collect::<Result<Vec<_>>>()?;
     // a large result keeps the call for messages of full devices
-    let large = || operands.iter().any(|x| x.len() >= memory::LARGE / 8) && site::is_light(call);
+    let large = || operands.iter().any(|x| x.extent() >= memory::LARGE / 8) && site::is_light(call);
     let site = if id.row().flag != Flag::None || large() { site::of(call) } else { None };
     Array::apply(id, &operands, site)
 }

@@ -8,6 +8,7 @@
 pub mod array;
 pub mod backend;
 pub mod buffer;
+mod copies;
 pub mod devices;
 pub mod dtype;
 pub mod error;
