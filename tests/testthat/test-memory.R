@@ -30,6 +30,19 @@ test_that("a vector that was read is an ordinary one", {
   }
 })
 
+test_that("any number of threads copies the same, in every dtype", {
+  n <- 1.3e6 # more than a chunk of a transfer
+  x <- rep_len(c(NA, -1.5, 0.1, 7, 100), n)
+  for (dtype in c("float64", "float32", "float16", "int8", "int16", "int32", "int64", "bool8", "complex64")) {
+    small <- as.vector(gpu(x[1:5], dtype))
+    for (threads in if (dtype %in% c("float64", "float32", "int8")) c(1, 2, 4, 8, 16) else 3) {
+      withr::local_options(verdigris.transfer_threads = threads)
+      y <- as.vector(gpu(x, dtype))
+      expect_identical(y, rep_len(small, n), label = paste(dtype, threads))
+    }
+  }
+})
+
 test_that("collect() keeps attributes without a copy", {
   m <- matrix(as.double(1:4e5), 1000, dimnames = list(NULL, 1:400))
   y <- collect(gpu(m))
