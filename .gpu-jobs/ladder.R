@@ -5,7 +5,7 @@ gpu_sync("cuda"); invisible(gc()); gpu_sync("cuda")
 start <- gpu_memory("cuda"); print(start)
 one <- 1e9 # bytes
 fill <- list()
-while (gpu_memory("cuda")[["free"]] > 0.01 * start[["total"]] + one) fill[[length(fill) + 1]] <- gpu_compute(gpu_full(length(fill) + 1, one / 8, device = "cuda"))
+while (gpu_memory("cuda")[["free"]] > 0.01 * start[["total"]] + one) fill[[length(fill) + 1]] <- gpu_compute(gpu_full(length(fill) + 1.0, one / 8, device = "cuda"))
 print(gpu_memory("cuda"))
 cat("filled with", length(fill), "arrays of 1 GB\n")
 room <- gpu_memory("cuda"); counts <- c(recovered = 0, refused = 0, other = 0)
@@ -13,7 +13,7 @@ sizes <- c(1e6, 1e7, 2e8, 1.5e9, 4e9, 2e11)
 t0 <- proc.time()[[3]]
 for (k in seq_len(tries)) {
   size <- sizes[[k %% length(sizes) + 1]]
-  out <- tryCatch({ x <- gpu_compute(gpu_full(k, size / 8, device = "cuda")); if (k %% 50 == 0) stopifnot(identical(as.vector(x[1]), as.double(k))); rm(x); "recovered" },
+  out <- tryCatch({ x <- gpu_compute(gpu_full(as.double(k), size / 8, device = "cuda")); if (k %% 50 == 0) stopifnot(identical(as.vector(x[1]), as.double(k))); rm(x); "recovered" },
     verdigris_error_memory = function(e) { if (k <= 6) cat(conditionMessage(e), "\n"); "refused" }, error = function(e) { print(e); "other" })
   counts[[out]] <- counts[[out]] + 1
   if (proc.time()[[3]] - t0 > as.numeric(Sys.getenv("SECONDS", "300"))) { cat("stopped after", k, "tries\n"); break }
@@ -21,7 +21,7 @@ for (k in seq_len(tries)) {
 cat("tries:", paste(names(counts), counts), sprintf("in %.1f s\n", proc.time()[[3]] - t0))
 ok <- vapply(seq_along(fill), function(k) identical(as.vector(fill[[k]][c(1, one / 8)]), c(k, k) + 0), NA)
 cat("filled arrays still right:", all(ok), "\n"); print(gpu_memory("cuda"))
-rm(fill); invisible(gc()); gpu_sync("cuda"); invisible(gc()); end <- gpu_memory("cuda", trim = TRUE); print(end)
+rm(fill); if (exists('x')) rm(x); invisible(gc()); gpu_sync("cuda"); invisible(gc()); end <- gpu_memory("cuda", trim = TRUE); print(end)
 cat("leaked:", end[["live"]] - start[["live"]], "\n")
 # the loop
 for (lazy in c(TRUE, FALSE)) {

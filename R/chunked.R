@@ -67,6 +67,7 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
 
   coming <- source$start()
   last <- NULL
+  done <- 0
   while (!is.null(coming)) {
     own <- is.null(coming$array)
     current <- source$take(coming)
@@ -74,6 +75,9 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
     value <- f(current, ...)
     if (is_gpu(value)) gpu_compute(value) # queued, not waited for
     if (!is.null(last)) put(last)
+    # what f has recorded holds the chunk until R collects it; the quick collection finds it while it is young
+    done <- done + 1
+    if (done %% 4 == 0 && length(current) >= 2e6) gc(verbose = FALSE, full = FALSE)
     last <- list(value = value, chunk = current, own = own)
     cli::cli_progress_update(id = bar)
   }

@@ -170,8 +170,8 @@ test_that("an interrupt ends a long computation, and leaves the array as it was"
     cat('ready\\n', file = stderr())
     started <- proc.time()[[3]]
     system(paste('sh -c \"sleep 0.3; kill -INT', Sys.getpid(), '\"'), wait = FALSE)
-    caught <- tryCatch({ for (k in 1:1000) gpu_compute(y + k); 'done' }, interrupt = function(i) 'interrupted')
-    cat(caught, proc.time()[[3]] - started < 5, sum(x[1:3] >= 0))
+    caught <- tryCatch({ while (proc.time()[[3]] - started < 60) gpu_compute(y + 1); 'done' }, interrupt = function(i) 'interrupted')
+    cat(caught, proc.time()[[3]] - started < 30, sum(x[1:3] >= 0))
   ", paste(deparse(.libPaths()), collapse = ""), test_device)
   file <- withr::local_tempfile(lines = code)
   out <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", file), stdout = TRUE, stderr = FALSE)

@@ -141,7 +141,8 @@ pub fn before_read(bytes: usize) {
             return;
         }
     }
-    if before >= 2 * bytes as u64 && pays(FULL.get(), 20) {
+    // one that took long has maybe unmapped much: it is tried again now and then
+    if before >= 2 * bytes as u64 && (pays(FULL.get(), 20) || is_due(&FULL, false)) {
         collect(Collect::Full);
     }
 }

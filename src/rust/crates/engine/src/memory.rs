@@ -130,8 +130,12 @@ impl Account {
     }
 
     pub(crate) fn remove(&self, bytes: u64) {
-        self.live.fetch_sub(bytes, Ordering::Relaxed);
+        let live = self.live.fetch_sub(bytes, Ordering::Relaxed) - bytes;
         self.buffers.fetch_sub(1, Ordering::Relaxed);
+        // R's own collections free much too: growth counts from what is left
+        if live.saturating_mul(3).saturating_add(CALM) < self.next.load(Ordering::Relaxed) {
+            self.next.store((live + live / 2).max(CALM), Ordering::Relaxed);
+        }
     }
 }
 
@@ -482,6 +486,18 @@ mod tests {
         drop(held);
         assert_eq!(account(Device::Cuda(60)).live(), 0);
         assert!(largest(Device::Cuda(60), 9).is_empty());
+    }
+
+    #[test]
+    fn growth_counts_from_what_is_left() {
+        let device = Device::Cuda(61);
+        let (large, small) = (Held::new(device, 80 << 30), Held::new(device, 1 << 30));
+        collected();
+        assert!(account(device).next.load(Ordering::Relaxed) > 81 << 30);
+        drop(large);
+        assert_eq!(account(device).next.load(Ordering::Relaxed), 3 << 29);
+        drop(small);
+        assert_eq!(account(device).next.load(Ordering::Relaxed), CALM);
     }
 
     #[test]

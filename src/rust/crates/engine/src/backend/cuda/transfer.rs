@@ -4,7 +4,7 @@
 //! that several threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
@@ -18,7 +18,17 @@ use crate::error::{Error, Kind, Result};
 use crate::memory;
 use crate::transfer::{Ahead, Filling};
 
+/// The most bytes of a chunk.
 const CHUNK: usize = 4 << 20;
+
+/// Bytes of a piece, at most a chunk: environment variable `VERDIGRIS_PIECE` says how many KiB, for measurements.
+fn piece_bytes() -> usize {
+    static PIECE: OnceLock<usize> = OnceLock::new();
+    *PIECE.get_or_init(|| {
+        let kib = std::env::var("VERDIGRIS_PIECE").ok().and_then(|text| text.parse::<usize>().ok());
+        kib.map_or(CHUNK, |kib| (kib << 10).clamp(64 << 10, CHUNK) / 1024 * 1024)
+    })
+}
 /// More threads than this do not fill the bus faster.
 const MOST_THREADS: usize = 16;
 
@@ -203,13 +213,14 @@ impl Cuda {
         if bytes <= CHUNK {
             return staging.one(self)?.up(self, stream, source, 0, bytes, to);
         }
-        let pieces = bytes.div_ceil(CHUNK);
+        let size = piece_bytes();
+        let pieces = bytes.div_ceil(size);
         let bits = AtomicU32::new(0);
         // two chunks a thread: one is filled while the other is on the bus
         let groups = staging.chunks(self, 2 * threads(pieces))?.chunks_mut(2).collect();
         share(self, groups, pieces, |chunk, piece| {
-            let at = piece * CHUNK;
-            let found = chunk.up(self, stream, source, at, CHUNK.min(bytes - at), to + at as u64)?;
+            let at = piece * size;
+            let found = chunk.up(self, stream, source, at, size.min(bytes - at), to + at as u64)?;
             bits.fetch_or(found, Ordering::Relaxed);
             Ok(())
         })?;
@@ -318,12 +329,13 @@ impl Cuda {
         // faults and failures of the work before show here, not on the threads
         self.wait()?;
         let (bytes, to) = (target.len(), Shared(target.as_mut_ptr()));
-        let pieces = bytes.div_ceil(CHUNK);
+        let size = piece_bytes();
+        let pieces = bytes.div_ceil(size);
         let groups = staging.chunks(self, threads(pieces))?.chunks_mut(1).collect();
         share(self, groups, pieces, |chunk, piece| {
-            let at = piece * CHUNK;
+            let at = piece * size;
             // SAFETY: within the target, and no other thread has this piece.
-            chunk.down(self, from + at as u64, unsafe { to.at(at) }, CHUNK.min(bytes - at))
+            chunk.down(self, from + at as u64, unsafe { to.at(at) }, size.min(bytes - at))
         })
     }
 
