@@ -26,10 +26,10 @@ cat("leaked:", end[["live"]] - start[["live"]], "\n")
 # the loop
 for (lazy in c(TRUE, FALSE)) {
   x <- as_gpu(rep(1, 1e6), "float32", "cuda"); gpu_sync("cuda"); invisible(gc())
-  spent <- .Call(verdigris:::C_live)[[3]]; gc0 <- gc.time()[[3]]; peak <- 0; t0 <- proc.time()[[3]]
+  spent <- .Call(verdigris:::C_live)[[5]]; gc0 <- gc.time()[[3]]; peak <- 0; t0 <- proc.time()[[3]]
   for (k in 1:1e5) { x <- x * 0.999 + 0.001; if (!lazy) gpu_compute(x); if (k %% 1000 == 0) peak <- max(peak, gpu_memory("cuda")[["live"]]) }
   gpu_sync("cuda"); took <- proc.time()[[3]] - t0
   cat(sprintf("loop of 1e5 (%s): %.2f s, collections for memory %.2f%%, all gc %.2f%%, peak live %.2f GB\n", if (lazy) "recorded" else "computed each step",
-    took, 100 * (.Call(verdigris:::C_live)[[3]] - spent) / took, 100 * (gc.time()[[3]] - gc0) / took, peak / 1e9))
+    took, 100 * (.Call(verdigris:::C_live)[[5]] - spent) / took, 100 * (gc.time()[[3]] - gc0) / took, peak / 1e9))
 }
 print(gpu_memory("cuda"))

@@ -33,14 +33,14 @@ scan_method <- function(name) {
 #' cumsum(x)
 #' cummax(x)
 #' @name scans
-#' @usage
-#' \method{cumsum}{gpu_array}(x)
-#' \method{cumprod}{gpu_array}(x)
-#' \method{cummax}{gpu_array}(x)
-#' \method{cummin}{gpu_array}(x)
-#' @aliases cumsum.gpu_array cumprod.gpu_array cummax.gpu_array cummin.gpu_array
-NULL
-
-register_scans <- function() {
-  for (name in c("cumsum", "cumprod", "cummax", "cummin")) registerS3method(name, "gpu_array", scan_method(name), baseenv())
-}
+#' @export
+cumsum.gpu_array <- scan_method("cumsum")
+#' @rdname scans
+#' @export
+cumprod.gpu_array <- scan_method("cumprod")
+#' @rdname scans
+#' @export
+cummax.gpu_array <- scan_method("cummax")
+#' @rdname scans
+#' @export
+cummin.gpu_array <- scan_method("cummin")

@@ -1,16 +1,30 @@
 //! Entries: arrays in and out, and what they are.
 
-use verdigris_engine::array::Array;
+use verdigris_engine::array::{Array, HostMut};
 use verdigris_engine::backend;
 use verdigris_engine::buffer::{Device, View};
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::layout::Layout;
 use verdigris_engine::memory;
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, List, SEXP};
-use crate::{convert, entry, guard, handle, pressure, site, vectors};
+use crate::{convert, entry, guard, handle, host, pressure, site, vectors};
+
+/// Elements that lie before those that are shown are computed with them, up to so many.
+const SHOWN: usize = 1 << 20;
+
+/// What shows `n` elements from `from` on reads from: x's array, or those at its start alone.
+fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
+    let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
+    let array = handle::array(x)?;
+    if from > array.len() || n > array.len() - from {
+        return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
+    }
+    let few = if from + n <= SHOWN { array.leading(from + n)? } else { None };
+    Ok((few.unwrap_or(array), from, n))
+}
 
 /// The array of x, and whether it is one already.
 fn given(x: SEXP) -> Result<Option<Array>> {
@@ -77,14 +91,21 @@ entry! {
         vectors::read_integer64(&array)
     }
 
-    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes.
+    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
+    /// stays so, unless many elements lie before these.
     fn fetch(x, from, n) {
-        let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
-        let array = handle::array(x)?;
-        if from > array.len() || n > array.len() - from {
-            return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
-        }
+        let (array, from, n) = part(x, from, n)?;
         vectors::read(&array, from, n)
+    }
+
+    /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type for.
+    fn digits(x, from, n) {
+        let (array, from, n) = part(x, from, n)?;
+        let array = array.cast(DType::Int64, None)?;
+        let mut values = vec![0i64; n];
+        host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+        array.read(from, HostMut::Integer64(&mut values))?;
+        Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))
     }
 
     /// The same elements as a new vector without attributes.
@@ -104,7 +125,7 @@ entry! {
     fn dtype(x) {
         let name = match handle::of(x) {
             Some(handle) => handle.peek().dtype().name(),
-            None => handle::array(x)?.dtype().name(),
+            None => convert::adopted_dtype(x)?.name(),
         };
         Ok(r::string(name))
     }
@@ -112,26 +133,32 @@ entry! {
     fn device(x) {
         let device = match handle::of(x) {
             Some(handle) => handle.peek().device(),
-            None => handle::array(x)?.device(),
+            None => {
+                convert::adopted_dtype(x)?;
+                convert::device(r::null())?
+            }
         };
         Ok(r::string(&device.to_string()))
     }
 
-    /// list(dtype, device, length, pending: recorded operations, host: whether there is a host copy, dirty:
-    /// whether it may have been written, address: the copy's, for tests); computes nothing.
+    /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for an ordinary vector
+    /// with the class, host: whether there is a host copy, dirty: whether it may have been written, address: the copy's, for
+    /// tests); computes and uploads nothing.
     fn info(x) {
-        let (array, copy, dirty, address) = match handle::of(x) {
+        let (dtype, device, pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {
-                let address = handle.host(false).map_or(0.0, |p| p as usize as f64);
-                (handle.peek(), handle.has_host(), handle.is_dirty(), address)
+                let (array, address) = (handle.peek(), handle.host(false).map_or(0.0, |p| p as usize as f64));
+                let state = if handle.is_freed() { "freed" } else { "device" };
+                (array.dtype(), array.device(), array.pending(), state, handle.has_host(), handle.is_dirty(), address)
             }
-            None => (handle::array(x)?, false, false, 0.0),
+            None => (convert::adopted_dtype(x)?, convert::device(r::null())?, 0, "host", true, false, 0.0),
         };
-        Ok(List::new(7)
-            .add("dtype", r::string(array.dtype().name()))
-            .add("device", r::string(&array.device().to_string()))
-            .add("length", r::real(array.len() as f64))
-            .add("pending", r::real(array.pending().into()))
+        Ok(List::new(8)
+            .add("dtype", r::string(dtype.name()))
+            .add("device", r::string(&device.to_string()))
+            .add("length", r::real(r::len(x) as f64))
+            .add("pending", r::real(pending.into()))
+            .add("state", r::string(state))
             .add("host", r::logical(copy))
             .add("dirty", r::logical(dirty))
             .add("address", r::real(address))
@@ -180,12 +207,14 @@ entry! {
         Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
-    /// c(handles, bytes on the host that R reads) that are alive, and the seconds of collections that memory asked for: for
-    /// tests.
+    /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far, and the
+    /// seconds of collections that memory asked for: for tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
-        let host = memory::host_account().live() as f64;
-        Ok(r::reals([handle::LIVE.load(Relaxed) as f64, host, pressure::spent()].into_iter()))
+        let alive = [handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64];
+        let fetched = [host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64];
+        let counts: Vec<f64> = alive.into_iter().chain(fetched).chain([pressure::spent()]).collect();
+        Ok(r::reals(counts.into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.

@@ -1,6 +1,7 @@
 //! Host memory of an array: R reads and writes it; it stays at one address for the array's life.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use verdigris_engine::array::{Array, Host, HostMut};
 use verdigris_engine::buffer::Device;
@@ -12,6 +13,11 @@ use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
 
 use crate::guard;
 use crate::r::{Rcomplex, SEXPTYPE};
+
+/// Bytes of elements, in R's representation, that came to the host so far.
+pub static FETCHED: AtomicU64 = AtomicU64::new(0);
+/// Elements that were read for R so far.
+pub static READ: AtomicU64 = AtomicU64::new(0);
 
 /// Elements in R's representation.
 pub struct Block {
@@ -85,6 +91,8 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
     if n == 0 {
         return Ok(());
     }
+    FETCHED.fetch_add((n * r_size(array.dtype())) as u64, Ordering::Relaxed);
+    READ.fetch_add(n as u64, Ordering::Relaxed);
     // SAFETY: the caller's promise; every bit pattern is a value of these types.
     unsafe {
         match array.dtype().kind() {

@@ -166,7 +166,7 @@ fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
             }
             _ => f64::NAN,
         };
-        let names = r::attribute(value, r::R_NamesSymbol);
+        let names = r::Rf_getAttrib(value, r::R_NamesSymbol);
         if r::is_null(names) {
             return (n > 0).then(|| number(0));
         }

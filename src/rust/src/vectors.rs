@@ -63,6 +63,7 @@ pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
 /// All elements as integer64 keeps them in doubles. Not protected.
 pub fn read_integer64(array: &Array) -> Result<SEXP> {
     let n = array.len();
+    host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
     // SAFETY: there is room for n elements, 8 bytes wide in both.
     unsafe {
         filled(DType::Int64, n, array, |start| {

@@ -20,6 +20,9 @@ use crate::spill;
 
 pub use crate::copies::{Coming, Host, HostMut};
 
+/// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
+const FEW: usize = 1 << 16;
+
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
 pub struct Array {
@@ -102,6 +105,23 @@ impl Array {
 
     pub fn node(&self) -> &Arc<Node> {
         &self.node
+    }
+
+    /// As `leading`, where `n` is few: for readers that may come back for more.
+    pub fn few(&self, n: usize) -> Result<Option<Array>> {
+        if n > FEW.min(self.len() / 4) {
+            return Ok(None);
+        }
+        self.leading(n)
+    }
+
+    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
+    /// nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    pub fn leading(&self, n: usize) -> Result<Option<Array>> {
+        if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
+            return Ok(None);
+        }
+        evaluate::leading(&self.node, n).map(Some)
     }
 
     /// Records an operation; operands are recycled to the longest. The result is on the device of the array operands.

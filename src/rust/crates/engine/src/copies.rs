@@ -147,7 +147,8 @@ impl Array {
         Ok(Coming { ahead, brought, dtype, site })
     }
 
-    /// Copies elements `from ..` to the host, as many as there is room for; computes what is recorded, and waits.
+    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
+    /// where few are asked for at the start, those alone: the array then stays as it is.
     pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
         let (wire, bytes): (DType, &mut [u8]) = match room {
             HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
@@ -159,8 +160,11 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let mut view = self.settle()?;
-        if !view.layout.is_contiguous() && n < self.len() {
+        let mut view = match self.few(from + n)? {
+            Some(few) => few.settle()?,
+            None => self.settle()?,
+        };
+        if !view.layout.is_contiguous() && n < view.len() {
             view = self.contiguous()?;
         }
         let backend = backend::of(self.device())?;

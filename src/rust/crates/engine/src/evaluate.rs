@@ -76,6 +76,21 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
+/// The first `n` elements of a node alone, which stays as it is; no node hears of it.
+pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
+    let _held = prepare(std::slice::from_ref(node), false)?;
+    let backend = backend::of(node.device)?;
+    let buffer = backend.allocate(n * node.dtype.size())?;
+    if n > 0 {
+        let mut builder = Builder::new(node.len).unmarked();
+        let register = builder.node(node);
+        let (plan, mut bound) = builder.outputs(&[(register, node.dtype)]);
+        bound.n = n;
+        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+    }
+    Ok(Array::from_view(View::contiguous(buffer, node.dtype, n)))
+}
+
 /// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has computed
 /// it on the way before.
 pub(crate) fn is_kept(node: &Node) -> bool {

@@ -9,6 +9,7 @@ pub mod array;
 pub mod backend;
 pub mod buffer;
 mod copies;
+pub mod counters;
 pub mod devices;
 pub mod dtype;
 pub mod error;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::buffer::Device;
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 use crate::expr::Site;
 use crate::spill;
@@ -120,6 +121,9 @@ impl Account {
     pub(crate) fn add(&self, bytes: u64) {
         let live = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.buffers.fetch_add(1, Ordering::Relaxed);
+        if !std::ptr::eq(self, host_account()) {
+            counters::note_live(live);
+        }
         if live > self.next.load(Ordering::Relaxed) {
             PRESSED.store(true, Ordering::Relaxed);
             let host = host_account().live() + ACCOUNTS[0].live();

@@ -117,6 +117,8 @@ pub struct Builder {
     bound: Bound,
     nodes: HashMap<*const Node, Register>,
     values: HashMap<Instruction, Register>,
+    /// Whether nodes hear that a kernel computes them: not where it computes a few elements only.
+    marks: bool,
 }
 
 /// The most inputs, scalars and instructions that one kernel takes.
@@ -130,7 +132,14 @@ impl Builder {
             bound: Bound { n, ..Bound::default() },
             nodes: HashMap::new(),
             values: HashMap::new(),
+            marks: true,
         }
+    }
+
+    /// Nodes do not hear of this plan.
+    pub fn unmarked(mut self) -> Builder {
+        self.marks = false;
+        self
     }
 
     fn push(&mut self, instruction: Instruction) -> Register {
@@ -181,7 +190,9 @@ impl Builder {
                         Arg::Scalar(scalar) => self.scalar(*scalar),
                     };
                 }
-                node.pass();
+                if self.marks {
+                    node.pass();
+                }
                 let known = self.plan.code.len();
                 let register = self.push(Instruction::Apply { op: expr.op, class: expr.class, args });
                 if register as usize == known && expr.op.row().flag != Flag::None && expr.site.is_some() {

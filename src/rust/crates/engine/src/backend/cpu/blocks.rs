@@ -5,14 +5,11 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::loops::{LOADS, LOOPS, PICKS, STORES};
-use super::threads_usable;
+use super::parallel::parallel;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::interrupt::Watch;
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::warning;
 
@@ -20,6 +17,8 @@ use crate::warning;
 pub const BLOCK: usize = 1024;
 /// Elements that one task takes; fewer are not worth a second thread.
 const TASK: usize = 32 * BLOCK;
+/// A recycled vector of this many elements or more is read run by run.
+const RUN: usize = 32;
 /// Bytes of a register: a block of the widest class.
 const ROOM: usize = BLOCK * 16;
 
@@ -120,14 +119,14 @@ impl<'a> Schedule<'a> {
             for (k, instruction) in self.plan.code.iter().enumerate() {
                 if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
                     let bytes = self.bound.scalars[*s as usize].bytes();
-                    for e in 0..BLOCK {
-                        // SAFETY: a slot has room for a block of the widest class.
-                        unsafe {
-                            std::ptr::copy_nonoverlapping(
-                                bytes.as_ptr(),
-                                scratch.slot(slot).add(e * class.size()),
-                                class.size(),
-                            );
+                    let (first, all) = (scratch.slot(slot), BLOCK * class.size());
+                    let mut done = class.size();
+                    // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends at a block.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
+                        while done < all {
+                            std::ptr::copy_nonoverlapping(first, first.add(done), done.min(all - done));
+                            done *= 2;
                         }
                     }
                 }
@@ -204,6 +203,19 @@ impl<'a> Schedule<'a> {
             Access::Linear => unsafe {
                 LOADS[dtype](place.cast(), view.address() as *const c_void, i as i64, n as i32)
             },
+            // a vector that is recycled, in the runs that it consists of
+            Access::Recycled if view.len() >= RUN => {
+                let (mut done, mut from) = (0, i % view.len());
+                while done < n {
+                    let run = (view.len() - from).min(n - done);
+                    // SAFETY: the run is within the view and within the block.
+                    unsafe {
+                        let target = place.add(done * view.dtype.class().size());
+                        LOADS[dtype](target.cast(), view.address() as *const c_void, from as i64, run as i32);
+                    }
+                    (done, from) = (done + run, 0);
+                }
+            }
             _ => {
                 let at = scratch.slot(self.slots).cast::<i64>();
                 // SAFETY: the slot past the registers has room for a block of places, all within the view.
@@ -250,41 +262,29 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
         index /= extent;
     }
     let mut place = view.layout.place(i % view.len()) as i64;
-    for slot in out {
-        *slot = place;
-        for (axis, &extent) in shape.iter().enumerate() {
-            at[axis] += 1;
-            place += strides[axis] as i64;
-            if at[axis] < extent {
+    let step = strides[0] as i64;
+    let mut done = 0;
+    while done < out.len() {
+        // along the first axis, then one on along the others
+        let run = (shape[0] - at[0]).min(out.len() - done);
+        for (k, slot) in out[done..done + run].iter_mut().enumerate() {
+            *slot = place + k as i64 * step;
+        }
+        done += run;
+        at[0] += run;
+        place += run as i64 * step;
+        for axis in 0..shape.len() {
+            if at[axis] < shape[axis] {
                 break;
             }
             at[axis] = 0;
-            place -= strides[axis] as i64 * extent as i64;
+            place -= strides[axis] as i64 * shape[axis] as i64;
+            if axis + 1 < shape.len() {
+                at[axis + 1] += 1;
+                place += strides[axis + 1] as i64;
+            }
         }
     }
-}
-
-/// Tasks between two looks for an interrupt: some ten milliseconds of work.
-const ROUND: usize = 128;
-
-/// Splits `0 .. n` into tasks and runs them, on all cores where that pays.
-///
-/// # Errors
-/// `Interrupt`; some tasks have then not run.
-pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
-    let tasks = n.div_ceil(size.max(1));
-    let threads = tasks > 1 && threads_usable();
-    let mut watch = (tasks > ROUND).then(Watch::new);
-    for first in (0..tasks).step_by(ROUND) {
-        let round = first..(first + ROUND).min(tasks);
-        if threads {
-            round.into_par_iter().for_each(|t| body(t * size, ((t + 1) * size).min(n)));
-        } else {
-            round.for_each(|t| body(t * size, ((t + 1) * size).min(n)));
-        }
-        watch.as_mut().map_or(Ok(()), Watch::look)?;
-    }
-    Ok(())
 }
 
 /// Computes every output of the plan.

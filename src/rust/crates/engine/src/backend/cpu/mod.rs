@@ -6,9 +6,11 @@ mod blocks;
 pub(crate) mod convert;
 mod loops;
 mod memory;
+mod parallel;
 mod reduce;
 mod scan;
 mod select;
+mod sort;
 
 pub(crate) use select::na_bytes;
 
@@ -18,6 +20,7 @@ use std::sync::OnceLock;
 
 use super::{Backend, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
+use crate::counters;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::host;
@@ -91,7 +94,7 @@ impl Shared {
 /// Copies, on all cores where that pays.
 fn move_bytes(source: &[u8], target: &mut [u8]) -> Result<()> {
     let out = Shared(target.as_mut_ptr());
-    blocks::parallel(source.len().min(target.len()), PIECE, |from, to| {
+    parallel::parallel(source.len().min(target.len()), PIECE, |from, to| {
         // SAFETY: within both, which do not overlap, and no other task has this part.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr().add(from), out.at(from), to - from) };
     })
@@ -107,6 +110,7 @@ impl Backend for Cpu {
     }
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
+        counters::BYTES_UP.add(source.len() as u64);
         // SAFETY: a buffer is written before anyone else sees it.
         move_bytes(source, unsafe { bytes_mut(target, offset, source.len()) })
     }
@@ -114,10 +118,11 @@ impl Backend for Cpu {
     fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
         let Some(converter) = convert::Converter::new(wire, dtype) else { return Ok(None) };
         let n = source.len() / converter.from;
+        counters::BYTES_UP.add((n * converter.to) as u64);
         // SAFETY: a buffer is written before anyone else sees it.
         let out = Shared(unsafe { bytes_mut(target, 0, n * converter.to) }.as_mut_ptr());
         let bits = AtomicU32::new(0);
-        blocks::parallel(n, PIECE, |from, to| {
+        parallel::parallel(n, PIECE, |from, to| {
             // SAFETY: within both, and no other task has this part.
             let found = unsafe {
                 let to_write = out.at(from * converter.to);
@@ -136,7 +141,7 @@ impl Backend for Cpu {
         let out = Shared(unsafe { bytes_mut(&buffer, 0, source.bytes()) }.as_mut_ptr());
         let bits = AtomicU32::new(0);
         // nothing is gained by a thread of its own: all cores copy
-        blocks::parallel(source.bytes(), PIECE, |from, to| {
+        parallel::parallel(source.bytes(), PIECE, |from, to| {
             // SAFETY: within the buffer, and no other task has this part; pieces are whole elements.
             bits.fetch_or(unsafe { source.fill(from, to - from, out.at(from)) }, Ordering::Relaxed);
         })?;
@@ -144,6 +149,7 @@ impl Backend for Cpu {
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
+        counters::BYTES_DOWN.add(target.len() as u64);
         // SAFETY: a finished buffer is not written.
         move_bytes(unsafe { bytes(source, offset, target.len()) }, target)
     }
@@ -157,12 +163,14 @@ impl Backend for Cpu {
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
         #[cfg(not(target_os = "macos"))]
         super::trace::elementwise(plan);
+        counters::LAUNCHES.add(1);
         blocks::run(plan, bound, outputs)
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, Groups::whole(bound.n));
+        counters::LAUNCHES.add(1);
         let mut value = [0u8; 32];
         let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value)?;
         Ok(Outcome { value, status })
@@ -179,6 +187,7 @@ impl Backend for Cpu {
     ) -> Result<()> {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, groups);
+        counters::LAUNCHES.add(1);
         // SAFETY: the output is written before anyone else sees it.
         let out = unsafe { bytes_mut(output, 0, output.bytes) };
         reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
@@ -210,7 +219,7 @@ impl Backend for Cpu {
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
-        select::sort(self, values, decreasing, with_positions)
+        sort::sort(self, values, decreasing, with_positions)
     }
 
     fn multiply(&self, _: &Product<'_>, _: &Arc<Buffer>) -> Result<bool> {

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::api::{self, nvrtcProgram, nvrtcResult, CUfunction_attribute, Function, Nvrtc};
 use super::device::{lock, Cuda};
 use super::launch::Kernel;
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 // HEADERS: name and text of every file in kernels/, which sources may include.
 include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
-const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
+pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
 
 /// How a source is compiled.
 pub struct Style {
@@ -41,13 +42,6 @@ static DIRECTORY: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub fn set_cache_dir(directory: Option<PathBuf>) {
     *lock(&DIRECTORY) = directory;
-}
-
-/// How often NVRTC was asked to compile in this process.
-static COMPILED: AtomicU32 = AtomicU32::new(0);
-
-pub fn compiled() -> u32 {
-    COMPILED.load(Ordering::Relaxed)
 }
 
 /// A device's loaded modules, by key.
@@ -243,6 +237,7 @@ pub fn image(source: &str, target: Target, style: &Style) -> Result<Image> {
     };
     let path = directory.join(format!("{}.bin", name(source, target, style)?));
     if let Some(bytes) = fetch(&path) {
+        counters::CACHE_HITS.add(1);
         return Ok(Image { bytes });
     }
     let image = compile_as(source, target, style)?;
@@ -258,7 +253,7 @@ pub fn compile(source: &str, target: Target) -> Result<Image> {
 /// As `compile`, in another style.
 pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
     let nvrtc = api::nvrtc()?;
-    COMPILED.fetch_add(1, Ordering::Relaxed);
+    counters::COMPILED.add(1);
     let zeroed = |text: &str| {
         CString::new(text).map_err(|_| Error::new(Kind::Argument, "a kernel's source must not contain a zero byte"))
     };

@@ -12,6 +12,7 @@ use super::launch::{Args, Kernel};
 use super::memory::{Host, Pool};
 use super::transfer::{Side, Staging};
 use crate::buffer::Device;
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 use crate::interrupt::Watch;
 
@@ -308,6 +309,7 @@ impl Cuda {
             }
         }
         let mut pointers = args.pointers();
+        counters::LAUNCHES.add(1);
         // SAFETY: the function is loaded in this context, and each pointer is to an argument; the
         // caller's arguments fit the kernel's parameters.
         let status = unsafe {

@@ -13,6 +13,7 @@ use super::exchange::order;
 use super::memory::Host;
 use crate::backend::cpu::convert::Converter;
 use crate::buffer::Buffer;
+use crate::counters;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::memory;
@@ -209,6 +210,7 @@ impl Cuda {
     /// Copies through chunks; returns when the source may be changed again, and the bits of the cast.
     fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &Filling, to: u64) -> Result<u32> {
         let bytes = source.bytes();
+        counters::BYTES_UP.add(bytes as u64);
         let mut staging = lock(staging);
         if bytes <= CHUNK {
             return staging.one(self)?.up(self, stream, source, 0, bytes, to);
@@ -236,6 +238,7 @@ impl Cuda {
             // the copies wait for what was queued before anyway; this wait can be interrupted
             self.wait()?;
             if let Some(host) = source.plain().filter(|&host| self.is_pinned(host)) {
+                counters::BYTES_UP.add(source.bytes() as u64);
                 self.send(self.stream, host, to, source.bytes())?;
                 self.land()?;
                 return Ok(0);
@@ -310,6 +313,7 @@ impl Cuda {
             return Ok(());
         }
         let from = within(source, offset, target.len())?;
+        counters::BYTES_DOWN.add(target.len() as u64);
         let _entered = self.enter()?;
         let mut staging = lock(&self.staging);
         if target.len() <= CHUNK {

@@ -1,0 +1,118 @@
+//! Work on all cores, the calling thread among them: a small array is done before another thread has woken up.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use super::threads_usable;
+use crate::error::Result;
+use crate::interrupt::Watch;
+
+/// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing left.
+struct Job {
+    body: *const (dyn Fn(usize) + Sync),
+    tasks: usize,
+    next: AtomicUsize,
+    done: AtomicUsize,
+    panicked: AtomicBool,
+}
+
+// SAFETY: the body may be called from any thread, and is called only while `run` waits (see `work`).
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    fn work(&self) {
+        loop {
+            let task = self.next.fetch_add(1, Ordering::Relaxed);
+            if task >= self.tasks {
+                return;
+            }
+            // SAFETY: a task that was taken is not done, so `run` has not returned and the body is alive.
+            let body = unsafe { &*self.body };
+            if catch_unwind(AssertUnwindSafe(|| body(task))).is_err() {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+            self.done.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+fn run(tasks: usize, body: &(dyn Fn(usize) + Sync)) {
+    // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for those.
+    let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
+    let job = Arc::new(Job {
+        body,
+        tasks,
+        next: AtomicUsize::new(0),
+        done: AtomicUsize::new(0),
+        panicked: AtomicBool::new(false),
+    });
+    for _ in 1..rayon::current_num_threads().min(tasks) {
+        let job = job.clone();
+        rayon::spawn(move || job.work());
+    }
+    job.work();
+    // the others are at their last tasks
+    let mut turns = 0u32;
+    while job.done.load(Ordering::Acquire) < tasks {
+        turns += 1;
+        if turns < 1000 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    if job.panicked.load(Ordering::Relaxed) {
+        resume_unwind(Box::new("a task on the cpu device failed"));
+    }
+}
+
+/// Tasks between two looks for an interrupt: some ten milliseconds of work.
+const ROUND: usize = 128;
+
+/// Splits `0 .. n` into tasks of `size` and runs them, on all cores where that pays.
+///
+/// # Errors
+/// `Interrupt`; some tasks have then not run.
+pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
+    let tasks = n.div_ceil(size.max(1));
+    let mut watch = (tasks > ROUND).then(Watch::new);
+    for first in (0..tasks).step_by(ROUND) {
+        let task = |t: usize| body((first + t) * size, ((first + t + 1) * size).min(n));
+        let round = ROUND.min(tasks - first);
+        if round > 1 && threads_usable() {
+            run(round, &task);
+        } else {
+            (0..round).for_each(task);
+        }
+        watch.as_mut().map_or(Ok(()), Watch::look)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once() {
+        for n in [1, 2, 100, 1000] {
+            let seen: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+            parallel(n, 7, |from, to| {
+                for slot in &seen[from..to] {
+                    slot.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+            .unwrap();
+            assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1));
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller() {
+        let failed = catch_unwind(|| parallel(100, 1, |from, _| assert!(from != 50, "planted")));
+        assert!(failed.is_err());
+    }
+}
