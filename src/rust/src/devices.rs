@@ -159,9 +159,10 @@ entry! {
         Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64].into_iter()))
     }
 
-    /// Gives what the device's pool keeps back to the system.
+    /// Gives what the device's pool keeps, and what is kept on the host, back to the system.
     fn device_trim(device) {
         backend::of(convert::device(device)?)?.trim()?;
+        host::trim();
         Ok(r::null())
     }
 

@@ -9,6 +9,9 @@ use crate::buffer::{Buffer, Device};
 use crate::error::Result;
 use crate::memory::{self, Held, Source};
 
+/// From this size on an allocation lets the pool grow ahead.
+const AHEAD: usize = 16 << 20;
+
 /// A device's pool. It keeps what is freed until it is trimmed.
 pub struct Pool {
     /// Null where the device has none and memory is taken from the driver directly.
@@ -77,6 +80,9 @@ pub fn unpin(ordinal: u32, address: *mut u8) {
 impl Source for Cuda {
     fn take(&self, bytes: usize) -> Result<Option<u64>> {
         let _entered = self.enter()?;
+        if bytes >= AHEAD {
+            self.grow(bytes as u64);
+        }
         let mut address = 0;
         // SAFETY: writes an address.
         let status = unsafe {
@@ -136,6 +142,29 @@ impl Cuda {
         let held = Held::new(self.device(), bytes as u64);
         let block = Block { ordinal: self.properties.ordinal, address, _held: held };
         Ok(Arc::new(Buffer::new(self.device(), address, bytes, Box::new(block))))
+    }
+
+    /// Lets a pool that must grow do so by more than is asked for: the driver maps memory at some 0.6 ms a GB, and the
+    /// results of a loop, which stay until R collects them, would each wait for it. The context must be current.
+    fn grow(&self, bytes: u64) {
+        if self.pool.handle.is_null() {
+            return;
+        }
+        let get = |attribute| self.pool_attribute(attribute).unwrap_or(0);
+        let reserved = get(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+        let used = get(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+        let step = reserved.clamp(1 << 30, 8 << 30);
+        let most = memory::account(self.device()).limit() / 4 * 3;
+        if reserved.saturating_sub(used) >= bytes || step <= bytes || reserved.saturating_add(step) > most {
+            return;
+        }
+        let mut address = 0;
+        // SAFETY: writes an address, which is freed at once; where there is no room the pool stays as it is.
+        unsafe {
+            if (self.driver.allocate_async)(&mut address, step as usize, self.pool.handle, self.stream) == SUCCESS {
+                (self.driver.free_async)(address, self.stream);
+            }
+        }
     }
 
     fn pool_attribute(&self, attribute: CUmemPool_attribute) -> Result<u64> {
