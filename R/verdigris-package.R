@@ -17,7 +17,8 @@
 #'   arrays are moved to the host, and then there is an error.
 #' - `verdigris.pinned_limit`: how much host memory may be page-locked for transfers, in bytes or as a fraction of the machine's;
 #'   a quarter by default.
-#' - `verdigris.transfer_threads`: how many threads copy to and from a GPU; as many as there are cores, up to 16, by default.
+#' - `verdigris.transfer_threads`: how many threads copy to and from a GPU; by default as many as there are cores, up to 8
+#'   for copies, 12 where they convert, and 16 for reads.
 #' - `verdigris.cuda_path`: folders (or files) in which CUDA's libraries are searched first.
 #' - `verdigris.cache_dir`: where compiled kernels are kept between sessions; `NA` keeps none. Read when the
 #'   package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.

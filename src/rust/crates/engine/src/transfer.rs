@@ -54,6 +54,10 @@ impl Filling {
         Filling { to: converter.to, converter: Some(converter), ..self }
     }
 
+    pub fn is_converted(&self) -> bool {
+        self.converter.is_some()
+    }
+
     /// Bytes that it becomes.
     pub fn bytes(&self) -> usize {
         self.n * self.to
