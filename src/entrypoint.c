@@ -66,5 +66,6 @@ void R_init_verdigris(DllInfo *dll) {
   R_forceSymbols(dll, TRUE);
   vg_register_altrep(dll);
   vg_init_operators();
+  vg_register_vectors(dll);
   vg_init();
 }

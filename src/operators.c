@@ -8,7 +8,9 @@
 // Rust. Results have no attributes, not even a class.
 SEXP vg_record(SEXP op, SEXP operands, SEXP call);
 SEXP vg_record_here(SEXP op, SEXP x, SEXP y);  // y is NULL, the pointer, for one operand
-extern SEXP vg_site_wanted;                    // where the call goes, if the operation may warn of something later
+extern SEXP vg_site_wanted;                    // where the call goes, if the operation may warn of something later, or fills much memory
+extern int vg_site_light;                      // whether only a call that holds no data is wanted
+int vg_call_is_light(SEXP call);
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
 
@@ -34,8 +36,9 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP cell = vg_site_wanted;
   vg_site_wanted = NULL;
   PROTECT(out);
-  SET_TAG(cell, Rf_eval(call_sys_call, rho));
-  UNPROTECT(1);
+  SEXP call = PROTECT(Rf_eval(call_sys_call, rho));
+  if (!vg_site_light || vg_call_is_light(call)) SET_TAG(cell, call);
+  UNPROTECT(2);
   return settled(out);
 }
 

@@ -1,20 +1,23 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::Landing;
 use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::expr::Node;
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
+use crate::vectors::Vector;
 use crate::{convert, site};
 
 /// Handles that are alive.
@@ -255,7 +258,7 @@ impl Handle {
             self.stale.set(false);
             return Ok(());
         }
-        let block = Block::new(self.host_bytes())?;
+        let block = Block::new(self.host_bytes(), array.device())?;
         let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
         if let Some((landing, _)) = landing {
             let value = landing.outcome()?.value;
@@ -357,7 +360,7 @@ impl Handle {
             Some(block) if self.dirty.get() || self.number => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
-                let own = Block::new(self.host_bytes())?;
+                let own = Block::new(self.host_bytes(), self.array.borrow().device())?;
                 // SAFETY: both hold this handle's elements.
                 unsafe { std::ptr::copy_nonoverlapping(block.start(), own.start(), self.host_bytes()) };
                 copy.host.replace(Some(Rc::new(own)));
@@ -494,12 +497,20 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
 
 // ---- the end of a handle -------------------------------------------------------------------------
 
-struct Dead(*mut Handle);
+/// What a finalizer has queued.
+enum Dead {
+    Handle(Box<Handle>),
+    Vector(#[allow(dead_code)] Box<Vector>),
+}
 // SAFETY: only the main thread takes it from the queue.
 unsafe impl Send for Dead {}
 
 static ANY_DEAD: AtomicBool = AtomicBool::new(false);
 static DEAD: Mutex<Vec<Dead>> = Mutex::new(Vec::new());
+
+fn dead() -> MutexGuard<'static, Vec<Dead>> {
+    DEAD.lock().unwrap_or_else(|p| p.into_inner())
+}
 
 /// A finalizer runs wherever gc does, maybe in the middle of our own work: it only queues.
 #[no_mangle]
@@ -507,8 +518,33 @@ extern "C" fn vg_handle_finalize(handle: *mut c_void) {
     if crate::altrep::forked() {
         return; // what the parent made is the parent's to free
     }
-    DEAD.lock().unwrap_or_else(|p| p.into_inner()).push(Dead(handle.cast()));
+    // SAFETY: made by Box::into_raw, and finalized once: the finalizer clears the external pointer.
+    dead().push(Dead::Handle(unsafe { Box::from_raw(handle.cast()) }));
     ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Queues a vector that R no longer has.
+pub fn bury(vector: Box<Vector>) {
+    dead().push(Dead::Vector(vector));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Bytes on a device that go when the queue is freed: computed values that only handles in it hold.
+pub fn pending_bytes(device: Device) -> u64 {
+    let queue = dead();
+    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
+    for dead in queue.iter() {
+        if let Dead::Handle(handle) = dead {
+            let node = handle.array.borrow().node().clone();
+            nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
+        }
+    }
+    let held = nodes.values().filter(|(node, handles)| node.device == device && Arc::strong_count(node) == handles + 1);
+    held.filter_map(|(node, _)| node.view())
+        // the node's own and this one
+        .filter(|view| Arc::strong_count(&view.buffer) == 2)
+        .map(|view| view.buffer.bytes as u64)
+        .sum()
 }
 
 /// Frees what the finalizers have queued. On the main thread.
@@ -521,10 +557,7 @@ pub fn reap() {
 #[cold]
 fn reap_now() {
     ANY_DEAD.store(false, Ordering::Release);
-    let dead = std::mem::take(&mut *DEAD.lock().unwrap_or_else(|p| p.into_inner()));
-    for Dead(handle) in dead {
-        // SAFETY: made by Box::into_raw, and queued once: the finalizer clears the external pointer.
-        drop(unsafe { Box::from_raw(handle) });
-    }
+    let queue = std::mem::take(&mut *dead());
+    drop(queue);
     site::reap();
 }

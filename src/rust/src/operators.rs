@@ -48,7 +48,7 @@ entry! {
     fn record(op, operands, call) {
         // SAFETY: operands is a list that the C side made.
         let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        recorded(row(op)?, &list, || site::of(call)).map(handle::bare)
+        recorded(row(op)?, &list, |warns| if warns || site::is_light(call) { site::of(call) } else { None }).map(handle::bare)
     }
 }
 
@@ -61,7 +61,7 @@ entry! {
 }
 
 /// Brings host operands to the arrays' device and records.
-pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce() -> Option<Site>) -> Result<Array> {
+pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<Site>) -> Result<Array> {
     let device = match list.iter().find_map(|&x| handle::of(x)) {
         Some(handle) => handle.device(),
         // gpu_array class on a plain vector: adopted by uploading

@@ -8,6 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
+use crate::transfer::{Ahead, Filling};
 
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
@@ -38,6 +39,8 @@ pub struct Memory {
     pub live: u64,
     /// Kept by the pool for later use.
     pub cached: u64,
+    /// What arrays may hold: the user's limit, else the whole device.
+    pub limit: u64,
     /// Free on the whole device, for everyone.
     pub free: u64,
     pub total: u64,
@@ -52,6 +55,17 @@ pub trait Backend: Send + Sync {
 
     /// Host to device; returns when `source` may be changed again.
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()>;
+
+    /// As `upload`, with elements of `wire`, one of the dtypes in which R stores them, converted to `dtype` on the way.
+    /// The bits of the cast that found what does not fit; None where the device had better convert: nothing was copied.
+    fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>>;
+
+    /// Starts a copy to a buffer of its own, with elements converted (from, to) where that is given and the table has
+    /// such a cast; work that is queued from here on goes on meanwhile.
+    ///
+    /// # Safety
+    /// The source must live, and not be written, until the result is taken or dropped.
+    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>>;
 
     /// Device to host; waits for the work queued before.
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()>;

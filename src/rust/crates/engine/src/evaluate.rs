@@ -7,6 +7,7 @@ use crate::backend;
 use crate::buffer::View;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Args, Node, Site, Walk};
+use crate::memory;
 use crate::ops::OpId;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
 
@@ -34,7 +35,7 @@ pub fn settle_all(arrays: &[Array]) -> Result<()> {
 pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
-    let kept = if n == 0 { Vec::new() } else { prepare(roots, false)? };
+    let (kept, _held) = if n == 0 { Default::default() } else { prepare(roots, false)? };
     if let ([node], []) = (roots, &kept[..]) {
         return settle_alone(node);
     }
@@ -52,7 +53,9 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
     for (k, (node, register)) in stored.iter().enumerate() {
-        match backend.allocate(n * node.dtype.size()) {
+        let bytes = n * node.dtype.size();
+        let site = if bytes < memory::LARGE { None } else { node.expr().and_then(|expr| expr.site) };
+        match memory::made_by(site, || backend.allocate(bytes)) {
             Ok(buffer) => {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
@@ -97,7 +100,7 @@ fn settle_alone(node: &Arc<Node>) -> Result<()> {
 
 /// The first `n` elements of a node alone, which stays as it is; no node hears of it.
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
-    prepare(std::slice::from_ref(node), false)?;
+    let _held = prepare(std::slice::from_ref(node), false)?;
     let backend = backend::of(node.device)?;
     let buffer = backend.allocate(n * node.dtype.size())?;
     if n > 0 {
@@ -119,34 +122,45 @@ pub(crate) fn is_kept(node: &Node) -> bool {
 
 /// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
 /// strided views that would be recycled. Returns those of the roots' length that are to be kept; a root itself
-/// only if `root_too`.
-pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Vec<Arc<Node>>> {
-    let mut kept = Vec::new();
+/// only if `root_too`; and the views that the kernel will read: while they are held nothing of them is spilled.
+pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<(Vec<Arc<Node>>, Vec<View>)> {
+    let mut found = Found::default();
     let walk = Walk::new();
     for root in roots {
         if walk.visit(root) {
-            below(root, walk, &mut kept)?;
+            below(root, walk, &mut found)?;
             if root_too && is_kept(root) && !root.is_ready() {
-                kept.push(root.clone());
+                found.kept.push(root.clone());
             }
         }
     }
-    kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
-    Ok(kept)
+    found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
+    Ok((found.kept, found.held))
 }
 
-/// `prepare` for what is below a node.
-fn below(node: &Node, walk: Walk, kept: &mut Vec<Arc<Node>>) -> Result<()> {
+/// What `prepare` finds.
+#[derive(Default)]
+struct Found {
+    kept: Vec<Arc<Node>>,
+    held: Vec<View>,
+}
+
+/// `prepare` for a node and what is below it.
+fn below(node: &Arc<Node>, walk: Walk, found: &mut Found) -> Result<()> {
+    if let Some(view) = node.values()? {
+        found.held.push(view);
+        return Ok(());
+    }
     // a copy: the node's lock is not held while others are computed
     let Some(args) = node.look(|state| state.ok().map(|expr| expr.args.clone())) else { return Ok(()) };
     for arg in args.nodes().filter(|arg| walk.visit(arg)) {
         if arg.len != node.len {
-            Array::of(arg.clone()).contiguous()?;
+            found.held.push(Array::of(arg.clone()).contiguous()?);
             continue;
         }
-        below(arg, walk, kept)?;
-        if is_kept(arg) && !arg.is_ready() {
-            kept.push(arg.clone());
+        below(arg, walk, found)?;
+        if !arg.is_ready() && is_kept(arg) {
+            found.kept.push(arg.clone());
         }
     }
     Ok(())

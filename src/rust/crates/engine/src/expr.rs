@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType};
+use crate::error::Result;
 use crate::ops::{OpId, Rule};
 use crate::scalar::Scalar;
+use crate::spill::{self, Spilled};
 
 /// Who recorded an operation: R's call, which the engine only carries.
 pub type Site = Arc<dyn Any + Send + Sync>;
@@ -85,13 +87,15 @@ pub struct Expr {
     /// The class that computes.
     pub class: Class,
     pub args: Args,
-    /// Kept only where the operation may warn.
+    /// Kept only where the operation may warn, or its result is large.
     pub site: Option<Site>,
 }
 
 enum State {
     Lazy(Expr),
     Ready(View),
+    /// Computed, and moved to the host.
+    Spilled(Arc<Spilled>),
 }
 
 /// An array: its type, length and device are known, its values recorded or computed.
@@ -107,6 +111,8 @@ pub struct Node {
     mark: AtomicU64,
     /// Whether some kernel has already computed it on the way to something else.
     passed: AtomicBool,
+    /// When it was last asked for its values.
+    used: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -121,6 +127,7 @@ impl Node {
             leaves,
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
+            used: AtomicU64::new(0),
             state: Mutex::new(State::Lazy(expr)),
         }
     }
@@ -150,6 +157,7 @@ impl Node {
             leaves: 0,
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
+            used: AtomicU64::new(0),
             state: Mutex::new(State::Ready(view)),
         }
     }
@@ -159,32 +167,99 @@ impl Node {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The values, where they are computed.
+    /// The values, where they are computed and on the device.
     pub fn view(&self) -> Option<View> {
         match &*self.state() {
             State::Ready(view) => Some(view.clone()),
-            State::Lazy(_) => None,
+            State::Lazy(_) | State::Spilled(_) => None,
         }
     }
 
-    /// Looks at the values or the recorded operation. `look` may look at the nodes below, and settles none above.
-    pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, &View>) -> R) -> R {
+    /// Looks at the recorded operation or the values (None where they are on the host). `look` may look at the nodes
+    /// below, and settles none above.
+    pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, Option<&View>>) -> R) -> R {
         match &*self.state() {
-            State::Ready(view) => look(Err(view)),
+            State::Ready(view) => look(Err(Some(view))),
+            State::Spilled(_) => look(Err(None)),
             State::Lazy(expr) => look(Ok(expr)),
         }
+    }
+
+    /// The values, where they are computed; brings them back to the device first.
+    ///
+    /// # Errors
+    /// `Memory` where there is no room for them.
+    pub fn values(self: &Arc<Node>) -> Result<Option<View>> {
+        let spilled = match &*self.state() {
+            State::Ready(view) => {
+                self.touch(view);
+                return Ok(Some(view.clone()));
+            }
+            State::Lazy(_) => return Ok(None),
+            State::Spilled(spilled) => spilled.clone(),
+        };
+        // not under the lock: making room may run R code that asks for this node
+        let view = spilled.restore()?;
+        self.touch(&view);
+        self.settle(view.clone());
+        Ok(Some(view))
+    }
+
+    fn touch(&self, view: &View) {
+        static CLOCK: AtomicU64 = AtomicU64::new(1);
+        if spill::is_eligible(&view.buffer) {
+            self.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// When its values were last asked for, on a clock of its own.
+    pub fn last_use(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that `spill` would free; None where the buffer is in use.
+    pub fn spillable(&self) -> Option<u64> {
+        // a lock that is held is a node in use
+        match &*self.state.try_lock().ok()? {
+            State::Ready(view) if Arc::strong_count(&view.buffer) == 1 && spill::is_eligible(&view.buffer) => {
+                Some(view.buffer.bytes as u64)
+            }
+            _ => None,
+        }
+    }
+
+    /// Moves the values to the host. Returns the bytes that the device has got back: 0 where the buffer is in use.
+    ///
+    /// # Errors
+    /// Those of copying to the host.
+    pub fn spill(&self) -> Result<u64> {
+        if self.spillable().is_none() {
+            return Ok(0);
+        }
+        let Some(view) = self.view() else { return Ok(0) };
+        let spilled = Arc::new(Spilled::new(&view)?);
+        let mut state = self.state();
+        match &*state {
+            // the node's, and ours
+            State::Ready(now) if Arc::ptr_eq(&now.buffer, &view.buffer) && Arc::strong_count(&view.buffer) == 2 => {}
+            _ => return Ok(0),
+        }
+        let old = std::mem::replace(&mut *state, State::Spilled(spilled));
+        drop(state);
+        drop(old);
+        Ok(view.buffer.bytes as u64)
     }
 
     /// The recorded operation, where the values are not computed.
     pub fn expr(&self) -> Option<Expr> {
         match &*self.state() {
-            State::Ready(_) => None,
+            State::Ready(_) | State::Spilled(_) => None,
             State::Lazy(expr) => Some(expr.clone()),
         }
     }
 
     pub fn is_ready(&self) -> bool {
-        matches!(&*self.state(), State::Ready(_))
+        !matches!(&*self.state(), State::Lazy(_))
     }
 
     /// Notes that a kernel computes this value on its way; tells whether one has done so before.
@@ -198,7 +273,8 @@ impl Node {
     }
 
     /// Gives the node its values and lets go of the graph below it.
-    pub fn settle(&self, view: View) {
+    pub fn settle(self: &Arc<Node>, view: View) {
+        spill::enlist(self, &view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
         drop(old);
     }

@@ -98,6 +98,27 @@ impl Layout {
         at as usize
     }
 
+    /// Elements `from .. from + n` in order, as layouts of at most `most` elements each; `n` of a layout that is not
+    /// contiguous is all of it. An axis but the slowest is never cut, so a piece may be larger.
+    pub fn pieces(&self, from: usize, n: usize, most: usize) -> Vec<Layout> {
+        if self.is_contiguous() {
+            let cut = |at: usize| Layout::new(self.offset + at, &[most.min(from + n - at)], &[1]);
+            return (from..from + n).step_by(most.max(1)).map(cut).collect();
+        }
+        debug_assert!(from == 0 && n == self.len());
+        let (shape, strides) = (self.shape(), self.strides());
+        let last = shape.len() - 1;
+        let inner: usize = shape[..last].iter().product();
+        let step = (most / inner).max(1);
+        let cut = |at: usize| {
+            let mut extents = shape.to_vec();
+            extents[last] = step.min(shape[last] - at);
+            let offset = self.offset as isize + at as isize * strides[last];
+            Layout::new(offset as usize, &extents, strides)
+        };
+        (0..shape[last]).step_by(step).map(cut).collect()
+    }
+
     /// The layout of a view: `shape`, and per axis the step in this layout's own axes `dim`.
     ///
     /// `dim` is the array's shape as the caller sees it (a refinement of the joined axes), `order` the
@@ -176,6 +197,20 @@ mod tests {
         assert_eq!((0..6).map(|i| t.place(i)).collect::<Vec<_>>(), [0, 2, 4, 1, 3, 5]);
         let back = t.view(&[3, 2], &[Axis::whole(1, 2), Axis::whole(0, 3)]).unwrap();
         assert!(back.is_contiguous());
+    }
+
+    #[test]
+    fn pieces_walk_the_same_places() {
+        let transposed = Layout::new(2, &[5, 7], &[7, 1]);
+        let reversed = Layout::new(9, &[10], &[-1]);
+        for (layout, from, n) in [(transposed, 0, 35), (reversed, 0, 10), (Layout::contiguous(20), 3, 11)] {
+            let whole: Vec<usize> = (from..from + n).map(|i| layout.place(i)).collect();
+            for most in [1, 4, 10, 100] {
+                let parts = layout.pieces(from, n, most);
+                let cut: Vec<usize> = parts.iter().flat_map(|p| (0..p.len()).map(|i| p.place(i))).collect();
+                assert_eq!(cut, whole);
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::loops::{LOADS, LOOPS, PICKS, STORES};
 use super::parallel::parallel;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
+use crate::error::Result;
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::warning;
 
@@ -44,7 +45,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<[u64; 8]>> = const { RefCell::new(Vec::new()) };
 }
 
-fn stored_as_computed(dtype: DType) -> bool {
+pub fn stored_as_computed(dtype: DType) -> bool {
     !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
 }
 
@@ -296,7 +297,10 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
 }
 
 /// Computes every output of the plan.
-pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
+///
+/// # Errors
+/// `Interrupt`.
+pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let schedule = Schedule::new(plan, bound);
     let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
     // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
@@ -326,6 +330,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
                 }
             }
         });
-    });
+    })?;
     schedule.warn();
+    Ok(())
 }

@@ -38,12 +38,12 @@ pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     }
 }
 
-pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) {
-    take(source, elements(positions), output);
+pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
+    take(source, elements(positions), output)
 }
 
 /// The same, with the positions on the host.
-fn take(source: &View, at: &[i64], output: &Arc<Buffer>) {
+fn take(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     match source.dtype.size() {
         1 => take_as::<u8>(source, at, output),
         2 => take_as::<u16>(source, at, output),
@@ -54,7 +54,7 @@ fn take(source: &View, at: &[i64], output: &Arc<Buffer>) {
 }
 
 /// Elements of one size move as plain words.
-fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) {
+fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     let from: &[T] = elements(source);
     let na = na_bytes(source.dtype);
     // SAFETY: the bytes are an element's.
@@ -67,7 +67,7 @@ fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) {
             // a negative position is a very large one
             *slot = from.get(p as usize).copied().unwrap_or(na);
         }
-    });
+    })
 }
 
 pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
@@ -123,7 +123,7 @@ pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) ->
     let room = |(_, dtype): &(Register, DType)| cpu.allocate(bound.n * dtype.size());
     let buffers = missing.iter().map(room).collect::<Result<Vec<_>>>()?;
     if !missing.is_empty() {
-        blocks::run(&Plan { outputs: missing, ..plan.clone() }, bound, &buffers);
+        blocks::run(&Plan { outputs: missing, ..plan.clone() }, bound, &buffers)?;
     }
     let mut computed = buffers.into_iter();
     let mut views = plan.outputs.iter().map(|output| {
@@ -134,7 +134,7 @@ pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) ->
     let (dtype, values) = views.next().map_or((DType::Int64, None), |view| (view.dtype, Some(view)));
     let out = cpu.allocate(at.len() * dtype.size())?;
     match values {
-        Some(values) => take(&values, &at, &out),
+        Some(values) => take(&values, &at, &out)?,
         // SAFETY: i64 may be read as bytes.
         None => cpu.upload(unsafe { std::slice::from_raw_parts(at.as_ptr().cast(), at.len() * 8) }, &out, 0)?,
     }

@@ -11,10 +11,11 @@ use super::flags::Flags;
 use super::landing::Slots;
 use super::launch::{Args, Kernel};
 use super::memory::{Host, Pool};
-use super::transfer::Staging;
+use super::transfer::{Side, Staging};
 use crate::buffer::Device;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
+use crate::interrupt::Watch;
 
 /// What is known of a device without making a context on it.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub struct Cuda {
     pub(super) kernels: Kernels,
     pub(super) flags: Flags,
     pub(super) staging: Mutex<Staging>,
+    /// For copies that overlap with the work on `stream`, made when there is one.
+    pub(super) side: OnceLock<Side>,
     // a result's place in host memory that kernels can write
     slot: Mutex<Host>,
     pub(super) slots: Mutex<Slots>,
@@ -233,6 +236,7 @@ impl Cuda {
             kernels: Kernels::default(),
             flags: Flags::new(driver, stream)?,
             staging: Mutex::default(),
+            side: OnceLock::new(),
             slot: Mutex::new(Host::new(driver, 256)?),
             slots: Mutex::default(),
             tickets,
@@ -339,6 +343,34 @@ impl Cuda {
                 kernel.name, kernel.registers
             ))
         })
+    }
+
+    /// Waits until the stream is empty. Asks the driver again and again, since a wait inside the driver could not be
+    /// interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
+    ///
+    /// # Errors
+    /// `Interrupt`: the work goes on, and nothing that it uses is freed before it has ended.
+    pub(super) fn drain(&self) -> Result<()> {
+        const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
+        // short waits are spun through, long ones leave the core to others
+        const SPINS: u32 = 20_000;
+        let mut watch = None;
+        for turn in 0u32.. {
+            // SAFETY: our stream.
+            let status = unsafe { (self.driver.stream_query)(self.stream) };
+            if status != NOT_READY {
+                return self.check(status, "cuStreamQuery");
+            }
+            if turn < 64 {
+                std::hint::spin_loop();
+                continue;
+            }
+            watch.get_or_insert_with(Watch::new).look()?;
+            if turn > SPINS {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+        }
+        Ok(())
     }
 
     /// Waits for all queued work, and hands on the warnings that it raised.

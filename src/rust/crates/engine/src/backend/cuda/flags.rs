@@ -98,8 +98,7 @@ impl Flags {
     }
 
     fn collect(&self, cuda: &Cuda, state: &mut State) -> Result<()> {
-        // SAFETY: our stream.
-        cuda.check(unsafe { (cuda.driver.stream_synchronize)(cuda.stream) }, "cuStreamSynchronize")?;
+        cuda.drain()?;
         if state.used == 0 {
             return Ok(());
         }

@@ -35,14 +35,15 @@ use super::{Backend, Landing, Launch, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::memory::Source;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
+use crate::transfer::{Ahead, Filling};
 
 pub use compile::set_cache_dir;
 pub use device::{count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
-pub use memory::set_pressure_hook;
 
 /// The backend of a device.
 ///
@@ -63,6 +64,14 @@ impl Backend for Cuda {
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
         self.upload(source, target, offset)
+    }
+
+    fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
+        self.upload_as(source, wire, target, dtype)
+    }
+
+    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+        self.upload_ahead(source, convert)
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -152,6 +161,6 @@ impl Backend for Cuda {
     }
 
     fn trim(&self) -> Result<()> {
-        self.trim()
+        Source::trim(self)
     }
 }
