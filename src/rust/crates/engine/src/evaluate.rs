@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::array::Array;
-use crate::backend;
-use crate::buffer::View;
+use crate::backend::{self, Backend};
+use crate::buffer::{Buffer, View};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Args, Node, Site, Walk};
 use crate::memory;
@@ -53,9 +53,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
     for (k, (node, register)) in stored.iter().enumerate() {
-        let bytes = n * node.dtype.size();
-        let site = if bytes < memory::LARGE { None } else { node.expr().and_then(|expr| expr.site) };
-        match memory::made_by(site, || backend.allocate(bytes)) {
+        match room(node, backend) {
             Ok(buffer) => {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
@@ -80,13 +78,20 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
+/// Memory for a node's values; of large ones it is noted which call made them.
+fn room(node: &Node, backend: &dyn Backend) -> Result<Arc<Buffer>> {
+    let bytes = node.len * node.dtype.size();
+    let site = if bytes < memory::LARGE { None } else { node.expr().and_then(|expr| expr.site) };
+    memory::made_by(site, || backend.allocate(bytes))
+}
+
 /// `settle_together` for one node by itself, which asks for no memory but the result's.
 fn settle_alone(node: &Arc<Node>) -> Result<()> {
     if node.is_ready() {
         return Ok(());
     }
     let backend = backend::of(node.device)?;
-    let buffer = backend.allocate(node.len * node.dtype.size())?;
+    let buffer = room(node, backend)?;
     if node.len > 0 {
         let mut builder = Builder::new(node.len);
         let register = builder.node(node);
