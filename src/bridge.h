@@ -22,6 +22,10 @@ const char *vg_warning_text(int index, int *bytes);
 SEXP vg_warning_call(int index);
 void vg_condition_clear(void);
 
+// ---- operators.c: R before 4.3 dispatches operators the slow way (see there) ---------------------
+extern int vg_slow_dispatch;
+SEXP vg_quick_dispatch(SEXP result); // returns `result`
+
 // ---- altrep.c ------------------------------------------------------------------------------------
 void vg_register_altrep(DllInfo *dll);
 SEXP vg_new(int type, void *handle);          // a class-less vector that owns the handle; unprotected

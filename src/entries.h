@@ -29,6 +29,8 @@ ENTRY(compute_into, 3)
 ENTRY(explain, 1)
 ENTRY(operation_table, 0)
 ENTRY(reduce, 3)
+ENTRY(defer, 1)
+ENTRY(defer_sqrt, 1)
 ENTRY(reduce_groups, 4)
 ENTRY(scan, 2)
 

@@ -597,7 +597,7 @@ test_that("methods that others find are those of the namespace", {
   }
   outside <- new.env(parent = globalenv())
   expect_identical(eval(quote(collect(round(x, 1))), list(x = gpu(1.26), collect = collect), outside), 1.3)
-  expect_identical(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
+  expect_equal(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
 })
 
 test_that("gctorture finds nothing unprotected", {

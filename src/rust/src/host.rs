@@ -118,6 +118,18 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
     }
 }
 
+/// One value of a float or int32, as a reduction gives it, in R's representation.
+///
+/// # Safety
+/// There is room for one element of R's type at `out`, aligned.
+pub unsafe fn write_value(value: &[u8; 32], dtype: DType, out: *mut u8) {
+    let [a, b, c, d, ..] = *value;
+    let double = f64::from(f32::from_ne_bytes([a, b, c, d]));
+    let bytes = if dtype == DType::Float32 { &double.to_ne_bytes()[..] } else { &value[..r_size(dtype)] };
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
+}
+
 /// A new array of what R left in the block, like `like`; rounds the block to what the dtype holds.
 ///
 /// # Safety

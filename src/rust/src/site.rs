@@ -1,12 +1,12 @@
 //! Sites: the R call that recorded an operation, kept alive for a warning that may come later.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
 use verdigris_engine::expr::Site;
 
-use crate::r::{self, R_NilValue, SEXP};
+use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
 /// An R call that gc keeps while this lives. R's lists of preserved objects are for the main thread, and a
 /// site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
@@ -43,13 +43,30 @@ fn head() -> SEXP {
     }) as SEXP
 }
 
+/// The cell of a site whose call is still to be told, or null: `operators.c` asks R for the call where one is wanted, once
+/// no Rust frame is left that R could jump over.
+#[no_mangle]
+pub static vg_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A site for the call that R is in; C tells the call itself on the way back.
+pub fn here() -> Option<Site> {
+    let cell = linked(r::null());
+    vg_site_wanted.store(cell, Ordering::Relaxed);
+    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+}
+
 /// A site for the call; None for NULL.
 pub fn of(call: SEXP) -> Option<Site> {
     if r::is_null(call) {
         return None;
     }
+    Some(Arc::new(Call(linked(call))) as Arc<dyn Any + Send + Sync>)
+}
+
+/// A cell of the list for a call.
+fn linked(call: SEXP) -> SEXP {
     // SAFETY: main thread; the cell is reachable from the preserved head as soon as it is linked.
-    let cell = unsafe {
+    unsafe {
         let head = head();
         r::Rf_protect(call);
         let next = r::CDR(head);
@@ -61,8 +78,7 @@ pub fn of(call: SEXP) -> Option<Site> {
         }
         r::Rf_unprotect(1);
         cell
-    };
-    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+    }
 }
 
 /// Whether the call holds no data: names and single values only, as calls that people write do. Others (of `do.call`)

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::backend::{self, Outcome};
+use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
-use crate::expr::{Arg, Expr, Node, Site};
+use crate::expr::{Arg, Args, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
-use crate::ops::{id, Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, Plan};
+use crate::ops::{id, Group, OpId, Rule};
+use crate::plan::{recycle, Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::scan::Scan;
@@ -129,21 +129,31 @@ impl Array {
     /// # Errors
     /// `DType` where R refuses the types; `Device` where array operands are on different devices.
     pub fn apply(op: OpId, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+        Array::apply_at(op, operands, || site)
+    }
+
+    /// As `apply`; asks for the site only where the operation may warn, or its result is large.
+    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce() -> Option<Site>) -> Result<Array> {
         let n = if operands.iter().any(|o| o.extent() == 0) {
             0
         } else {
             operands.iter().map(Operand::extent).max().unwrap_or(0)
         };
-        let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
+        let mut types = [Typed::Value(Kind::Logical); 3];
+        for (typed, operand) in types.iter_mut().zip(operands) {
+            *typed = operand.typed();
+        }
+        let types = &types[..operands.len()];
         let device = common_device(operands)?;
-        let (class, dtype) = match rule::resolve(op, &types) {
+        let (class, dtype) = match rule::resolve(op, types) {
             // what R does not do with complex numbers it refuses element by element: of none there is none
             Err(_) if n == 0 && op.row().group == Group::Ops => {
-                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(&types) };
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(types) };
                 return Array::full(Scalar::I32(0), dtype, 0, device);
             }
             resolved => resolved?,
         };
+        let site = if op.may_warn(class) || n * dtype.size() >= memory::LARGE { site() } else { None };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -166,7 +176,7 @@ impl Array {
         site: Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
-        let mut args = Vec::with_capacity(operands.len());
+        let mut args = Args::new();
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
             let logical =
@@ -178,11 +188,12 @@ impl Array {
                 }
             });
         }
-        let site = if row.flag == Flag::None && n * dtype.size() < memory::LARGE { None } else { site };
+        // a large result keeps its call for messages of full devices
+        let site = if op.may_warn(class) || n * dtype.size() >= memory::LARGE { site } else { None };
+        let leaves = evaluate::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
-        let array = Array { node: Arc::new(node) };
-        evaluate::bound(&array.node)?;
-        Ok(array)
+        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        Ok(Array { node: Arc::new(node) })
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -255,16 +266,21 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        let (kept, mut held) = evaluate::prepare(std::slice::from_ref(&self.node), root_too)?;
-        for node in kept {
-            match evaluate::settle_together(std::slice::from_ref(&node)) {
-                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                _ => held.extend(node.values()?),
-            }
-        }
-        let mut builder = Builder::new(self.len());
+        let _used = spill::Used::new();
+        let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
         let register = builder.node(&self.node);
         Ok(builder.outputs(&[(register, self.dtype())]))
+    }
+
+    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
+    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
+        for node in evaluate::prepare(roots, root_too)? {
+            match evaluate::settle_together(&[node]) {
+                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(Builder::new(roots[0].len))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -306,7 +322,26 @@ impl Array {
         let (array, class) = self.reducible(reduction)?;
         let (plan, bound) = array.planned(true)?;
         let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
         Ok((reduction.result(class), outcome))
+    }
+
+    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where it
+    /// does not, or where what the value is like depends on the elements.
+    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
+        let (array, class) = self.reducible(reduction)?;
+        if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
+            return Ok(None);
+        }
+        let (plan, bound) = array.planned(true)?;
+        let landing = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
+        Ok(landing.map(|landing| (reduction.result(class), landing)))
+    }
+
+    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
+    pub fn settles(&self, reduction: Reduction, na_rm: bool) -> bool {
+        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
     /// Reduces within groups to an array of `groups.count()` values.
@@ -319,6 +354,7 @@ impl Array {
         if count > 0 {
             let (plan, bound) = array.planned(true)?;
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
+            recycle(plan, bound);
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))
     }
@@ -406,8 +442,27 @@ impl Array {
 
     /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
-        let mask = self.cast(DType::Bool8, None)?.contiguous()?;
-        Ok(Array::from_view(backend::of(self.device())?.positions(&mask, keep_na)?))
+        let mask = self.in_dtype(DType::Bool8)?;
+        let (plan, bound) = mask.planned(true)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
+    }
+
+    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
+    /// is read once. Waits for the count.
+    pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let mask = mask.in_dtype(DType::Bool8)?;
+        let roots = [mask.node.clone(), self.node.clone()];
+        let _used = spill::Used::new();
+        let mut builder = Array::builder(&roots, true)?;
+        let [test, value] = roots.each_ref().map(|root| builder.node(root));
+        if !builder.fits() {
+            // both at most inputs now
+            mask.settle()?;
+            self.settle()?;
+            return self.compress(&mask);
+        }
+        let (plan, bound) = builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]);
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
     }
 
     /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.

@@ -23,6 +23,15 @@ pub struct Outcome {
     pub status: u32,
 }
 
+/// The value of a reduction that may not have run yet.
+pub trait Landing: Send + Sync {
+    /// Waits for it.
+    fn outcome(&self) -> Result<Outcome>;
+
+    /// Its first bytes in memory of the device, without waiting.
+    fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>>;
+}
+
 /// Bytes held on a device, as `gpu_memory()` shows them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Memory {
@@ -70,6 +79,17 @@ pub trait Backend: Send + Sync {
     /// Reduces the plan's value over everything, to the host.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
 
+    /// As `reduce`, but does not wait for the value; None where the device has nothing to gain by that, or no room for it.
+    fn reduce_later(
+        &self,
+        _plan: &Plan,
+        _bound: &Bound,
+        _reduction: Reduction,
+        _na_rm: bool,
+    ) -> Result<Option<Box<dyn Landing>>> {
+        Ok(None)
+    }
+
     /// Reduces within groups, into a buffer of the reduction's result type; there are no status bits.
     fn reduce_groups(
         &self,
@@ -92,8 +112,9 @@ pub trait Backend: Send + Sync {
     /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 
-    /// The positions (int64, from 0) where a bool8 view is TRUE, or NA (`-1`) where it is NA and `keep_na`.
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View>;
+    /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE, and
+    /// NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA -1).
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// The values in order, NA and NaN last, and where `with_positions` the positions (int64, from 0) that
     /// they had; equal ones stay in their order. The view is contiguous.

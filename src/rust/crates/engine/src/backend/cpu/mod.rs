@@ -209,13 +209,10 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View> {
-        let at = select::positions(mask, keep_na);
-        let buffer = self.allocate(at.len() * 8)?;
-        // SAFETY: i64 may be read as bytes.
-        let raw = unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<u8>(), at.len() * 8) };
-        self.upload(raw, &buffer, 0)?;
-        Ok(View::contiguous(buffer, DType::Int64, at.len()))
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::compress(plan, keep_na);
+        select::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

@@ -94,7 +94,7 @@ fn segments(
     let together = (PIECE / groups.length.max(1)).max(1);
     parallel(groups.outer * pieces, together, |first, end| {
         let mut own = Accumulators::new(f, end - first);
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(groups.length, |scratch| {
             for task in first..end {
                 let (group, piece) = (task / pieces, task % pieces);
                 let (from, to) = (piece * PIECE, ((piece + 1) * PIECE).min(groups.length));
@@ -140,7 +140,7 @@ fn short(
         let mut own = Accumulators::new(f, to - from);
         let mut turned = vec![[0u64; 2]; (width * size).div_ceil(16)];
         let turned: *mut u8 = turned.as_mut_ptr().cast();
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(BLOCK, |scratch| {
             for group in (from..to).step_by(width) {
                 let n = width.min(to - group);
                 let values = schedule.evaluate(scratch, group * length, n * length, register, None);
@@ -191,7 +191,7 @@ fn lanes(
         let from = block * BLOCK;
         let n = BLOCK.min(groups.inner - from);
         let mut own = Accumulators::new(f, n);
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(n, |scratch| {
             for l in 0..groups.length {
                 let i = (o * groups.length + l) * groups.inner + from;
                 let values = schedule.evaluate(scratch, i, n, register, None);

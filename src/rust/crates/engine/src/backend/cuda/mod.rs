@@ -3,7 +3,8 @@
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
 //! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out; `select`, `sort` and `blas` do what is no plan.
+//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort` and `blas` do
+//! what is no plan.
 
 pub mod api;
 pub mod codegen;
@@ -16,9 +17,11 @@ pub mod memory;
 pub mod user;
 
 mod blas;
+mod compress;
 #[cfg(test)]
 mod differential;
 mod exchange;
+mod landing;
 mod reduce;
 mod run;
 mod scan;
@@ -28,7 +31,7 @@ mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Launch, Memory, Outcome, Product};
+use super::{Backend, Landing, Launch, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -87,6 +90,16 @@ impl Backend for Cuda {
         reduce::whole(self, plan, bound, reduction, na_rm)
     }
 
+    fn reduce_later(
+        &self,
+        plan: &Plan,
+        bound: &Bound,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Box<dyn Landing>>> {
+        landing::reduce_later(self, plan, bound, reduction, na_rm)
+    }
+
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -111,8 +124,8 @@ impl Backend for Cuda {
         select::scatter(self, target, dtype, n, positions, values)
     }
 
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View> {
-        select::positions(self, mask, keep_na)
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+        compress::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

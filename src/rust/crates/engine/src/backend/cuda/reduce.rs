@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::codegen::reduce::{pack_size, packs_in_flight, Form};
 use super::codegen::{parameters, Variant, THREADS};
-use super::device::{Cuda, TICKETS};
+use super::device::{Cuda, READY, TICKETS};
 use super::launch::{Args, Packed};
 use super::run::{planned, Planned, Use};
 use crate::backend::Outcome;
@@ -20,13 +20,29 @@ const STATUS: usize = 32;
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
-    let bytes = cuda.receive(|slot| {
-        queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), slot, slot + STATUS as u64)
-    })?;
+    Ok(outcome(&cuda.receive_marked(|slot, mark| to_slot(cuda, plan, bound, reduction, na_rm, slot, mark))?))
+}
+
+/// Queues a reduction of everything to 64 bytes of host memory; the mark is written last, at `READY`.
+pub(super) fn to_slot(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    slot: u64,
+    mark: u32,
+) -> Result<()> {
+    let target = Target { out: slot, status: slot + STATUS as u64, ready: slot + READY as u64, mark };
+    queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), target)
+}
+
+/// What a slot says.
+pub(super) fn outcome(bytes: &[u8; 64]) -> Outcome {
     let mut value = [0u8; 32];
     value.copy_from_slice(&bytes[..32]);
     let status = u32::from_ne_bytes([bytes[STATUS], bytes[STATUS + 1], bytes[STATUS + 2], bytes[STATUS + 3]]);
-    Ok(Outcome { value, status })
+    Outcome { value, status }
 }
 
 /// Reduces within groups, to a buffer.
@@ -42,7 +58,7 @@ pub fn groups(
     if groups.count() == 0 {
         return Ok(());
     }
-    queue(cuda, plan, bound, reduction, na_rm, groups, output.address, 0)
+    queue(cuda, plan, bound, reduction, na_rm, groups, Target { out: output.address, status: 0, ready: 0, mark: 0 })
 }
 
 /// How the threads of a launch share the elements.
@@ -61,8 +77,12 @@ fn form(plan: &Plan, groups: Groups) -> Form {
     }
     match groups.length / pack_size(plan, Form::Block) {
         _ if groups.outer == 1 => Form::Block,
-        0..=4 => Form::Team(1),
-        5..=48 => Form::Team(8),
+        // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
+        0..=6 => Form::Team(1),
+        7..=16 => Form::Team(2),
+        17..=48 => Form::Team(8),
+        // as long as that fills the card
+        49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
         49..=1024 => Form::Team(32),
         _ => Form::Block,
     }
@@ -84,11 +104,14 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
         }
         Form::Lanes | Form::SingleLanes => {
             let packs = groups.inner / v;
-            // 64 packs abreast read a kilobyte a row; the other threads of the block take other rows
-            let x = packs.min(64);
-            let y = (THREADS / x).min(groups.length.max(1));
+            // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
+            // alone fill the card, no two threads share one and nothing is merged
+            let alone = packs.div_ceil(THREADS) * groups.outer >= wave;
+            let x = packs.min(if alone { THREADS } else { 64 });
+            let y = if alone { 1 } else { (THREADS / x).min(groups.length.max(1)) };
             let across = packs.div_ceil(x);
-            let most = groups.length.div_ceil(y * u).max(1);
+            // the last block merges the slices' parts, a thread every y-th: no more than it does in some microseconds
+            let most = groups.length.div_ceil(y * u).clamp(1, 64 * y);
             let columns = across * groups.outer;
             let slices = if columns < wave.min(TICKETS) { (wave / columns).clamp(1, most) } else { 1 };
             Shape { grid: columns * slices, slices, x, y, across }
@@ -96,7 +119,15 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Addresses that the results go to; 0 where they are not wanted.
+struct Target {
+    out: u64,
+    status: u64,
+    /// Where the host waits for `mark`.
+    ready: u64,
+    mark: u32,
+}
+
 fn queue(
     cuda: &Cuda,
     plan: &Plan,
@@ -104,8 +135,7 @@ fn queue(
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
-    out: u64,
-    status: u64,
+    target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
     let v = pack_size(plan, form);
@@ -128,9 +158,13 @@ fn queue(
     job.u32(shape.y as u32);
     job.u32(shape.across as u32);
     job.u64(partial.address);
-    job.u64(out);
-    job.u64(status);
+    job.u64(target.out);
+    job.u64(target.status);
     job.u64(cuda.tickets());
+    job.u64(target.ready);
+    job.u32(target.mark);
+    // a struct's size is a multiple of its alignment
+    job.u32(0);
     let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
     let mut args = Args::new();
     args.push_bytes(&params.bytes).push_bytes(&job.bytes);
