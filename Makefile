@@ -13,6 +13,7 @@ help:
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
+	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
 	@echo "make lint              formatting, clippy, documentation up to date"
 	@echo "make document          write man/ and NAMESPACE"
 	@echo "make bench             run bench/*.R"
@@ -39,6 +40,9 @@ test: setup-rust setup-test setup-python
 
 kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
+
+ptx: setup-rust setup-r setup-ptx
+	tools/ptx.sh
 
 lint: lint-rust lint-docs
 
@@ -90,4 +94,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test kernels lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test kernels ptx lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

@@ -8,7 +8,8 @@
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
-  .Call(C_cache_dir, cache_folder())
+  .Call(C_cache_dir, cache_folder(), cache_size())
+  if (!is.null(tier <- getOption("verdigris.tier"))) .Call(C_tier, tier)
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
 }
 

@@ -6,13 +6,17 @@
 //! `reduce` carry plans out; `select`, `sort` and `blas` do what is no plan.
 
 pub mod api;
+pub mod cache;
 pub mod codegen;
 pub mod compile;
 pub mod device;
 pub mod flags;
+pub mod interpret;
 pub mod launch;
 pub mod library;
 pub mod memory;
+pub mod shipped;
+pub mod tier;
 pub mod user;
 
 mod blas;
@@ -34,7 +38,7 @@ use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
-pub use compile::set_cache_dir;
+pub use cache::set_cache_dir;
 pub use device::{count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
 pub use memory::set_pressure_hook;
