@@ -44,7 +44,8 @@ fn main() {
             let from = all.len();
             all.extend_from_slice(text.as_bytes());
             all.push(0);
-            let _ = writeln!(index, "{:032x} {} {from} {} {}", fingerprint(&job.source), pack.name(), all.len(), job.name);
+            let _ =
+                writeln!(index, "{:032x} {} {from} {} {}", fingerprint(&job.source), pack.name(), all.len(), job.name);
             count += 1;
         }
         println!("{}: {count} kernels, {} KB", pack.name(), all.len() / 1000);

@@ -18,6 +18,7 @@ use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
 use verdigris_engine::backend::cuda::compile::{compile, known_archs, Target};
+use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType, Kind};
 use verdigris_engine::ops::OpId;
@@ -121,6 +122,9 @@ fn jobs() -> Vec<Job> {
         let squares = fused(dtype, false);
         let source = codegen::source_reduce(&squares, aligned, Reduction::Sum, false, Form::Block);
         jobs.push((format!("sum((a-b)^2) {dtype}"), source));
+    }
+    for family in Family::ALL {
+        jobs.push((family.name().into(), interpret::source::source(family)));
     }
     let forms = [Form::Block, Form::Team(1), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
     for (r, reduction) in Reduction::ALL.into_iter().enumerate() {

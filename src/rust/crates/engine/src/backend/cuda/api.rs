@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
-    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option, CUmemPoolProps,
-    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP,
-    CU_MEMHOSTALLOC_PORTABLE,
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
+    CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstream_flags,
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
@@ -280,8 +280,11 @@ pub fn nvrtc() -> Result<&'static Nvrtc> {
         return Ok(nvrtc);
     }
     if std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
-        return Err(Error::new(Kind::Library, "NVRTC is not used: the environment variable VERDIGRIS_NVRTC is \"none\"")
-            .advise("Unset it to have kernels compiled."));
+        return Err(Error::new(
+            Kind::Library,
+            "NVRTC is not used: the environment variable VERDIGRIS_NVRTC is \"none\"",
+        )
+        .advise("Unset it to have kernels compiled."));
     }
     let path = &library::load(library::Library::Nvrtc)?.path;
     // SAFETY: `library` has loaded this file without harm.

@@ -51,7 +51,7 @@ pub(super) fn put(name: &str, bytes: &[u8]) {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     let Some((directory, limit)) = place() else { return };
     keep(&directory.join(format!("{name}.bin")), bytes);
-    if WRITTEN.fetch_add(1, Ordering::Relaxed) % TRIM_EVERY == 0 {
+    if WRITTEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_EVERY) {
         trim(&directory, limit);
     }
 }
@@ -264,7 +264,8 @@ mod tests {
             let said = String::from_utf8_lossy(&done.stdout).into_owned();
             assert!(done.status.success() && said.contains("1 passed"), "{said}");
         }
-        let parts = fs::read_dir(&directory).unwrap().flatten().filter(|f| f.path().extension() == Some("part".as_ref()));
+        let parts =
+            fs::read_dir(&directory).unwrap().flatten().filter(|f| f.path().extension() == Some("part".as_ref()));
         assert_eq!(parts.count(), 0);
         fs::remove_dir_all(&directory).unwrap();
     }

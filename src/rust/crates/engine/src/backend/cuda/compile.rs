@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::api::{
-    self, nvrtcProgram, nvrtcResult, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState, Nvrtc,
+    self, nvrtcProgram, nvrtcResult, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState,
+    Nvrtc,
 };
 use super::device::{driver_version, lock, Cuda};
 use super::launch::Kernel;

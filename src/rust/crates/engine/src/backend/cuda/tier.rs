@@ -215,8 +215,7 @@ fn worker() -> Option<&'static Worker> {
 /// Starts the one thread that compiles.
 fn start() -> Option<&'static Worker> {
     *WORKER.get_or_init(|| {
-        let worker: &'static Worker =
-            Box::leak(Box::new(Worker { state: Mutex::default(), changed: Condvar::new() }));
+        let worker: &'static Worker = Box::leak(Box::new(Worker { state: Mutex::default(), changed: Condvar::new() }));
         at_exit();
         std::thread::Builder::new().name("verdigris nvrtc".into()).spawn(move || work(worker)).ok()?;
         Some(worker)

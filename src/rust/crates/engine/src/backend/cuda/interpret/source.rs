@@ -134,7 +134,9 @@ impl Codes {
             let mut next = FIRST_ROW;
             let mut number = |short: bool, next: &mut u16| {
                 for op in OpId::all() {
-                    for class in Class::ALL.into_iter().filter(|&c| family.serves(op, c) && is_short(family, op, c) == short) {
+                    for class in
+                        Class::ALL.into_iter().filter(|&c| family.serves(op, c) && is_short(family, op, c) == short)
+                    {
                         rows[op.0 as usize][class as usize] = Some(*next);
                         *next += 1;
                     }
@@ -212,7 +214,8 @@ pub fn source(family: Family) -> String {
             Codes::linear(*dtype)
         );
         let _ = writeln!(placed, "        case {k}: load_placed<As_{dtype}>(t, p.words + more, u, at); break;");
-        let _ = writeln!(stores, "    case {}: store<As_{dtype}>(t, p.n, p.words + more, x); break;", Codes::store(*dtype));
+        let _ =
+            writeln!(stores, "    case {}: store<As_{dtype}>(t, p.n, p.words + more, x); break;", Codes::store(*dtype));
     }
     let _ = write!(
         text,

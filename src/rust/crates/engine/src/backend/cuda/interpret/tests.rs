@@ -39,7 +39,14 @@ fn compiled(family: Family, folder: &std::path::Path) -> Kernel {
     let headers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("kernels");
     // as build.rs compiles the cpu device's loops
     let done = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()))
-        .args(["-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"])
+        .args([
+            "-std=c++14",
+            "-O2",
+            "-ffp-contract=off",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+            "-fno-strict-aliasing",
+        ])
         .args(["-w", "-shared", "-fPIC", "-I"])
         .arg(headers)
         .arg("-o")
@@ -57,7 +64,13 @@ fn compiled(family: Family, folder: &std::path::Path) -> Kernel {
 }
 
 /// Carries a plan out as a card would, with blocks of one thread; gives the bits that were noted, by register.
-fn interpret(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>], most_shared: usize, noted: &mut Vec<(OpId, u32, Option<Site>)>) {
+fn interpret(
+    plan: &Plan,
+    bound: &Bound,
+    outputs: &[Arc<Buffer>],
+    most_shared: usize,
+    noted: &mut Vec<(OpId, u32, Option<Site>)>,
+) {
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
     let (places, words) = body::places(plan);
     let Some(mut program) = encode(plan, bound, &addresses, &places, most_shared) else {
@@ -85,7 +98,9 @@ fn interpret(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>], most_shared: u
     // units are aligned to 16
     let mut shared = vec![0u128; program.shared(1).div_ceil(16).max(1)];
     // SAFETY: the program is of this plan, whose views and outputs are live host memory.
-    unsafe { kernels()[program.family as usize](program.bytes.as_ptr(), shared.as_mut_ptr(), program.blocks(1) as i64) };
+    unsafe {
+        kernels()[program.family as usize](program.bytes.as_ptr(), shared.as_mut_ptr(), program.blocks(1) as i64)
+    };
     assert_eq!(any != 0, flags.iter().any(|&w| w != 0));
     for (register, place) in places {
         let bits = flags[place.word as usize] >> place.shift & ((1 << place.op.row().flag.width()) - 1);
@@ -124,7 +139,9 @@ impl Random {
         let dtype = DType::ALL[self.below(12)];
         let values: Vec<[f64; 2]> = (0..n).map(|_| [self.number(), self.number()]).collect();
         let data = Array::upload(Host::Complex(&values), None, Device::Cpu, None).unwrap();
-        let real = if matches!(dtype, DType::Complex64 | DType::Complex128) { data } else {
+        let real = if matches!(dtype, DType::Complex64 | DType::Complex128) {
+            data
+        } else {
             Array::apply(OpId::find("re").unwrap(), &[Operand::Array(data)], None).unwrap()
         };
         let x = real.cast(dtype, None).unwrap();
@@ -137,8 +154,8 @@ impl Random {
 fn leaf(random: &mut Random, n: usize) -> Array {
     match random.below(6) {
         0 => random.array(1),
-        1 if n % 3 == 0 => random.array(n / 3),
-        2 if n % 6 == 0 => {
+        1 if n.is_multiple_of(3) => random.array(n / 3),
+        2 if n.is_multiple_of(6) => {
             let dim = [n / 6, 2, 3];
             let axes = [Axis::whole(2, 3), Axis::whole(0, n / 6), Axis { of: 1, start: 1, step: -1, extent: 2 }];
             random.array(n).view(&dim, &axes).unwrap()
@@ -271,7 +288,8 @@ fn every_row_gives_what_the_cpu_gives() {
             for n in [1, 66] {
                 let mut site = 0;
                 let array = if matches!(row.rule, Rule::Source | Rule::Random) {
-                    let scalars: Vec<Scalar> = (0..row.arity).map(|k| Scalar::I32(3 + i32::from(k)).to(class)).collect();
+                    let scalars: Vec<Scalar> =
+                        (0..row.arity).map(|k| Scalar::I32(3 + i32::from(k)).to(class)).collect();
                     let dtype = crate::array::natural_dtype(row.result_class(class));
                     Array::source(op, class, dtype, n, Device::Cpu, &scalars).unwrap()
                 } else {
@@ -303,7 +321,8 @@ fn random_plans(seed: u64, families: &[Family], trees: usize) {
     let ops = rows(families);
     for k in 0..trees {
         let n = [1, 6, 48, 66, 258][random.below(5)];
-        let leaves: Vec<Array> = (0..1 + random.below(5)).map(|_| leaf(&mut random, n)).filter(|a| a.len() == n).collect();
+        let leaves: Vec<Array> =
+            (0..1 + random.below(5)).map(|_| leaf(&mut random, n)).filter(|a| a.len() == n).collect();
         if leaves.is_empty() {
             continue;
         }
@@ -350,9 +369,8 @@ fn a_plan_in_halves_keeps_its_order() {
         let array = tree(&mut random, &leaves, 5, &ops, &mut 0);
         let (plan, bound) = array.plan().unwrap();
         let Some(halves) = halves(&plan, &bound) else { continue };
-        let count = |plan: &Plan| {
-            plan.code.iter().filter(|i| matches!(i, crate::plan::Instruction::Apply { .. })).count()
-        };
+        let count =
+            |plan: &Plan| plan.code.iter().filter(|i| matches!(i, crate::plan::Instruction::Apply { .. })).count();
         assert_eq!(count(&halves.first.0) + count(&halves.second.0), count(&plan));
         assert!(count(&halves.first.0) > 0 && count(&halves.second.0) > 0);
         assert_eq!(halves.first.0.outputs.len(), halves.between.len());
