@@ -14,9 +14,11 @@ help:
 	@echo "make test              the engine's tests and the package's"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
+	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
+	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date"
 	@echo "make document          write man/ and NAMESPACE"
-	@echo "make bench             run bench/*.R"
+	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
 	@echo "make dist              the release tarball, crates included, in build/"
 	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"
 	@echo "make test-r-versions   the tests under R 4.5 and 4.6"
@@ -44,6 +46,12 @@ kernels: setup-rust setup-test setup-python
 ptx: setup-rust setup-r setup-ptx
 	tools/ptx.sh
 
+guard: library setup-python setup-guard
+	tools/guard.sh
+
+guard-bounds: library setup-python setup-guard
+	tools/guard.sh --write
+
 lint: lint-rust lint-docs
 
 lint-rust: lint-format lint-clippy
@@ -65,7 +73,7 @@ document: library setup-document
 	tools/document.sh
 
 bench: library setup-bench
-	for f in bench/*.R; do echo "== $$f"; $(USE) Rscript "$$f"; done
+	$(USE) Rscript bench/cpu.R
 
 dist: setup-rust setup-check setup-dist
 	tools/dist.sh
@@ -94,4 +102,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test kernels ptx lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test kernels ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

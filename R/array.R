@@ -14,6 +14,8 @@
 #' @returns An array of class `gpu_array`. For a data frame, one whose numeric, logical and complex columns are
 #'   arrays; the other columns stay as they are.
 #'
+#'   An ordinary vector with the class, as [readRDS()] gives one (see [host]), is uploaded, and keeps its dtype.
+#'
 #'   The data are copied; the call returns when `x` may change again. An array that is already there and of
 #'   that dtype is shared, not copied.
 #' @section Errors:
@@ -65,6 +67,10 @@ refuse <- function(x, call = parent.frame()) {
     "Use `as.numeric(x)` where it holds numbers, or `factor(x)` and `as.integer()` for codes."
   } else if (is.raw(x)) {
     "Use `as_gpu(as.integer(x), dtype = \"uint8\")`."
+  } else if (is.null(x)) {
+    "Use `numeric()` for an empty array."
+  } else if (is.function(x) || is.environment(x) || is.language(x)) {
+    "Arrays are made of numbers."
   } else if (is.list(x)) {
     "Use `unlist(x)`, or `lapply(x, as_gpu)` for an array of each element."
   } else {
@@ -81,6 +87,8 @@ describe <- function(x) {
   if (is.object(x)) return(sprintf("an object of class <%s>", paste(class(x), collapse = "/")))
   if (is.function(x)) return("a function")
   if (is.list(x)) return("a list")
+  if (is.environment(x)) return("an environment")
+  if (is.language(x)) return("an R expression")
   sprintf("a %s vector", typeof(x))
 }
 

@@ -9,8 +9,8 @@
 #' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
-#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`; `as.vector()` gives
-#'   its values as doubles, `NA` with a warning beyond 2^53.
+#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`, whose methods the bit64 package has;
+#'   `as.vector()` gives its values as doubles, `NA` with a warning beyond 2^53.
 #' @section Errors:
 #' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` where there is no room to compute it;
 #' on a GPU what its kernels failed with, `verdigris_error_launch`.
@@ -28,12 +28,21 @@ collect.default <- function(x, ...) x
 #' @export
 collect.gpu_array <- function(x, ...) {
   exact <- gpu_dtype(x) == "int64"
+  if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
   y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
   keep <- attributes(x)[c("dim", "dimnames", "names", "tsp")]
   keep <- keep[!vapply(keep, is.null, NA)]
   class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim)) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
   attributes(y) <- c(keep[names(keep) != ""], if (length(class)) list(class = class))
   y
+}
+
+# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, since most of
+# base R would compute with the bits of an integer64; `exact` where bit64 has a method.
+host_copy <- function(x, exact = FALSE) {
+  if (!is_gpu(x)) return(x)
+  if (gpu_dtype(x) == "int64" && !(exact && requireNamespace("bit64", quietly = TRUE))) x <- gpu_cast(x, "float64")
+  collect(x)
 }
 
 # For bit64's generic: whole numbers of any array, exactly.
@@ -75,6 +84,14 @@ as.logical.gpu_array <- function(x, ...) as.logical(.Call(C_collect, x))
 #' @rdname collect
 #' @export
 as.complex.gpu_array <- function(x, ...) as.complex(.Call(C_collect, x))
+
+#' @export
+as.character.gpu_array <- function(x, ...) {
+  if (gpu_dtype(x) != "int64") return(as.character(.Call(C_collect, x)))
+  y <- .Call(C_digits, x, 0, length(x))
+  y[y == "NA"] <- NA
+  y
+}
 
 #' @rdname collect
 #' @export

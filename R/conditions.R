@@ -6,10 +6,55 @@ raise <- function(condition, unused) {
 
 # An error of class verdigris_error_<kind>; the texts are taken literally.
 stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame()) {
+  frame <- if (is.environment(call)) call else environment()
+  if (is.environment(call)) call <- written_call(call) # now: abort() would look from within itself
   abort(
     c(message, stats::setNames(advice, rep("i", length(advice)))),
     class = c(paste0("verdigris_error_", kind), "verdigris_error"),
-    kind = kind, ..., call = call, .frame = call %||% environment()
+    kind = kind, ..., call = call, .frame = frame
+  )
+}
+
+# The call as the user wrote it that led to one of the package's frames: of the package's functions that are running, the
+# outermost, by the name of its generic.
+written_call <- function(frame = parent.frame()) {
+  k <- Position(function(f) identical(f, frame), sys.frames())
+  if (is.na(k)) return(NULL)
+  ours <- function(k) k > 0L && identical(topenv(environment(sys.function(k))), topenv())
+  parents <- sys.parents()
+  while (ours(parents[k])) k <- parents[k]
+  short_call(sys.call(k))
+}
+
+# A call by the name of its generic, and without the data that do.call() and the Summary group put into it: who shows it
+# would read them.
+short_call <- function(call) {
+  if (is.symbol(call[[1L]])) call[[1L]] <- as.name(sub("(.)[.](gpu_array|default|data[.]frame|list)$", "\\1", as.character(call[[1L]])))
+  long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is.atomic(a) || is.list(a)) && (length(a) > 1L || is_gpu(a)), NA)
+  call[1L + which(long)] <- list(quote(...))
+  if (any(long)) call$na.rm <- NULL
+  call
+}
+
+# Errors and warnings in base R's words, with the call that the user wrote.
+stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(message, written_call(frame)))
+warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))
+
+# Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the data stand.
+call_base <- function(f, args, frame = parent.frame()) {
+  rewritten <- function(condition) {
+    if (!is.call(conditionCall(condition)) || is.symbol(conditionCall(condition)[[1L]])) return(NULL)
+    condition$call <- written_call(frame)
+    condition
+  }
+  withCallingHandlers(
+    do.call(f, args, quote = TRUE),
+    error = function(e) if (!is.null(e <- rewritten(e))) stop(e),
+    warning = function(w) {
+      if (is.null(w <- rewritten(w))) return()
+      warning(w)
+      tryInvokeRestart("muffleWarning")
+    }
   )
 }
 
@@ -30,6 +75,8 @@ reading_function <- function() {
 
 refuse_host_access <- function(length, bytes) {
   name <- reading_function()
+  # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught
+  if (name %in% c("deparse", "dput")) return()
   stop_verdigris(
     "host_access",
     sprintf("%s reads %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),

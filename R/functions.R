@@ -95,13 +95,17 @@ log.gpu_array <- function(x, base = exp(1)) {
 #' @rdname elementwise
 #' @export
 round.gpu_array <- function(x, digits = 0, ...) {
+  if (length(digits) == 0L) stop("invalid second argument of length 0")
   if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
 
 #' @rdname elementwise
 #' @export
-signif.gpu_array <- function(x, digits = 6) recycled("signif", signif, x, digits)
+signif.gpu_array <- function(x, digits = 6) {
+  if (length(digits) == 0L) stop("invalid second argument of length 0")
+  recycled("signif", signif, x, digits)
+}
 
 # Generics made from base R's own functions: attaching masks nothing, and Matrix shares them.
 setGeneric("atan2")
@@ -133,7 +137,7 @@ rm(signature)
 #' @export
 setMethod("ifelse", "gpu_array", function(test, yes, no) {
   out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
-  if (is.null(out)) base::ifelse(collect(test), yes, no) else out
+  if (is.null(out)) base::ifelse(host_copy(test), yes, no) else out
 })
 
 # An operand no longer than the test: base R's ifelse() takes its first elements.
@@ -163,10 +167,10 @@ tail_row <- function(name, lower.tail, log.p) {
 extreme <- function(row, f, na.rm, args) {
   takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
   if (!any(vapply(args, is_gpu, NA)) || !all(takes)) {
-    return(do.call(f, c(lapply(args, function(x) if (is_gpu(x)) collect(x) else x), list(na.rm = na.rm))))
+    return(call_base(f, c(lapply(args, host_copy), list(na.rm = na.rm))))
   }
   n <- if (min(lengths(args)) == 0L) 0L else max(lengths(args))
-  if (n > 0L && any(n %% lengths(args) != 0L)) warning("an argument will be fractionally recycled", call. = FALSE)
+  if (n > 0L && any(n %% lengths(args) != 0L)) warn_as_base("an argument will be fractionally recycled")
   if (na.rm) row <- paste0(row, "_na_rm")
   out <- Reduce(function(a, b) {
     if (!is_gpu(a) && !is_gpu(b)) suppressWarnings(f(a, b, na.rm = na.rm)) else .Call(C_recycled, row, list(a, b), NULL)

@@ -19,13 +19,13 @@ fault <- function() stop(structure(class = c("verdigris_fault", "error", "condit
 
 # Runs the body; where a subscript is at fault base R runs in its place, on the host, and words the error.
 in_base_words <- function(body, f, x, subscripts, ...) {
-  tryCatch(body, verdigris_fault = function(e) on_host_words(f, x, subscripts, ...))
+  out <- tryCatch(body, verdigris_fault = identity)
+  if (inherits(out, "verdigris_fault")) on_host_words(f, x, subscripts, ...) else out
 }
 
 on_host_words <- function(f, x, subscripts, ...) {
-  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else if (is_gpu(g[[1L]])) collect(g[[1L]]) else g[[1L]])
-  # without the call, in which all the data would stand
-  out <- tryCatch(do.call(f, c(list(collect(x)), subscripts, list(...)), quote = TRUE), error = function(e) stop(conditionMessage(e), call. = FALSE))
+  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
+  out <- call_base(f, c(list(host_copy(x, exact = TRUE)), subscripts, list(...)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
   as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
 }
@@ -145,7 +145,7 @@ select_array <- function(x, given, d, drop) {
 single <- function(given, d, names) {
   if (length(given) != length(d)) fault()
   Map(function(i, extent, names) {
-    if (is_gpu(i)) i <- collect(i)
+    i <- host_copy(i)
     if (length(i) != 1L || is.object(i)) fault()
     at <- if (is.character(i)) match(i, names) else if (is.numeric(i)) trunc(i) else NA
     if (is.na(at) || at < 1 || at > extent) fault()
@@ -168,15 +168,20 @@ single <- function(given, d, names) {
 #' @export
 `[<-.gpu_array` <- function(x, i, j, ..., value) {
   call <- as.list(sys.call())[-(1:2)]
-  call <- call[(names(call) %||% character(length(call))) != "value"]
+  last <- which((names(call) %||% character(length(call))) == "value")
+  if (!length(last)) {
+    # as a function, with the value unnamed: it is the last argument
+    last <- length(call)
+    value <- eval(call[[last]], parent.frame())
+  }
+  call <- call[-last]
   given <- subscripts(call, parent.frame())
   # what is not a number becomes a host vector, as base R decides
   if (!(is.numeric(value) || is.logical(value) || is.complex(value)) || (is.object(value) && !is_gpu(value) && !inherits(value, "integer64"))) {
-    host <- collect(x)
-    args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else if (is_gpu(g[[1L]])) collect(g[[1L]]) else g[[1L]])
-    return(do.call(`[<-`, c(list(host), args, list(value = value))))
+    args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
+    return(call_base(`[<-`, c(list(host_copy(x)), args, list(value = value))))
   }
-  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = if (is_gpu(value)) collect(value) else value)
+  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = host_copy(value, exact = TRUE))
 }
 
 assign_part <- function(x, given, value) {
@@ -207,11 +212,11 @@ assign_part <- function(x, given, value) {
   size <- .Call(C_extent, x, extents, at)
   if (is.character(size)) fault()
   count <- size[1L]
-  if (count > 0 && length(value) == 0L) stop("replacement has length zero", call. = FALSE)
-  if (size[3L] > 0 && length(value) > 1L) stop("NAs are not allowed in subscripted assignments", call. = FALSE)
+  if (count > 0 && length(value) == 0L) stop_as_base("replacement has length zero")
+  if (size[3L] > 0 && length(value) > 1L) stop_as_base("NAs are not allowed in subscripted assignments")
   if (count > 0 && count %% length(value) != 0) {
-    if (!flat) stop("number of items to replace is not a multiple of replacement length", call. = FALSE)
-    warning("number of items to replace is not a multiple of replacement length", call. = FALSE)
+    if (!flat) stop_as_base("number of items to replace is not a multiple of replacement length")
+    warn_as_base("number of items to replace is not a multiple of replacement length")
   }
   n <- if (flat) max(length(x), size[2L]) else length(x)
   out <- .Call(C_assign, x, extents, at, if (is_gpu(value) || inherits(value, "integer64")) value else as.vector(value), n)
@@ -228,6 +233,10 @@ assign_part <- function(x, given, value) {
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
   given <- list(i, ...)
+  if (missing(value)) {
+    value <- given[[length(given)]]
+    given <- given[-length(given)]
+  }
   plain <- is_gpu(value) || !is.object(value) && (is.numeric(value) || is.logical(value) || is.complex(value))
   body <- quote({
     if (!plain || length(value) != 1L) fault()
@@ -235,7 +244,7 @@ assign_part <- function(x, given, value) {
     at <- single(given, if (flat) length(x) else dim(x), if (flat) list(names(x)) else dimnames(x))
     assign_part(x, lapply(at, list), value)
   })
-  in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = if (is_gpu(value)) collect(value) else value)
+  in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value))
 }
 
 #' Transposing and permuting
@@ -256,7 +265,7 @@ NULL
 #' @export
 t.gpu_array <- function(x) {
   d <- dim(x)
-  if (length(d) > 2L) stop("argument is not a matrix", call. = FALSE)
+  if (length(d) > 2L) stop_as_base("argument is not a matrix")
   if (length(d) < 2L) {
     names <- if (is.null(d)) names(x) else dimnames(x)[[1L]]
     out <- .Call(C_permute, x, length(x), 1L)
@@ -293,8 +302,8 @@ aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
 #' Positions and order
 #'
 #' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method: it
-#' reads the array on the host. So does [base::rank()], which asks R to compare each pair of elements: use `rank(as.vector(x))`.
+#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method, and
+#' [rank()][host] none on the device: they read the array on the host.
 #' @param x An array.
 #' @param decreasing,na.last As in [base::sort()].
 #' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
@@ -317,7 +326,7 @@ setGeneric("which")
 #' @rdname sorting
 #' @export
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
-  if (!is.logical(x)) stop("argument to 'which' is not logical", call. = FALSE)
+  if (!is.logical(x)) stop_as_base("argument to 'which' is not logical")
   out <- .Call(C_which, x)
   if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
   # as in base R, `useNames` is about `arr.ind` alone
@@ -328,7 +337,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 #' @rdname sorting
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
-  if (...length() || is.complex(x)) return(sort(collect(x), decreasing = decreasing, na.last = na.last, ...))
+  if (...length() || is.complex(x)) return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
   n <- length(x)
   missing <- if (n) sum(is.na(x)) else 0L
   named <- !is.null(names(x))
@@ -344,19 +353,21 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
 #' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  # base R finds a few order statistics without sorting everything
+  if (gpu_device(x) == "cpu" && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
   if (anyNA(x)) {
-    if (!na.rm) stop("missing values and NaN's not allowed if 'na.rm' is FALSE", call. = FALSE)
+    if (!na.rm) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
   }
   sorted <- sort(as_flat(x))
   n <- length(sorted)
   probs <- as.vector(probs)
   if (n == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
-    return(stats::quantile(collect(sorted), probs, names = names, type = type))
+    return(stats::quantile(as.vector(sorted), probs, names = names, type = type))
   }
   # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
   around <- 1 + (n - 1) * probs
   reach <- sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
-  known <- collect(sorted[reach])
+  known <- as.vector(sorted[reach])
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
   # R before 4.6 keeps integers in some types

@@ -1,9 +1,7 @@
 # Operators and elementwise functions of one array: methods that record an operation.
 
 # Base R on host copies: for operands that mean more than numbers (Date, factor, Matrix, character).
-on_host <- function(f, ...) {
-  do.call(f, lapply(list(...), function(x) if (is_gpu(x)) collect(x) else x))
-}
+on_host <- function(f, ...) call_base(f, lapply(list(...), host_copy))
 
 # R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
 OPERATORS <- list(
@@ -17,7 +15,7 @@ unary_operator <- function(operator, x) {
   switch(operator,
     "-" = .Call(C_unary, "neg", 2L, x, sys.call(-1L)),
     "+" = .Call(C_unary, "pos", 2L, x, sys.call(-1L)),
-    stop("invalid unary operator", call. = FALSE)
+    stop_as_base("invalid unary operator")
   )
 }
 
@@ -44,6 +42,8 @@ binary_operator <- function(operator) {
 register_methods <- function() {
   table <- operation_table()
   one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  # `log` and `round` take a second argument and have methods of their own, which these would take the place of
+  one <- one & !vapply(paste0(table$r, ".gpu_array"), exists, NA, envir = topenv(), inherits = FALSE)
   for (k in which(one)) {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
     registerS3method(table$r[k], "gpu_array", method, baseenv())

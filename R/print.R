@@ -1,5 +1,5 @@
-# How arrays show themselves. Each method fetches only the elements that it shows; `str()` and what an editor
-# calls compute nothing that is only recorded.
+# How arrays show themselves. Each method fetches only the elements that it shows, and of a large array that is recorded
+# computes only those; `str()` and what an editor calls compute nothing.
 
 # A vector up to this long is shown whole; of a longer one the first SHOWN_FIRST.
 SHOWN_WHOLE <- 100L
@@ -7,12 +7,20 @@ SHOWN_FIRST <- 20L
 # Rows and columns of a matrix that is not shown whole.
 SHOWN_ROWS <- 10L
 SHOWN_COLUMNS <- 8L
+# Elements that a viewer or a document gets.
+VIEWED <- 1000L
 
 #' Showing arrays
 #'
 #' `print()` shows the type, shape and device of an array and its elements: all of a short one, the first of a long
-#' one. Only what is shown is copied from the device. `str()` and `format(x, what = "header")` compute
-#' nothing; `str()` shows elements where they are computed.
+#' one. Only what is shown is copied from the device, and of a long array that is recorded only that is computed: the array
+#' stays recorded. `str()` and `format(x, what = "header")` compute nothing; `str()` shows elements where they are computed.
+#'
+#' [utils::View()] and RStudio's viewer get the first 1,000 elements, with a message that says so; a column of a
+#' data frame is shown as far, then as dots. In a knitr document a chunk prints as R does, and inline code shows up to 1,000 elements of a
+#' vector, or the first of a longer one.
+#'
+#' An array that was freed, and an ordinary vector that only has the class (from a file, say; see [as_gpu()]), are shown as such.
 #'
 #' @param x,object An array.
 #' @param n How many elements of a longer vector to show.
@@ -29,7 +37,8 @@ SHOWN_COLUMNS <- 8L
 print.gpu_array <- function(x, ..., n = SHOWN_FIRST) {
   cat(header(x), "\n", sep = "")
   d <- dim(x)
-  if (length(d) == 0L || length(d) == 1L) print_vector(x, n, ...) else if (length(x) <= SHOWN_WHOLE) print(collect(x), ...) else print_corner(x, d, ...)
+  if (gpu_info(x)$state == "freed") return(invisible(x))
+  if (length(d) < 2L) print_vector(x, n, ...) else if (length(x) <= SHOWN_WHOLE) print_values(whole(x), ...) else print_corner(x, d, ...)
   invisible(x)
 }
 
@@ -39,13 +48,21 @@ header <- function(x) {
   info <- gpu_info(x)
   extents <- if (is.null(dim(x))) info$length else dim(x)
   shape <- paste(format(extents, scientific = FALSE, trim = TRUE), collapse = " x ")
-  sprintf("<gpu_array %s [%s] on %s>", info$dtype, shape, info$device)
+  sprintf("<gpu_array %s [%s]%s>", info$dtype, shape, where(info))
+}
+
+where <- function(info) {
+  switch(info$state,
+    device = paste(" on", info$device),
+    freed = ", freed by gpu_free()",
+    host = sprintf(" in ordinary memory: as_gpu() moves it to %s", info$device)
+  )
 }
 
 print_vector <- function(x, n, ...) {
   length <- length(x)
-  if (length <= max(SHOWN_WHOLE, n)) return(print(collect(x), ...))
-  print(first(x, n), ...)
+  if (length <= max(SHOWN_WHOLE, n)) return(print_values(whole(x), ...))
+  print_values(first(x, n), ...)
   cat(sprintf("... and %s more\n", format_count(length - n)))
 }
 
@@ -53,12 +70,8 @@ print_vector <- function(x, n, ...) {
 print_corner <- function(x, d, ...) {
   rows <- if (d[1L] <= 2L * SHOWN_ROWS) d[1L] else SHOWN_ROWS
   columns <- min(d[2L], SHOWN_COLUMNS)
-  corner <- vapply(seq_len(columns), function(j) .Call(C_fetch, x, (j - 1) * d[1L], rows), vector(typeof(x), rows))
-  corner <- matrix(corner, rows, columns)
-  named <- dimnames(x)
-  if (!is.null(named)) dimnames(corner) <- stats::setNames(list(named[[1L]][seq_len(rows)], named[[2L]][seq_len(columns)]), names(named)[1:2])
   if (length(d) > 2L) cat(sprintf(", , %s\n\n", paste(rep("1", length(d) - 2L), collapse = ", ")))
-  print(corner, ...)
+  print_values(corner(x, d, rows, columns), ...)
   left <- c(
     if (rows < d[1L]) sprintf("%s more rows", format_count(d[1L] - rows)),
     if (columns < d[2L]) sprintf("%s more columns", format_count(d[2L] - columns)),
@@ -67,18 +80,50 @@ print_corner <- function(x, d, ...) {
   if (length(left)) cat("... and ", paste(left, collapse = ", "), "\n", sep = "")
 }
 
+corner <- function(x, d, rows, columns) {
+  y <- unlist(lapply(seq_len(columns), function(j) fetched(x, (j - 1) * d[1L], rows)))
+  if (is.null(y)) y <- vector(typeof(x), 0L)
+  y <- matrix(y, rows, columns)
+  named <- dimnames(x)
+  if (!is.null(named)) dimnames(y) <- stats::setNames(list(named[[1L]][seq_len(rows)], named[[2L]][seq_len(columns)]), names(named)[1:2])
+  y
+}
+
 # The first `n` elements as an ordinary vector, with names.
 first <- function(x, n) {
   n <- min(n, length(x))
-  y <- .Call(C_fetch, x, 0, n)
+  y <- fetched(x, 0, n)
   if (!is.null(names(x)) && is.null(dim(x))) names(y) <- names(x)[seq_len(n)]
   y
 }
 
+# All elements with shape, names and time.
+whole <- function(x) {
+  if (gpu_dtype(x) != "int64") return(collect(x))
+  y <- fetched(x, 0, length(x))
+  attributes(y) <- attributes(x)[c("dim", "dimnames", "names")[c("dim", "dimnames", "names") %in% names(attributes(x))]]
+  y
+}
+
+# `n` elements from `from` (0 is the first) on, to be shown. Those of an int64 array come as digits, since doubles do not
+# hold them and bit64 may not be there.
+fetched <- function(x, from, n) {
+  if (gpu_dtype(x) != "int64") return(.Call(C_fetch, x, from, n))
+  format(.Call(C_digits, x, from, n), justify = "right")
+}
+
+print_values <- function(y, ...) if (is.character(y)) print(y, ..., quote = FALSE) else print(y, ...)
+
 #' @rdname print.gpu_array
 #' @export
 format.gpu_array <- function(x, ..., what = c("values", "header")) {
-  if (match.arg(what) == "header") header(x) else format(collect(x), ...)
+  if (match.arg(what) == "header") return(header(x))
+  # a column of a data frame in a viewer, which formats all of it
+  above <- sys.parent()
+  if (length(x) > VIEWED && identical(sys.function(above), base::format.data.frame) && is_viewer(sys.function(sys.parents()[above]))) {
+    return(c(format(first(x, VIEWED), ...), rep("...", length(x) - VIEWED)))
+  }
+  format(whole(x), ...)
 }
 
 #' @importFrom utils str
@@ -87,13 +132,15 @@ str.gpu_array <- function(object, ...) {
   info <- gpu_info(object)
   d <- dim(object)
   extents <- if (is.null(d)) paste0("1:", format(info$length, scientific = FALSE)) else paste0("1:", d, collapse = ", ")
-  state <- if (info$pending > 0) {
-    sprintf("%d operation%s recorded", as.integer(info$pending), if (info$pending > 1) "s" else "")
+  values <- if (info$state == "freed") {
+    ""
+  } else if (info$pending > 0) {
+    sprintf(": %d operation%s recorded", as.integer(info$pending), if (info$pending > 1) "s" else "")
   } else {
-    values <- format(first(object, 10L), digits = 3L, trim = TRUE)
-    paste0(paste(values, collapse = " "), if (info$length > 10) " ...")
+    shown <- fetched(object, 0, min(info$length, 10L))
+    paste0(": ", paste(format(shown, digits = 3L, trim = TRUE), collapse = " "), if (info$length > 10) " ...")
   }
-  cat(sprintf(" gpu_array %s [%s] on %s: %s\n", info$dtype, extents, info$device, state))
+  cat(sprintf(" gpu_array %s [%s]%s%s\n", info$dtype, extents, where(info), values))
   named <- attributes(object)
   named <- named[setdiff(names(named), c("class", "dim", "gpu_dtype"))]
   for (name in names(named)) {
@@ -106,7 +153,7 @@ str.gpu_array <- function(object, ...) {
 #' @rdname print.gpu_array
 #' @export
 summary.gpu_array <- function(object, ..., digits) {
-  if (!is.numeric(object) || !is.null(dim(object))) return(summary(collect(object), ...))
+  if (!is.numeric(object) || !is.null(dim(object))) return(summary(host_copy(object), ...))
   missing <- is.na(object)
   count <- sum(missing)
   if (count > 0) object <- object[!missing]
@@ -122,3 +169,30 @@ summary.gpu_array <- function(object, ..., digits) {
 #' @importFrom utils .DollarNames
 #' @export
 .DollarNames.gpu_array <- function(x, pattern = "") character()
+
+# ---- viewers and documents -----------------------------------------------------------------------
+
+# Whether a function is utils::View() or one of RStudio's own. They make a data frame of what they show and format all
+# of it; View() is no generic, and a generic of that name would stand before the View() that RStudio puts in its place.
+is_viewer <- function(f) {
+  identical(f, utils::View) || "tools:rstudio" %in% search() && identical(environment(f), as.environment("tools:rstudio"))
+}
+
+# What a viewer gets in place of an array: its first elements, on the host.
+viewed <- function(x) {
+  d <- dim(x)
+  if (length(d) > 2L) d <- c(d[1L], prod(d[-1L])) # as as.data.frame() lays it out
+  columns <- if (length(d) < 2L) 1L else min(d[2L], 50L)
+  rows <- if (length(d) < 2L) min(length(x), VIEWED) else min(d[1L], VIEWED %/% max(columns, 1L))
+  if (rows * columns < length(x)) {
+    inform(sprintf("This shows the first %s of %s elements.", format_count(rows * columns), format_count(length(x))))
+  }
+  if (length(d) < 2L) first(x, rows) else if (length(dim(x)) > 2L) corner(`dim<-`(x, d), d, rows, columns) else corner(x, d, rows, columns)
+}
+
+# For knitr's generic. Inline code formats every element that it is given.
+knit_print_array <- function(x, ..., inline = FALSE) {
+  if (!inline) return(knitr::normal_print(x))
+  if (length(x) <= VIEWED) return(as.vector(x))
+  paste0(paste(format(first(x, SHOWN_FIRST), trim = TRUE), collapse = ", "), ", ... (", format_count(length(x)), " elements)")
+}

@@ -10,7 +10,7 @@ reduce_one <- function(name, x, na.rm, call = NULL) {
   status <- out[[2L]]
   if (bitwAnd(status, STATUS_OVERFLOW)) {
     # of int64 alone: in bit64's words
-    warning(simpleWarning("NAs produced by integer64 overflow", call))
+    warning(simpleWarning("NAs produced by integer64 overflow", short_call(call)))
   }
   if (bitwAnd(status, STATUS_EMPTY)) {
     # nothing was left: base R answers, and warns, for an empty vector
@@ -89,7 +89,7 @@ all.gpu_array <- summary_method("all")
 #' @rdname reductions
 #' @export
 range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
-  if (any(vapply(list(...), is.complex, NA))) stop("invalid 'type' (complex) of argument", call. = FALSE)
+  if (any(vapply(list(...), is.complex, NA))) stop_as_base("invalid 'type' (complex) of argument")
   if (finite) {
     parts <- lapply(list(...), function(x) x[is.finite(x)])
     return(do.call("range", c(parts, list(na.rm = TRUE))))
@@ -101,15 +101,15 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
 #' @rdname reductions
 #' @export
 mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
-  if (!identical(trim, 0)) return(mean(collect(x), trim = trim, na.rm = na.rm, ...))
+  if (!identical(trim, 0)) return(mean(host_copy(x), trim = trim, na.rm = na.rm, ...))
   reduce_one("mean", x, isTRUE(na.rm))
 }
 
 # Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R.
 margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
-  if (is.null(d) || length(d) < 2L) stop("'x' must be an array of at least two dimensions", call. = FALSE)
-  if (dims < 1L || dims > length(d) - 1L) stop("invalid 'dims'", call. = FALSE)
+  if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
+  if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
   # R before 4.6 takes the parts one by one, which shows where only one is missing
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
@@ -169,10 +169,9 @@ setMethod("colMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin(
 #' @export
 setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
-    host <- function(v) if (is_gpu(v)) collect(v) else v
-    args <- list(host(x), host(y), na.rm = na.rm)
+    args <- list(host_copy(x), host_copy(y), na.rm = na.rm)
     if (!missing(use)) args$use <- use
-    return(do.call(stats::var, args))
+    return(call_base(stats::var, args))
   }
   reduce_one("var", x, isTRUE(na.rm))
 })

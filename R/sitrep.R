@@ -1,7 +1,8 @@
 #' What was found, and what is missing
 #'
 #' Prints the system, the NVIDIA driver, the devices, every CUDA library with its version and path, the cache of compiled
-#' kernels and the package's options; for each lack, the command that mends it. Run it first when
+#' kernels and the package's options; for each lack, the command that mends it. Libraries that this version does not use are
+#' listed as such, whether they are there or not. Run it first when
 #' a GPU is not used, and put what it prints into a report of a bug.
 #'
 #' It looks anew for what was missing before, so that it can be repeated after an installation. What was found
@@ -54,6 +55,9 @@ gpu_sitrep <- function() {
   invisible(found)
 }
 
+# Libraries that are looked for and that nothing in the package calls yet.
+FOR_LATER <- c("nvJitLink", "cuSPARSE", "cuSOLVER", "cuFFT", "NCCL")
+
 #' @export
 print.gpu_sitrep <- function(x, ...) {
   good <- function(...) cli::cat_line(cli::col_green(cli::symbol$tick), " ", ...)
@@ -92,7 +96,11 @@ print.gpu_sitrep <- function(x, ...) {
   remedies <- character()
   for (name in names(x$libraries)) {
     found <- x$libraries[[name]]
-    if (is.null(found$error)) {
+    if (name %in% FOR_LATER) {
+      # neither here nor missing means anything yet
+      cli::cat_line("- ", if (is.null(found$error)) paste0(name, " ", found$version, ": ", found$purpose) else found$error, "; not used yet")
+      if (is.null(found$error)) aside(found$path, " (", found$origin, ")") else if (nzchar(found$detail)) aside(gsub("\n", "\n  ", found$detail))
+    } else if (is.null(found$error)) {
       good(cli::style_bold(name), " ", found$version, ": ", found$purpose)
       aside(found$path, " (", found$origin, ")")
     } else {

@@ -4,7 +4,7 @@
 # The result of f on the host copy, as an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {
   info <- gpu_info(x)
-  as_gpu(f(collect(x), ...), dtype = info$dtype, device = info$device)
+  as_gpu(f(host_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
 }
 
 #' Vectors of arrays: joining, repeating, distinct elements
@@ -13,7 +13,8 @@ through_host <- function(x, f, ...) {
 #' the host for now: they copy the elements there, and `c()` and `unique()` copy the result back.
 #'
 #' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
-#' for a method of the first argument only. `cbind()` and `rbind()` have no method and give ordinary matrices.
+#' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
+#' array, by its own rules on types; slices of columns stay on the device. `cbind()` and `rbind()` have no method and give ordinary matrices.
 #' @param x,target,current Arrays; `current` may be an ordinary vector.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
 #' @param recursive,use.names As in [base::c()].
@@ -41,11 +42,11 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) through_host(x, uniq
 
 #' @rdname vectors
 #' @export
-duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(collect(x), incomparables, ...)
+duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(host_copy(x, exact = TRUE), incomparables, ...)
 
 #' @rdname vectors
 #' @export
-anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(collect(x), incomparables, ...)
+anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...)
 
 #' @rdname vectors
 #' @export
@@ -75,9 +76,8 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   plain <- all(arrays | vapply(parts, function(x) is.null(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA))
   y <- do.call(c, c(host, list(recursive = recursive, use.names = use.names)))
   if (!plain) return(y)
-  dtypes <- unique(vapply(parts[arrays], gpu_dtype, ""))
   # numbers from R adopt the arrays' dtype where it can hold their type
-  dtype <- if (length(dtypes) == 1L && typeof(y) == typeof(parts[[which(arrays)[1L]]])) dtypes
+  dtype <- common_dtype(parts[arrays], typeof(y))
   as_gpu(y, dtype = dtype, device = gpu_device(parts[[which(arrays)[1L]]]))
 }
 
@@ -85,14 +85,15 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
 #' @method all.equal gpu_array
 #' @export
 all.equal.gpu_array <- function(target, current, ...) {
-  all.equal(collect(target), if (is_gpu(current)) collect(current) else current, ...)
+  all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
 }
 
 # The columns stay arrays.
 #' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
-  if (length(dim(x)) > 2L) return(as.data.frame(collect(x), row.names = row.names, optional = optional, ...))
+  if (is_viewer(sys.function(sys.parent()))) return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
+  if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
   if (length(dim(x)) == 2L) {
     columns <- lapply(seq_len(ncol(x)), function(j) {
       y <- x[, j]

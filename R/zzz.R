@@ -7,10 +7,15 @@
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
   register_methods()
+  if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_dir, cache_folder(), cache_size())
   if (!is.null(tier <- getOption("verdigris.tier"))) .Call(C_tier, tier)
+  register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
+  register_late("knit_print", "knitr", knit_print_array)
+  when_loaded("Matrix", register_matrix_methods)
+  register_vctrs()
 }
 
 .onAttach <- function(libname, pkgname) {
@@ -18,9 +23,14 @@
 }
 
 # Registers a method for a generic of a package that may be loaded later, or never.
-register_late <- function(generic, package, method) {
+register_late <- function(generic, package, method, class = "gpu_array") {
   force(method)
-  register <- function(...) registerS3method(generic, "gpu_array", method, envir = asNamespace(package))
-  if (isNamespaceLoaded(package)) register()
-  setHook(packageEvent(package, "onLoad"), register)
+  force(class)
+  when_loaded(package, function() registerS3method(generic, class, method, envir = asNamespace(package)))
+}
+
+# Runs `action` now where the package is loaded, and each time that it is.
+when_loaded <- function(package, action) {
+  if (isNamespaceLoaded(package)) action()
+  setHook(packageEvent(package, "onLoad"), function(...) action())
 }

@@ -42,6 +42,17 @@ void *vg_handle_of(SEXP x) {
   return NULL;
 }
 
+// A wrapper goes into a file as a wrapper, with its own attributes around those of the vector inside.
+SEXP vg_written_dtype(SEXP x) {
+  SEXP dtype = Rf_getAttrib(x, dtype_symbol);
+  for (int place; dtype == R_NilValue && ALTREP(x) && (place = place_of(TYPEOF(x))) >= 0 &&
+                  wrappers[place] != NULL && ALTREP_CLASS(x) == wrappers[place];) {
+    x = R_altrep_data1(x);
+    dtype = Rf_getAttrib(x, dtype_symbol);
+  }
+  return dtype;
+}
+
 void vg_learn_wrapper(SEXP x) {
   int place = place_of(TYPEOF(x));
   if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees such a class
@@ -63,6 +74,8 @@ SEXP vg_new(int type, void *h) {
 }
 
 SEXP vg_set_class(SEXP x, int shape) {
+  // of an operand that was saved: it is not the dtype of this array
+  if (Rf_getAttrib(x, dtype_symbol) != R_NilValue) Rf_setAttrib(x, dtype_symbol, R_NilValue);
   Rf_setAttrib(x, R_ClassSymbol, classes[place_of(TYPEOF(x))][shape]);
 #if R_VERSION < R_Version(4, 3, 0)
   PROTECT(x);

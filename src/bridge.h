@@ -27,6 +27,7 @@ SEXP vg_new(int type, void *handle);          // a class-less vector that owns t
 void *vg_handle_of(SEXP x);                   // its handle, also through base's wrappers; NULL where not ours
 SEXP vg_set_class(SEXP x, int shape);         // 0 vector, 1 matrix, 2 array, 3 ts, 4 matrix that is a ts
 void vg_learn_wrapper(SEXP x);                // x is wrapped by base: remember the class of the wrapper
+SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype, also of what a wrapper holds, or NULL
 
 // Rust: the methods' work. Those that may fail leave a condition.
 R_xlen_t vg_altrep_length(void *handle);

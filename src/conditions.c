@@ -1,4 +1,5 @@
 // Raises in R what Rust left behind.
+#include <string.h>
 #include "bridge.h"
 
 static SEXP namespace_env = NULL;
@@ -44,6 +45,28 @@ static SEXP take_error(void) {
   return error;
 }
 
+// The call as it was written: where R dispatches from C, the call that a method sees names the method. Arrays in it
+// (by do.call) become `...`: who shows the call would read them.
+static SEXP as_written(SEXP call) {
+  static const char suffix[] = ".gpu_array";
+  char generic[64];
+  if (TYPEOF(call) != LANGSXP) return call;
+  call = PROTECT(Rf_shallow_duplicate(call));
+  for (SEXP arg = CDR(call); arg != R_NilValue; arg = CDR(arg))
+    if (Rf_inherits(CAR(arg), "gpu_array")) SETCAR(arg, R_DotsSymbol);
+  if (TYPEOF(CAR(call)) == SYMSXP) {
+    const char *name = CHAR(PRINTNAME(CAR(call)));
+    size_t n = strlen(name), m = sizeof suffix - 1;
+    if (n > m && n - m < sizeof generic && strcmp(name + n - m, suffix) == 0) {
+      memcpy(generic, name, n - m);
+      generic[n - m] = '\0';
+      SETCAR(call, Rf_install(generic));
+    }
+  }
+  UNPROTECT(1);
+  return call;
+}
+
 // A list of simpleWarning conditions with the calls that recorded the operations.
 static SEXP take_warnings(void) {
   static const char *names[] = {"message", "call", ""};
@@ -55,7 +78,7 @@ static SEXP take_warnings(void) {
     int bytes = 0;
     const char *text = vg_warning_text(k, &bytes);
     SET_VECTOR_ELT(one, 0, Rf_ScalarString(text_of(text, bytes)));
-    SET_VECTOR_ELT(one, 1, vg_warning_call(k));
+    SET_VECTOR_ELT(one, 1, as_written(vg_warning_call(k)));
     SEXP class = PROTECT(Rf_allocVector(STRSXP, 3));
     SET_STRING_ELT(class, 0, Rf_mkChar("simpleWarning"));
     SET_STRING_ELT(class, 1, Rf_mkChar("warning"));

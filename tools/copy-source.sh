@@ -7,6 +7,6 @@ set -euo pipefail
 to=$(realpath -m "${1:?usage: tools/copy-source.sh FOLDER}")
 cd "$(dirname "$0")/.."
 rm -rf "$to"; mkdir -p "$to"
-git ls-files -coz --exclude-standard |
+git -c safe.directory="$PWD" ls-files -coz --exclude-standard |
   while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done |
   tar --null -T - -c | tar -x -C "$to"

@@ -6,8 +6,8 @@
 #   rust         cargo and rustc, new enough (the minimum that DESCRIPTION names)
 #   r            R, and the R packages that verdigris imports
 #   test         r, and the packages that the tests use
-#   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU)
-#   document | check | bench | ptx | dist | debootstrap     what that target needs besides
+#   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU), of the version below
+#   document | check | bench | ptx | dist | guard | debootstrap     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,10 +22,16 @@ packages() {
   command -v apt-get >/dev/null || { echo "setup.sh: no apt-get here; taking for granted what Debian calls: ${missing[*]}"; return 0; }
   [ "$(id -u)" = 0 ] || fail "not root; run: sudo apt-get install ${missing[*]}"
   echo "setup.sh: apt-get install ${missing[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } ||
+  # what apt-get knows may be old or nothing at all; an update that fails for some other source does not matter
+  apt install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
+    { apt update || true; apt install -y --no-install-recommends "${missing[@]}" >/dev/null; } ||
     fail "apt-get could not install ${missing[*]}; see its message above."
+}
+
+# apt-get that asks nothing, waits for another apt-get, and gives up on a mirror that does not answer
+apt() {
+  DEBIAN_FRONTEND=noninteractive timeout --kill-after=20 900 apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
+    -o Acquire::http::Timeout=60 -o Acquire::https::Timeout=60 -o Dpkg::Options::=--force-confold "$@" </dev/null
 }
 
 # An R package: from Debian unless R has it already, however it came.
@@ -50,7 +56,7 @@ rust() {
   enough && return 0
   # Debian's own rustc is old; rustc-web (what Debian builds browsers with) and newer suites are not.
   local pair candidate
-  apt-get update -qq 2>/dev/null || true
+  apt update 2>/dev/null || true
   for pair in "cargo rustc" "cargo-web rustc-web"; do
     candidate=$(apt-cache policy "${pair#* }" 2>/dev/null | sed -n 's/.*Candidate: \([0-9.]*\).*/\1/p')
     # shellcheck disable=SC2086
@@ -60,26 +66,31 @@ rust() {
   enough || fail "verdigris needs rustc and cargo $minimum or newer, and no Debian package here has them: install Rust from https://rustup.rs."
 }
 
+# With another version the kernels in bench/bounds.csv have other counts: `make guard-bounds`.
+NVRTC=13.5.37
+
 python() {
   local venv=build/venv
-  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, nvidia' 2>/dev/null; then return 0; fi
+  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, importlib.metadata as m; assert m.version("nvidia-cuda-nvrtc") == "'$NVRTC'"' 2>/dev/null; then return 0; fi
   command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3 python3-venv
   echo "setup.sh: making $venv"
   mkdir -p build
   python3 -m venv --clear $venv
-  $venv/bin/pip install --quiet numpy nvidia-cuda-nvrtc || fail "pip could not install numpy and nvidia-cuda-nvrtc into $venv; see its message above."
+  timeout --kill-after=20 900 $venv/bin/pip install --quiet --retries 5 numpy "nvidia-cuda-nvrtc==$NVRTC" ||
+     fail "pip could not install numpy and nvidia-cuda-nvrtc into $venv; see its message above."
 }
 
 for part in "$@"; do
   case $part in
     rust) packages gcc g++ make; rust ;;
     r) packages r-base-core r-base-dev; r_packages cli rlang ;;
-    test) "$0" r; r_packages testthat bit64 matrix withr reticulate ;;
+    test) "$0" r; r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table ;;
     python) python ;;
     document) "$0" r; r_packages roxygen2 ;;
     check) "$0" test; packages pandoc xz-utils devscripts; r_packages knitr rmarkdown bench future ;;
     bench) "$0" r; r_packages bench ;;
     ptx) packages zstd python3 python3-pip ;;
+    guard) packages valgrind ;;
     dist) packages python3 xz-utils ;;
     debootstrap) packages debootstrap ;;
     *) fail "no part is called $part" ;;

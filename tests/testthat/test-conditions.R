@@ -67,3 +67,71 @@ test_that("wrong arguments are refused by name", {
     said(gpu_seq(1))
   })
 })
+
+test_that("conditions show the call that was written, not methods and helpers", {
+  x <- gpu(c(-1, 4))
+  freed <- gpu(c(1, 2))
+  gpu_free(freed)
+  m <- gpu(matrix(1:4, 2))
+  shows <- function(expr, call = NULL) {
+    call <- if (is.null(call)) substitute(expr) else call
+    said <- tryCatch(force(expr), error = identity, warning = identity)
+    expect_identical(deparse1(conditionCall(said)), deparse1(call))
+  }
+  # warnings when values are computed
+  shows(as.vector(sqrt(x)), quote(sqrt(x)))
+  shows(as.vector(log(x)), quote(log(x)))
+  shows(as.vector(log(x, 3)), quote(log(x, 3)))
+  shows(as.vector(gamma(x - 4)), quote(gamma(x - 4)))
+  shows(as.vector(pnorm(x, sd = -1)), quote(pnorm(x, sd = -1)))
+  shows(as.vector(gpu(.Machine$integer.max) + 1L), quote(gpu(.Machine$integer.max) + 1L))
+  # at once
+  shows(x + 1:3)
+  shows(m + gpu(matrix(1:6, 2)))
+  shows(x + "a")
+  shows(x * freed)
+  shows(-freed)
+  shows(sqrt(freed))
+  shows(mean(freed))
+  shows(freed[1])
+  shows(collect(freed))
+  shows(atan2(x, freed))
+  shows(pnorm(freed))
+  shows(t(freed))
+  shows(x["a", 1])
+  shows(m[3, 1])
+  shows(m[3, ])
+  shows(rowSums(x))
+  shows(which(x))
+  shows(dgamma(x, 1, 2, 3))
+  shows(as_gpu("a"))
+  shows(gpu_zeros(-1))
+  shows(gpu(1:3) %*% gpu(1:2))
+  shows(median(gpu("a")), quote(as_gpu(x, dtype = dtype, device = test_device)))
+})
+
+test_that("a condition's call holds no data", {
+  x <- gpu_seq(-1, -1e6, device = test_device)
+  before <- .Call(verdigris:::C_live)[3]
+  w <- tryCatch(.Call(verdigris:::C_fetch, do.call(sqrt, list(x)), 0, 10), warning = identity)
+  expect_identical(conditionCall(w), quote(sqrt(...)))
+  freed <- gpu(c(1, 2))
+  gpu_free(freed)
+  e <- tryCatch(sum(freed), error = identity)
+  expect_identical(conditionCall(e), quote(sum(...)))
+  e <- tryCatch(do.call(`+`, list(x, "a")), error = identity)
+  expect_lt(object.size(conditionCall(e)), 1e4)
+  expect_match(conditionMessage(e), "non-numeric argument")
+})
+
+test_that("an array that was freed can be copied and shown, not read", {
+  x <- gpu(c(a = 1, b = 2))
+  gpu_free(x)
+  y <- rlang::duplicate(x)
+  expect_output(print(x), "[2], freed by gpu_free()", fixed = TRUE)
+  expect_output(str(y), "freed by gpu_free()", fixed = TRUE)
+  expect_identical(length(y), 2L)
+  for (f in list(as.vector, collect, function(v) v + 1, sum, order, function(v) v[1], format)) {
+    expect_error(f(y), class = "verdigris_error_consumed")
+  }
+})

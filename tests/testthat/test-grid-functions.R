@@ -26,6 +26,17 @@ test_that("Math functions of two arguments agree with base R", {
   expect_all_same(found)
 })
 
+test_that("users reach the methods of two arguments", {
+  # the tests see the namespace, where methods are found without being registered; a user does not
+  x <- gpu(c(1.234, 2.345))
+  outside <- function(call) collect(eval(call, list(x = x), baseenv()))
+  expect_equal(outside(quote(round(x, 2))), c(1.23, 2.35))
+  expect_equal(outside(quote(round(x))), c(1, 2))
+  expect_equal(outside(quote(signif(x, 2))), c(1.2, 2.3))
+  expect_equal(outside(quote(log(x, 3))), log(c(1.234, 2.345), 3))
+  expect_equal(outside(quote(log(x, base = 2))), log(c(1.234, 2.345), 2))
+})
+
 test_that("special functions of two arguments agree with base R", {
   x <- values("double", 257L)
   u <- abs(round(x[is.finite(x)], 3)) + 0.25

@@ -96,9 +96,17 @@ pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<Site>)
 
 /// Uploads an ordinary vector that has our class: what a file or another process brought.
 pub fn adopt(x: SEXP) -> Result<Array> {
-    let named = r::attribute(x, r::symbol(c"gpu_dtype"));
-    let dtype = if r::is_null(named) { None } else { dtype(named)? };
-    upload(x, dtype, device(r::null())?, None)
+    upload(x, Some(adopted_dtype(x)?), device(r::null())?, None)
+}
+
+/// The dtype that `adopt` gives; an error for what is no array.
+pub fn adopted_dtype(x: SEXP) -> Result<DType> {
+    if !r::inherits(x, "gpu_array") {
+        return handle::array(x).map(|array| array.dtype());
+    }
+    // SAFETY: x is our caller's argument.
+    let named = dtype(unsafe { r::vg_written_dtype(x) })?;
+    named.or_else(|| kind(x).map(Kind::default_dtype)).ok_or_else(|| unsuitable(x))
 }
 
 fn unsuitable(x: SEXP) -> Error {

@@ -190,6 +190,14 @@ entry! {
         Ok(r::reals([memory.live as f64, memory.cached as f64, free, bytes(memory.total)].into_iter()))
     }
 
+    /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), and the peak of the
+    /// bytes that arrays held on one device since the last call.
+    fn counters() {
+        use verdigris_engine::counters::*;
+        let [launches, up, down, compiled, hits] = [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS].map(|c| c.get() as f64);
+        Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64].into_iter()))
+    }
+
     /// Gives what the device's pool keeps back to the system.
     fn device_trim(device) {
         backend::of(convert::device(device)?)?.trim()?;

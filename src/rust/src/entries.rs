@@ -6,7 +6,7 @@ use verdigris_engine::buffer::{Device, View};
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::layout::Layout;
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, entry, guard, handle, host, site};
@@ -26,6 +26,20 @@ fn host_vector(array: &Array, from: usize, n: usize) -> Result<SEXP> {
         r::Rf_unprotect(1);
         done.map(|()| out)
     }
+}
+
+/// Elements that lie before those that are shown are computed with them, up to so many.
+const SHOWN: usize = 1 << 20;
+
+/// What shows `n` elements from `from` on reads from: x's array, or those at its start alone.
+fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
+    let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
+    let array = handle::array(x)?;
+    if from > array.len() || n > array.len() - from {
+        return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
+    }
+    let few = if from + n <= SHOWN { array.leading(from + n)? } else { None };
+    Ok((few.unwrap_or(array), from, n))
 }
 
 /// The array of x, and whether it is one already.
@@ -89,20 +103,28 @@ entry! {
         unsafe {
             let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::REALSXP, array.len() as isize));
             let room = std::slice::from_raw_parts_mut(r::REAL(out).cast::<i64>(), array.len());
+            host::FETCHED.fetch_add(8 * room.len() as u64, std::sync::atomic::Ordering::Relaxed);
             let done = array.read(0, HostMut::Integer64(room));
             r::Rf_unprotect(1);
             done.map(|()| out)
         }
     }
 
-    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes.
+    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
+    /// stays so, unless many elements lie before these.
     fn fetch(x, from, n) {
-        let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
-        let array = handle::array(x)?;
-        if from > array.len() || n > array.len() - from {
-            return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
-        }
+        let (array, from, n) = part(x, from, n)?;
         host_vector(&array, from, n)
+    }
+
+    /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type for.
+    fn digits(x, from, n) {
+        let (array, from, n) = part(x, from, n)?;
+        let array = array.cast(DType::Int64, None)?;
+        let mut values = vec![0i64; n];
+        host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+        array.read(from, HostMut::Integer64(&mut values))?;
+        Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))
     }
 
     /// The same elements as a new vector without attributes.
@@ -122,7 +144,7 @@ entry! {
     fn dtype(x) {
         let name = match handle::of(x) {
             Some(handle) => handle.peek().dtype().name(),
-            None => handle::array(x)?.dtype().name(),
+            None => convert::adopted_dtype(x)?.name(),
         };
         Ok(r::string(name))
     }
@@ -130,26 +152,32 @@ entry! {
     fn device(x) {
         let device = match handle::of(x) {
             Some(handle) => handle.peek().device(),
-            None => handle::array(x)?.device(),
+            None => {
+                convert::adopted_dtype(x)?;
+                convert::device(r::null())?
+            }
         };
         Ok(r::string(&device.to_string()))
     }
 
-    /// list(dtype, device, length, pending: recorded operations, host: whether there is a host copy, dirty:
-    /// whether it may have been written, address: the copy's, for tests); computes nothing.
+    /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for an ordinary vector
+    /// with the class, host: whether there is a host copy, dirty: whether it may have been written, address: the copy's, for
+    /// tests); computes and uploads nothing.
     fn info(x) {
-        let (array, copy, dirty, address) = match handle::of(x) {
+        let (dtype, device, pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {
-                let address = handle.host(false).map_or(0.0, |p| p as usize as f64);
-                (handle.peek(), handle.has_host(), handle.is_dirty(), address)
+                let (array, address) = (handle.peek(), handle.host(false).map_or(0.0, |p| p as usize as f64));
+                let state = if handle.is_freed() { "freed" } else { "device" };
+                (array.dtype(), array.device(), array.pending(), state, handle.has_host(), handle.is_dirty(), address)
             }
-            None => (handle::array(x)?, false, false, 0.0),
+            None => (convert::adopted_dtype(x)?, convert::device(r::null())?, 0, "host", true, false, 0.0),
         };
-        Ok(List::new(7)
-            .add("dtype", r::string(array.dtype().name()))
-            .add("device", r::string(&array.device().to_string()))
-            .add("length", r::real(array.len() as f64))
-            .add("pending", r::real(array.pending().into()))
+        Ok(List::new(8)
+            .add("dtype", r::string(dtype.name()))
+            .add("device", r::string(&device.to_string()))
+            .add("length", r::real(r::len(x) as f64))
+            .add("pending", r::real(pending.into()))
+            .add("state", r::string(state))
             .add("host", r::logical(copy))
             .add("dirty", r::logical(dirty))
             .add("address", r::real(address))
@@ -198,10 +226,12 @@ entry! {
         Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
-    /// c(handles, bytes of host copies) that are alive: for tests of leaks.
+    /// c(handles, bytes of host copies) that are alive, and the bytes and elements that came to the host so far: for tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
-        Ok(r::reals([handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64].into_iter()))
+        let alive = [handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64];
+        let counts = alive.into_iter().chain([host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64]);
+        Ok(r::reals(counts.collect::<Vec<_>>().into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.

@@ -73,6 +73,11 @@ impl Handle {
         self.dirty.get()
     }
 
+    /// Whether `gpu_free()` took the elements.
+    pub fn is_freed(&self) -> bool {
+        self.freed.get()
+    }
+
     /// Bytes of the host copy, whether there is one or not.
     pub fn host_bytes(&self) -> usize {
         self.len * host::r_size(self.array.borrow().dtype())
@@ -255,8 +260,13 @@ impl Handle {
 
     /// A handle of its own for a copy that R makes.
     pub fn duplicate(&self) -> Result<Handle> {
-        self.check()?;
-        let copy = Handle::new(self.peek());
+        let mut copy = Handle::new(self.peek());
+        if self.freed.get() {
+            // R and rlang copy what they show, such as a call that failed because of this
+            copy.len = self.len;
+            copy.freed.set(true);
+            return Ok(copy);
+        }
         let host = self.host.borrow();
         match host.as_ref().filter(|_| !self.stale.get()) {
             Some(block) if self.dirty.get() => {

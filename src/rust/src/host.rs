@@ -16,6 +16,11 @@ use crate::r::{Rcomplex, SEXPTYPE};
 /// Bytes in blocks that are alive.
 pub static LIVE: AtomicU64 = AtomicU64::new(0);
 
+/// Bytes of elements, in R's representation, that came to the host so far.
+pub static FETCHED: AtomicU64 = AtomicU64::new(0);
+/// Elements that were read for R so far.
+pub static READ: AtomicU64 = AtomicU64::new(0);
+
 /// Elements in R's representation.
 pub struct Block {
     start: NonNull<u8>,
@@ -104,6 +109,8 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
     if n == 0 {
         return Ok(());
     }
+    FETCHED.fetch_add((n * r_size(array.dtype())) as u64, Ordering::Relaxed);
+    READ.fetch_add(n as u64, Ordering::Relaxed);
     // SAFETY: the caller's promise; every bit pattern is a value of these types.
     unsafe {
         match array.dtype().kind() {

@@ -75,6 +75,14 @@ entry! {
             Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
             Selection::At { .. } => None,
         }).collect();
+        // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
+        if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
+            let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
+            let few = if axis.step > 0 && !array.is_ready() { array.few(end)? } else { None };
+            if let Some(few) = few {
+                return Ok(handle::wrap(few.view(&[end], &[Axis { of: 0, ..*axis }])?));
+            }
+        }
         let out = match ranges {
             Some(axes) => array.view(&dim, &axes)?,
             None if dim.len() == 1 => array.gather(&found[0].positions(array.device())?)?,

@@ -21,4 +21,5 @@ mod pressure;
 mod r;
 mod random;
 mod reductions;
+mod scans;
 mod site;

@@ -22,6 +22,7 @@ extern "C" {
     pub fn vg_handle_of(x: SEXP) -> *mut c_void;
     pub fn vg_set_class(x: SEXP, shape: c_int) -> SEXP;
     pub fn vg_learn_wrapper(x: SEXP);
+    pub fn vg_written_dtype(x: SEXP) -> SEXP;
     pub fn vg_set_namespace(env: SEXP);
 }
 
@@ -64,12 +65,6 @@ pub fn len(x: SEXP) -> usize {
 pub fn kind_of(x: SEXP) -> SEXPTYPE {
     // SAFETY: x is a value that R gave us.
     unsafe { TYPEOF(x) }
-}
-
-/// An attribute, or `NULL`.
-pub fn attribute(x: SEXP, name: SEXP) -> SEXP {
-    // SAFETY: x is a value that R gave us, name a symbol.
-    unsafe { Rf_getAttrib(x, name) }
 }
 
 /// A symbol, by a name that ends in NUL.

@@ -10,6 +10,9 @@ mod dtype;
 #[path = "src/reduction.rs"]
 mod reduction;
 #[allow(dead_code)]
+#[path = "src/scan.rs"]
+mod scan;
+#[allow(dead_code)]
 #[path = "src/ops/table/mod.rs"]
 mod table;
 
@@ -19,6 +22,7 @@ use std::{env, fs, thread};
 
 use dtype::{Class, DType};
 use reduction::Reduction;
+use scan::Scan;
 use table::{Op, HEADERS};
 
 fn main() {
@@ -28,6 +32,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/ops/table");
     println!("cargo:rerun-if-changed=src/dtype.rs");
     println!("cargo:rerun-if-changed=src/reduction.rs");
+    println!("cargo:rerun-if-changed=src/scan.rs");
     println!("cargo:rerun-if-env-changed=CXX");
 
     let ops: Vec<&Op> = table::TABLES.iter().flat_map(|rows| rows.iter()).collect();
@@ -41,6 +46,7 @@ fn main() {
     }
     units.push(("memory".into(), memory(&mut declared)));
     units.push(("reductions".into(), reductions(&mut declared)));
+    units.push(("scans".into(), scans(&mut declared)));
     write_tables(&out, &ops, &declared);
 
     // one compiler a unit, side by side: the special functions alone take as long as the rest
@@ -61,7 +67,7 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"reduce.h\"\n");
+    text.push_str("#include \"scan.h\"\n");
     // the special functions and complex numbers are calls and branches, which wider registers do not serve
     text.push_str(if matches!(name, "loops2" | "loops3") { "#define VG_CLONES\n" } else { CLONES });
     text.push_str(body);
@@ -194,6 +200,32 @@ template <class A, class T> VG_FN void spread(void* a_, const void* x_, i64 i, i
     text
 }
 
+/// The states of `scan.h` behind plain functions: a scan of a block, which goes on from the state.
+fn scans(declared: &mut String) -> String {
+    let mut text = String::new();
+    for scan in Scan::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
+            let t = class.c_type();
+            let a = format!("{}<{t}>", scan.state());
+            let name = format!("{}_{t}", scan.name());
+            let _ = writeln!(
+                text,
+                "static_assert(sizeof({a}) <= 64, \"backend/cpu/scan.rs has room for 64 bytes\");\n\
+                 extern \"C\" void vg_start_{name}(void* a) {{ *({a}*)a = {a}::start(); }}\n\
+                 extern \"C\" u32 vg_scan_{name}(void* a_, void* o_, const void* x_, i32 n) {{\n  \
+                 {a} a = *({a}*)a_; {t}* __restrict o = ({t}*)o_; const {t}* __restrict x = (const {t}*)x_; u32 w = 0;\n  \
+                 for (i32 k = 0; k < n; k++) {{ {a}::add(a, x[k]); o[k] = {a}::value(a, w); }}\n  *({a}*)a_ = a;\n  return w;\n}}"
+            );
+            let _ = writeln!(
+                declared,
+                "fn vg_start_{name}(a: *mut c_void);\n\
+                 fn vg_scan_{name}(a: *mut c_void, o: *mut c_void, x: *const c_void, n: i32) -> u32;"
+            );
+        }
+    }
+    text
+}
+
 /// `headers.rs`: the texts of `kernels/`, for NVRTC to include.
 fn write_headers(out: &Path, kernels: &Path) {
     let mut files: Vec<PathBuf> =
@@ -250,6 +282,20 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
             })
             .collect();
         let _ = writeln!(text, "[{}],", row.join(", "));
+    }
+    text.push_str("];\n");
+    let _ = writeln!(text, "pub static SCANS: [[Option<Scanning>; {}]; {}] = [", Class::ALL.len(), Scan::ALL.len());
+    for scan in Scan::ALL {
+        let row = Class::ALL.into_iter().map(|c| {
+            let n = format!("{}_{}", scan.name(), c.c_type());
+            let row = format!("Some(Scanning {{ start: vg_start_{n}, scan: vg_scan_{n} }})");
+            if scan.serves(c) {
+                row
+            } else {
+                "None".into()
+            }
+        });
+        let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
     }
     text.push_str("];\n");
     fs::write(out.join("loops.rs"), text).expect("OUT_DIR is writable");

@@ -132,6 +132,6 @@ fn main() -> Result<()> {
             began.elapsed().as_secs_f64() * 1e3 / 1e4
         );
     }
-    println!("{} kernels compiled; {:?}", cuda::compile::compiled(), card.memory()?);
+    println!("{} kernels compiled; {:?}", verdigris_engine::counters::COMPILED.get(), card.memory()?);
     Ok(())
 }

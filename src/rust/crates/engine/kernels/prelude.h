@@ -13,11 +13,14 @@
 #else
 #define VG_FN static __device__ __forceinline__
 #endif
+// for long functions that are called in many places, and seldom where time matters
+#define VG_CALL static __device__ __noinline__
 #define VG_TABLE static __device__ const
 #else
 #include <math.h>
 #include <string.h>
 #define VG_FN static inline __attribute__((always_inline, unused))
+#define VG_CALL static inline __attribute__((unused))
 #define VG_TABLE static const
 #endif
 

@@ -1,22 +1,23 @@
 //! The array: a handle on a node of the graph. The bridge holds these and never sees a device's own types.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::backend::{self, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::evaluate;
 use crate::expr::{Arg, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
 use crate::ops::rule::{self, Typed};
-use crate::ops::{Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, Plan, MOST_INPUTS, MOST_OPS};
+use crate::ops::{id, Flag, Group, OpId, Rule};
+use crate::plan::{Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
+use crate::scan::Scan;
 
-/// From this weight on, computing a value twice costs more than keeping it.
-const COSTLY: u32 = 8;
+/// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
+const FEW: usize = 1 << 16;
 
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
@@ -97,6 +98,10 @@ impl Array {
         Array { node: Arc::new(Node::ready(view)) }
     }
 
+    pub(crate) fn of(node: Arc<Node>) -> Array {
+        Array { node }
+    }
+
     pub fn len(&self) -> usize {
         self.node.len
     }
@@ -160,7 +165,8 @@ impl Array {
         Ok(out)
     }
 
-    /// Copies elements `from ..` to the host, as many as there is room for; computes what is recorded, and waits.
+    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
+    /// where few are asked for at the start, those alone: the array then stays as it is.
     pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
         let (wire, bytes): (DType, &mut [u8]) = match room {
             HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
@@ -172,10 +178,30 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let view = self.contiguous()?;
+        let view = match self.few(from + n)? {
+            Some(few) => few.settle()?,
+            None => self.contiguous()?,
+        };
         let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
         let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
         backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
+    }
+
+    /// As `leading`, where `n` is few: for readers that may come back for more.
+    pub fn few(&self, n: usize) -> Result<Option<Array>> {
+        if n > FEW.min(self.len() / 4) {
+            return Ok(None);
+        }
+        self.leading(n)
+    }
+
+    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
+    /// nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    pub fn leading(&self, n: usize) -> Result<Option<Array>> {
+        if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
+            return Ok(None);
+        }
+        evaluate::leading(&self.node, n).map(Some)
     }
 
     /// The same values on another device.
@@ -252,49 +278,8 @@ impl Array {
         let site = if row.flag == Flag::None { None } else { site };
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
         let array = Array { node: Arc::new(node) };
-        array.bound()?;
+        evaluate::bound(&array.node)?;
         Ok(array)
-    }
-
-    /// Keeps the graph small enough for one kernel: computes the operands where it is not.
-    fn bound(&self) -> Result<()> {
-        if self.node.weight <= MOST_OPS && self.leaves(MOST_INPUTS) <= MOST_INPUTS {
-            return Ok(());
-        }
-        if let Some(expr) = self.node.expr() {
-            for arg in &expr.args {
-                if let Arg::Node(node) = arg {
-                    Array { node: node.clone() }.settle()?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Distinct computed nodes below, counted no further than just past `most`.
-    fn leaves(&self, most: usize) -> usize {
-        if (self.node.weight as usize) < most {
-            return 0; // a graph of w operations has at most w + 1 leaves
-        }
-        let mut seen = HashSet::new();
-        let mut stack = vec![self.node.clone()];
-        let mut count = 0;
-        while let Some(node) = stack.pop() {
-            if !seen.insert(Arc::as_ptr(&node)) {
-                continue;
-            }
-            match node.expr() {
-                None => count += 1,
-                Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                    Arg::Node(n) => Some(n),
-                    Arg::Scalar(_) => None,
-                })),
-            }
-            if count > most {
-                break;
-            }
-        }
-        count
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -324,15 +309,8 @@ impl Array {
         if let Some(view) = self.node.view() {
             return Ok(view);
         }
-        let backend = backend::of(self.device())?;
-        let buffer = backend.allocate(self.len() * self.dtype().size())?;
-        if !self.is_empty() {
-            let (plan, bound) = self.plan()?;
-            backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
-        }
-        let view = View::contiguous(buffer, self.dtype(), self.len());
-        self.node.settle(view.clone());
-        Ok(view)
+        evaluate::settle_together(std::slice::from_ref(&self.node))?;
+        self.node.view().ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
     }
 
     /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
@@ -374,41 +352,15 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        self.prepare(self.len(), root_too)?;
-        let mut builder = Builder::new(self.len());
-        let register = builder.node(&self.node);
-        Ok(builder.output(register, self.dtype()))
-    }
-
-    /// Computes the nodes below that a kernel over `n` elements cannot take in (recorded ones of another length, strided
-    /// views that would be recycled), and those that are costly and were computed on the way to something else
-    /// before: what is used a second time is kept, unless there is no room for it.
-    fn prepare(&self, n: usize, root_too: bool) -> Result<()> {
-        let mut seen = HashSet::new();
-        let mut stack = vec![self.node.clone()];
-        while let Some(node) = stack.pop() {
-            if !seen.insert(Arc::as_ptr(&node)) {
-                continue;
-            }
-            let root = Arc::ptr_eq(&node, &self.node);
-            if node.len != n {
-                Array { node }.contiguous()?;
-                continue;
-            }
-            if node.was_passed() && node.weight >= COSTLY && (root_too || !root) {
-                match (Array { node: node.clone() }).settle() {
-                    Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                    _ => {}
-                }
-            }
-            if let Some(expr) = node.expr() {
-                stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                    Arg::Node(n) => Some(n),
-                    Arg::Scalar(_) => None,
-                }));
+        for node in evaluate::prepare(std::slice::from_ref(&self.node), root_too)? {
+            match evaluate::settle_together(&[node]) {
+                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+                _ => {}
             }
         }
-        Ok(())
+        let mut builder = Builder::new(self.len());
+        let register = builder.node(&self.node);
+        Ok(builder.outputs(&[(register, self.dtype())]))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -465,6 +417,44 @@ impl Array {
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))
+    }
+
+    /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit
+    /// counts as one, and is told of beside the result.
+    pub fn scan(&self, scan: Scan) -> Result<(Array, bool)> {
+        let class = scan.class(self.dtype().class()).ok_or_else(|| {
+            Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))
+        })?;
+        let dtype = scan.result(self.dtype());
+        let array = self.in_class(class)?;
+        let backend = backend::of(self.device())?;
+        let output = backend.allocate(self.len() * dtype.size())?;
+        let mut status = 0;
+        if !self.is_empty() {
+            let (mut plan, bound) = array.planned(true)?;
+            plan.outputs[0].1 = dtype;
+            status = backend.scan(&plan, &bound, scan, &output)?;
+        }
+        let out = Array::from_view(View::contiguous(output, dtype, self.len()));
+        if status == 0 {
+            return Ok((out, false));
+        }
+        let missing = Array::apply(id::IS_NA, &[Operand::Array(out.clone())], None)?;
+        let (_, first) = missing.reduce(Reduction::WhichMax, false)?;
+        let first = i64::from_ne_bytes(first.value[..8].try_into().expect("eight bytes"));
+        let index = Array::source(
+            id::SEQ,
+            Class::I64,
+            DType::Int64,
+            self.len(),
+            self.device(),
+            &[Scalar::I64(0), Scalar::I64(1)],
+        )?;
+        let before = [Operand::Array(index), Operand::Value(Scalar::I64(first), Kind::Integer64)];
+        let before = Array::apply(id::LT, &before, None)?;
+        let na = Operand::Value(Scalar::I32(crate::scalar::NA_I32), Kind::Logical);
+        let kept = Array::apply(id::SELECT, &[Operand::Array(before), Operand::Array(out), na], None)?;
+        Ok((kept.cast(dtype, None)?, true))
     }
 
     /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA.

@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
@@ -65,6 +66,10 @@ pub trait Backend: Send + Sync {
         groups: Groups,
         output: &Arc<Buffer>,
     ) -> Result<()>;
+
+    /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns the status bits: waits for them where
+    /// the scan can give any, which are sums of whole numbers.
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32>;
 
     /// `output[k] = source[positions[k]]`; a position (int64, from 0) outside the source gives NA.
     /// All views are contiguous.

@@ -117,6 +117,8 @@ pub struct Builder {
     bound: Bound,
     nodes: HashMap<*const Node, Register>,
     values: HashMap<Instruction, Register>,
+    /// Whether nodes hear that a kernel computes them: not where it computes a few elements only.
+    marks: bool,
 }
 
 /// The most inputs, scalars and instructions that one kernel takes.
@@ -130,7 +132,14 @@ impl Builder {
             bound: Bound { n, ..Bound::default() },
             nodes: HashMap::new(),
             values: HashMap::new(),
+            marks: true,
         }
+    }
+
+    /// Nodes do not hear of this plan.
+    pub fn unmarked(mut self) -> Builder {
+        self.marks = false;
+        self
     }
 
     fn push(&mut self, instruction: Instruction) -> Register {
@@ -181,7 +190,9 @@ impl Builder {
                         Arg::Scalar(scalar) => self.scalar(*scalar),
                     };
                 }
-                node.pass();
+                if self.marks {
+                    node.pass();
+                }
                 let known = self.plan.code.len();
                 let register = self.push(Instruction::Apply { op: expr.op, class: expr.class, args });
                 if register as usize == known && expr.op.row().flag != Flag::None && expr.site.is_some() {
@@ -202,8 +213,14 @@ impl Builder {
         self.push(Instruction::Scalar(k as u16, scalar.class()))
     }
 
-    pub fn output(mut self, register: Register, dtype: DType) -> (Plan, Bound) {
-        self.plan.outputs.push((register, dtype));
+    /// Whether one kernel takes what has been built so far.
+    pub fn fits(&self) -> bool {
+        self.bound.inputs.len() <= MOST_INPUTS && self.plan.code.len() <= (MOST_OPS as usize + MOST_INPUTS) * 2
+    }
+
+    /// The plan that stores these registers.
+    pub fn outputs(mut self, outputs: &[(Register, DType)]) -> (Plan, Bound) {
+        self.plan.outputs.extend_from_slice(outputs);
         (self.plan, self.bound)
     }
 }

@@ -1,5 +1,7 @@
 //! A value on the host that takes part in an expression: an argument of the kernel, never a constant in it.
 
+use std::fmt;
+
 use crate::dtype::Class;
 
 /// One element in a register class.
@@ -17,6 +19,21 @@ pub const NA_I32: i32 = i32::MIN;
 pub const NA_I64: i64 = i64::MIN;
 /// `NA_real_`: a quiet NaN whose low word is 1954.
 pub const NA_F64: f64 = f64::from_bits(0x7FF8_0000_0000_07A2);
+
+impl fmt::Display for Scalar {
+    /// As R writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            _ if self.is_na_integer() => f.write_str("NA"),
+            Scalar::I32(x) => write!(f, "{x}L"),
+            Scalar::I64(x) => write!(f, "{x}"),
+            Scalar::F32(x) => write!(f, "{x}"),
+            Scalar::F64(x) => write!(f, "{x}"),
+            Scalar::C64([re, im]) => write!(f, "complex({re}, {im})"),
+            Scalar::C128([re, im]) => write!(f, "complex({re}, {im})"),
+        }
+    }
+}
 
 impl Scalar {
     pub const fn class(self) -> Class {

@@ -1,6 +1,6 @@
 //! Which elements a subscript means: R's rules on numbers and logicals, as ranges where they are ranges.
 
-use crate::array::{Array, Host, Operand};
+use crate::array::{Array, Host, HostMut, Operand};
 use crate::buffer::Device;
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -87,18 +87,27 @@ pub fn from_host(
                 return Ok(Err(Fault::TooLong));
             }
             let total = if x.is_empty() { 0 } else { n.max(x.len()) };
-            Some(
-                (0..total)
-                    .filter_map(|k| match x[k % x.len()] {
-                        0 => None,
-                        NA_I32 => Some(-1),
-                        _ => Some(k as i64),
-                    })
-                    .collect(),
-            )
+            let place = |(k, &v): (usize, &i32)| match v {
+                0 => None,
+                NA_I32 => Some(-1),
+                _ => Some(k as i64),
+            };
+            Some(x.iter().cycle().take(total).enumerate().filter_map(place).collect())
         }
-        Host::Integer(x) => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n),
-        Host::Double(x) => numbers(x.iter().map(|&v| if v.is_nan() { None } else { Some(v as i64) }), n),
+        Host::Integer(x) => {
+            let wide = |v: i32| if v == NA_I32 { NA_I64 } else { i64::from(v) };
+            match places(x, wide) {
+                Some(found) => return found.select(n, bounded, device),
+                None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n),
+            }
+        }
+        Host::Double(x) => {
+            let wide = |v: f64| if v.is_nan() { NA_I64 } else { v as i64 };
+            match places(x, wide) {
+                Some(found) => return found.select(n, bounded, device),
+                None => numbers(x.iter().map(|&v| if v.is_nan() { None } else { Some(v as i64) }), n),
+            }
+        }
         Host::Integer64(x) => numbers(x.iter().map(|&v| if v == NA_I64 { None } else { Some(v) }), n),
         Host::Complex(_) => {
             return Err(Error::new(ErrorKind::DType, "invalid subscript type 'complex'"));
@@ -117,6 +126,46 @@ pub fn from_host(
     }
     let positions = Array::upload(Host::Integer64(&positions), None, device, None)?;
     Ok(Ok(Selection::At { positions, top, any_na }))
+}
+
+/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two quick passes.
+enum Places {
+    Range { start: usize, step: isize, count: usize, top: usize },
+    List { positions: Vec<i64>, top: usize },
+}
+
+fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64) -> Option<Places> {
+    let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (low.min(wide(v)), high.max(wide(v))));
+    if low < 1 || x.is_empty() {
+        return None;
+    }
+    let (first, top, count) = (wide(x[0]) - 1, high as usize, x.len());
+    let step = if count > 1 { wide(x[1]) - wide(x[0]) } else { 1 };
+    if step != 0 && x.windows(2).all(|w| wide(w[1]).wrapping_sub(wide(w[0])) == step) {
+        return Some(Places::Range { start: first as usize, step: step as isize, count, top });
+    }
+    Some(Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top })
+}
+
+impl Places {
+    fn select(self, n: usize, bounded: bool, device: Device) -> Result<std::result::Result<Selection, Fault>> {
+        let (Places::Range { top, .. } | Places::List { top, .. }) = &self;
+        let top = *top;
+        if bounded && top > n {
+            return Ok(Err(Fault::OutOfBounds));
+        }
+        let positions = match self {
+            Places::Range { start, step, count, .. } if top <= n => {
+                return Ok(Ok(Selection::Range { start, step, count }));
+            }
+            Places::Range { start, step, count, .. } => {
+                (0..count as i64).map(|k| start as i64 + k * step as i64).collect()
+            }
+            Places::List { positions, .. } => positions,
+        };
+        let positions = Array::upload(Host::Integer64(&positions), None, device, None)?;
+        Ok(Ok(Selection::At { positions, top, any_na: false }))
+    }
 }
 
 /// Positions from 0 for numbers from 1; zeros fall out, negative ones leave out. `None` where signs are mixed.
@@ -157,7 +206,8 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
             subscript.clone()
         };
         let positions = mask.positions(true)?;
-        let (low, high) = extremes(&positions)?;
+        // the position of an NA is -1
+        let (low, high) = range_of(&positions)?;
         return Ok(Some(Ok(Selection::At { positions, top: (high + 1).max(0) as usize, any_na: low < 0 })));
     }
     if matches!(subscript.dtype().kind(), Kind::Complex) {
@@ -177,27 +227,39 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na: false })))
 }
 
-/// Smallest and largest position; (0, -1) where there is none. NA counts as smallest.
-fn extremes(positions: &Array) -> Result<(i64, i64)> {
+/// Smallest and largest number, passing over NA; (0, -1) where there is none.
+fn range_of(positions: &Array) -> Result<(i64, i64)> {
     if positions.is_empty() {
         return Ok((0, -1));
     }
     let (_, outcome) = positions.reduce(Reduction::Range, true)?;
     let at = |k: usize| i64::from_ne_bytes(outcome.value[8 * k..8 * k + 8].try_into().expect("eight bytes"));
+    Ok((at(0), at(1)))
+}
+
+/// Smallest and largest position; (0, -1) where there is none. NA counts as smallest.
+fn extremes(positions: &Array) -> Result<(i64, i64)> {
+    if positions.is_empty() {
+        return Ok((0, -1));
+    }
+    let (low, high) = range_of(positions)?;
     let any_na = {
         let test = Array::apply(id::IS_NA, &[Operand::Array(positions.clone())], None)?;
         let (_, outcome) = test.reduce(Reduction::Any, false)?;
         outcome.value[0] != 0
     };
     if any_na {
-        Ok((NA_I64, at(1).max(-1)))
+        Ok((NA_I64, high.max(-1)))
     } else {
-        Ok((at(0), at(1)))
+        Ok((low, high))
     }
 }
 
 /// The positions in the flat array of a selection on each axis of `dim`.
 pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Result<Array> {
+    if device == Device::Cpu {
+        return combine_on_host(dim, selections);
+    }
     let total: usize = selections.iter().map(Selection::len).product();
     let value = |x: usize| Operand::Value(Scalar::I64(x as i64), Kind::Integer64);
     let index = Selection::whole(total).positions(device)?;
@@ -249,4 +311,31 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
         Some(flat) => Ok(flat),
         None => Selection::whole(total.min(1)).positions(device),
     }
+}
+
+/// As `combine`, where the positions are in reach: a loop an axis instead of a division an element.
+fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
+    let mut flat = vec![0i64];
+    let mut stride = 1i64;
+    for (selection, &extent) in selections.iter().zip(dim) {
+        let axis: Vec<i64> = match selection {
+            Selection::Range { start, step, count } => {
+                (0..*count as isize).map(|k| (*start as isize + k * step) as i64).collect()
+            }
+            Selection::At { positions, .. } => {
+                let mut room = vec![0; positions.len()];
+                positions.read(0, HostMut::Integer64(&mut room))?;
+                room
+            }
+        };
+        let below = std::mem::take(&mut flat);
+        flat.reserve_exact(below.len() * axis.len());
+        for &p in &axis {
+            // what is NA on one axis is NA
+            let shift = |&q: &i64| if p < 0 || q < 0 { NA_I64 } else { q + p * stride };
+            flat.extend(below.iter().map(shift));
+        }
+        stride *= extent as i64;
+    }
+    Array::upload(Host::Integer64(&flat), None, Device::Cpu, None)
 }

@@ -151,3 +151,25 @@ fn what_is_costly_is_kept_at_its_second_use() {
     assert_eq!((number(&cheap, Reduction::Sum), number(&cheap, Reduction::Sum)), (200.0, 200.0));
     assert!(!cheap.is_ready(), "reading the operands again is as cheap as reading the sum");
 }
+
+#[test]
+fn the_first_elements_are_computed_alone() {
+    let x: Vec<f64> = (0..300_000).map(f64::from).collect();
+    let short = apply("add", &[&doubles(&[1.0, 2.0, 3.0]), &doubles(&[10.0])]);
+    let strided = doubles(&x).view(&[1000, 300], &[Axis::whole(1, 300), Axis::whole(0, 1000)]).unwrap();
+    let sum = apply("add", &[&apply("mul", &[&doubles(&x), &short]), &strided]);
+    let expected = |i: usize| x[i] * (11.0 + (i % 3) as f64) + x[(i / 300) + (i % 300) * 1000];
+    let mut part = vec![0.0; 50];
+    sum.read(7, HostMut::Double(&mut part)).unwrap();
+    assert_eq!(part, (7..57).map(expected).collect::<Vec<_>>());
+    assert!(!sum.is_ready());
+    // what is far from the start, or much, computes all
+    assert!(sum.few(100_000).unwrap().is_none());
+    assert_eq!(back(&sum.leading(200_000).unwrap().unwrap()), (0..200_000).map(expected).collect::<Vec<_>>());
+    assert!(!sum.is_ready());
+    assert_eq!(back(&sum), (0..300_000).map(expected).collect::<Vec<_>>());
+    assert!(sum.is_ready() && sum.few(10).unwrap().is_none());
+    // a strided view is not brought together for a look at it
+    strided.read(0, HostMut::Double(&mut part)).unwrap();
+    assert_eq!(part, (0..50).map(|i| (i * 1000) as f64).collect::<Vec<_>>());
+}

@@ -1,5 +1,6 @@
 //! Compiles the kernels that are written for plans, with NVRTC and without a device: every row of the
-//! operation table in every class, every way of reading an input, every reduction in every form.
+//! operation table in every class, every way of reading an input, every reduction in every form. And those that
+//! a differential run asked for.
 //!
 //! Runs where `VERDIGRIS_NVRTC` is the path of libnvrtc. `VERDIGRIS_NVRTC_ARCHS` names the targets, as NVRTC
 //! does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that this
@@ -8,6 +9,7 @@
 //! (`VERDIGRIS_KERNEL_TRACE` of the cpu device). `tools/kernels.sh` runs both tests.
 #![cfg(not(target_os = "macos"))]
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +19,7 @@ use std::time::Instant;
 use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
-use verdigris_engine::backend::cuda::compile::{compile, known_archs, Target};
+use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType, Kind};
@@ -87,7 +89,7 @@ fn fused(dtype: DType, long: bool) -> Plan {
     apply("sub", &[&left, &right]).plan().unwrap().0
 }
 
-/// Kernels to compile as one program: what they are, and the source.
+/// A kernel to compile: what it is, and its source.
 type Job = (String, String);
 
 fn jobs() -> Vec<Job> {
@@ -98,14 +100,10 @@ fn jobs() -> Vec<Job> {
             if op.row().expression(class).is_none() {
                 continue;
             }
-            for first in 0..ACCESSES.len() {
-                let (wide, unaligned) = variants[(k + class as usize + first) % 4];
-                let plan = single(op, class, first);
-                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
-                if plan.inputs.is_empty() {
-                    break; // there is no other way to read nothing
-                }
-            }
+            // how an input is read does not depend on the row: each has its turn, and `copy` has them all
+            let (wide, unaligned) = variants[(k + class as usize) % 4];
+            let plan = single(op, class, k + class as usize);
+            jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
         }
     }
     for dtype in DType::ALL {
@@ -174,82 +172,135 @@ fn targets() -> Vec<Target> {
     archs.split(',').map(target).collect()
 }
 
-/// Kernels that are compiled as one program: reading the headers takes longer than compiling one of them.
-const TOGETHER: usize = 32;
+/// How hard NVRTC tries.
+#[derive(Clone, Copy)]
+enum Effort {
+    /// As for a device.
+    Full,
+    /// The same text with little optimisation, which is where four fifths of the time go.
+    Quick,
+}
 
-/// Many elementwise sources as one: each in a namespace, its kernel by a name of its own.
-fn joined(kernels: &[Job]) -> Job {
-    let mut headers: Vec<&str> = Vec::new();
+fn style(effort: Effort, target: Target) -> Style {
+    const MID: &[&str] = &[OPTIONS[0], OPTIONS[1], OPTIONS[2], "--Ofast-compile=mid"];
+    const MAX: &[&str] = &[OPTIONS[0], OPTIONS[1], OPTIONS[2], "--Ofast-compile=max"];
+    let options = match (effort, target) {
+        (Effort::Full, _) => OPTIONS,
+        (Effort::Quick, Target::Cubin(_)) => MID, // `max` leaves the assembler so much that it takes longer
+        (Effort::Quick, Target::Ptx(_)) => MAX,
+    };
+    Style { label: c"kernels.cu", options }
+}
+
+/// Kernels that are compiled as one program: reading the headers takes longer than compiling one of them.
+const TOGETHER: usize = 64;
+
+/// Many kernels as one source: each in a namespace, by a name of its own.
+fn joined(kernels: &[&Job]) -> String {
+    let kernels_folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels"));
+    let mut headers: Vec<String> = Vec::new();
     let mut bodies = String::new();
     for (k, (_, source)) in kernels.iter().enumerate() {
-        let _ = writeln!(bodies, "#define elementwise elementwise_{k}\nnamespace kernel_{k} {{");
-        for line in source.lines() {
+        let _ = writeln!(bodies, "#define elementwise elementwise_{k}\n#define reduction reduction_{k}");
+        let _ = writeln!(bodies, "namespace kernel_{k} {{");
+        let mut defined = Vec::new();
+        let mut line_of = |line: &str, headers: &mut Vec<String>| {
             if line.starts_with("#include") {
-                if !headers.contains(&line) {
-                    headers.push(line);
+                if !headers.iter().any(|h| h == line) {
+                    headers.push(line.into());
                 }
-            } else {
+            } else if line != "#pragma once" {
+                defined
+                    .extend(line.strip_prefix("#define ").and_then(|d| d.split([' ', '(']).next()).map(String::from));
                 let _ = writeln!(bodies, "{line}");
             }
+        };
+        for line in source.lines() {
+            // the body of every reduction stands in a header, below what it is about
+            if line == "#include \"reduce.cuh\"" {
+                let body = std::fs::read_to_string(kernels_folder.join("reduce.cuh")).expect("the header is there");
+                body.lines().for_each(|line| line_of(line, &mut headers));
+            } else {
+                line_of(line, &mut headers);
+            }
         }
-        let _ = writeln!(bodies, "}}\n#undef elementwise");
+        let _ = writeln!(bodies, "}}\n#undef elementwise\n#undef reduction");
+        for name in defined {
+            let _ = writeln!(bodies, "#undef {name}");
+        }
     }
-    let names: Vec<&str> = kernels.iter().map(|(name, _)| name.as_str()).collect();
-    (names.join("\n"), format!("{}\n{bodies}", headers.join("\n")))
+    format!("{}\n{bodies}", headers.join("\n"))
 }
 
 /// Compiles kernels for a target on all cores, says how long it took, and panics where one does not compile.
-fn compile_all(what: &str, elementwise: &[Job], others: &[Job], target: Target) {
+fn compile_all(what: &str, kernels: &[Job], target: Target, effort: Effort) {
     let table_file = std::env::var_os("VERDIGRIS_NVRTC_TABLE"); // which is about single kernels
+    let style = style(effort, target);
     let together = if table_file.is_some() { 1 } else { TOGETHER };
-    let batches: Vec<Job> = if together > 1 { elementwise.chunks(together).map(joined).collect() } else { Vec::new() };
-    let programs: Vec<&Job> = if together > 1 { &batches[..] } else { elementwise }.iter().chain(others).collect();
+    // neighbours in the list are alike, and some kinds take long: deal them out
+    let programs = kernels.len().div_ceil(together);
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let table = Mutex::new(Vec::new());
+    let note = |(name, source): &Job| {
+        let began = Instant::now();
+        match compile_as(source, target, &style) {
+            Ok(image) => {
+                let (registers, stack) = resources(&image.bytes);
+                table.lock().unwrap().push((began.elapsed().as_millis(), registers, stack, name.clone()));
+            }
+            Err(error) => {
+                let log = error.detail.as_deref().unwrap_or("").to_string();
+                failures.lock().unwrap().push(format!("{name}: {error}\n{log}"));
+            }
+        }
+    };
+    let work = || loop {
+        let program = next.fetch_add(1, Ordering::Relaxed);
+        if program >= programs {
+            return;
+        }
+        let some: Vec<&Job> = kernels.iter().skip(program).step_by(programs).collect();
+        if together == 1 {
+            note(some[0]);
+        } else if let Err(error) = compile_as(&joined(&some), target, &style) {
+            // which of them is it?
+            let before = failures.lock().unwrap().len();
+            some.iter().for_each(|&kernel| note(kernel));
+            let mut failures = failures.lock().unwrap();
+            if failures.len() == before {
+                failures.push(format!("{} kernels together, though not alone: {error}", some.len()));
+            }
+        }
+    };
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while let Some((name, source)) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let began = Instant::now();
-                    match compile(source, target) {
-                        Ok(image) => {
-                            let (registers, stack) = resources(&image.bytes);
-                            table.lock().unwrap().push((began.elapsed().as_millis(), registers, stack, name));
-                        }
-                        Err(error) => {
-                            let log = error.detail.as_deref().unwrap_or("").to_string();
-                            failures.lock().unwrap().push(format!("{name}: {error}\n{log}"));
-                        }
-                    }
-                }
-            });
+            scope.spawn(work);
         }
     });
-    let mut table = table.into_inner().unwrap();
-    let kernels = elementwise.len() + others.len();
     let seconds = start.elapsed().as_secs_f64();
-    eprint!("{what}, {target:?}: {kernels} kernels in {} programs, {seconds:.1} s", programs.len());
-    if let Target::Cubin(_) = target {
+    eprintln!("{what}, {target:?}: {} kernels in {programs} programs, {seconds:.1} s", kernels.len());
+    if let (Some(file), Target::Cubin(_)) = (table_file, target) {
+        let mut table = table.into_inner().unwrap();
         table.sort();
-        let most = table.iter().map(|t| t.1).max().unwrap_or(0);
-        let stacks = table.iter().filter(|t| t.2 > 0).count();
-        eprint!(", most {most} registers, {stacks} with a stack");
-        if let Some(file) = table_file {
-            let mut text = String::from("ms\tregisters\tstack\tkernel\n");
-            for (ms, registers, stack, name) in &table {
-                let _ = writeln!(text, "{ms}\t{registers}\t{stack}\t{name}");
-            }
-            std::fs::write(file, &text).expect("the table can be written");
+        let mut text = String::from("ms\tregisters\tstack\tkernel\n");
+        for (ms, registers, stack, name) in &table {
+            let _ = writeln!(text, "{ms}\t{registers}\t{stack}\t{name}");
         }
+        std::fs::write(file, &text).expect("the table can be written");
     }
-    eprintln!();
     let failures = failures.into_inner().unwrap();
     for failure in failures.iter().take(3) {
         eprintln!("{failure}");
     }
-    assert!(failures.is_empty(), "{} programs of {} do not compile for {target:?}", failures.len(), programs.len());
+    assert!(failures.is_empty(), "{} kernels of {} do not compile for {target:?}", failures.len(), kernels.len());
+}
+
+/// Without those that are written twice.
+fn distinct(jobs: Vec<Job>) -> Vec<Job> {
+    let mut seen = HashSet::new();
+    jobs.into_iter().filter(|(_, source)| seen.insert(source.clone())).collect()
 }
 
 #[test]
@@ -258,16 +309,16 @@ fn cuda_sources_compile() {
         return;
     }
     let only = std::env::var("VERDIGRIS_NVRTC_ONLY").unwrap_or_default();
-    let jobs = jobs().into_iter().filter(|(name, _)| name.contains(&only));
-    let (elementwise, reductions): (Vec<Job>, Vec<Job>) =
-        jobs.partition(|(_, source)| source.contains(" elementwise("));
+    let jobs = distinct(jobs().into_iter().filter(|(name, _)| name.contains(&only)).collect());
     for target in targets() {
-        compile_all("operation table", &elementwise, &reductions, target);
+        let effort = if let Target::Cubin(_) = target { Effort::Full } else { Effort::Quick };
+        compile_all("operation table", &jobs, target, effort);
     }
 }
 
 #[test]
 fn traced_kernels_compile() {
+    const MOST: usize = 5000;
     let (Some(()), Some(trace)) = (nvrtc(), std::env::var_os("VERDIGRIS_TRACED")) else {
         eprintln!("not run: VERDIGRIS_NVRTC and VERDIGRIS_TRACED (a folder) are not both set");
         return;
@@ -279,19 +330,13 @@ fn traced_kernels_compile() {
         let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
         (name, std::fs::read_to_string(path).expect("a source"))
     };
-    let (elementwise, reductions): (Vec<Job>, Vec<Job>) =
-        files.iter().map(read).partition(|(name, _)| name.starts_with("elementwise"));
-    let targets = targets();
-    let ptx = targets.iter().filter(|t| matches!(t, Target::Ptx(_))).count();
-    let mut share = 0;
-    for target in targets {
-        if let Target::Cubin(_) = target {
-            compile_all("differential tests", &elementwise, &reductions, target);
-        } else {
-            // the front end takes the same text for each: these targets divide the kernels among themselves
-            let some: Vec<Job> = elementwise.iter().skip(share).step_by(ptx).cloned().collect();
-            compile_all(&format!("differential tests, share {} of {ptx}", share + 1), &some, &reductions, target);
-            share += 1;
-        }
+    let mut kernels = distinct(files.iter().map(read).collect());
+    if kernels.len() > MOST {
+        let all = kernels.len();
+        kernels = (0..MOST).map(|k| kernels[k * all / MOST].clone()).collect(); // evenly: names are hashes
+        eprintln!("{MOST} kernels of {all}");
+    }
+    for target in targets() {
+        compile_all("differential tests", &kernels, target, Effort::Quick);
     }
 }

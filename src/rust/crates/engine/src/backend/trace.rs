@@ -13,6 +13,7 @@ use std::sync::{Mutex, OnceLock};
 use super::cuda::codegen::{self, reduce::Form, Variant};
 use crate::plan::Plan;
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 
 fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -52,5 +53,13 @@ pub fn reduction(plan: &Plan, reduction: Reduction, na_rm: bool, groups: Groups)
         };
         let key = format!("{reduction:?} {na_rm} {form:?} {}", plan.key());
         keep("reduction", || codegen::source_reduce(plan, Variant::default(), reduction, na_rm, form), &key);
+    }
+}
+
+/// Notes a scan.
+pub fn scan(plan: &Plan, scan: Scan) {
+    if folder().is_some() {
+        let key = format!("{scan:?} {}", plan.key());
+        keep("scan", || codegen::source_scan(plan, Variant::default(), scan), &key);
     }
 }

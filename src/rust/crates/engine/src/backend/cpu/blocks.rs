@@ -5,10 +5,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::loops::{LOADS, LOOPS, PICKS, STORES};
-use super::threads_usable;
+use super::parallel::parallel;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
@@ -18,6 +16,8 @@ use crate::warning;
 pub const BLOCK: usize = 1024;
 /// Elements that one task takes; fewer are not worth a second thread.
 const TASK: usize = 32 * BLOCK;
+/// A recycled vector of this many elements or more is read run by run.
+const RUN: usize = 32;
 /// Bytes of a register: a block of the widest class.
 const ROOM: usize = BLOCK * 16;
 
@@ -118,14 +118,14 @@ impl<'a> Schedule<'a> {
             for (k, instruction) in self.plan.code.iter().enumerate() {
                 if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
                     let bytes = self.bound.scalars[*s as usize].bytes();
-                    for e in 0..BLOCK {
-                        // SAFETY: a slot has room for a block of the widest class.
-                        unsafe {
-                            std::ptr::copy_nonoverlapping(
-                                bytes.as_ptr(),
-                                scratch.slot(slot).add(e * class.size()),
-                                class.size(),
-                            );
+                    let (first, all) = (scratch.slot(slot), BLOCK * class.size());
+                    let mut done = class.size();
+                    // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends at a block.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
+                        while done < all {
+                            std::ptr::copy_nonoverlapping(first, first.add(done), done.min(all - done));
+                            done *= 2;
                         }
                     }
                 }
@@ -134,8 +134,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// Computes elements `i .. i + n` (at most a block) and returns where the given register's values lie.
-    /// The last instruction writes to `direct` where that is given.
+    /// Computes elements `i .. i + n` (at most a block) of the instructions up to `wanted` and returns where its
+    /// values lie: at `direct` where that is given. No later instruction reads them there.
     pub fn evaluate(
         &self,
         scratch: &mut Scratch,
@@ -146,17 +146,9 @@ impl<'a> Schedule<'a> {
     ) -> *const u8 {
         let mut result = std::ptr::null();
         for (k, instruction) in self.plan.code.iter().enumerate() {
-            let place: *mut u8 = match self.places[k] {
-                // SAFETY: the input has at least i + n elements.
-                Place::Input(input) => unsafe {
-                    let view = &self.bound.inputs[input];
-                    (view.address() as *mut u8).add(i * view.dtype.size())
-                },
-                Place::Slot(slot) => scratch.slot(slot),
-            };
             let place = match direct {
                 Some(out) if k == wanted as usize => out,
-                _ => place,
+                _ => self.value(scratch, k as Register, i),
             };
             match instruction {
                 Instruction::Scalar(..) => {}
@@ -168,14 +160,7 @@ impl<'a> Schedule<'a> {
                 Instruction::Apply { op, class, args } => {
                     let mut operands = [std::ptr::null::<c_void>(); 3];
                     for (operand, &arg) in operands.iter_mut().zip(&args[..op.row().arity as usize]) {
-                        *operand = match self.places[arg as usize] {
-                            Place::Slot(slot) => scratch.slot(slot).cast(),
-                            // SAFETY: as above.
-                            Place::Input(input) => unsafe {
-                                let view = &self.bound.inputs[input];
-                                (view.address() as *const u8).add(i * view.dtype.size()).cast()
-                            },
-                        };
+                        *operand = self.value(scratch, arg, i).cast();
                     }
                     let body = LOOPS[op.0 as usize][*class as usize]
                         .expect("the type rules allow only classes that have an expression");
@@ -191,12 +176,22 @@ impl<'a> Schedule<'a> {
             }
             if k == wanted as usize {
                 result = place.cast_const();
-                if self.plan.outputs.len() == 1 {
-                    break;
-                }
+                break;
             }
         }
         result
+    }
+
+    /// Where a register's values for the block at element `i` lie.
+    fn value(&self, scratch: &Scratch, register: Register, i: usize) -> *mut u8 {
+        match self.places[register as usize] {
+            Place::Slot(slot) => scratch.slot(slot),
+            Place::Input(input) => {
+                let view = &self.bound.inputs[input];
+                // SAFETY: the input has more than i elements.
+                unsafe { (view.address() as *mut u8).add(i * view.dtype.size()) }
+            }
+        }
     }
 
     fn load(&self, scratch: &mut Scratch, input: usize, i: usize, n: usize, place: *mut u8) {
@@ -207,6 +202,19 @@ impl<'a> Schedule<'a> {
             Access::Linear => unsafe {
                 LOADS[dtype](place.cast(), view.address() as *const c_void, i as i64, n as i32)
             },
+            // a vector that is recycled, in the runs that it consists of
+            Access::Recycled if view.len() >= RUN => {
+                let (mut done, mut from) = (0, i % view.len());
+                while done < n {
+                    let run = (view.len() - from).min(n - done);
+                    // SAFETY: the run is within the view and within the block.
+                    unsafe {
+                        let target = place.add(done * view.dtype.class().size());
+                        LOADS[dtype](target.cast(), view.address() as *const c_void, from as i64, run as i32);
+                    }
+                    (done, from) = (done + run, 0);
+                }
+            }
             _ => {
                 let at = scratch.slot(self.slots).cast::<i64>();
                 // SAFETY: the slot past the registers has room for a block of places, all within the view.
@@ -253,28 +261,27 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
         index /= extent;
     }
     let mut place = view.layout.place(i % view.len()) as i64;
-    for slot in out {
-        *slot = place;
-        for (axis, &extent) in shape.iter().enumerate() {
-            at[axis] += 1;
-            place += strides[axis] as i64;
-            if at[axis] < extent {
+    let step = strides[0] as i64;
+    let mut done = 0;
+    while done < out.len() {
+        // along the first axis, then one on along the others
+        let run = (shape[0] - at[0]).min(out.len() - done);
+        for (k, slot) in out[done..done + run].iter_mut().enumerate() {
+            *slot = place + k as i64 * step;
+        }
+        done += run;
+        at[0] += run;
+        place += run as i64 * step;
+        for axis in 0..shape.len() {
+            if at[axis] < shape[axis] {
                 break;
             }
             at[axis] = 0;
-            place -= strides[axis] as i64 * extent as i64;
-        }
-    }
-}
-
-/// Splits `0 .. n` into tasks and runs them, on all cores where that pays.
-pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) {
-    let tasks = n.div_ceil(size.max(1));
-    if tasks > 1 && threads_usable() {
-        (0..tasks).into_par_iter().for_each(|t| body(t * size, ((t + 1) * size).min(n)));
-    } else {
-        for t in 0..tasks {
-            body(t * size, ((t + 1) * size).min(n));
+            place -= strides[axis] as i64 * shape[axis] as i64;
+            if axis + 1 < shape.len() {
+                at[axis + 1] += 1;
+                place += strides[axis + 1] as i64;
+            }
         }
     }
 }
@@ -282,20 +289,30 @@ pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) {
 /// Computes every output of the plan.
 pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
     let schedule = Schedule::new(plan, bound);
+    let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
+    // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
+    // the loops' pointers do not alias
+    let written = plan.outputs.iter().position(|&(register, dtype)| {
+        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
+        register == last && computed && stored_as_computed(dtype) && plan.class(register) == dtype.class()
+    });
+    let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;
+    let written = written.filter(|&k| !twice && bound.inputs.iter().all(|v| v.buffer.address != outputs[k].address));
     parallel(bound.n, TASK, |from, to| {
         schedule.with_scratch(|scratch| {
             for i in (from..to).step_by(BLOCK) {
                 let n = BLOCK.min(to - i);
-                for (&(register, dtype), buffer) in plan.outputs.iter().zip(outputs) {
-                    let out = buffer.address as *mut u8;
-                    let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
-                    let direct = (computed && stored_as_computed(dtype) && plan.class(register) == dtype.class())
-                        // SAFETY: the buffer has bound.n elements of the dtype.
-                        .then(|| unsafe { out.add(i * dtype.size()) });
-                    let values = schedule.evaluate(scratch, i, n, register, direct);
-                    if direct.is_none() {
+                // SAFETY: the buffer has bound.n elements of the dtype.
+                let direct =
+                    written.map(|k| unsafe { (outputs[k].address as *mut u8).add(i * plan.outputs[k].1.size()) });
+                schedule.evaluate(scratch, i, n, last, direct);
+                for (k, (&(register, dtype), buffer)) in plan.outputs.iter().zip(outputs).enumerate() {
+                    if written != Some(k) {
+                        let values = schedule.value(scratch, register, i);
                         // SAFETY: as above, and the register holds n values of the dtype's class.
-                        unsafe { STORES[dtype as usize](out.cast(), values.cast(), i as i64, n as i32) };
+                        unsafe {
+                            STORES[dtype as usize](buffer.address as *mut c_void, values.cast(), i as i64, n as i32)
+                        };
                     }
                 }
             }

@@ -23,4 +23,11 @@ pub struct Folding {
     pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,
 }
 
+/// The functions of a state in `scan.h`.
+pub struct Scanning {
+    pub start: unsafe extern "C" fn(*mut c_void),
+    /// State, results, elements, how many; returns status bits.
+    pub scan: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, i32) -> u32,
+}
+
 include!(concat!(env!("OUT_DIR"), "/loops.rs"));

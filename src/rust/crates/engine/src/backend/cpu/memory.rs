@@ -5,6 +5,7 @@ use std::alloc::{alloc, dealloc, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 /// Blocks below it come from the allocator's own lists.
@@ -58,7 +59,8 @@ impl Block {
                         .advise("Free arrays with `rm()` and `gc()`, or work on the data in pieces.")
                 })?,
         };
-        LIVE.fetch_add(raw.layout.size() as u64, Ordering::Relaxed);
+        let size = raw.layout.size() as u64;
+        counters::note_live(LIVE.fetch_add(size, Ordering::Relaxed) + size);
         Ok(Block { raw: Some(raw) })
     }
 

@@ -5,8 +5,11 @@
 mod blocks;
 mod loops;
 mod memory;
+mod parallel;
 mod reduce;
+mod scan;
 mod select;
+mod sort;
 
 pub(crate) use select::na_bytes;
 
@@ -16,10 +19,12 @@ use std::sync::OnceLock;
 
 use super::{Backend, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
+use crate::counters;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 
 struct Cpu;
 
@@ -77,12 +82,14 @@ impl Backend for Cpu {
     }
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
+        counters::BYTES_UP.add(source.len() as u64);
         // SAFETY: a buffer is written before anyone else sees it.
         unsafe { bytes_mut(target, offset, source.len()) }.copy_from_slice(source);
         Ok(())
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
+        counters::BYTES_DOWN.add(target.len() as u64);
         // SAFETY: a finished buffer is not written.
         target.copy_from_slice(unsafe { bytes(source, offset, target.len()) });
         Ok(())
@@ -97,6 +104,7 @@ impl Backend for Cpu {
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
         #[cfg(not(target_os = "macos"))]
         super::trace::elementwise(plan);
+        counters::LAUNCHES.add(1);
         blocks::run(plan, bound, outputs);
         Ok(())
     }
@@ -104,6 +112,7 @@ impl Backend for Cpu {
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, Groups::whole(bound.n));
+        counters::LAUNCHES.add(1);
         let mut value = [0u8; 32];
         let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value);
         Ok(Outcome { value, status })
@@ -120,10 +129,18 @@ impl Backend for Cpu {
     ) -> Result<()> {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, groups);
+        counters::LAUNCHES.add(1);
         // SAFETY: the output is written before anyone else sees it.
         let out = unsafe { bytes_mut(output, 0, output.bytes) };
         reduce::groups(plan, bound, reduction, na_rm, groups, out);
         Ok(())
+    }
+
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::scan(plan, scan);
+        // SAFETY: the output is written before anyone else sees it.
+        Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
     }
 
     fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
@@ -146,7 +163,7 @@ impl Backend for Cpu {
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
-        select::sort(self, values, decreasing, with_positions)
+        sort::sort(self, values, decreasing, with_positions)
     }
 
     fn multiply(&self, _: &Product<'_>, _: &Arc<Buffer>) -> Result<bool> {

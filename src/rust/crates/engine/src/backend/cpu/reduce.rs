@@ -4,13 +4,17 @@
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use super::blocks::{parallel, Schedule, BLOCK};
+use super::blocks::{Schedule, BLOCK};
 use super::loops::{Folding, FOLDS};
+use super::parallel::parallel;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
 /// Elements of a piece.
 const PIECE: usize = 64 * BLOCK;
+
+/// Groups of neighbours up to this length are reduced many at a time.
+const SHORT: usize = 64;
 
 /// Accumulators in a row, as raw memory that is aligned for any of them.
 struct Accumulators {
@@ -46,7 +50,9 @@ pub fn groups(plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool, gro
     let count = groups.count();
     let mut all = Accumulators::new(f, count);
     if groups.length > 0 && count > 0 {
-        if groups.inner == 1 {
+        if groups.inner == 1 && groups.outer > 1 && groups.length <= SHORT {
+            short(&schedule, f, register, plan.class(register).size(), na_rm, groups, &mut all);
+        } else if groups.inner == 1 {
             segments(&schedule, f, register, na_rm, groups, &mut all);
         } else {
             lanes(&schedule, f, register, na_rm, groups, &mut all);
@@ -94,6 +100,59 @@ fn segments(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups
             // SAFETY: as above.
             unsafe { (f.merge)(all.at(group), partial.at(group * pieces + piece), 1) };
         }
+    }
+}
+
+/// Each group is a few elements that follow each other: a block holds many groups, and is turned, so that the loop over
+/// accumulators runs over groups.
+fn short(
+    schedule: &Schedule,
+    f: &Folding,
+    register: u16,
+    size: usize,
+    na_rm: bool,
+    groups: Groups,
+    all: &mut Accumulators,
+) {
+    let length = groups.length;
+    let width = BLOCK / length;
+    let first = Mutex::new(all);
+    parallel(groups.outer, (PIECE / length).next_multiple_of(width), |from, to| {
+        let mut own = Accumulators::new(f, to - from);
+        let mut turned = vec![[0u64; 2]; (width * size).div_ceil(16)];
+        let turned: *mut u8 = turned.as_mut_ptr().cast();
+        schedule.with_scratch(|scratch| {
+            for group in (from..to).step_by(width) {
+                let n = width.min(to - group);
+                let values = schedule.evaluate(scratch, group * length, n * length, register, None);
+                for l in 0..length {
+                    // SAFETY: n * length values of the class, room for `width` of them, n accumulators.
+                    unsafe {
+                        match size {
+                            4 => column::<u32>(values, turned, l, length, n),
+                            8 => column::<u64>(values, turned, l, length, n),
+                            _ => column::<[u64; 2]>(values, turned, l, length, n),
+                        }
+                        (f.spread)(own.at(group - from), turned.cast(), l as i64, n as i32, na_rm.into());
+                    }
+                }
+            }
+        });
+        let mut all = first.lock().unwrap_or_else(|p| p.into_inner());
+        // SAFETY: accumulators of this kind.
+        unsafe { (f.merge)(all.at(from), own.at(0), (to - from) as i32) };
+    });
+}
+
+/// Element `l` of each of `n` groups of `length`, together.
+///
+/// # Safety
+/// `values` has `n * length` elements and `turned` room for `n`; both are aligned for `T`.
+unsafe fn column<T: Copy>(values: *const u8, turned: *mut u8, l: usize, length: usize, n: usize) {
+    let (values, turned) = (values.cast::<T>(), turned.cast::<T>());
+    for k in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe { turned.add(k).write(values.add(k * length + l).read()) };
     }
 }
 

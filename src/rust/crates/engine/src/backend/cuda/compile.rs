@@ -4,7 +4,6 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::api::{
@@ -15,13 +14,14 @@ use super::device::{driver_version, lock, Cuda};
 use super::launch::Kernel;
 use super::shipped::{self, Ptx};
 use super::{cache, tier};
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 // HEADERS: name and text of every file in kernels/, which sources may include.
 include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
-const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
+pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
 
 /// How a source is compiled.
 pub struct Style {
@@ -37,13 +37,6 @@ static OWN: Style = Style { label: c"verdigris.cu", options: OPTIONS };
 pub struct Image {
     /// A cubin, or PTX with its closing zero.
     pub bytes: Vec<u8>,
-}
-
-/// How often NVRTC was asked to compile in this process.
-static COMPILED: AtomicU32 = AtomicU32::new(0);
-
-pub fn compiled() -> u32 {
-    COMPILED.load(Ordering::Relaxed)
 }
 
 /// A device's loaded modules, by key.
@@ -312,6 +305,7 @@ pub fn image(source: &str, target: Target, style: &Style) -> Result<Image> {
     }
     let name = name(source, target, style)?;
     if let Some(bytes) = cache::get(&name) {
+        counters::CACHE_HITS.add(1);
         return Ok(Image { bytes });
     }
     let image = compile_as(source, target, style)?;
@@ -327,7 +321,7 @@ pub fn compile(source: &str, target: Target) -> Result<Image> {
 /// As `compile`, in another style.
 pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
     let nvrtc = api::nvrtc()?;
-    COMPILED.fetch_add(1, Ordering::Relaxed);
+    counters::COMPILED.add(1);
     let zeroed = |text: &str| {
         CString::new(text).map_err(|_| Error::new(Kind::Argument, "a kernel's source must not contain a zero byte"))
     };

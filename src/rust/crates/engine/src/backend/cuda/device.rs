@@ -12,6 +12,7 @@ use super::launch::{Args, Kernel};
 use super::memory::{Host, Pool};
 use super::transfer::Staging;
 use crate::buffer::Device;
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 /// What is known of a device without making a context on it.
@@ -306,6 +307,7 @@ impl Cuda {
             }
         }
         let mut pointers = args.pointers();
+        counters::LAUNCHES.add(1);
         // SAFETY: the function is loaded in this context, and each pointer is to an argument; the
         // caller's arguments fit the kernel's parameters.
         let status = unsafe {

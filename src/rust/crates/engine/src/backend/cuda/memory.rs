@@ -7,6 +7,7 @@ use super::api::{self, CUmemPool_attribute, CUresult, Driver, MemoryPool, SUCCES
 use super::device::{at_home, Cuda, Properties};
 use crate::backend::Memory;
 use crate::buffer::Buffer;
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 /// A device's pool. It keeps what is freed until it is trimmed.
@@ -106,7 +107,8 @@ impl Cuda {
             return Ok(Arc::new(Buffer::new(self.device(), 0, 0, Box::new(()))));
         }
         let address = self.find_room(bytes)?;
-        self.pool.live.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.pool.live.fetch_add(bytes as u64, Ordering::Relaxed);
+        counters::note_live(before + bytes as u64);
         self.pool.buffers.fetch_add(1, Ordering::Relaxed);
         let block = Block { ordinal: self.properties.ordinal, address, bytes: bytes as u64 };
         Ok(Arc::new(Buffer::new(self.device(), address, bytes, Box::new(block))))

@@ -2,8 +2,8 @@
 //!
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
-//! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run` and
-//! `reduce` carry plans out; `select`, `sort` and `blas` do what is no plan.
+//! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
+//! `reduce` and `scan` carry plans out; `select`, `sort` and `blas` do what is no plan.
 
 pub mod api;
 pub mod cache;
@@ -25,6 +25,7 @@ mod differential;
 mod exchange;
 mod reduce;
 mod run;
+mod scan;
 mod select;
 mod sort;
 mod transfer;
@@ -37,6 +38,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::scan::Scan;
 
 pub use cache::set_cache_dir;
 pub use device::{count, describe, driver_version, Cuda, Properties};
@@ -90,6 +92,10 @@ impl Backend for Cuda {
         output: &Arc<Buffer>,
     ) -> Result<()> {
         reduce::groups(self, plan, bound, reduction, na_rm, groups, output)
+    }
+
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+        scan::run(self, plan, bound, scan, output)
     }
 
     fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{body, elementwise, parameters, reduce, Variant, THREADS};
+use super::codegen::{body, elementwise, parameters, reduce, scan, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
@@ -12,12 +12,14 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan, Register};
 use crate::reduction::Reduction;
+use crate::scan::Scan;
 
 /// What is done with a plan's value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Use {
     Store,
     Reduce(Reduction, bool, reduce::Form),
+    Scan(Scan),
 }
 
 /// A kernel for a plan, and what launching it takes.
@@ -58,10 +60,12 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
             let source = reduce::source(plan, variant, reduction, na_rm, form);
             (source, reduce::NAME, reduce::pack_size(plan, form))
         }
+        Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
     };
     let label = match how {
         Use::Store => plan.key(),
         Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
+        Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
     };
     let mut kernel = (*cuda.function(&cuda.load(&source, &label)?, name)?).clone();
     // messages name the expression, since all kernels have one of two names

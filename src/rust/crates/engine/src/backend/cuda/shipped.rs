@@ -20,6 +20,7 @@ use crate::array::natural_dtype;
 use crate::dtype::{Class, DType};
 use crate::plan::{Access, Input, Instruction, Plan};
 use crate::reduction::Reduction;
+use crate::scan::Scan;
 
 /// What PTX is written for: the oldest architecture that is served.
 pub const ARCH: u32 = 75;
@@ -39,13 +40,14 @@ pub enum Pack {
     Complex,
     Special,
     Reduce,
+    Scan,
     Select,
     Sort,
 }
 
 impl Pack {
-    pub const ALL: [Pack; 7] =
-        [Pack::Narrow, Pack::Wide, Pack::Complex, Pack::Special, Pack::Reduce, Pack::Select, Pack::Sort];
+    pub const ALL: [Pack; 8] =
+        [Pack::Narrow, Pack::Wide, Pack::Complex, Pack::Special, Pack::Reduce, Pack::Scan, Pack::Select, Pack::Sort];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,6 +56,7 @@ impl Pack {
             Pack::Complex => "complex",
             Pack::Special => "special",
             Pack::Reduce => "reduce",
+            Pack::Scan => "scan",
             Pack::Select => "select",
             Pack::Sort => "sort",
         }
@@ -66,6 +69,7 @@ impl Pack {
             Pack::Complex => include_bytes!("../../../ptx/complex.zst"),
             Pack::Special => include_bytes!("../../../ptx/special.zst"),
             Pack::Reduce => include_bytes!("../../../ptx/reduce.zst"),
+            Pack::Scan => include_bytes!("../../../ptx/scan.zst"),
             Pack::Select => include_bytes!("../../../ptx/select.zst"),
             Pack::Sort => include_bytes!("../../../ptx/sort.zst"),
         }
@@ -166,6 +170,12 @@ pub fn sources() -> Vec<Shipped> {
                     add(Pack::Reduce, format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
                 }
             }
+        }
+    }
+    for scan in Scan::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
+            let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
+            add(Pack::Scan, format!("{} {class:?}", scan.name()), source);
         }
     }
     add(Pack::Select, "positions".into(), select::positions_source());

@@ -149,7 +149,11 @@ fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Optio
 
 /// Whether the bits of a result depend on which kernel makes it: sums that round depend on the order of additions.
 fn may_differ(plan: &Plan, how: Use) -> bool {
-    let Use::Reduce(reduction, ..) = how else { return false };
+    let reduction = match how {
+        Use::Store => return false,
+        Use::Scan(_) => return true,
+        Use::Reduce(reduction, ..) => reduction,
+    };
     let class = plan.class(plan.outputs[0].0);
     let exact = match reduction {
         Reduction::Min | Reduction::Max | Reduction::Range | Reduction::Any | Reduction::All => true,

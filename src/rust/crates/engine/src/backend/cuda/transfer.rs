@@ -10,6 +10,7 @@ use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, SUCCES
 use super::device::{lock, Cuda};
 use super::memory::Host;
 use crate::buffer::Buffer;
+use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 const CHUNK: usize = 4 << 20;
@@ -177,6 +178,7 @@ impl Cuda {
             return Ok(());
         }
         let to = within(target, offset, source.len())?;
+        counters::BYTES_UP.add(source.len() as u64);
         let _entered = self.enter()?;
         let mut staging = lock(&self.staging);
         if source.len() <= CHUNK {
@@ -202,6 +204,7 @@ impl Cuda {
             return Ok(());
         }
         let from = within(source, offset, target.len())?;
+        counters::BYTES_DOWN.add(target.len() as u64);
         let _entered = self.enter()?;
         let mut staging = lock(&self.staging);
         if target.len() <= CHUNK {

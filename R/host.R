@@ -1,0 +1,113 @@
+# Functions of base R that have no device code yet and would go wrong, or cost too much, by reading an array as a vector: their
+# C code copies the class to an ordinary result, they ask for a vector without attributes, or they compare elements in pairs.
+
+# f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
+hosted <- function(f, args, exact = FALSE) {
+  y <- call_base(f, lapply(args, host_copy, exact = exact), parent.frame())
+  if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
+  like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
+  as_gpu(y, dtype = width_beside(y, gpu_dtype(like)), device = gpu_device(like))
+}
+
+# The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.
+width_beside <- function(y, dtype) {
+  narrow <- c("float32", "float16", "bfloat16")
+  if (is.complex(y)) return(if (dtype %in% c(narrow, "complex64")) "complex64")
+  if (is.double(y) && dtype %in% narrow) dtype
+}
+
+# The arguments that a method was called with.
+supplied <- function(frame) {
+  names <- names(formals(sys.function(sys.parent())))
+  given <- vapply(names, function(name) !eval(call("missing", as.name(name)), frame), NA)
+  mget(names[given], envir = frame)
+}
+
+# A method with f's formals that runs f on the host.
+hosted_method <- function(f) {
+  method <- f
+  body(method) <- bquote(hosted(.(f), supplied(environment())))
+  environment(method) <- topenv()
+  method
+}
+
+#' What base R computes on the host
+#'
+#' Functions of base R that have no device code yet. They copy their arrays to the host, and what they
+#' compute, where it is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
+#'
+#' These are the Fourier transforms, Bessel functions, `psigamma()`, the densities, distribution functions and quantile functions
+#' of stats other than the normal ones, `rank()`, `rle()`, `embed()` and `determinant()`, on which `det()` rests.
+#'
+#' @section Everything else:
+#' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in [verdigris-package]), and
+#' gives an ordinary vector. There is one trap. Some C code gives its result all attributes of its argument, the class `gpu_array`
+#' too, though the result is an ordinary vector in R's memory; and so do `storage.mode(x) <- `, `attributes(y) <- attributes(x)` and [readRDS()]. Such a
+#' vector works: every operation uploads it first. `print()` and `str()` show it as being in ordinary memory, and
+#' `x <- as_gpu(x)` uploads it once for all.
+#'
+#' Another package's own call of `fft()`, `dgamma()`, `rank()` and so on does not come here but to base R's function; there `rank()`
+#' compares the elements of an array pair by pair, which is slow: give it `as.vector(x)`.
+#' @param x,z,q,p An array.
+#' @param inverse,na.last,ties.method,logarithm,dimension,nu,expon.scaled,deriv,... As in base R's functions of these names.
+#' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape. `rank()` and `determinant()` give
+#'   ordinary numbers, `rle()` an ordinary `rle` object.
+#' @section Errors:
+#' Base R's, in its words; those of [collect()] and [as_gpu()].
+#' @examples
+#' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
+#' fft(x)
+#' dgamma(x, shape = 2)
+#' rank(x)
+#' rle(x)
+#' det(as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu"))
+#' @eval sprintf("@aliases %s", paste0(c(unlist(HOSTED), "rank"), ",gpu_array-method", collapse = " "))
+#' @name host
+NULL
+
+# Made from base R's functions, as in functions.R. The distributions take the array as their first argument.
+HOSTED <- list(
+  base = c("rle", "besselI", "besselJ", "besselK", "besselY", "psigamma"),
+  stats = c("fft", "mvfft", "embed", outer(c("d", "p", "q"), c(
+    "beta", "binom", "cauchy", "chisq", "exp", "f", "gamma", "geom", "hyper", "lnorm", "logis", "nbinom", "pois",
+    "signrank", "t", "unif", "weibull", "wilcox"
+  ), paste0), "ptukey", "qtukey")
+)
+#' @evalNamespace sprintf("importFrom(stats,%s)", HOSTED$stats)
+#' @evalNamespace sprintf("exportMethods(%s)", c(unlist(HOSTED), "rank"))
+for (from in names(HOSTED)) for (name in HOSTED[[from]]) {
+  f <- get(name, envir = asNamespace(from))
+  setGeneric(name)
+  setMethod(name, "gpu_array", hosted_method(f))
+}
+rm(from, name, f)
+
+setGeneric("rank")
+setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(), quote(ranked(x, supplied(environment())[-1L]))))
+
+ranked <- function(x, more) {
+  y <- xtfrm(x)
+  if (is.null(dim(x))) names(y) <- names(x)
+  call_base(base::rank, c(list(y), more), parent.frame())
+}
+
+# What order() and sort.list() ask of a class: numbers in the same order. It is they who read them on the host, by the rule on access.
+#' @rdname host
+#' @export
+xtfrm.gpu_array <- function(x) {
+  if (gpu_dtype(x) != "int64") return(.Call(C_bare, x))
+  # doubles do not hold an int64: its place among the distinct ones, from the device
+  sorted <- .Call(C_sort, x, FALSE, TRUE)
+  n <- length(x)
+  y <- numeric(n)
+  if (n > 0L) y[as.vector(sorted[[2L]])] <- cumsum(c(1, !as.vector(sorted[[1L]][-1L] == sorted[[1L]][-n]) %in% TRUE))
+  y[as.vector(is.na(x))] <- NA
+  y
+}
+
+#' @rdname host
+#' @export
+determinant.gpu_array <- function(x, logarithm = TRUE, ...) call_base(determinant, list(host_copy(x), logarithm = logarithm, ...))
+
+#' @export
+isSymmetric.gpu_array <- function(object, ...) isSymmetric(host_copy(object), ...)

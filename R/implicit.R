@@ -1,0 +1,32 @@
+# R before 4.3 looks for S3 methods of an object with the S4 bit by its first class alone (see ?UseMethod): these generics of
+# R's own packages, whose methods for matrices, arrays, time series or numbers base R would find by the other classes, are told.
+
+IMPLICIT <- list(
+  base = c("as.Date", "as.POSIXct", "as.POSIXlt", "determinant", "diff", "isSymmetric", "plot", "subset"),
+  stats = c("aggregate", "cycle", "diffinv", "kernapply", "monthplot", "time"),
+  graphics = c("boxplot", "lines"),
+  grDevices = "as.raster",
+  utils = "relist"
+)
+
+register_implicit_methods <- function() {
+  for (package in names(IMPLICIT)) {
+    home <- asNamespace(package)
+    # some have a method of their own
+    for (generic in IMPLICIT[[package]]) if (!exists(paste0(generic, ".gpu_array"), topenv(), inherits = FALSE)) registerS3method(generic, "gpu_array", implicit_method(generic, home), home)
+  }
+}
+
+implicit_method <- function(generic, home) {
+  force(generic)
+  function(x, ...) {
+    for (class in c(oldClass(x)[-1L], "default")) {
+      method <- utils::getS3method(generic, class, optional = TRUE, envir = home)
+      if (is.null(method)) next
+      out <- method(x, ...)
+      # with x's attributes its S4 bit may have come along
+      return(if (isS4(out) && is.atomic(out) && !is_gpu(out)) asS4(out, FALSE) else out)
+    }
+    stop(sprintf("no method of %s() for an array of these dimensions", generic), call. = FALSE)
+  }
+}

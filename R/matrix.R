@@ -1,0 +1,24 @@
+# The Matrix package's generics, where a Matrix meets an array: base R's copy on the host, and Matrix decides.
+#
+# Its own methods for (CsparseMatrix, ANY) and the like call themselves with what as.matrix() gives, which is an array
+# again: solve(Matrix, x) would not end.
+
+MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")
+
+register_matrix_methods <- function() {
+  for (f in MATRIX_GENERICS) register_matrix_generic(f)
+}
+
+# Methods for (C, gpu_array) and (gpu_array, C) with each class C that Matrix serves beside ANY, so that ours are nearer.
+register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
+  generic <- methods::getGeneric(f, where = matrix)
+  taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
+  beside <- function(any, other) setdiff(c("Matrix", taken[taken[, any] == "ANY", other]), c("ANY", "missing"))
+  arguments <- formals(generic)
+  body <- as.call(c(quote(on_host), get(f, matrix), lapply(names(arguments)[1:2], as.name), if ("..." %in% names(arguments)) quote(...)))
+  method <- as.function(c(arguments, body), envir = topenv())
+  # our namespace is sealed when Matrix comes later; what is set here is found through the generic's table
+  where <- new.env(parent = matrix)
+  for (class in beside(2L, 1L)) methods::setMethod(f, c(class, "gpu_array"), method, where = where)
+  for (class in beside(1L, 2L)) methods::setMethod(f, c("gpu_array", class), method, where = where)
+}

@@ -1,0 +1,60 @@
+# Time series and differences.
+
+#' Differences and times of arrays
+#'
+#' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series and read no
+#' elements; `aggregate()` runs on the host. `window()` and `lag()` are base R's and give arrays.
+#'
+#' On R before 4.3 `is.ts()` is `FALSE` for an array, so that other functions for time series take it for a vector there: use [collect()].
+#' @param x An array.
+#' @param lag,differences,... As in [base::diff()], [stats::time()] and [stats::aggregate()].
+#' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. The others: what base R gives.
+#' @section Errors:
+#' Base R's, in its words.
+#' @examples
+#' x <- as_gpu(ts(c(1, 4, 9, 16), start = 2020), device = "cpu")
+#' diff(x)
+#' time(x)
+#' @name series
+NULL
+
+#' @rdname series
+#' @export
+diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
+  if (length(lag) != 1L || length(differences) != 1L || !(lag >= 1L) || !(differences >= 1L)) {
+    return(call_base(diff, list(host_copy(x), lag, differences)))
+  }
+  if (lag * differences >= NROW(x)) return(x[0L])
+  time <- attr(x, "tsp")
+  y <- x
+  for (k in seq_len(differences)) {
+    n <- NROW(y)
+    later <- (lag + 1L):n
+    y <- if (is.matrix(x)) y[later, , drop = FALSE] - y[later - lag, , drop = FALSE] else y[later] - y[later - lag]
+  }
+  if (is.null(time)) return(y)
+  names <- if (is.matrix(x)) list(NULL, colnames(x) %||% paste("Series", seq_len(ncol(x))))
+  with_attributes(y, c(list(dim = dim(y), dimnames = names)[is.matrix(x)], list(tsp = c(time[2L] - (NROW(y) - 1) / time[3L], time[2:3]))))
+}
+
+# An ordinary vector with the array's time, to be asked about that.
+timed <- function(x) {
+  y <- logical(NROW(x))
+  if (!is.null(attr(x, "tsp"))) {
+    stats::tsp(y) <- attr(x, "tsp")
+    class(y) <- "ts"
+  }
+  y
+}
+
+#' @importFrom stats time
+#' @export
+time.gpu_array <- function(x, ...) time(timed(x), ...)
+
+#' @importFrom stats cycle
+#' @export
+cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
+
+#' @importFrom stats aggregate
+#' @export
+aggregate.gpu_array <- function(x, ...) aggregate(host_copy(x), ...)

@@ -1,0 +1,61 @@
+# vctrs, on which tibble and dplyr rest: arrays meet arrays, and numbers from R, in an array. The methods are registered
+# when vctrs is loaded (.onLoad). There is no vec_proxy(): vctrs then takes slices by `[`, which stays on the device.
+
+# A vector (or rows of an array) of length 0 of x's R type and shape, for vctrs' own rules.
+prototype <- function(x) {
+  if (!is_gpu(x)) return(x)
+  d <- dim(x)
+  if (is.null(d)) vector(typeof(x), 0L) else array(vector(typeof(x), 0L), c(0L, d[-1L]))
+}
+
+# vctrs decides on type and shape; the arrays on the dtype, as they do in c().
+common_prototype <- function(x, y, ...) {
+  to <- vctrs::vec_ptype2(prototype(x), prototype(y), ...)
+  arrays <- Filter(is_gpu, list(x, y))
+  as_gpu(to, dtype = common_dtype(arrays, typeof(to)), device = gpu_device(arrays[[1L]]))
+}
+
+# The dtype of arrays that become one of this R type; NULL where that is the type's own.
+common_dtype <- function(arrays, type) {
+  dtypes <- unique(vapply(arrays, gpu_dtype, ""))
+  if (length(dtypes) == 1L && type == typeof(arrays[[1L]])) return(dtypes)
+  # of several, what arithmetic makes of them
+  empty <- lapply(arrays, function(x) as_gpu(vector(typeof(x), 0L), dtype = gpu_dtype(x), device = "cpu"))
+  sum <- if (type != "logical") gpu_dtype(Reduce(`+`, empty))
+  if (!is.null(sum) && typeof(as_gpu(double(), dtype = sum, device = "cpu")) == type) sum
+}
+
+cast_to_array <- function(x, to, ...) {
+  if (!is_gpu(x) || typeof(x) != typeof(to)) {
+    x <- vctrs::vec_cast(host_copy(x), prototype(to), ...) # vctrs' own check that nothing is lost
+  }
+  as_gpu(x, dtype = gpu_dtype(to), device = gpu_device(to))
+}
+
+cast_from_array <- function(x, to, ...) vctrs::vec_cast(host_copy(x), to, ...)
+
+# What vctrs has put together on the host goes back to the device.
+restore_array <- function(x, to, ...) {
+  x <- with_plain_attributes(x)
+  as_gpu(x, dtype = if (typeof(x) == typeof(to)) gpu_dtype(to), device = gpu_device(to))
+}
+
+with_plain_attributes <- function(x) {
+  if (is_gpu(x) && .Call(C_is_array, x)) return(x)
+  attributes(x) <- attributes(x)[intersect(names(attributes(x)), c("names", "dim", "dimnames"))]
+  x
+}
+
+abbreviation <- function(x, ...) paste0("gpu:", gpu_dtype(x))
+
+register_vctrs <- function() {
+  for (other in c("gpu_array", "logical", "integer", "double", "complex")) {
+    register_late("vec_ptype2", "vctrs", common_prototype, paste0("gpu_array.", other))
+    register_late("vec_ptype2", "vctrs", common_prototype, paste0(other, ".gpu_array"))
+    register_late("vec_cast", "vctrs", cast_to_array, paste0("gpu_array.", other))
+    if (other != "gpu_array") register_late("vec_cast", "vctrs", cast_from_array, paste0(other, ".gpu_array"))
+  }
+  register_late("vec_restore", "vctrs", restore_array)
+  register_late("vec_ptype_abbr", "vctrs", abbreviation)
+  register_late("vec_ptype_full", "vctrs", function(x, ...) sprintf("gpu_array<%s>", gpu_dtype(x)))
+}

@@ -1,0 +1,152 @@
+# The cpu device against base R, operation by operation: what is slower than base R, and by how much.
+#
+#   Rscript bench/cpu.R [--sizes=1e5,1e6,1e7] [--chain=1e3,1e4,1e5,1e6,1e7,1e8] [--only=PREFIX,...] [--seconds=0.15] [--csv=OUT]
+#
+# Each case is one R function, called on ordinary vectors and on arrays. The answers are compared first. Base R and the device
+# are timed in turn, so that whatever else the machine does falls on both, and the fastest repeat of each is
+# taken. Arrays are computed in each repeat (gpu_compute()); results are dropped, as a loop drops them.
+# The project asks that nothing here is slower than 1.2 times base R from 1e5 elements on.
+suppressPackageStartupMessages(library(verdigris))
+options(warn = -1)
+
+option <- function(name, default) {
+  given <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), commandArgs(TRUE), value = TRUE))
+  if (length(given)) given[[length(given)]] else default
+}
+numbers <- function(text) as.numeric(strsplit(text, ",")[[1L]])
+sizes <- numbers(option("sizes", "1e5,1e6,1e7"))
+chain_sizes <- numbers(option("chain", "1e3,1e4,1e5,1e6,1e7,1e8"))
+only <- strsplit(option("only", ""), ",")[[1L]]
+budget <- as.numeric(option("seconds", "0.15"))
+csv <- option("csv", "")
+
+# Operands of n elements: ordinary vectors, each with its array. x is any number, u in (0, 1), p positive.
+operands <- function(n) {
+  set.seed(1)
+  x <- rnorm(n)
+  side <- floor(sqrt(n))
+  host <- list(
+    x = x, y = rnorm(n), u = runif(n), p = x^2 + 0.1, big = 1 + x^2,
+    i = sample.int(1000L, n, TRUE), j = sample.int(1000L, n, TRUE), l = x > 0, k = x > 1,
+    z = complex(real = x, imaginary = rev(x)), at = sample.int(n), some = sort(sample.int(n, n %/% 10L)),
+    m = matrix(x[seq_len(side^2)], side), v = rnorm(side), a = array(x[seq_len(side^2 %/% 4 * 4)], c(4, side^2 %/% 4))
+  )
+  list(host = host, device = lapply(host, as_gpu, device = "cpu"))
+}
+
+# name = function of the operands; every name of the operation table is here, with reductions, casts and parts of arrays
+cases <- c(
+  sapply(c("+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", "<=", ">", ">="), function(r) {
+    f <- get(r)
+    list(xx = function(o) f(o$x, o$y), xs = function(o) f(o$x, 2), ii = function(o) f(o$i, o$j), si = function(o) f(2L, o$i), xi = function(o) f(o$x, o$i))
+  }, simplify = FALSE),
+  list(
+    "^" = list(x2 = function(o) o$x^2, p05 = function(o) o$p^0.5, x3 = function(o) o$x^3),
+    "&" = list(ll = function(o) o$l & o$k), "|" = list(ll = function(o) o$l | o$k), "!" = list(l = function(o) !o$l),
+    neg = list(x = function(o) -o$x, i = function(o) -o$i), xor = list(ll = function(o) xor(o$l, o$k)),
+    recycled = list(x = function(o) o$m + o$v, matrix = function(o) o$m * o$v),
+    ifelse = list(xy = function(o) ifelse(o$l, o$x, o$y), scalar = function(o) ifelse(o$l, o$x, 0)),
+    pmin = list(xy = function(o) pmin(o$x, o$y), ij = function(o) pmin(o$i, o$j)), pmax = list(xs = function(o) pmax(o$x, 0), na.rm = function(o) pmax(o$x, o$y, na.rm = TRUE)),
+    complex = list(add = function(o) o$z + o$z, mul = function(o) o$z * o$z, div = function(o) o$z / (o$z + 1), exp = function(o) exp(o$z), sqrt = function(o) sqrt(o$z),
+                   sum = function(o) sum(o$z), mean = function(o) mean(o$z), eq = function(o) o$z == o$z)
+  ),
+  sapply(c("is.na", "is.nan", "is.finite", "is.infinite"), function(r) { f <- get(r); list(x = function(o) f(o$x), i = function(o) f(o$i)) }, simplify = FALSE),
+  sapply(c("abs", "sign", "exp", "expm1", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh", "sinpi", "cospi", "tanpi",
+           "floor", "ceiling", "trunc", "round"), function(r) { f <- get(r); list(x = function(o) f(o$x), i = function(o) f(o$i)) }, simplify = FALSE),
+  sapply(c("sqrt", "log", "log2", "log10", "log1p", "gamma", "lgamma", "digamma", "trigamma"), function(r) { f <- get(r); list(p = function(o) f(o$p)) }, simplify = FALSE),
+  sapply(c("asin", "acos", "atanh"), function(r) { f <- get(r); list(u = function(o) f(o$u)) }, simplify = FALSE),
+  sapply(c("Re", "Im", "Mod", "Arg", "Conj"), function(r) { f <- get(r); list(z = function(o) f(o$z)) }, simplify = FALSE),
+  list(
+    acosh = list(big = function(o) acosh(o$big)), log = list(base3 = function(o) log(o$p, 3)),
+    round = list(digits = function(o) round(o$x, 2)), signif = list(x = function(o) signif(o$x, 3)),
+    atan2 = list(xy = function(o) atan2(o$x, o$y)), beta = list(pp = function(o) beta(o$p, o$big)), lbeta = list(pp = function(o) lbeta(o$p, o$big)),
+    choose = list(i = function(o) choose(o$i, 3L)), lchoose = list(i = function(o) lchoose(o$i, 3L)),
+    dnorm = list(x = function(o) dnorm(o$x), log = function(o) dnorm(o$x, 1, 2, TRUE)),
+    pnorm = list(x = function(o) pnorm(o$x), upper.log = function(o) pnorm(o$x, 0, 1, FALSE, TRUE)),
+    qnorm = list(u = function(o) qnorm(o$u), upper.log = function(o) qnorm(-o$p, 0, 1, FALSE, TRUE))
+  ),
+  sapply(c("sum", "mean", "min", "max", "range", "var", "sd", "which.max", "which.min"), function(r) {
+    f <- get(r)
+    list(x = function(o) f(o$x), i = function(o) f(o$i))
+  }, simplify = FALSE),
+  list(
+    sum = list(l = function(o) sum(o$l), na.rm = function(o) sum(o$x, na.rm = TRUE), expression = function(o) sum((o$x - o$y)^2)),
+    mean = list(na.rm = function(o) mean(o$x, na.rm = TRUE)), prod = list(big = function(o) prod(o$big)),
+    any = list(l = function(o) any(o$x > 100)), all = list(l = function(o) all(o$x < 100)),
+    rowSums = list(m = function(o) rowSums(o$m), wide = function(o) rowSums(o$a)), colSums = list(m = function(o) colSums(o$m), wide = function(o) colSums(o$a)),
+    rowMeans = list(m = function(o) rowMeans(o$m)), colMeans = list(m = function(o) colMeans(o$m), na.rm = function(o) colMeans(o$m, na.rm = TRUE)),
+    cast = list(integer = function(o) as.integer(o$x), double = function(o) as.double(o$i), logical = function(o) as.logical(o$x), complex = function(o) as.complex(o$x)),
+    index = list(gather = function(o) o$x[o$at], some = function(o) o$x[o$some], range = function(o) o$x[100:(length(o$x) - 100L)] + 0, mask = function(o) o$x[o$l], negative = function(o) o$x[-1L] + 0,
+                 compared = function(o) o$x[o$x > 0], rows = function(o) o$m[1:10, ] + 0, columns = function(o) o$m[, 1:10] + 0,
+                 scattered = function(o) o$m[o$m[, 1L] > 0, ], integer = function(o) o$i[o$at]),
+    assign = list(scalar = function(o) { x <- o$x; x[o$some] <- 0; x }, mask = function(o) { x <- o$x; x[o$l] <- 0; x }, range = function(o) { x <- o$x; x[1:100] <- 1; x }),
+    which = list(l = function(o) which(o$l)), rev = list(x = function(o) rev(o$x)), rep = list(x = function(o) rep(o$x, 2L)), c = list(xy = function(o) c(o$x, o$y)),
+    t = list(m = function(o) t(o$m) + 0), aperm = list(m = function(o) aperm(o$m, 2:1) + 0), unique = list(i = function(o) unique(o$i)),
+    sort = list(x = function(o) sort(o$x), decreasing = function(o) sort(o$x, decreasing = TRUE), i = function(o) sort(o$i)),
+    order = list(x = function(o) order(o$x)), cumsum = list(x = function(o) cumsum(o$x)),
+    quantile = list(x = function(o) quantile(o$x), one = function(o) quantile(o$x, 0.5)), median = list(x = function(o) median(o$x)),
+    matmul = list(mm = function(o) o$m %*% o$m, mv = function(o) o$m %*% o$v, tm = function(o) t(o$m) %*% o$v)
+  )
+)
+# what one list has under a name that another has too
+flat <- unlist(lapply(split(cases, factor(names(cases), unique(names(cases)))), function(l) do.call(c, unname(l))))
+
+chain <- function(o) sqrt(o$x * o$x + o$y * o$y) * 2 - exp(-o$x) / (1 + abs(o$y))
+
+computed <- function(value) if (is_gpu(value)) gpu_compute(value) else value
+agree <- function(found, wanted) {
+  isTRUE(all.equal(as.vector(found), as.vector(wanted), tolerance = 1e-9, check.attributes = FALSE))
+}
+
+# Seconds of one call: on base R's vectors, and on the device. A repeat of little work is a batch of calls.
+compare <- function(f, o) {
+  time <- function(side, calls) {
+    from <- Sys.time()
+    for (k in seq_len(calls)) computed(f(side))
+    as.numeric(Sys.time() - from, units = "secs") / calls
+  }
+  once <- max(time(o$host, 1L), 1e-6)
+  calls <- max(1L, min(1000L, as.integer(5e-4 / once)))
+  spent <- 0
+  base <- device <- numeric()
+  while (length(base) < 5L || (spent < budget && length(base) < 200L)) {
+    base <- c(base, time(o$host, calls))
+    device <- c(device, time(o$device, calls))
+    spent <- spent + (base[length(base)] + device[length(device)]) * calls
+  }
+  c(base = min(base), device = min(device))
+}
+
+rows <- NULL
+run <- function(names, functions, n) {
+  o <- operands(n)
+  for (k in seq_along(names)) {
+    f <- functions[[k]]
+    wanted <- f(o$host)
+    found <- tryCatch(f(o$device), error = function(e) conditionMessage(e))
+    if (is.character(found) || !agree(found, wanted)) {
+      cat(sprintf("%-22s %6g  WRONG: %s\n", names[k], n, if (is.character(found)) found else "not what base R gives"))
+      next
+    }
+    rm(wanted, found)
+    gc(FALSE)
+    # a product of matrices costs more than its operands' size says
+    t <- compare(f, o)
+    rows <<- rbind(rows, data.frame(name = names[k], n = n, base_us = t[["base"]] * 1e6, device_us = t[["device"]] * 1e6, ratio = t[["device"]] / t[["base"]]))
+    if (rows$ratio[nrow(rows)] > 1.2) cat(sprintf("%-22s %6g  base %11.1f us  device %11.1f us  %6.2f  SLOWER\n", names[k], n, t[["base"]] * 1e6, t[["device"]] * 1e6, t[["device"]] / t[["base"]]))
+  }
+}
+
+wanted <- function(names) if (length(only)) Reduce(`|`, lapply(only, startsWith, x = names)) else rep(TRUE, length(names))
+cat(sprintf("%s, %d cores\n", R.version.string, parallel::detectCores()))
+for (n in chain_sizes) if (any(wanted("chain"))) {
+  run("chain", list(chain), n)
+  last <- rows[nrow(rows), ]
+  cat(sprintf("chain %10g elements: base %11.1f us  device %11.1f us  base / device %5.2f\n", n, last$base_us, last$device_us, 1 / last$ratio))
+}
+for (n in sizes) run(names(flat)[wanted(names(flat))], flat[wanted(names(flat))], n)
+table <- rows[rows$name != "chain", ]
+if (NROW(table)) {
+  cat(sprintf("%d comparisons, %d slower than 1.2 times base R; the middle one takes %.2f of base R's time\n", nrow(table), sum(table$ratio > 1.2), median(table$ratio)))
+}
+if (nzchar(csv)) write.csv(rows, csv, row.names = FALSE)

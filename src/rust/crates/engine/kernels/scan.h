@@ -1,0 +1,136 @@
+// Scans: running sums, products, maxima and minima.
+//
+// A state has `add(x)` for one element, `merge(later)` for what follows, and `value(status)`. R keeps running sums and products of
+// doubles in 80 bits: so does the cpu device where the machine has them; the card keeps double-doubles.
+#pragma once
+#include "reduce.h"
+
+// ---- sums ---------------------------------------------------------------------------------------
+template <class T> struct CumSum;
+#ifdef VG_DEVICE
+// The x87 keeps NA rather than NaN where both meet; what is missing is in hi.
+VG_FN f64 keep_na(f64 r, f64 a, f64 b) { return r != r && (is_na_payload(a) || is_na_payload(b)) ? na_f64() : r; }
+// Compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo, and count where hi is finite.
+template <> struct CumSum<f64> {
+  dd s;
+  VG_FN CumSum start() { CumSum a; a.s.hi = a.s.lo = 0; return a; }
+  VG_FN void add(CumSum& a, f64 x) {
+    dd t = two_sum(a.s.hi, x);
+    a.s.hi = keep_na(t.hi, a.s.hi, x); a.s.lo += t.lo;
+  }
+  VG_FN void merge(CumSum& a, const CumSum& b) {
+    dd t = two_sum(a.s.hi, b.s.hi);
+    a.s.hi = keep_na(t.hi, a.s.hi, b.s.hi); a.s.lo += t.lo + b.s.lo;
+  }
+  VG_FN f64 value(const CumSum& a, u32&) { return a.s.hi - a.s.hi == 0.0 ? a.s.hi + a.s.lo : a.s.hi; }
+};
+#else
+template <> struct CumSum<f64> {
+  long double s;
+  VG_FN CumSum start() { CumSum a; a.s = 0; return a; }
+  VG_FN void add(CumSum& a, f64 x) { a.s += x; }
+  VG_FN void merge(CumSum& a, const CumSum& b) { a.s += b.s; }
+  VG_FN f64 value(const CumSum& a, u32&) { return (f64)a.s; }
+};
+#endif
+template <> struct CumSum<f32> {
+  f64 s;
+  VG_FN CumSum start() { CumSum a; a.s = 0; return a; }
+  VG_FN void add(CumSum& a, f32 x) { a.s += (f64)x; }
+  VG_FN void merge(CumSum& a, const CumSum& b) { a.s += b.s; }
+  VG_FN f32 value(const CumSum& a, u32&) { return (f32)a.s; }
+};
+template <> struct CumSum<c128> {
+  CumSum<f64> re, im;
+  VG_FN CumSum start() { CumSum a; a.re = a.im = CumSum<f64>::start(); return a; }
+  VG_FN void add(CumSum& a, c128 x) { CumSum<f64>::add(a.re, x.re); CumSum<f64>::add(a.im, x.im); }
+  VG_FN void merge(CumSum& a, const CumSum& b) { CumSum<f64>::merge(a.re, b.re); CumSum<f64>::merge(a.im, b.im); }
+  VG_FN c128 value(const CumSum& a, u32& w) { c128 r; r.re = CumSum<f64>::value(a.re, w); r.im = CumSum<f64>::value(a.im, w); return r; }
+};
+// From the first NA on, all are NA. A sum that does not fit is NA too, and says so; what follows it is the caller's matter.
+template <> struct CumSum<i32> {
+  Sum<i32> s;
+  VG_FN CumSum start() { CumSum a; a.s = Sum<i32>::start(); return a; }
+  VG_FN void add(CumSum& a, i32 x) { Sum<i32>::add(a.s, x, false); }
+  VG_FN void merge(CumSum& a, const CumSum& b) { Sum<i32>::merge(a.s, b.s); }
+  VG_FN i32 value(const CumSum& a, u32& w) {
+    if (a.s.na) return NA_I32;
+    if (a.s.s > 2147483647ll || a.s.s < -2147483647ll) { w |= STATUS_OVERFLOW; return NA_I32; }
+    return (i32)a.s.s;
+  }
+};
+template <> struct CumSum<i64> {
+  Sum<i64> s;
+  VG_FN CumSum start() { CumSum a; a.s = Sum<i64>::start(); return a; }
+  VG_FN void add(CumSum& a, i64 x) { Sum<i64>::add(a.s, x, false); }
+  VG_FN void merge(CumSum& a, const CumSum& b) { Sum<i64>::merge(a.s, b.s); }
+  VG_FN i64 value(const CumSum& a, u32& w) {
+    i64 sum = Sum<i64>::finish(a.s, w);
+    if (sum == NA_I64 && !a.s.na) w |= STATUS_OVERFLOW;
+    return sum;
+  }
+};
+
+// ---- products -----------------------------------------------------------------------------------
+template <class T> struct CumProd;
+#ifdef VG_DEVICE
+VG_CALL Scaled called_multiply(Scaled a, Scaled b) { return scaled_multiply(a, b); }
+VG_CALL f64 called_value(Scaled a) { return scaled_value(a); }
+template <> struct CumProd<f64> {
+  Scaled p;
+  VG_FN CumProd start() { CumProd a; a.p = scaled(1.0); return a; }
+  VG_FN void add(CumProd& a, f64 x) { CumProd b; b.p = scaled(x); merge(a, b); }
+  VG_FN void merge(CumProd& a, const CumProd& b) {
+    Scaled r = called_multiply(a.p, b.p);
+    r.m.hi = keep_na(r.m.hi, a.p.m.hi, b.p.m.hi);
+    a.p = r;
+  }
+  VG_FN f64 value(const CumProd& a, u32&) { return called_value(a.p); }
+};
+#else
+template <> struct CumProd<f64> {
+  long double p;
+  VG_FN CumProd start() { CumProd a; a.p = 1; return a; }
+  VG_FN void add(CumProd& a, f64 x) { a.p *= x; }
+  VG_FN void merge(CumProd& a, const CumProd& b) { a.p *= b.p; }
+  VG_FN f64 value(const CumProd& a, u32&) { return (f64)a.p; }
+};
+#endif
+template <> struct CumProd<f32> {
+  CumProd<f64> p;
+  VG_FN CumProd start() { CumProd a; a.p = CumProd<f64>::start(); return a; }
+  VG_FN void add(CumProd& a, f32 x) { CumProd<f64>::add(a.p, (f64)x); }
+  VG_FN void merge(CumProd& a, const CumProd& b) { CumProd<f64>::merge(a.p, b.p); }
+  VG_FN f32 value(const CumProd& a, u32& w) { return (f32)CumProd<f64>::value(a.p, w); }
+};
+template <> struct CumProd<c128> {
+  Product<c128> p;
+  VG_FN CumProd start() { CumProd a; a.p = Product<c128>::start(); return a; }
+  VG_FN void add(CumProd& a, c128 x) { Product<c128>::add(a.p, x, false); }
+  VG_FN void merge(CumProd& a, const CumProd& b) { Product<c128>::merge(a.p, b.p); }
+  VG_FN c128 value(const CumProd& a, u32&) { return a.p.p; }
+};
+
+// ---- extremes: from the first missing value on, all are missing ------------------------------------
+template <class T> VG_FN T extreme(T m, T x, bool wins) { return wins ? x : m; }
+VG_FN f64 extreme(f64 m, f64 x, bool wins) { return m != m || x != x ? m + x : wins ? x : m; }
+VG_FN f32 extreme(f32 m, f32 x, bool wins) { return m != m || x != x ? m + x : wins ? x : m; }
+// floats carry what is missing in the value itself
+VG_FN i32 missing_from(i32 m, u32 na) { return na ? NA_I32 : m; }
+VG_FN i64 missing_from(i64 m, u32 na) { return na ? NA_I64 : m; }
+VG_FN f32 missing_from(f32 m, u32) { return m; }
+VG_FN f64 missing_from(f64 m, u32) { return m; }
+template <class T> struct CumMax {
+  T m; u32 na;
+  VG_FN CumMax start() { CumMax a; a.m = Limit<T>::bottom(); a.na = 0; return a; }
+  VG_FN void add(CumMax& a, T x) { a.na |= (u32)(Limit<T>::missing(x) == 2u); a.m = extreme(a.m, x, x > a.m); }
+  VG_FN void merge(CumMax& a, const CumMax& b) { a.na |= b.na; a.m = extreme(a.m, b.m, b.m > a.m); }
+  VG_FN T value(const CumMax& a, u32&) { return missing_from(a.m, a.na); }
+};
+template <class T> struct CumMin {
+  T m; u32 na;
+  VG_FN CumMin start() { CumMin a; a.m = Limit<T>::top(); a.na = 0; return a; }
+  VG_FN void add(CumMin& a, T x) { a.na |= (u32)(Limit<T>::missing(x) == 2u); a.m = extreme(a.m, x, x < a.m); }
+  VG_FN void merge(CumMin& a, const CumMin& b) { a.na |= b.na; a.m = extreme(a.m, b.m, b.m < a.m); }
+  VG_FN T value(const CumMin& a, u32&) { return missing_from(a.m, a.na); }
+};

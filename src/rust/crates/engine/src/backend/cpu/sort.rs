@@ -1,0 +1,184 @@
+//! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a fixed number of
+//! times (Knuth, TAOCP 5.2.5).
+
+use super::select::elements;
+use crate::array::Array;
+use crate::backend::Backend;
+use crate::buffer::View;
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::scalar::{NA_I32, NA_I64};
+
+/// Bits of a digit: 2048 counters stay in the first-level cache.
+const DIGIT: u32 = 11;
+/// Fewer elements are sorted by comparing keys.
+const FEW: usize = 256;
+
+/// How a type sorts: by an unsigned key; missing values last either way.
+trait Sortable: Copy {
+    const BITS: u32;
+    fn missing(self) -> bool;
+    fn key(self) -> u64;
+}
+
+macro_rules! integers {
+    ($($type:ty, $bits:literal, |$x:ident| $missing:expr;)*) => { $(
+        impl Sortable for $type {
+            const BITS: u32 = $bits;
+            fn missing(self) -> bool {
+                let $x = self;
+                $missing
+            }
+            fn key(self) -> u64 {
+                (i128::from(self) - i128::from(<$type>::MIN)) as u64
+            }
+        }
+    )* };
+}
+integers! {
+    u8, 8, |_x| false;
+    i8, 8, |x| x == i8::MIN;
+    i16, 16, |x| x == i16::MIN;
+    i32, 32, |x| x == NA_I32;
+    i64, 64, |x| x == NA_I64;
+}
+
+macro_rules! floats {
+    ($($type:ty, $bits:literal;)*) => { $(
+        impl Sortable for $type {
+            const BITS: u32 = $bits;
+            fn missing(self) -> bool {
+                self.is_nan()
+            }
+            // positive numbers grow with their bits, negative ones fall; -0 equals 0
+            fn key(self) -> u64 {
+                let (bits, sign) = (u64::from(self.to_bits()), 1u64 << ($bits - 1));
+                if bits == sign {
+                    sign
+                } else if bits & sign != 0 {
+                    !bits & (sign | (sign - 1))
+                } else {
+                    bits | sign
+                }
+            }
+        }
+    )* };
+}
+floats! { f64, 64; f32, 32; half::f16, 16; half::bf16, 16; }
+
+/// Sorts by `key`, of which the lowest `bits` count; equal keys stay in their order.
+fn by_key<E: Copy>(items: &mut Vec<E>, bits: u32, key: impl Fn(&E) -> u64) {
+    if items.len() < FEW {
+        items.sort_by_key(key);
+        return;
+    }
+    let passes = bits.div_ceil(DIGIT);
+    let digit = |item: &E, pass: u32| (key(item) >> (pass * DIGIT)) as usize & ((1 << DIGIT) - 1);
+    let mut counts = vec![0usize; (passes as usize) << DIGIT];
+    for item in items.iter() {
+        let key = key(item);
+        for pass in 0..passes {
+            let digit = (key >> (pass * DIGIT)) as usize & ((1 << DIGIT) - 1);
+            counts[((pass as usize) << DIGIT) + digit] += 1;
+        }
+    }
+    let mut other = items.clone();
+    for pass in 0..passes {
+        let starts = &mut counts[(pass as usize) << DIGIT..][..1 << DIGIT];
+        if starts.contains(&items.len()) {
+            continue; // all have this digit
+        }
+        let mut sum = 0;
+        for start in starts.iter_mut() {
+            sum += std::mem::replace(start, sum);
+        }
+        for item in items.iter() {
+            let start = &mut starts[digit(item, pass)];
+            other[*start] = *item;
+            *start += 1;
+        }
+        std::mem::swap(items, &mut other);
+    }
+}
+
+fn bytes_of<T>(x: &[T]) -> &[u8] {
+    // SAFETY: plain numbers may be read as bytes.
+    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
+}
+
+fn sort_as<T: Sortable>(
+    cpu: &dyn Backend,
+    values: &View,
+    decreasing: bool,
+    with_positions: bool,
+) -> Result<(View, Option<View>)> {
+    let from: &[T] = elements(values);
+    let all = u64::MAX >> (64 - T::BITS);
+    let key = |x: T| if decreasing { !x.key() & all } else { x.key() };
+    let keep = |raw: &[u8], dtype: DType| -> Result<View> {
+        let n = raw.len() / dtype.size();
+        let buffer = cpu.allocate(raw.len())?;
+        cpu.upload(raw, &buffer, 0)?;
+        Ok(View::contiguous(buffer, dtype, n))
+    };
+    if !with_positions {
+        let mut sorted: Vec<T> = from.iter().copied().filter(|x| !x.missing()).collect();
+        by_key(&mut sorted, T::BITS, |&x| key(x));
+        sorted.extend(from.iter().filter(|x| x.missing()));
+        return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
+    }
+    let placed = || from.iter().copied().zip(0i64..);
+    let mut pairs: Vec<(T, i64)> = placed().filter(|(x, _)| !x.missing()).collect();
+    by_key(&mut pairs, T::BITS, |&(x, _)| key(x));
+    pairs.extend(placed().filter(|(x, _)| x.missing()));
+    let sorted: Vec<T> = pairs.iter().map(|&(x, _)| x).collect();
+    let at: Vec<i64> = pairs.iter().map(|&(_, k)| k).collect();
+    Ok((keep(bytes_of(&sorted), values.dtype)?, Some(keep(bytes_of(&at), DType::Int64)?)))
+}
+
+pub fn sort(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+    match values.dtype {
+        // NA is 2, and so already last; a decreasing order needs it last too
+        DType::Bool8 if decreasing => {
+            let wide = Array::from_view(values.clone()).cast(DType::Int8, None)?.contiguous()?;
+            let (sorted, at) = sort_as::<i8>(cpu, &wide, decreasing, with_positions)?;
+            let back = Array::from_view(sorted).cast(DType::Bool8, None)?.contiguous()?;
+            Ok((back, at))
+        }
+        DType::Bool8 | DType::UInt8 => sort_as::<u8>(cpu, values, decreasing, with_positions),
+        DType::Int8 => sort_as::<i8>(cpu, values, decreasing, with_positions),
+        DType::Int16 => sort_as::<i16>(cpu, values, decreasing, with_positions),
+        DType::Int32 => sort_as::<i32>(cpu, values, decreasing, with_positions),
+        DType::Int64 => sort_as::<i64>(cpu, values, decreasing, with_positions),
+        DType::Float16 => sort_as::<half::f16>(cpu, values, decreasing, with_positions),
+        DType::BFloat16 => sort_as::<half::bf16>(cpu, values, decreasing, with_positions),
+        DType::Float32 => sort_as::<f32>(cpu, values, decreasing, with_positions),
+        DType::Float64 => sort_as::<f64>(cpu, values, decreasing, with_positions),
+        DType::Complex64 | DType::Complex128 => {
+            Err(Error::new(Kind::DType, "complex values are not sorted on the device")
+                .advise("Sort on the host: `sort(as.vector(x))`."))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_order_as_values_do() {
+        let x = [f64::NEG_INFINITY, -1e300, -1.0, -5e-324, 0.0, 5e-324, 2.0, f64::INFINITY];
+        assert!(x.windows(2).all(|w| w[0].key() < w[1].key()));
+        assert_eq!((-0.0f64).key(), 0.0f64.key());
+        assert!((-5i32).key() < 3i32.key() && i32::MIN.key() == 0 && i64::MAX.key() == u64::MAX);
+    }
+
+    #[test]
+    fn many_items_stay_in_order_where_keys_are_equal() {
+        let mut items: Vec<(u64, usize)> = (0..5000).map(|k| ((k * 7919 % 100) as u64 * 1_000_003, k)).collect();
+        let mut wanted = items.clone();
+        by_key(&mut items, 64, |i| i.0);
+        wanted.sort_by_key(|i| i.0);
+        assert_eq!(items, wanted);
+    }
+}

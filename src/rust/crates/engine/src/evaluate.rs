@@ -1,0 +1,340 @@
+//! When recorded operations are computed, and which of them together.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::backend;
+use crate::buffer::View;
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::expr::{Arg, Node, Site};
+use crate::plan::{Access, Builder, Register, MOST_INPUTS, MOST_OPS};
+
+/// From this weight on, computing a value twice costs more than keeping it.
+const COSTLY: u32 = 8;
+
+/// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
+pub fn settle_all(arrays: &[Array]) -> Result<()> {
+    let mut groups: Vec<Vec<Arc<Node>>> = Vec::new();
+    for array in arrays {
+        let node = array.node();
+        if node.is_ready() || groups.iter().flatten().any(|known| Arc::ptr_eq(known, node)) {
+            continue;
+        }
+        match groups.iter_mut().find(|g| g[0].len == node.len && g[0].device == node.device) {
+            Some(group) => group.push(node.clone()),
+            None => groups.push(vec![node.clone()]),
+        }
+    }
+    groups.iter().try_for_each(|group| settle_together(group))
+}
+
+/// Computes recorded nodes of one length and device in one kernel, and with them what is used a second time; in
+/// several, where they are too much for one.
+pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
+    let (n, device) = (roots[0].len, roots[0].device);
+    let backend = backend::of(device)?;
+    let kept = if n == 0 { Vec::new() } else { prepare(roots, false)? };
+    let mut builder = Builder::new(n);
+    let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len());
+    for node in roots.iter().chain(&kept) {
+        // computing what cannot be fused may have computed a root too
+        if !node.is_ready() {
+            stored.push((node.clone(), builder.node(node)));
+        }
+    }
+    if stored.len() > 1 && !builder.fits() {
+        return stored.iter().try_for_each(|(node, _)| settle_together(std::slice::from_ref(node)));
+    }
+    let mut outputs = Vec::with_capacity(stored.len());
+    let mut buffers = Vec::with_capacity(stored.len());
+    for (k, (node, register)) in stored.iter().enumerate() {
+        match backend.allocate(n * node.dtype.size()) {
+            Ok(buffer) => {
+                outputs.push((*register, node.dtype));
+                buffers.push((node, buffer));
+            }
+            // keeping a value is a favour
+            Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if outputs.is_empty() {
+        return Ok(());
+    }
+    if n > 0 {
+        let (plan, bound) = builder.outputs(&outputs);
+        let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
+        backend.run(&plan, &bound, &targets)?;
+    }
+    for (node, buffer) in buffers {
+        node.settle(View::contiguous(buffer, node.dtype, n));
+    }
+    Ok(())
+}
+
+/// The first `n` elements of a node alone, which stays as it is; no node hears of it.
+pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
+    prepare(std::slice::from_ref(node), false)?;
+    let backend = backend::of(node.device)?;
+    let buffer = backend.allocate(n * node.dtype.size())?;
+    if n > 0 {
+        let mut builder = Builder::new(node.len).unmarked();
+        let register = builder.node(node);
+        let (plan, mut bound) = builder.outputs(&[(register, node.dtype)]);
+        bound.n = n;
+        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+    }
+    Ok(Array::from_view(View::contiguous(buffer, node.dtype, n)))
+}
+
+/// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has computed
+/// it on the way before.
+pub(crate) fn is_kept(node: &Node) -> bool {
+    node.was_passed() && node.weight >= COSTLY
+}
+
+/// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
+/// strided views that would be recycled. Returns those of the roots' length that are to be kept; a root itself
+/// only if `root_too`.
+pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Vec<Arc<Node>>> {
+    let n = roots[0].len;
+    let mut kept = Vec::new();
+    let mut seen = HashSet::new();
+    let mut stack = roots.to_vec();
+    while let Some(node) = stack.pop() {
+        if !seen.insert(Arc::as_ptr(&node)) {
+            continue;
+        }
+        if node.len != n {
+            Array::of(node).contiguous()?;
+            continue;
+        }
+        if let Some(expr) = node.expr() {
+            stack.extend(expr.args.into_iter().filter_map(|a| match a {
+                Arg::Node(n) => Some(n),
+                Arg::Scalar(_) => None,
+            }));
+            if is_kept(&node) && (root_too || !roots.iter().any(|root| Arc::ptr_eq(root, &node))) {
+                kept.push(node);
+            }
+        }
+    }
+    Ok(kept)
+}
+
+/// Keeps the graph small enough for one kernel: computes a new node's operands where it is not.
+pub(crate) fn bound(node: &Arc<Node>) -> Result<()> {
+    if node.weight <= MOST_OPS && leaves(node, MOST_INPUTS) <= MOST_INPUTS {
+        return Ok(());
+    }
+    if let Some(expr) = node.expr() {
+        for arg in expr.args {
+            if let Arg::Node(node) = arg {
+                Array::of(node).settle()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Distinct computed nodes below, counted no further than just past `most`.
+fn leaves(node: &Arc<Node>, most: usize) -> usize {
+    if (node.weight as usize) < most {
+        return 0; // a graph of w operations has at most w + 1 leaves
+    }
+    let mut seen = HashSet::new();
+    let mut stack = vec![node.clone()];
+    let mut count = 0;
+    while let Some(node) = stack.pop() {
+        if !seen.insert(Arc::as_ptr(&node)) {
+            continue;
+        }
+        match node.expr() {
+            None => count += 1,
+            Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
+                Arg::Node(n) => Some(n),
+                Arg::Scalar(_) => None,
+            })),
+        }
+        if count > most {
+            break;
+        }
+    }
+    count
+}
+
+/// Computes `value` as the new values of `target`, cast to its dtype; the site hears of what does not fit. Returns the
+/// array that the target is from now on; what else holds the old one keeps its values.
+///
+/// The values go to new memory, and the old memory back to the pool when nobody holds it any more. Where there is no room
+/// for both, and nobody else holds the target, its own memory is written. Memory that a foreign library shares is written
+/// in any case, unless it is read-only.
+/// `holders` counts the references to the target's node that are the caller's own.
+///
+/// # Errors
+/// `Shape` for another length and for strided memory that is shared, `Device` for another device; those of computing.
+pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<Site>) -> Result<Array> {
+    if value.len() != target.len() {
+        let message = format!("`out` has {} elements, the expression {}", target.len(), value.len());
+        return Err(Error::new(ErrorKind::Shape, message).advise("Give an `out` of the same length."));
+    }
+    if value.device() != target.device() {
+        let message = format!("`out` is on {}, the expression on {}", target.device(), value.device());
+        return Err(Error::new(ErrorKind::Device, message)
+            .advise(format!("Move one of them with `as_gpu(x, device = \"{}\")`.", value.device())));
+    }
+    let value = value.cast(target.dtype(), site)?;
+    let Some(view) = target.node().view() else {
+        return value.settle().map(Array::from_view);
+    };
+    if view.buffer.is_shared() && !view.buffer.is_read_only() {
+        let (from, size) = (value.contiguous()?, view.dtype.size());
+        if !view.layout.is_contiguous() {
+            return Err(Error::new(ErrorKind::Shape, "`out` is strided memory that is shared with another library")
+                .advise("Give an `out` whose elements are next to each other."));
+        }
+        backend::of(value.device())?.copy(
+            &from.buffer,
+            from.layout.offset() * size,
+            &view.buffer,
+            view.layout.offset() * size,
+            view.len() * size,
+        )?;
+        return Ok(target.clone());
+    }
+    match value.settle() {
+        Err(error) if error.kind == ErrorKind::Memory => {
+            if write_over(&value, target, &view, holders)? {
+                Ok(Array::from_view(view))
+            } else {
+                Err(error)
+            }
+        }
+        done => done.map(Array::from_view),
+    }
+}
+
+/// Computes a value over the memory of its own operand; false where someone else may still read that.
+fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Result<bool> {
+    // edges from the value's graph to the target, and whether all of the graph is held by nothing but itself
+    let (mut edges, mut alone) = (0, true);
+    let mut held: Vec<(Arc<Node>, usize)> = vec![(value.node().clone(), 0)];
+    let mut next = 0;
+    while next < held.len() {
+        let node = held[next].0.clone();
+        for arg in node.expr().into_iter().flat_map(|expr| expr.args) {
+            let Arg::Node(below) = arg else { continue };
+            if Arc::ptr_eq(&below, target.node()) {
+                edges += 1;
+            } else if let Some((_, count)) = held.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &below)) {
+                *count += 1;
+            } else {
+                held.push((below, 1));
+            }
+        }
+        next += 1;
+    }
+    for (node, count) in &held[1..] {
+        // one more for the list itself
+        alone &= node.is_ready() || Arc::strong_count(node) == count + 1;
+    }
+    let (plan, bound) = value.plan()?;
+    let readers = plan.inputs.iter().zip(&bound.inputs).filter(|(_, input)| Arc::ptr_eq(&input.buffer, &view.buffer));
+    let mut reads = 0;
+    for (input, other) in readers {
+        reads += 1;
+        alone &= input.access == Access::Linear && other.dtype == view.dtype && other.layout == view.layout;
+    }
+    alone &= view.layout.is_contiguous() && view.layout.offset() == 0;
+    alone &= Arc::strong_count(target.node()) == holders + edges;
+    // the node's own, the caller's view, and those that the plan is bound to
+    alone &= Arc::strong_count(&view.buffer) == 2 + reads;
+    if alone {
+        backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
+        value.node().settle(view.clone());
+    }
+    Ok(alone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{host_bytes, Host, Operand};
+    use crate::buffer::Device;
+    use crate::dtype::Kind;
+    use crate::explain::explain;
+    use crate::ops::OpId;
+    use crate::scalar::Scalar;
+
+    fn array(values: &[f64]) -> Array {
+        Array::upload(Host::Double(values), None, Device::Cpu, None).expect("an upload")
+    }
+
+    fn values(array: &Array) -> Vec<f64> {
+        let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
+        bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
+    }
+
+    fn apply(name: &str, operands: &[Operand]) -> Array {
+        Array::apply(OpId::find(name).expect("a row"), operands, None).expect("recorded")
+    }
+
+    fn twice(x: &Array) -> Array {
+        apply("mul", &[Operand::Array(x.clone()), Operand::Value(Scalar::F64(2.0), Kind::Double)])
+    }
+
+    #[test]
+    fn arrays_of_one_length_are_computed_together() {
+        let (x, y) = (array(&[1.0, 2.0, 3.0]), array(&[1.0]));
+        let (a, b) = (twice(&x), twice(&y));
+        let c = twice(&a);
+        settle_all(&[c.clone(), a.clone(), b.clone(), c.clone()]).expect("computed");
+        assert!(a.is_ready() && b.is_ready() && c.is_ready());
+        assert_eq!((values(&c), values(&a), values(&b)), (vec![4.0, 8.0, 12.0], vec![2.0, 4.0, 6.0], vec![2.0]));
+    }
+
+    #[test]
+    fn what_is_costly_and_used_again_is_stored_by_its_second_reader() {
+        let x = array(&[1.0, 2.0]);
+        let costly = (0..COSTLY).fold(x, |x, _| twice(&x));
+        twice(&costly).settle().expect("computed");
+        assert!(!costly.is_ready());
+        let second = twice(&costly);
+        let kernels = explain(&second);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
+        assert!(!second.is_ready() && !costly.is_ready());
+        second.settle().expect("computed");
+        assert!(costly.is_ready());
+        assert_eq!(values(&costly), [256.0, 512.0]);
+        assert_eq!(values(&second), [512.0, 1024.0]);
+    }
+
+    #[test]
+    fn a_value_goes_over_its_operand_only_where_nobody_else_reads_that() {
+        let x = array(&[1.0, 2.0]);
+        let view = x.settle().expect("values");
+        let value = twice(&x);
+        let other = apply("neg", &[Operand::Array(x.clone())]);
+        assert!(!write_over(&value, &x, &view, 1).expect("asked"), "another operation is recorded on it");
+        drop(other);
+        let alias = x.clone();
+        assert!(!write_over(&value, &x, &view, 1).expect("asked"), "another handle holds it");
+        drop(alias);
+        assert!(write_over(&value, &x, &view, 1).expect("asked"));
+        assert_eq!(values(&x), [2.0, 4.0]);
+        assert_eq!(value.settle().expect("values").address(), view.address());
+    }
+
+    #[test]
+    fn a_value_never_goes_over_what_it_reads_in_another_order() {
+        let x = array(&[1.0, 2.0, 3.0, 4.0]);
+        let axes = [(1, 2), (0, 2)].map(|(of, extent)| crate::layout::Axis { of, start: 0, step: 1, extent });
+        let value = apply("add", &[Operand::Array(x.view(&[2, 2], &axes).expect("a view")), Operand::Array(x.clone())]);
+        let view = x.settle().expect("values");
+        assert!(!write_over(&value, &x, &view, 1).expect("asked"));
+        let new = compute_into(&value, &x, 1, None).expect("computed");
+        assert_eq!(values(&new), [2.0, 5.0, 5.0, 8.0]);
+        assert_eq!(values(&x), [1.0, 2.0, 3.0, 4.0]);
+    }
+}

@@ -1,0 +1,116 @@
+# Base R's functions that have no device code: the same values as base R, in arrays where they are numbers.
+
+test_that("transforms, cumulative and Bessel functions agree with base R, and give arrays", {
+  found <- list()
+  m <- matrix(c(3, 1, 2, 5, 4, 7), 2)
+  for (x in list(c(3, 1, 2, 7), 1:5, c(TRUE, FALSE, TRUE), c(a = 1, b = 2), m, c(1 + 2i, -1i), double())) {
+    for (f in list(fft, function(v) fft(v, inverse = TRUE), function(v) embed(v, 2))) {
+      if (length(x)) found <- c(found, compare(f, list(x), ulp = 4, what = deparse1(f)))
+    }
+    for (f in list(cumsum, cumprod)) found <- c(found, compare(f, list(x), what = deparse1(f)))
+    if (!is.complex(x)) for (f in list(cummax, cummin)) found <- c(found, compare(f, list(x), what = deparse1(f)))
+  }
+  found <- c(found, compare(mvfft, list(m), ulp = 4, what = "mvfft"), compare(function(v) besselI(v, 1), list(m), what = "besselI"),
+    compare(function(v) besselJ(v, nu = 0.5), list(m), what = "besselJ"), compare(function(v) besselK(v, 1, TRUE), list(m), what = "besselK"),
+    compare(function(v) besselY(v, 1), list(c(a = 1, b = 2)), what = "besselY"), compare(function(v) psigamma(v, 2L), list(m), what = "psigamma"),
+    compare(cumsum, list(c(.Machine$integer.max, 1L)), what = "integer overflow"), compare(cumsum, list(c(1, NA, 2)), what = "NA"))
+  expect_all_same(found)
+  for (y in list(fft(gpu(1:4)), cumsum(gpu(1:4)), besselI(gpu(1), 1))) expect_true(.Call(verdigris:::C_is_array, y))
+  expect_identical(gpu_dtype(fft(gpu(c(1, 2), "float32"))), "complex64")
+  expect_identical(gpu_dtype(cumsum(gpu(c(1, 2), "float32"))), "float32")
+  expect_identical(gpu_dtype(cumsum(gpu(1:2, "int8"))), "int32")
+})
+
+test_that("distributions agree with base R, and give arrays", {
+  with_arguments <- list(
+    beta = list(2, 3), binom = list(5, 0.3), cauchy = list(0, 1), chisq = list(3), exp = list(2), f = list(2, 3), gamma = list(2), geom = list(0.3),
+    hyper = list(5, 4, 3), lnorm = list(), logis = list(), nbinom = list(3, 0.4), pois = list(2), signrank = list(5), t = list(4), unif = list(), weibull = list(2), wilcox = list(3, 4)
+  )
+  found <- list()
+  for (name in names(with_arguments)) for (kind in c("d", "p", "q")) {
+    f <- get(paste0(kind, name))
+    x <- if (kind == "q") c(a = 0.1, b = 0.5, c = NA) else c(a = 0, b = 1, c = NA)
+    found <- c(found, compare(function(v) do.call(f, c(list(v), with_arguments[[name]])), list(x), what = paste0(kind, name)))
+    expect_true(.Call(verdigris:::C_is_array, do.call(f, c(list(gpu(x)), with_arguments[[name]]))))
+  }
+  found <- c(found,
+    compare(function(v) dgamma(v, 2, scale = 3, log = TRUE), list(matrix(1:4, 2)), what = "dgamma, named"),
+    compare(function(v) ptukey(v, 3, 10), list(c(1, 2)), what = "ptukey"), compare(function(v) qtukey(v, 3, 10), list(0.5), what = "qtukey"),
+    compare(function(v) qgamma(v, 2), list(c(-1, 0.5)), what = "NaN"), compare(function(v) dnbinom(v, 3, mu = 2), list(1:3), what = "mu"),
+    compare(function(v) dgamma(v, 2, 1, 3), list(1), what = "rate and scale"), compare(function(v) dgamma(v), list(1), what = "no shape"))
+  expect_all_same(found)
+  expect_identical(gpu_dtype(dexp(gpu(1, "float32"))), "float32")
+})
+
+test_that("rank, order, sort.list and xtfrm compare no pairs", {
+  set.seed(3)
+  x <- round(rnorm(5e4), 2)
+  x[7] <- NA
+  trace_of <- function(code) {
+    calls <- 0
+    suppressMessages(trace(".gt", tracer = function() calls <<- calls + 1, where = baseenv(), print = FALSE))
+    on.exit(suppressMessages(untrace(".gt", where = baseenv())))
+    force(code)
+    calls
+  }
+  expect_identical(trace_of(rank(gpu(x))), 0)
+  expect_identical(trace_of(order(gpu(c(2i, 1, 3)))), 0)
+  found <- list()
+  for (method in c("average", "first", "last", "max", "min")) for (na.last in list(TRUE, FALSE, NA, "keep")) {
+    found <- c(found, compare(function(v) rank(v, na.last = na.last, ties.method = method), list(c(a = 3, b = 1, c = NA, d = 3, e = NaN)), what = paste("rank", method, na.last)))
+  }
+  for (v in list(x, c(3L, NA, 1L), c(TRUE, FALSE), c(2i, 1, NA), double(), matrix(c(2, 1, 4, 3), 2), c(b = 2, a = 1))) {
+    found <- c(found, compare(rank, list(v), what = "rank"), compare(order, list(v), what = "order"), compare(sort.list, list(v), what = "sort.list"),
+      compare(function(v) order(v, decreasing = TRUE), list(v), what = "decreasing"), compare(function(v) order(-seq_along(v) %/% 2, v), list(v), what = "two keys"))
+  }
+  expect_all_same(found)
+})
+
+test_that("int64 arrays are ranked beyond what doubles hold", {
+  skip_if_not_installed("bit64")
+  x <- gpu(bit64::as.integer64(c("9007199254740993", "9007199254740992", NA, "9007199254740993")))
+  expect_identical(rank(x), c(2.5, 1, 4, 2.5))
+  expect_identical(order(x), c(2L, 1L, 4L, 3L))
+})
+
+test_that("det, determinant, isSymmetric and rle agree with base R", {
+  m <- matrix(c(2, 1, 1, 3), 2)
+  found <- list()
+  for (f in list(det, determinant, function(v) determinant(v, logarithm = FALSE), isSymmetric)) found <- c(found, compare(f, list(m), what = deparse1(f)))
+  found <- c(found, compare(det, list(matrix(1:6, 2)), what = "not square"))
+  for (v in list(c(1, 1, 2), c(1L, NA, NA), c(TRUE, TRUE), double(), c(a = 1, b = 1))) {
+    found <- c(found, compare(rle, list(v), what = "rle"), compare(function(v) inverse.rle(rle(v)), list(v), what = "inverse.rle"))
+  }
+  expect_all_same(found)
+})
+
+test_that("an ordinary vector of the class shows itself, and as_gpu() uploads it once", {
+  x <- unserialize(serialize(gpu(c(1, 2), "float32"), NULL))
+  expect_output(print(x), "<gpu_array float32 [2] in ordinary memory: as_gpu() moves it to", fixed = TRUE)
+  expect_output(str(x), "in ordinary memory")
+  expect_identical(as.vector(x * 2), c(2, 4))
+  expect_false(.Call(verdigris:::C_is_array, x))
+  x <- as_gpu(x)
+  expect_output(print(x), sprintf("<gpu_array float32 [2] on %s>", gpu_device(x)), fixed = TRUE)
+  # C code of base R that copies all attributes
+  y <- gpu(c(1, 2))
+  storage.mode(y) <- "integer"
+  expect_output(print(y), "int32 [2] in ordinary memory", fixed = TRUE)
+  expect_identical(as.vector(y + 1L), c(2L, 3L))
+})
+
+test_that("int64 arrays reach base R as numbers, not as the bits of an integer64", {
+  x <- gpu(matrix(c(1, 0, 1, 1), 2), "int64")
+  expect_identical(collect(x %*% x), matrix(c(1, 0, 2, 1), 2))
+  expect_identical(collect(fft(gpu(c(1, 2), "int64"))), c(3+0i, -1+0i))
+  expect_identical(det(x), 1)
+  expect_identical(c(summary(gpu(c(1, 2, 4), "int64")))[["Median"]], 2)
+  expect_identical(as.character(gpu(c(3, NA), "int64")), c("3", NA))
+  skip_if_not_installed("bit64")
+  big <- bit64::as.integer64("9007199254740993")
+  expect_identical(collect(cumsum(gpu(c(big, big)))), cumsum(c(big, big)))
+  expect_identical(as.character(gpu(big)), "9007199254740993")
+  expect_output(print(gpu(c(big, NA))), "9007199254740993 +NA")
+  expect_identical(format(gpu(big)), "9007199254740993")
+  expect_identical(collect(unique(gpu(c(big, big)))), big)
+})

@@ -1,0 +1,67 @@
+# Nothing is left behind: handles, host copies, bytes on the device.
+
+alive <- function() {
+  gc()
+  # the second element is bytes of host copies; the call frees what the finalizers have queued
+  c(.Call(verdigris:::C_live)[1:2], device = gpu_memory(test_device)[["live"]])
+}
+
+# What one more call leaves is what all of them may: the last value of a loop may stay in a register of R's.
+expect_nothing_left <- function(before, bytes) {
+  after <- alive()
+  expect_lte(after[[1]], before[[1]] + 1)
+  expect_lte(after[[2]], before[[2]] + bytes)
+  expect_lte(after[["device"]], before[["device"]] + bytes)
+}
+
+test_that("1e5 small arrays leave nothing", {
+  skip_on_cran()
+  before <- alive()
+  for (k in 1:1e5) .Call(verdigris:::C_bare, gpu_full(1, 3, device = test_device))
+  expect_nothing_left(before, 256)
+})
+
+test_that("1e3 arrays of 8 MB leave nothing", {
+  skip_on_cran()
+  before <- alive()
+  big <- as.double(1:1e6)
+  for (k in 1:1000) as_gpu(big, device = test_device)
+  expect_nothing_left(before, 0)
+})
+
+test_that("results, host copies, views, wrappers, capsules and failed calls leave nothing", {
+  before <- alive()
+  for (k in 1:100) {
+    x <- gpu(matrix(as.double(1:1000), 10))
+    y <- sqrt(x) + 1
+    y[1, 1] <- 5
+    base::colSums(x)
+    base::colSums(t(y))
+    z <- structure(y, extra = 1)
+    z <- unclass(z)
+    z[3] <- 2
+    sum(y[y > 5])
+    from_dlpack(as_dlpack(y))
+    as_dlpack(x)
+    unserialize(serialize(x, NULL))
+    try(x + gpu(matrix(1, 2, 2)), silent = TRUE)
+    try(x[11, 1], silent = TRUE)
+    try(gpu_dtype("a"), silent = TRUE)
+    suppressWarnings(as.vector(sqrt(-x)))
+  }
+  rm(x, y, z)
+  expect_nothing_left(before, 0)
+})
+
+test_that("memory that R does not see makes it collect", {
+  skip_on_cran()
+  withr::local_options(verdigris.host_access = "allow")
+  peak <- 0
+  for (k in 1:60) {
+    x <- gpu_full(k, 4e6, device = "cpu")
+    .Call(verdigris:::C_fetch, x, 0, 1)
+    base::colSums(`dim<-`(x, c(2e6, 2)))
+    peak <- max(peak, .Call(verdigris:::C_live)[2])
+  }
+  expect_lt(peak, 60 * 32e6 / 2)
+})

@@ -1,0 +1,589 @@
+# The rules for an array that is an R vector: DESIGN, section 8; ARCHITECTURE.md says who keeps each. A test fails where
+# its rule is broken.
+
+counts <- function() setNames(.Call(verdigris:::C_live)[c(1, 2, 4)], c("handles", "bytes", "read"))
+live <- function() {
+  gc()
+  counts()
+}
+info <- function(x) verdigris:::gpu_info(x)
+real <- function(n = 100) as.double(seq_len(n))
+# C code of base R that asks for REAL(x), as it does whether it will write or not
+touch <- function(x) base::colSums(x)
+# how many elements came to the host
+elements_read <- function(code) {
+  before <- counts()[["read"]]
+  force(code)
+  counts()[["read"]] - before
+}
+# what another R says that has the package attached
+in_new_r <- function(...) {
+  code <- paste(c(sprintf(".libPaths(c(%s))", toString(dQuote(.libPaths(), FALSE))), "suppressMessages(library(verdigris))", ...), collapse = "; ")
+  system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)), stdout = TRUE, stderr = TRUE)
+}
+
+test_that("rule 1: base's wrappers are seen through, and a plain vector of the class is adopted", {
+  x <- gpu(real())
+  y <- x
+  eval(quote(attr(y, "note") <- "shared: base wraps")) # not compiled: compiled code copies
+  expect_output(.Internal(inspect(y)), "wrapper")
+  expect_true(.Call(verdigris:::C_is_array, y))
+  expect_identical(collect(y + 1)[1:3], c(2, 3, 4))
+  z <- structure(x, extra = 1)
+  expect_true(.Call(verdigris:::C_is_array, z))
+  expect_true(.Call(verdigris:::C_is_array, unclass(x)))
+  expect_true(.Call(verdigris:::C_is_array, setNames(x, seq_along(x))))
+  plain <- structure(c(1, 2, 3), class = c("gpu_array", "numeric"))
+  expect_false(.Call(verdigris:::C_is_array, plain))
+  expect_identical(as.vector(plain + 1), c(2, 3, 4))
+  expect_true(.Call(verdigris:::C_is_array, as_gpu(plain)))
+})
+
+test_that("rule 1: a write through a wrapper does not reach the shared array", {
+  x <- gpu(real())
+  y <- structure(x, extra = 1)
+  y <- unclass(y)
+  y[2] <- -1
+  expect_identical(as.vector(x), real())
+  expect_identical(as.vector(x + 0), real())
+})
+
+test_that("rule 1: a wrapper keeps its dtype in a file", {
+  x <- structure(gpu(real(), "float32"), extra = 1)
+  y <- unserialize(serialize(x, NULL))
+  expect_false(.Call(verdigris:::C_is_array, y))
+  expect_identical(gpu_dtype(y), "float32")
+  expect_identical(gpu_dtype(y + 1), "float32")
+  expect_identical(as.vector(y), real())
+})
+
+test_that("rule 2: a file holds an ordinary vector, readable without the package, that keeps the dtype", {
+  file <- withr::local_tempfile(fileext = ".rds")
+  saveRDS(gpu(matrix(c(1.5, 2, 3, 4), 2), "float32"), file)
+  x <- readRDS(file)
+  expect_false(.Call(verdigris:::C_is_array, x))
+  expect_identical(gpu_dtype(x), "float32")
+  expect_identical(gpu_dtype(as_gpu(x)), "float32")
+  expect_null(attr(as_gpu(x), "gpu_dtype"))
+  expect_identical(collect(x), matrix(c(1.5, 2, 3, 4), 2))
+  code <- sprintf("x <- unclass(readRDS('%s')); cat(length(x), sum(x), dim(x), 'verdigris' %%in%% loadedNamespaces())", file)
+  out <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)), stdout = TRUE)
+  expect_identical(out, "4 10.5 2 2 FALSE")
+})
+
+test_that("rule 2: saving computes what is recorded and leaves the array as it was", {
+  x <- gpu(real()) * 2
+  y <- unserialize(serialize(x, NULL))
+  expect_identical(as.vector(y), real() * 2)
+  expect_identical(as.vector(x), real() * 2)
+  expect_identical(names(attributes(x)), "class")
+})
+
+test_that("rule 2: what is computed from a saved array says nothing of its dtype", {
+  x <- gpu(c(1, 2), "float32")
+  serialize(x, NULL)
+  for (y in list(x + gpu(1), sqrt(x), pmin(x, 1), gpu_cast(x, "float64"))) expect_identical(names(attributes(y)), "class")
+  wide <- structure(rep(x, 50) + gpu(1), extra = 1)
+  expect_identical(gpu_dtype(unserialize(serialize(wide, NULL))), "float64")
+})
+
+test_that("rule 3: the host copy stays at one address", {
+  x <- gpu(matrix(c(3, 1, 2)))
+  touch(x)
+  address <- info(x)$address
+  y <- x + 1 # uploads what may have been written
+  as.vector(y)
+  touch(x)
+  gc()
+  expect_identical(info(x)$address, address)
+  # outer reads two arguments' addresses from one object
+  expect_identical(outer(unclass(x), unclass(x))[, 1, , 1], outer(c(3, 1, 2), c(3, 1, 2)))
+  expect_true(identical(x, x))
+})
+
+test_that("rule 3: the host copy is not in R's heap", {
+  x <- gpu(matrix(real(1e6)))
+  words <- gc()["Vcells", 1]
+  bytes <- counts()[["bytes"]]
+  touch(x)
+  expect_lt(gc()["Vcells", 1] - words, 1e5)
+  expect_gte(counts()[["bytes"]] - bytes, 8e6)
+})
+
+test_that("rule 3: a duplicate copies from its clean sibling, and from no other", {
+  x <- gpu(real(1000)) + 1
+  y <- unclass(x) # before anything was read
+  for (k in 1:20) .subset2(x, k * 40)
+  expect_true(info(x)$host)
+  z <- rlang::duplicate(x)
+  expect_false(info(z)$host)
+  expect_identical(elements_read(expect_identical(.colSums(z, 1000, 1), sum(real(1000) + 1))), 0)
+  expect_identical(as.vector(y), real(1000) + 1)
+  # a duplicate made while the copy was clean, and R wrote to the copy afterwards
+  w <- unclass(gpu(real()))
+  w[1] <- 1
+  .Call(verdigris:::C_bare, w)
+  expect_false(info(w)$dirty)
+  v <- rlang::duplicate(w)
+  address <- info(w)$address
+  w[2] <- -5
+  expect_identical(info(w)$address, address)
+  expect_identical(order(v), 1:100)
+})
+
+test_that("rule 4: R's writes arrive on the device, and a duplicate does not follow them", {
+  x <- gpu(c(1, 2, 3))
+  y <- unclass(x)
+  y[2] <- 20 # base's own assignment, into a duplicate
+  expect_identical(as.vector(x + 0), c(1, 2, 3))
+  expect_identical(y[1:3], c(1, 20, 3))
+  class(y) <- "gpu_array"
+  expect_identical(as.vector(y + 0), c(1, 20, 3))
+  # REAL() of a shared one counts as a write: a later duplicate is of its own
+  x <- gpu(matrix(c(1, 2, 3)))
+  touch(x)
+  expect_true(info(x)$dirty)
+  y <- unclass(x)
+  y[1] <- 9
+  expect_identical(as.vector(x + 0), c(1, 2, 3))
+  expect_false(info(x)$dirty)
+  class(y) <- "gpu_array"
+  expect_identical(as.vector(y * 1), c(9, 2, 3))
+})
+
+test_that("rule 4: a duplicate of a clean array shares its memory", {
+  x <- gpu(real())
+  expect_identical(elements_read(y <- rlang::duplicate(x)), 0)
+  expect_true(.Call(verdigris:::C_is_array, y))
+  z <- rlang::duplicate(x + 1)
+  expect_gt(info(z)$pending, 0)
+})
+
+test_that("rule 4: a duplicate of what R has written has what was written, on the device and on the host", {
+  x <- unclass(gpu(real()))
+  x[1] <- 50
+  expect_true(info(x)$dirty)
+  y <- rlang::duplicate(x)
+  z <- rlang::duplicate(x)
+  x[2] <- 60
+  expect_identical(as.vector(.Call(verdigris:::C_bare, y))[1:2], c(50, 2))
+  expect_identical(z[1:2], c(50, 2))
+  expect_identical(x[1:2], c(50, 60))
+})
+
+test_that("rule 4: a written duplicate keeps its dtype and device", {
+  x <- gpu(matrix(c(1, 2, 3)), "float32")
+  touch(x)
+  expect_true(info(x)$dirty)
+  y <- unclass(x)
+  y[1] <- 0.1
+  class(y) <- "gpu_array"
+  expect_identical(gpu_dtype(y), "float32")
+  expect_identical(gpu_device(y), gpu_device(x))
+})
+
+test_that("rule 4: a recorded operation took its snapshot", {
+  x <- gpu(matrix(c(1, 2, 3)))
+  touch(x)
+  y <- x + 1
+  z <- unclass(x)
+  rm(x)
+  z[1] <- 100
+  expect_identical(as.vector(y), c(2, 3, 4))
+})
+
+test_that("rule 4: an int64 array that R has read keeps what doubles cannot show", {
+  skip_if_not_installed("bit64")
+  big <- bit64::as.integer64("9007199254740993") + bit64::as.integer64(c(0, 1, 2))
+  x <- gpu(big)
+  expect_identical(gpu_dtype(x), "int64")
+  dim(x) <- c(3, 1)
+  expect_warning(touch(x), "2\\^53")
+  expect_true(info(x)$dirty)
+  y <- collect(x)
+  dim(y) <- NULL
+  expect_identical(y, big)
+})
+
+test_that("rule 5: assignment makes a new array, whoever else holds the old one", {
+  for (dtype in c("float64", "float32", "int32")) {
+    old <- 1:6
+    x <- gpu(matrix(old, 2), dtype)
+    y <- x
+    held <- list(x)
+    pending <- x + 0
+    view <- t(x)
+    part <- x[, 2:3]
+    plain <- .Call(verdigris:::C_bare, x)
+    x[2, 3] <- 100
+    x[1] <- 50
+    x[[2]] <- 70
+    expect_identical(as.numeric(x), c(50, 70, 3, 4, 5, 100))
+    for (kept in list(y, held[[1]], pending, plain)) expect_identical(as.numeric(kept), as.numeric(old))
+    expect_identical(as.numeric(view), as.numeric(t(matrix(old, 2))))
+    expect_identical(as.numeric(part), as.numeric(3:6))
+  }
+  f <- function(a) {
+    a[1] <- -1
+    names(a) <- letters[1:3]
+    sum(a)
+  }
+  x <- gpu(c(1, 2, 3))
+  expect_identical(f(x), 4)
+  expect_identical(collect(x), c(1, 2, 3))
+})
+
+test_that("rule 5: assignment to an array that R has read leaves the host copy alone", {
+  x <- gpu(matrix(c(1, 2, 3)))
+  y <- x
+  touch(x)
+  x[2] <- 20
+  expect_identical(touch(y), 6)
+  expect_identical(touch(x), 24)
+})
+
+test_that("rule 6: length computes nothing, and single elements are fetched before everything", {
+  x <- gpu(real(50000)) + 1
+  expect_identical(length(x), 50000L)
+  expect_gt(info(x)$pending, 0)
+  expect_identical(elements_read(expect_identical(.subset2(x, 3), 4)), 1)
+  expect_false(info(x)$host)
+  expect_lt(elements_read(for (k in 1:100) .subset2(x, 5L)), 20000)
+  expect_false(info(x)$host)
+  for (k in 1:10) for (far in c(1, 49000)) .subset2(x, far)
+  expect_true(info(x)$host)
+  expect_identical(.subset(x, c(1, 50000)), c(2, 50001))
+})
+
+test_that("rule 6: a selection knows its length", {
+  x <- gpu(c(1, -2, 3))
+  y <- x[x > 0]
+  expect_identical(info(y)$length, 2)
+  expect_identical(elements_read(length(y)), 0)
+  z <- y * 2
+  expect_identical(length(z), 2L)
+  expect_gt(info(z)$pending, 0)
+})
+
+test_that("rule 6: reads by region give all elements in order", {
+  for (n in c(1, 511, 513, 100000)) {
+    x <- gpu(real(n))
+    expect_identical(sum(unclass(x)), sum(real(n)))
+    expect_identical(as.integer(unclass(x)), as.integer(real(n)))
+  }
+})
+
+test_that("rule 7: an error of Dataptr is an ordinary R error, of its class", {
+  withr::local_options(verdigris.host_access = "error")
+  x <- gpu(c(3, 1, 2))
+  expect_error(order(x), class = "verdigris_error_host_access")
+  said <- try(order(x), silent = TRUE)
+  expect_s3_class(said, "try-error")
+  expect_match(said, "order reads 3 elements", fixed = TRUE)
+  # gc works again afterwards
+  expect_no_error(gc())
+  withr::local_options(verdigris.host_access = "allow")
+  expect_identical(order(x), c(2L, 3L, 1L))
+  # below R 4.3 the S4 bit, which deparse() shows, outlives unclass()
+  if (getRversion() >= "4.3.0") expect_identical(eval(parse(text = deparse(unclass(x)))), c(3, 1, 2))
+})
+
+test_that("rule 7: try() shows a call in which an array stands", {
+  withr::local_options(verdigris.host_access = "error")
+  f <- function(x) stop("mine")
+  for (n in c(3, 100)) {
+    x <- gpu(real(n))
+    expect_match(try(do.call("f", list(x)), silent = TRUE), "mine")
+    expect_s3_class(try(do.call("order", list(x)), silent = TRUE), "try-error")
+    expect_output(dput(x), "1, 2,")
+  }
+})
+
+test_that("rule 7: the notice comes when the host copy is set, once for a function", {
+  withr::local_options(verdigris.host_access = "inform")
+  x <- gpu(real(1000001))
+  reader <- function(x) order(x)[1]
+  rm(list = ls(verdigris:::informed), envir = verdigris:::informed)
+  seen <- NULL
+  withCallingHandlers(order(x), verdigris_host_access = function(m) {
+    seen <<- order(x)[1:2] # uses the array while it is being read
+    rlang::cnd_muffle(m)
+  })
+  expect_identical(seen, 1:2)
+  expect_no_message(order(gpu(real(1000001))))
+})
+
+test_that("rule 8: with classes that mean more the operators serve both orders", {
+  day <- as.Date("2024-03-01")
+  x <- gpu(c(1, 2))
+  expect_identical(day + x, day + c(1, 2))
+  expect_identical(x + day, c(1, 2) + day)
+  expect_identical(rep(day, 2) == x, c(FALSE, FALSE))
+  hours <- as.difftime(c(1, 2), units = "hours")
+  expect_identical(hours * x, hours * c(1, 2))
+  expect_identical(x * hours, c(1, 2) * hours)
+  expect_warning(answer <- factor(c("a", "b")) + x, "not meaningful")
+  expect_identical(answer, c(NA, NA))
+  expect_warning(answer <- x > factor(c("a", "b")), "not meaningful")
+  expect_identical(answer, c(NA, NA))
+})
+
+test_that("rule 8: Matrix's generics take arrays", {
+  skip_if_not_installed("Matrix")
+  m <- matrix(c(2, 0, 1, 3), 2)
+  x <- gpu(m)
+  v <- gpu(c(1, 2))
+  withr::local_options(verdigris.host_access = "error") # what is copied is copied on purpose
+  for (other in list(Matrix::Matrix(m, sparse = TRUE), Matrix::Matrix(m + 1), Matrix::Diagonal(2), methods::as(Matrix::Diagonal(2, 1:2), "TsparseMatrix"))) {
+    for (f in c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")) {
+      g <- get(f, asNamespace("Matrix"))
+      expect_identical(g(other, x), g(other, m))
+      expect_identical(g(x, other), g(m, other))
+    }
+    expect_identical(Matrix::solve(other, v), Matrix::solve(other, c(1, 2)))
+    expect_identical(other %*% v, other %*% c(1, 2))
+    expect_identical(cbind(other, x), cbind(other, m))
+    expect_identical(x + other, m + other)
+    expect_identical(other > x, other > m)
+  }
+})
+
+test_that("rule 9: finalizers only queue", {
+  before <- live()
+  for (k in 1:1000) gpu(c(1, 2, 3))
+  expect_lte(live()[["handles"]], before[["handles"]] + 1)
+  x <- gpu(real())
+  invisible(order(x))
+  rm(x)
+  expect_identical(live()[["bytes"]], before[["bytes"]])
+  skip_on_os(c("mac", "windows"))
+  # the memory goes with the next call into the package, not within gc
+  mapped <- function(address) {
+    ranges <- strsplit(sub(" .*", "", readLines("/proc/self/maps")), "-")
+    any(vapply(ranges, function(r) { at <- as.numeric(paste0("0x", r)); at[1] <= address && address < at[2] }, NA))
+  }
+  x <- gpu(matrix(real(8e6))) # too large for a heap: the system takes the memory back at once
+  touch(x)
+  address <- info(x)$address
+  rm(x)
+  gc()
+  expect_true(mapped(address))
+  counts()
+  expect_false(mapped(address))
+})
+
+test_that("rule 9: an array serves until R has ended", {
+  out <- in_new_r(
+    "last <- new.env()", "nothing <- reg.finalizer(last, function(e) cat('last:', sum(x), y[2], order(x)), onexit = TRUE)",
+    "x <- as_gpu(c(3, 1, 2), device = 'cpu')", "y <- x * 2")
+  expect_identical(out, "last: 6 2 2 3 1")
+})
+
+test_that("rule 9: a forked child reads cpu arrays and frees nothing of its parent", {
+  skip_on_os("windows")
+  skip_if(test_device != "cpu")
+  x <- gpu(real(1000)) * 2
+  y <- gpu(real(1000))
+  out <- parallel::mclapply(1:2, function(k) {
+    before <- live()[["handles"]]
+    y <<- NULL
+    c(sum(x) + k, live()[["handles"]] - before)
+  }, mc.cores = 2)
+  # the sum has made no handle; that of y is queued by nobody
+  expect_identical(out, lapply(1:2, function(k) c(sum(real(1000) * 2) + k, 0)))
+  expect_identical(as.vector(x), real(1000) * 2)
+  expect_identical(as.vector(y), real(1000))
+})
+
+test_that("rule 9: arrays travel to other processes", {
+  skip_on_cran()
+  cluster <- parallel::makePSOCKcluster(1)
+  on.exit(parallel::stopCluster(cluster))
+  x <- gpu(matrix(1:6, 2), "int16")
+  back <- parallel::clusterApply(cluster, list(x), function(x) x)[[1]]
+  expect_identical(collect(back), matrix(1:6, 2))
+  expect_identical(gpu_dtype(back), "int16")
+})
+
+test_that("rule 10: every type is read by element, region, address and as a copy", {
+  values <- list(c(TRUE, NA, FALSE), c(1L, NA, 3L), c(1, NA, NaN, Inf), c(1i, NA, 2))
+  for (v in values) {
+    x <- gpu(v)
+    expect_identical(.subset2(x, 2), v[[2]])
+    expect_identical(.subset(x, seq_along(v)), v)
+    expect_identical(as.vector(x), v)
+    y <- unclass(gpu(v))
+    y[1] <- y[1]
+    expect_identical(as.vector(y), v)
+    expect_identical(vapply(seq_along(v), function(k) .subset2(gpu(v), k), v[1]), v)
+    expect_output(.Internal(inspect(x)), "gpu_array")
+  }
+})
+
+test_that("rule 10: empty arrays", {
+  for (v in list(logical(), integer(), double(), complex())) {
+    x <- gpu(v)
+    expect_identical(as.vector(x), v)
+    expect_identical(length(x), 0L)
+    expect_identical(.subset(x, integer()), v)
+    expect_identical(order(unclass(x)), integer())
+  }
+})
+
+test_that("rule 10: regions are read as regions, where there is no host copy", {
+  x <- unclass(gpu(real(512)) * 1)
+  expect_identical(elements_read(expect_identical(sum(x), sum(real(512)))), 512)
+  expect_false(info(x)$host)
+})
+
+test_that("rule 10: order and missing values are claimed only where they are known", {
+  for (v in list(c(3, NA, 1), c(3L, NA, 1L), c(TRUE, NA))) {
+    x <- unclass(gpu(v))
+    expect_true(anyNA(x))
+    expect_identical(sort(x), sort(v))
+    expect_identical(is.unsorted(x, na.rm = TRUE), is.unsorted(v, na.rm = TRUE))
+  }
+  x <- unclass(gpu(c(1, 2, 3)))
+  expect_false(anyNA(x))
+  expect_identical(sort(x), c(1, 2, 3))
+  x[1] <- NA
+  x[2] <- 5
+  expect_true(anyNA(x))
+  expect_identical(sort(x), c(3, 5))
+})
+
+test_that("rule 10: the library calls nothing that is not R's API", {
+  nm <- Sys.which("nm")
+  skip_if(nm == "", "there is no nm")
+  skip_on_os(c("mac", "windows"))
+  library <- getLoadedDLLs()[["verdigris"]][["path"]]
+  wanted <- sub("@.*", "", sub("^.* U ", "", system2(nm, c("-D", "--undefined-only", shQuote(library)), stdout = TRUE)))
+  expect_true("R_new_altrep" %in% wanted)
+  gone <- c("ATTRIB", "SET_ATTRIB", "OBJECT", "SET_OBJECT", "LEVELS", "SETLEVELS", "DATAPTR", "STDVEC_DATAPTR", "SET_S4_OBJECT",
+            "UNSET_S4_OBJECT", "IS_S4_OBJECT", "Rf_allocVector3", "NAMED", "SET_NAMED", "SETLENGTH", "SET_TRUELENGTH", "SET_TYPEOF")
+  unlisted <- get0("nonAPI", asNamespace("tools"), inherits = FALSE, ifnotfound = character())
+  expect_identical(intersect(wanted, c(gone, paste0("Rf_", gone), unlisted)), character())
+})
+
+test_that("rule 11: the class says what base R asks", {
+  expect_identical(oldClass(gpu(1)), c("gpu_array", "numeric"))
+  expect_identical(oldClass(gpu(matrix(1L))), c("gpu_array", "matrix", "array", "integer", "numeric"))
+  expect_identical(oldClass(gpu(array(TRUE, c(1, 1, 1)))), c("gpu_array", "array", "logical"))
+  expect_true(inherits(gpu(matrix(1)), "gpu_array"))
+  frame <- data.frame(a = gpu(c(1, 2)), b = c("x", "y"))
+  expect_true(is_gpu(frame$a))
+  expect_identical(dim(as.data.frame(gpu(matrix(1:6, 2)))), c(2L, 3L))
+  expect_identical(collect(unique(gpu(matrix(c(1, 1, 2, 2), 2)))), unique(matrix(c(1, 1, 2, 2), 2)))
+  expect_identical(duplicated(gpu(c(1, 1, 2))), c(FALSE, TRUE, FALSE))
+})
+
+test_that("rule 11: base R's and the tidyverse's functions that ask for the class", {
+  v <- c(2, 1, 1, 3)
+  m <- matrix(c(2, 0, 1, 3), 2)
+  x <- gpu(v)
+  expect_identical(det(gpu(m)), det(m))
+  expect_identical(isSymmetric(gpu(m)), isSymmetric(m))
+  expect_identical(collect(subset(gpu(m), c(TRUE, FALSE))), subset(m, c(TRUE, FALSE)))
+  s <- ts(c(1, 3, 2, 5, 4, 6, 8, 7), start = c(2000, 1), frequency = 4)
+  for (f in list(diff, time, cycle, function(x) stats::aggregate(x, FUN = sum))) {
+    got <- collect(f(gpu(s)))
+    expect_identical(got, f(s))
+    expect_false(isS4(got))
+  }
+  k <- c("a", "b", "a", "b")
+  expect_identical(stats::aggregate(x, list(k), sum), stats::aggregate(v, list(k), sum))
+  expect_identical(collect(merge(data.frame(x = x, k), data.frame(k = "a", w = 1))), merge(data.frame(x = v, k), data.frame(k = "a", w = 1)))
+})
+
+test_that("rule 11: vctrs combines arrays with arrays and numbers", {
+  skip_if_not_installed("vctrs")
+  x <- gpu(c(a = 1, b = 2), "float32")
+  names(x) <- NULL
+  for (joined in list(vctrs::vec_c(x, 3), vctrs::vec_c(x, 3L), vctrs::vec_c(x, gpu(3, "float32")))) {
+    expect_true(is_gpu(joined))
+    expect_identical(gpu_dtype(joined), "float32")
+    expect_identical(collect(joined), c(1, 2, 3))
+  }
+  joined <- vctrs::vec_c(0.5, x, TRUE)
+  expect_true(is_gpu(joined))
+  expect_identical(collect(joined), c(0.5, 1, 2, 1))
+  expect_identical(gpu_dtype(vctrs::vec_c(gpu(1L), x)), gpu_dtype(c(gpu(1L), x)))
+  expect_identical(vctrs::vec_cast(x, double()), c(1, 2))
+  expect_identical(gpu_dtype(vctrs::vec_cast(1:2, x)), "float32")
+  expect_identical(vctrs::vec_cast(gpu(c(TRUE, NA)), integer()), c(1L, NA))
+  expect_error(vctrs::vec_cast(gpu(1.5), integer()), class = "vctrs_error_cast_lossy")
+  expect_error(vctrs::vec_c(x, "a"), class = "vctrs_error_incompatible_type")
+  expect_identical(vctrs::vec_match(2, x), 2L)
+  both <- vctrs::vec_rbind(data.frame(x = x), data.frame(x = 5))
+  expect_identical(collect(both), data.frame(x = c(1, 2, 5)))
+})
+
+test_that("rule 12: a host write is rounded where R sees it", {
+  for (dtype in c("float32", "float16", "bfloat16")) {
+    y <- unclass(gpu(c(1, 2, 3), dtype))
+    y[1] <- 0.1
+    class(y) <- "gpu_array"
+    once <- as.vector(y + 0)[1]
+    expect_identical(.subset2(y, 1), once)
+    expect_false(.subset2(y, 1) == 0.1)
+    expect_identical(touch(`dim<-`(y, c(3, 1))), once + 5)
+  }
+  y <- unclass(gpu(c(1i, 2), "complex64"))
+  y[1] <- 0.1i
+  .Call(verdigris:::C_bare, y)
+  expect_false(.subset2(y, 1) == 0.1i)
+  y <- unclass(gpu(1:3, "int8"))
+  y[1] <- 300L
+  suppressWarnings(.Call(verdigris:::C_bare, y))
+  expect_identical(.subset2(y, 1), NA_integer_)
+  y <- unclass(gpu(c(TRUE, FALSE)))
+  y[2] <- NA
+  .Call(verdigris:::C_bare, y)
+  expect_identical(y[1:2], c(TRUE, NA))
+})
+
+test_that("rule 13: remainders are the running R's, with its warnings", {
+  set.seed(13)
+  n <- 5000
+  a <- round(rnorm(n), 3) * 10^sample(-20:20, n, TRUE)
+  b <- round(rnorm(n), 3) * 10^sample(-20:20, n, TRUE)
+  a[1:1000] <- trunc(a[1:1000])
+  b[1:500] <- trunc(b[1:500])
+  small <- which(abs(a / b) <= 2^63 | b == 0) # beyond, base R's remainder is arbitrary
+  edges <- expand.grid(a = edges$double, b = edges$double)
+  edges <- edges[which(!(abs(edges$a / edges$b) > 2^63 & is.finite(edges$a / edges$b))), ]
+  whole <- expand.grid(a = c(NA, 0L, 7L, -7L, .Machine$integer.max), b = c(NA, 0L, 2L, -3L, -.Machine$integer.max))
+  for (f in list(`%%`, `%/%`)) {
+    expect_null(compare(f, list(a[small], b[small]), what = "random"))
+    expect_null(compare(f, list(edges$a, edges$b), what = "edges"))
+    expect_null(compare(f, list(whole$a, whole$b), what = "integers"))
+    expect_null(compare(f, list(whole$a, list(2.5)), what = "integer and double"))
+    expect_null(compare(f, list(1i, 2), what = "complex"))
+  }
+  # the warning, for one quotient at a time
+  for (q in c(2^52, 2^53 + 2, 2^60, 2^63, 2^63 * 1.5, 2^70)) expect_identical(outcome(gpu(q) %% 1)$warnings, outcome(q %% 1)$warnings)
+})
+
+test_that("rule 13: products are found as the running R looks for them", {
+  m <- matrix(c(1, 2, 3, 4), 2)
+  x <- gpu(m)
+  plain <- structure(m, class = c("other", "matrix", "array"))
+  for (p in list(x %*% m, m %*% x, x %*% x, x %*% c(1, 2), c(1, 2) %*% x)) expect_true(is_gpu(p))
+  expect_identical(collect(m %*% x), m %*% m)
+  expect_identical(as.matrix(unclass(plain) %*% x), m %*% m)
+  for (p in list(plain %*% x, x %*% plain)) expect_identical(matrix(as.vector(p), 2), m %*% m)
+  expect_identical(is.null(methods::getMethod("%*%", c("ANY", "gpu_array"), optional = TRUE)), getRversion() >= "4.3.0")
+  expect_identical(isS4(x), getRversion() < "4.3.0")
+  for (f in list(crossprod, tcrossprod)) expect_identical(as.matrix(f(x, m)), f(m, m))
+})
+
+test_that("methods that others find are those of the namespace", {
+  space <- asNamespace("verdigris")
+  registered <- get(".__S3MethodsTable__.", baseenv())
+  for (name in grep("\\.gpu_array$", names(registered), value = TRUE)) {
+    if (!is.null(space[[name]])) expect_identical(registered[[name]], space[[name]], label = name)
+  }
+  outside <- new.env(parent = globalenv())
+  expect_identical(eval(quote(collect(round(x, 1))), list(x = gpu(1.26), collect = collect), outside), 1.3)
+  expect_identical(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
+})

@@ -1,0 +1,115 @@
+# Running sums, products and extremes against base R.
+
+scans <- list(cumsum = cumsum, cumprod = cumprod, cummax = cummax, cummin = cummin)
+exact <- c("cummax", "cummin")
+
+# Base R adds in 80 bits, which may round otherwise than more do: one unit in the last place.
+agree <- function(name, x, dtype = NULL, tolerance = 0) {
+  want <- outcome(scans[[name]](x))
+  got <- outcome(scans[[name]](gpu(x, dtype)))
+  info <- paste(name, typeof(x), length(x), dtype)
+  expect_identical(got$warnings, want$warnings, info = info)
+  if (inherits(want$value, "failed")) return(expect_identical(got$value, want$value, info = info))
+  expect_identical(typeof(got$value), typeof(want$value), info = info)
+  expect_identical(attributes(got$value), attributes(want$value), info = info)
+  if (tolerance == 0 && !is.double(x) && !is.complex(x) && name != "cumprod" || name %in% exact && tolerance == 0) {
+    return(expect_identical(got$value, want$value, info = info))
+  }
+  parts <- function(z) if (is.complex(z)) c(Re(z), Im(z)) else z
+  a <- parts(got$value)
+  b <- parts(want$value)
+  expect_identical(is.na(a), is.na(b), info = info)
+  expect_identical(is.nan(a), is.nan(b), info = info)
+  ok <- !is.na(b)
+  expect_true(all(a[ok] == b[ok] | abs(a[ok] - b[ok]) <= max(tolerance, 2^-52) * abs(b[ok])), info = info)
+}
+
+lengths <- c(0, 1, 2, 63, 64, 65, 255, 257, 8191, 8193, 1e5 + 1)
+
+test_that("doubles, whole numbers, logicals and complex numbers of every length", {
+  set.seed(20)
+  for (n in lengths) {
+    positive <- runif(n)
+    for (name in names(scans)) {
+      agree(name, if (name == "cumprod") 0.5 + positive else positive)
+      agree(name, as.integer(positive * 100) - 20L)
+      agree(name, positive > 0.3)
+    }
+    # a running complex product loses its last digits on both sides
+    z <- complex(modulus = 1 + positive / 1e4, argument = positive)
+    agree("cumsum", z, tolerance = 1e-12)
+    if (n < 1e4) agree("cumprod", z, tolerance = 1e-10)
+  }
+})
+
+test_that("what is missing stays missing from there on", {
+  for (x in list(c(1, NA, 3), c(1, NaN, 3), c(NA, NaN, 1), c(Inf, 1, -Inf, 2), c(-0, 0), c(-Inf, NA, Inf))) {
+    for (name in names(scans)) agree(name, x)
+  }
+  for (x in list(c(1L, NA, 3L), c(NA, 1L), NA_integer_, c(TRUE, NA, FALSE))) {
+    for (name in names(scans)) agree(name, x)
+  }
+  x <- runif(20000)
+  x[c(7000, 15000)] <- c(NaN, NA)
+  for (name in names(scans)) agree(name, x)
+})
+
+test_that("an integer sum that overflows is NA from there on, with base R's warning", {
+  most <- .Machine$integer.max
+  for (x in list(c(most, 1L, -5L), c(1L, NA, most, most), c(most, -most, most, 1L, NA), c(rep(1L, 9000), most, -most, 2L))) {
+    agree("cumsum", x)
+  }
+  w <- tryCatch(cumsum(gpu(c(most, 1L))), warning = identity)
+  expect_match(conditionMessage(w), "integer overflow in 'cumsum'", fixed = TRUE)
+})
+
+test_that("a product's intermediate values may leave the range of doubles", {
+  agree("cumprod", c(1e200, 1e200, 1e-300, 1e-300, 1e-200))
+  agree("cumprod", c(1e-200, 1e-200, 1e300, 0, Inf))
+})
+
+test_that("sums keep more digits than a double", {
+  expect_identical(as.vector(cumsum(gpu(c(1e16, 1, -1e16)))), cumsum(c(1e16, 1, -1e16)))
+  x <- rep(c(1e10, 1e-10, -1e10), 5000)
+  expect_equal(as.vector(cumsum(gpu(x)))[15000], 5000 * 1e-10, tolerance = 1e-3)
+})
+
+test_that("names stay, other attributes go; complex extremes are refused", {
+  for (name in names(scans)) {
+    agree(name, c(a = 1, b = 2))
+    agree(name, matrix(1:4, 2))
+    agree(name, matrix(c(1.5, 2), 1, dimnames = list("a", c("b", "c"))))
+    agree(name, ts(1:3, start = 2000))
+    agree(name, 1i)
+  }
+})
+
+test_that("narrow types keep their dtype, and int64 its digits", {
+  x <- gpu(c(1.5, 2.25, -4), "float32")
+  expect_identical(gpu_dtype(cumsum(x)), "float32")
+  expect_identical(as.vector(cumsum(x)), cumsum(c(1.5, 2.25, -4)))
+  expect_identical(gpu_dtype(cumsum(gpu(1:3, "int8"))), "int32")
+  expect_identical(as.vector(cumsum(gpu(c(100L, 100L), "int8"))), c(100L, 200L))
+  expect_identical(gpu_dtype(cummax(gpu(1:3, "int16"))), "int16")
+  expect_identical(gpu_dtype(cumprod(gpu(1:3, "int64"))), "float64")
+  skip_if_not_installed("bit64")
+  big <- bit64::as.integer64(c("9007199254740993", "2", NA, "1"))
+  expect_identical(bit64::as.integer64(cumsum(as_gpu(big, device = test_device))), cumsum(big))
+  expect_identical(bit64::as.integer64(cummax(as_gpu(big, device = test_device)))[1:2], cummax(big)[1:2])
+})
+
+test_that("what is recorded is taken in, and views are read in their own order", {
+  x <- runif(1e4)
+  y <- runif(1e4)
+  expect_equal(as.vector(cumsum(gpu(x) * gpu(y) + 1)), cumsum(x * y + 1), tolerance = 1e-15)
+  m <- matrix(1:6 + 0.5, 2)
+  expect_identical(as.vector(cumsum(t(gpu(m)))), cumsum(t(m)))
+  expect_identical(as.vector(cummax(rev(gpu(x)))), cummax(rev(x)))
+  expect_warning({ cumsum(sqrt(gpu(c(-1, 1)))); gpu_sync(test_device) }, "NaNs produced")
+})
+
+test_that("the same call gives the same bits", {
+  x <- gpu(rnorm(1e6))
+  first <- as.vector(cumsum(x))
+  for (i in 1:3) expect_identical(as.vector(cumsum(x)), first)
+})

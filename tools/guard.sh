@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Counts instructions, which are the same on every run and need no GPU: of recording, planning and the cpu evaluator
+# (src/rust/crates/engine/examples/guard.rs) and of recording from R, by callgrind; and those of generated kernels, which NVRTC
+# compiles for sm_90. bench/bounds.csv has what each took when it was last written; more than a tenth above that fails.
+#
+# usage: tools/guard.sh [--write]     --write: make what was counted the bounds. Say in the commit why they rose.
+# The bounds are for this compiler and R (Debian 12) and the NVRTC that tools/setup.sh pins; a count without a bound fails too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}" RAYON_NUM_THREADS=1 LC_ALL=C
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+bounds=bench/bounds.csv counted=build/guard.csv
+mkdir -p build
+
+R CMD cargo build --release --manifest-path src/rust/Cargo.toml -p verdigris-engine --example guard
+guard=src/rust/target/release/examples/guard
+VERDIGRIS_NVRTC=$(find "$PWD/build/venv" -name 'libnvrtc.so.*' | head -1); export VERDIGRIS_NVRTC
+[ -n "$VERDIGRIS_NVRTC" ] || { echo "guard.sh: build/venv has no NVRTC; run make guard, which installs it." >&2; exit 1; }
+
+valgrind=(valgrind --tool=callgrind --callgrind-out-file="$work/out")
+total() { awk '/^totals:/ { print $2 }' "$work/out"; } # of the run before
+# Instructions of one time, from a run of few times and one of many: what a run does besides is in both.
+each() { # FEW MANY COMMAND ...: the command gets the number of times as its last argument
+  local few=$1 many=$2 first log=$work/log; shift 2
+  "$@" "$few" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
+  first=$(total)
+  "$@" "$many" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
+  echo $((($(total) - first) / (many - few)))
+}
+engine() { "${valgrind[@]}" $guard run "$@"; }
+recording() { R --vanilla --no-echo -d "${valgrind[*]}" -f "$work/record.R" --args "$1"; }
+cat >"$work/record.R" <<'R'
+library(verdigris)
+x <- as_gpu(c(1, 2, 3), device = "cpu")
+y <- as_gpu(c(4, 5, 6), device = "cpu")
+repeated <- function(n) for (i in seq_len(n)) x + y
+repeated(as.integer(commandArgs(TRUE)))
+R
+
+{
+  echo subject,instructions
+  $guard kernels | sed 's/^/kernel /'
+  $guard list | while read -r name; do echo "$name,$(each 5 25 engine "$name" </dev/null)"; done
+  echo "R $(Rscript --vanilla -e 'cat(sub("[.][0-9]+$", "", getRversion()))') x + y,$(each 1000 6000 recording </dev/null)"
+} >$counted
+
+if [ "${1:-}" = --write ]; then cp $counted $bounds; echo "guard.sh: $bounds has $(($(wc -l <$bounds) - 1)) bounds"; exit 0; fi
+awk -F, '
+  FNR == 1 { next }
+  NR == FNR { bound[$1] = $2; next }
+  !($1 in bound) { printf "%-34s %9d  has no bound\n", $1, $2; bad++; next }
+  {
+    ratio = $2 / bound[$1]; seen++
+    word = ratio > 1.1 ? "MORE THAN ITS BOUND" : ratio < 0.9 ? "less: make guard-bounds" : ""
+    printf "%-34s %9d  %9d  %5.2f  %s\n", $1, $2, bound[$1], ratio, word
+    if (ratio > 1.1) bad++
+    delete bound[$1]
+  }
+  END {
+    for (name in bound) { printf "%-34s was not counted\n", name; bad++ }
+    printf "guard.sh: %d of %d counts are beyond their bounds, or have none\n", bad, seen + 0
+    exit bad > 0
+  }' $bounds $counted || { echo "guard.sh: where more is right, run make guard-bounds, and say in the commit why." >&2; exit 1; }
