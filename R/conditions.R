@@ -40,6 +40,9 @@ short_call <- function(call) {
 stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(message, written_call(frame)))
 warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))
 
+# The same from C, for the function that called it.
+say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame(-1L) else globalenv())
+
 # Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the data stand.
 call_base <- function(f, args, frame = parent.frame()) {
   rewritten <- function(condition) {

@@ -36,17 +36,17 @@ hosted_method <- function(f) {
 #' Functions of base R that have no device code yet. They copy their arrays to the host, and what they
 #' compute, where it is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
 #'
-#' These are the Fourier transforms, Bessel functions, `psigamma()`, the densities, distribution functions and quantile functions
-#' of stats other than the normal ones, `rank()`, `rle()`, `embed()` and `determinant()`, on which `det()` rests.
+#' These are the Fourier transforms, Bessel functions, `psigamma()`, `rank()`, `rle()`, `embed()` and `determinant()`, on which `det()` rests.
 #'
 #' @section Everything else:
 #' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in [verdigris-package]), and
 #' gives an ordinary vector. There is one trap. Some C code gives its result all attributes of its argument, the class `gpu_array`
-#' too, though the result is an ordinary vector in R's memory; and so do `storage.mode(x) <- `, `attributes(y) <- attributes(x)` and [readRDS()]. Such a
+#' too, though the result is an ordinary vector in R's memory: the densities, distribution and quantile functions of stats other than the
+#' normal ones do (`dgamma()`, `pbinom()`), and so do `storage.mode(x) <- `, `attributes(y) <- attributes(x)` and [readRDS()]. Such a
 #' vector works: every operation uploads it first. `print()` and `str()` show it as being in ordinary memory, and
 #' `x <- as_gpu(x)` uploads it once for all.
 #'
-#' Another package's own call of `fft()`, `dgamma()`, `rank()` and so on does not come here but to base R's function; there `rank()`
+#' Another package's own call of `fft()`, `rank()` and so on does not come here but to base R's function; there `rank()`
 #' compares the elements of an array pair by pair, which is slow: give it `as.vector(x)`.
 #' @param x,z,q,p An array.
 #' @param inverse,na.last,ties.method,logarithm,dimension,nu,expon.scaled,deriv,... As in base R's functions of these names.
@@ -57,7 +57,7 @@ hosted_method <- function(f) {
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' fft(x)
-#' dgamma(x, shape = 2)
+#' as_gpu(dgamma(x, shape = 2))
 #' rank(x)
 #' rle(x)
 #' det(as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu"))
@@ -65,13 +65,11 @@ hosted_method <- function(f) {
 #' @name host
 NULL
 
-# Made from base R's functions, as in functions.R. The distributions take the array as their first argument.
+# Made from base R's functions, as in functions.R. Each generic takes 3 ms to load, so that the 56 functions of the other
+# distributions are none: what they give is an ordinary vector with the class, which works and is uploaded when it is used.
 HOSTED <- list(
   base = c("rle", "besselI", "besselJ", "besselK", "besselY", "psigamma"),
-  stats = c("fft", "mvfft", "embed", outer(c("d", "p", "q"), c(
-    "beta", "binom", "cauchy", "chisq", "exp", "f", "gamma", "geom", "hyper", "lnorm", "logis", "nbinom", "pois",
-    "signrank", "t", "unif", "weibull", "wilcox"
-  ), paste0), "ptukey", "qtukey")
+  stats = c("fft", "mvfft", "embed")
 )
 #' @evalNamespace sprintf("importFrom(stats,%s)", HOSTED$stats)
 #' @evalNamespace sprintf("exportMethods(%s)", c(unlist(HOSTED), "rank"))

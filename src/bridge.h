@@ -12,6 +12,7 @@ extern int vg_pending;               // Rust: nonzero where something is left to
 SEXP vg_settle(SEXP result);         // raises it; returns `result` where it was only warnings
 void vg_set_namespace(SEXP env);     // where raise() and the other helpers in R are found
 SEXP vg_eval_helper(const char *name, SEXP first, SEXP second);
+void vg_say(const char *helper, const char *message);
 
 // Rust: the condition, in pieces; strings are UTF-8 without NUL
 int vg_error_present(void);

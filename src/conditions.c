@@ -20,6 +20,13 @@ SEXP vg_eval_helper(const char *name, SEXP first, SEXP second) {
   return result;
 }
 
+// An error or a warning in base R's words, with the call that the user wrote.
+void vg_say(const char *helper, const char *message) {
+  SEXP text = PROTECT(Rf_mkString(message));
+  vg_eval_helper("say", PROTECT(Rf_mkString(helper)), text);
+  UNPROTECT(2);
+}
+
 static SEXP text_of(const char *text, int bytes) {
   return text == NULL ? NA_STRING : Rf_mkCharLenCE(text, bytes, CE_UTF8);
 }

@@ -87,7 +87,7 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
   SEXP dims = R_NilValue;
   if (xarray && yarray) {
     dims = Rf_getAttrib(x, R_DimSymbol);
-    if (!same_values(dims, Rf_getAttrib(y, R_DimSymbol))) Rf_error("non-conformable arrays");
+    if (!same_values(dims, Rf_getAttrib(y, R_DimSymbol))) vg_say("stop_as_base", "non-conformable arrays");
   } else if (xarray && (ny != 0 || nx == 0)) {
     dims = Rf_getAttrib(x, R_DimSymbol);
   } else if (yarray && (nx != 0 || ny == 0)) {
@@ -103,11 +103,11 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
     }
     series = x;
   } else if (xts || yts) {
-    if (xts ? nx < ny : ny < nx) Rf_error("time-series/vector length mismatch");
+    if (xts ? nx < ny : ny < nx) vg_say("stop_as_base", "time-series/vector length mismatch");
     series = xts ? x : y;
   }
   if (nx > 0 && ny > 0 && (nx > ny ? nx % ny : ny % nx) != 0)
-    Rf_warning("longer object length is not a multiple of shorter object length");
+    vg_say("warn_as_base", "longer object length is not a multiple of shorter object length");
 
   SEXP operands = PROTECT(list2(x, y));
   SEXP out = PROTECT(settled(vg_record(op, operands, call)));

@@ -64,7 +64,7 @@ deviations <- list(
        where = function(a, b, want, got) abs(a) > 1e306 & is.finite(a)),
   list(rows = "signif", types = "double",
        why = "base R turns more digits than an int holds into none",
-       where = function(a, b, want, got) abs(b) >= 2^31 & got == a),
+       where = function(a, b, want, got) if (!is.null(b)) abs(b) >= 2^31 & got == a else FALSE),
   list(rows = "signif", types = "complex",
        why = "base R multiplies by a rounded power of ten",
        where = function(a, b, want, got) Mod(want - got) <= 2^-52 * Mod(a)),

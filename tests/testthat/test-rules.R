@@ -231,6 +231,13 @@ test_that("rule 5: assignment makes a new array, whoever else holds the old one"
   x <- gpu(c(1, 2, 3))
   expect_identical(f(x), 4)
   expect_identical(collect(x), c(1, 2, 3))
+  # called as functions, where R has not made a duplicate
+  for (y in list(`[<-`(x, 2, value = 9), `[[<-`(x, 2, value = 9), replace(x, 2, 9))) {
+    expect_identical(collect(y), c(1, 9, 3))
+    expect_identical(collect(x), c(1, 2, 3))
+  }
+  expect_identical(names(`names<-`(x, letters[1:3])), letters[1:3])
+  expect_null(names(x))
 })
 
 test_that("rule 5: assignment to an array that R has read leaves the host copy alone", {
@@ -304,12 +311,18 @@ test_that("rule 7: the notice comes when the host copy is set, once for a functi
   x <- gpu(real(1000001))
   reader <- function(x) order(x)[1]
   rm(list = ls(verdigris:::informed), envir = verdigris:::informed)
-  seen <- NULL
+  seen <- copied <- NULL
   withCallingHandlers(order(x), verdigris_host_access = function(m) {
     seen <<- order(x)[1:2] # uses the array while it is being read
     rlang::cnd_muffle(m)
   })
   expect_identical(seen, 1:2)
+  m <- gpu(matrix(real(1000001)))
+  withCallingHandlers(touch(m), verdigris_host_access = function(message) {
+    copied <<- info(m)$host
+    rlang::cnd_muffle(message)
+  })
+  expect_true(copied)
   expect_no_message(order(gpu(real(1000001))))
 })
 
@@ -416,7 +429,7 @@ test_that("rule 10: every type is read by element, region, address and as a copy
     y[1] <- y[1]
     expect_identical(as.vector(y), v)
     expect_identical(vapply(seq_along(v), function(k) .subset2(gpu(v), k), v[1]), v)
-    expect_output(.Internal(inspect(x)), "gpu_array")
+    expect_output(.Internal(inspect(x)), paste("on", test_device), fixed = TRUE)
   }
 })
 
@@ -586,4 +599,18 @@ test_that("methods that others find are those of the namespace", {
   outside <- new.env(parent = globalenv())
   expect_identical(eval(quote(collect(round(x, 1))), list(x = gpu(1.26), collect = collect), outside), 1.3)
   expect_identical(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
+})
+
+test_that("gctorture finds nothing unprotected", {
+  skip_on_cran()
+  # in a small R, where a collection is quick; VERDIGRIS_GCTORTURE does the same to whole files (CONTRIBUTING.md)
+  out <- in_new_r(
+    "x <- as_gpu(c(a = 1, b = 2, c = 3), dtype = 'float32', device = 'cpu')",
+    "nothing <- gctorture2(1)",
+    "m <- as_gpu(matrix(1:4, 2), device = 'cpu')", "dim(m) <- 4", "y <- unclass(x)", "y[2] <- 5",
+    "s <- collect(x * c(1, 2, 3) + 1)", "z <- unserialize(serialize(x, NULL))", "p <- collect(x[2:3])", "x[1] <- 7",
+    "w <- tryCatch(.Call(verdigris:::C_test_condition, 'warning', 'text'), warning = conditionMessage)",
+    "nothing <- gctorture2(0)",
+    "cat(as.vector(x), as.vector(m), as.vector(y), s, as.vector(z), p, w, names(s))")
+  expect_identical(out[length(out)], "7 2 3 1 2 3 4 1 5 3 2 5 10 1 2 3 2 3 text a b c")
 })

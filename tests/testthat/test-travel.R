@@ -33,7 +33,7 @@ test_that("futures take arrays along and bring them back", {
   skip_if_not_installed("future")
   worker <- parallel::makePSOCKcluster(1)
   on.exit(parallel::stopCluster(worker))
-  parallel::clusterCall(worker, .libPaths, .libPaths())
+  parallel::clusterCall(worker, eval, call(".libPaths", .libPaths()))
   old <- future::plan(future::cluster, workers = worker)
   on.exit(future::plan(old), add = TRUE, after = FALSE)
   x <- gpu(matrix(c(1.5, 2, 3, 4), 2), "float32")
