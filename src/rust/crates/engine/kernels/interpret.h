@@ -17,11 +17,12 @@
 #ifdef VG_DEVICE
 #define VG_THREADS 64
 #define VG_SYNC __syncthreads()
-#define VG_ONCE static __device__ __noinline__  // called from several places, and not short
+// always inline, so that the compiler knows what is in shared memory and what in the parameters
+#define VG_STEP static __device__ __forceinline__
 #else
 #define VG_THREADS 1
 #define VG_SYNC
-#define VG_ONCE static
+#define VG_STEP static inline
 #endif
 
 constexpr int V = VG_PACK;
@@ -54,35 +55,35 @@ static_assert(sizeof(Program) == 4096, "a kernel's parameters have at most 4 KB"
 template <class T> struct As;
 #if VG_CELL == 4
 typedef u32 Cell;
-VG_FN Cell cell(i32 x) { return (u32)x; }
-VG_FN Cell cell(f32 x) { return bits_of(x); }
-template <> struct As<i32> { VG_FN i32 of(Cell c) { return (i32)c; } };
-template <> struct As<f32> { VG_FN f32 of(Cell c) { return f32_of_bits(c); } };
+VG_STEP Cell cell(i32 x) { return (u32)x; }
+VG_STEP Cell cell(f32 x) { return bits_of(x); }
+template <> struct As<i32> { VG_STEP i32 of(Cell c) { return (i32)c; } };
+template <> struct As<f32> { VG_STEP f32 of(Cell c) { return f32_of_bits(c); } };
 #elif VG_CELL == 8
 typedef u64 Cell;
-VG_FN Cell cell(i32 x) { return (u64)(u32)x; }
-VG_FN Cell cell(f32 x) { return (u64)bits_of(x); }
-VG_FN Cell cell(i64 x) { return (u64)x; }
-VG_FN Cell cell(f64 x) { return bits_of(x); }
-template <> struct As<i32> { VG_FN i32 of(Cell c) { return (i32)(u32)c; } };
-template <> struct As<f32> { VG_FN f32 of(Cell c) { return f32_of_bits((u32)c); } };
-template <> struct As<i64> { VG_FN i64 of(Cell c) { return (i64)c; } };
-template <> struct As<f64> { VG_FN f64 of(Cell c) { return f64_of_bits(c); } };
+VG_STEP Cell cell(i32 x) { return (u64)(u32)x; }
+VG_STEP Cell cell(f32 x) { return (u64)bits_of(x); }
+VG_STEP Cell cell(i64 x) { return (u64)x; }
+VG_STEP Cell cell(f64 x) { return bits_of(x); }
+template <> struct As<i32> { VG_STEP i32 of(Cell c) { return (i32)(u32)c; } };
+template <> struct As<f32> { VG_STEP f32 of(Cell c) { return f32_of_bits((u32)c); } };
+template <> struct As<i64> { VG_STEP i64 of(Cell c) { return (i64)c; } };
+template <> struct As<f64> { VG_STEP f64 of(Cell c) { return f64_of_bits(c); } };
 #else
 struct alignas(16) Cell { u64 low, high; };
-VG_FN Cell cell(u64 low, u64 high) { Cell c; c.low = low; c.high = high; return c; }
-VG_FN Cell cell(i32 x) { return cell((u64)(u32)x, 0); }
-VG_FN Cell cell(f32 x) { return cell((u64)bits_of(x), 0); }
-VG_FN Cell cell(i64 x) { return cell((u64)x, 0); }
-VG_FN Cell cell(f64 x) { return cell(bits_of(x), 0); }
-VG_FN Cell cell(c64 x) { return cell((u64)bits_of(x.im) << 32 | bits_of(x.re), 0); }
-VG_FN Cell cell(c128 x) { return cell(bits_of(x.re), bits_of(x.im)); }
-template <> struct As<i32> { VG_FN i32 of(Cell c) { return (i32)(u32)c.low; } };
-template <> struct As<f32> { VG_FN f32 of(Cell c) { return f32_of_bits((u32)c.low); } };
-template <> struct As<i64> { VG_FN i64 of(Cell c) { return (i64)c.low; } };
-template <> struct As<f64> { VG_FN f64 of(Cell c) { return f64_of_bits(c.low); } };
-template <> struct As<c64> { VG_FN c64 of(Cell c) { c64 z; z.re = f32_of_bits((u32)c.low); z.im = f32_of_bits((u32)(c.low >> 32)); return z; } };
-template <> struct As<c128> { VG_FN c128 of(Cell c) { c128 z; z.re = f64_of_bits(c.low); z.im = f64_of_bits(c.high); return z; } };
+VG_STEP Cell cell(u64 low, u64 high) { Cell c; c.low = low; c.high = high; return c; }
+VG_STEP Cell cell(i32 x) { return cell((u64)(u32)x, 0); }
+VG_STEP Cell cell(f32 x) { return cell((u64)bits_of(x), 0); }
+VG_STEP Cell cell(i64 x) { return cell((u64)x, 0); }
+VG_STEP Cell cell(f64 x) { return cell(bits_of(x), 0); }
+VG_STEP Cell cell(c64 x) { return cell((u64)bits_of(x.im) << 32 | bits_of(x.re), 0); }
+VG_STEP Cell cell(c128 x) { return cell(bits_of(x.re), bits_of(x.im)); }
+template <> struct As<i32> { VG_STEP i32 of(Cell c) { return (i32)(u32)c.low; } };
+template <> struct As<f32> { VG_STEP f32 of(Cell c) { return f32_of_bits((u32)c.low); } };
+template <> struct As<i64> { VG_STEP i64 of(Cell c) { return (i64)c.low; } };
+template <> struct As<f64> { VG_STEP f64 of(Cell c) { return f64_of_bits(c.low); } };
+template <> struct As<c64> { VG_STEP c64 of(Cell c) { c64 z; z.re = f32_of_bits((u32)c.low); z.im = f32_of_bits((u32)(c.low >> 32)); return z; } };
+template <> struct As<c128> { VG_STEP c128 of(Cell c) { c128 z; z.re = f64_of_bits(c.low); z.im = f64_of_bits(c.high); return z; } };
 #endif
 
 // ---- a thread ---------------------------------------------------------------------------------------
@@ -95,11 +96,11 @@ struct Thread {
   bool whole;       // no element of the block is past the end
 };
 
-VG_FN i64 index_of(const Thread& t, int k) { return t.first + (i64)(k / G) * (VG_THREADS * G) + k % G; }
-VG_FN i64 within(const Thread& t, int k) { i64 i = index_of(t, k); return i < t.last ? i : t.last; }
+VG_STEP i64 index_of(const Thread& t, int k) { return t.first + (i64)(k / G) * (VG_THREADS * G) + k % G; }
+VG_STEP i64 within(const Thread& t, int k) { i64 i = index_of(t, k); return i < t.last ? i : t.last; }
 
 // A whole operand, to registers and back.
-VG_FN void fetch(const Thread& t, u32 operand, Cell (&x)[V]) {
+VG_STEP void fetch(const Thread& t, u32 operand, Cell (&x)[V]) {
   if (operand >= SCALAR) {
     const Cell c = *(const Cell*)(t.constants + (operand - SCALAR));
 #pragma unroll
@@ -113,7 +114,7 @@ VG_FN void fetch(const Thread& t, u32 operand, Cell (&x)[V]) {
     }
   }
 }
-VG_FN void keep(const Thread& t, u32 slot, const Cell (&x)[V]) {
+VG_STEP void keep(const Thread& t, u32 slot, const Cell (&x)[V]) {
   Unit* s = t.mine + slot * (u32)(U * VG_THREADS);
 #pragma unroll
   for (int u = 0; u < U; u++) {
@@ -125,7 +126,7 @@ VG_FN void keep(const Thread& t, u32 slot, const Cell (&x)[V]) {
 
 // One value of an operand, by index: for code that is too long to be repeated for every element.
 struct Place { const unsigned char* at; u32 unit, cell; };
-VG_FN Place place(const Thread& t, u32 operand) {
+VG_STEP Place place(const Thread& t, u32 operand) {
   Place p;
   const bool scalar = operand >= SCALAR;
   const u32 slot = operand == ACC ? t.scratch : operand == NONE ? 0u : operand;
@@ -135,10 +136,10 @@ VG_FN Place place(const Thread& t, u32 operand) {
   p.cell = scalar ? 0u : (u32)VG_CELL;
   return p;
 }
-template <class T> VG_FN T read(const Place& p, int k) {
+template <class T> VG_STEP T read(const Place& p, int k) {
   return As<T>::of(*(const Cell*)(p.at + (u32)(k / G) * p.unit + (u32)(k % G) * p.cell));
 }
-VG_FN void write(const Thread& t, int k, Cell c) {
+VG_STEP void write(const Thread& t, int k, Cell c) {
   Unit* s = t.mine + t.scratch * (u32)(U * VG_THREADS) + (k / G) * VG_THREADS;
   *(Cell*)((unsigned char*)s + (k % G) * VG_CELL) = c;
 }
@@ -152,12 +153,12 @@ template <> struct Wide<2> { typedef u16 type; };
 template <> struct Wide<1> { typedef u8 type; };
 
 // Neighbours of a unit. Of elements smaller than cells a unit is shorter.
-template <class S> VG_FN void read_unit(const S* p, S* x) {
+template <class S> VG_STEP void read_unit(const S* p, S* x) {
   typedef typename Wide<G * sizeof(S)>::type W;
   const W w = *(const W*)p;
   memcpy(x, &w, G * sizeof(S));
 }
-template <class S> VG_FN void write_unit(S* p, const S* x) {
+template <class S> VG_STEP void write_unit(S* p, const S* x) {
   typedef typename Wide<G * sizeof(S)>::type W;
   W w;
   memcpy(&w, x, G * sizeof(S));
@@ -172,7 +173,7 @@ template <class S> VG_FN void write_unit(S* p, const S* x) {
 #define STRIDED 3u
 
 // x / d for x below 2^63, with what the host has prepared (Granlund and Montgomery 1994).
-VG_FN i64 divide(i64 x, const u64* divisor) {
+VG_STEP i64 divide(i64 x, const u64* divisor) {
 #ifdef VG_DEVICE
   return (i64)(__umul64hi((u64)x, divisor[1]) >> divisor[2]);
 #else
@@ -181,7 +182,7 @@ VG_FN i64 divide(i64 x, const u64* divisor) {
 }
 
 // Where element `i` of the result lies in an input.
-VG_FN i64 element(const u64* input, i64 i) {
+VG_STEP i64 element(const u64* input, i64 i) {
   const u32 access = (u32)input[1] & 0xFFu, rank = (u32)input[1] >> 8 & 0xFFu;
   if (access == LINEAR) return i;
   if (access == BROADCAST) return 0;
@@ -197,8 +198,8 @@ VG_FN i64 element(const u64* input, i64 i) {
   return at + i * (i64)input[2 + 4 * (rank - 1) + 3];
 }
 
-// False at the end and where units are not aligned: then elements come one by one.
-template <class D> VG_FN bool load_linear(const Thread& t, const u64* input, Cell (&x)[V]) {
+// False at the end and where units are not aligned: then elements come one by one, by their index.
+template <class D> VG_STEP bool load_linear(const Thread& t, const u64* input, Cell (&x)[V]) {
   typedef typename D::Stored S;
   const S* p = (const S*)input[0];
   if (t.whole && (input[1] >> 16 & 1u)) {
@@ -212,7 +213,7 @@ template <class D> VG_FN bool load_linear(const Thread& t, const u64* input, Cel
   return false;
 }
 // The elements of a unit from their places, to the scratch slot.
-template <class D> VG_FN void load_placed(const Thread& t, const u64* input, int u, const i64 (&at)[G]) {
+template <class D> VG_STEP void load_placed(const Thread& t, const u64* input, int u, const i64 (&at)[G]) {
   const typename D::Stored* p = (const typename D::Stored*)input[0];
   Cell x[G];
 #pragma unroll
@@ -221,7 +222,7 @@ template <class D> VG_FN void load_placed(const Thread& t, const u64* input, int
   memcpy(&q, x, 16);
   t.mine[(t.scratch * U + u) * VG_THREADS] = q;
 }
-template <class D> VG_FN void store(const Thread& t, i64 n, const u64* output, const Cell (&x)[V]) {
+template <class D> VG_STEP void store(const Thread& t, i64 n, const u64* output, const Cell (&x)[V]) {
   typedef typename D::Stored S;
   S* p = (S*)output[0];
   if (t.whole && (output[1] >> 16 & 1u)) {
@@ -242,7 +243,7 @@ template <class D> VG_FN void store(const Thread& t, i64 n, const u64* output, c
 }
 
 // As note_flags in launch.cuh, for the bits of one instruction.
-VG_FN void note(const Program& p, u32 where, u32 w) {
+VG_STEP void note(const Program& p, u32 where, u32 w) {
   if (p.flags == nullptr) return;
   u32* at = p.flags + (where >> 5);
   w <<= where & 31u;
@@ -256,8 +257,9 @@ VG_FN void note(const Program& p, u32 where, u32 w) {
 }
 
 // ---- the loop ---------------------------------------------------------------------------------------
-// I has FIRST_INDEXED, the first instruction that reaches operands and result by index, and two switches.
-template <class I> VG_FN void interpret(const Program& p, Unit* shared, i64 block, u32 thread) {
+// I has FIRST_INDEXED, the first instruction that reaches operands and result by index, and two switches. The first is
+// false where a load must go by the second.
+template <class I> VG_STEP void interpret(const Program& p, Unit* shared, i64 block, u32 thread) {
   Thread t;
   t.mine = shared + thread;
   t.constants = shared + p.slots * (u32)(U * VG_THREADS);
@@ -279,6 +281,7 @@ template <class I> VG_FN void interpret(const Program& p, Unit* shared, i64 bloc
     const u32 code = (u32)word & 0xFFFFu, result = (u32)(word >> 16) & 0xFFu, more = (u32)(word >> 48);
     const u32 first = (u32)(word >> 24) & 0xFFu, second = (u32)(word >> 32) & 0xFFu, third = (u32)(word >> 40) & 0xFFu;
     u32 w = 0;
+    bool done = false;
     if (code < I::FIRST_INDEXED) {
       if (second == ACC) {
 #pragma unroll
@@ -287,8 +290,9 @@ template <class I> VG_FN void interpret(const Program& p, Unit* shared, i64 bloc
         fetch(t, second, b);
       }
       if (first < NONE || first >= SCALAR) fetch(t, first, acc);
-      I::run(p, t, code, third, more, acc, b, w);
-    } else {
+      done = I::run(p, t, code, third, more, acc, b, w);
+    }
+    if (!done) {
       keep(t, t.scratch, acc);
       I::run_indexed(p, t, code, place(t, first), place(t, second), place(t, third), third, more, w);
       fetch(t, t.scratch, acc);

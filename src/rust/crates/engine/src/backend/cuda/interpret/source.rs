@@ -189,8 +189,8 @@ pub fn source(family: Family) -> String {
         let _ = writeln!(
             text,
             "struct As_{dtype} {{ typedef {s} Stored; typedef {c} Value;\n  \
-             VG_FN {c} load(const {s}* p, i64 i) {{ return load_{dtype}(p, i); }}\n  \
-             VG_FN void store({s}* p, i64 i, {c} x) {{ store_{dtype}(p, i, x); }} }};"
+             VG_STEP {c} load(const {s}* p, i64 i) {{ return load_{dtype}(p, i); }}\n  \
+             VG_STEP void store({s}* p, i64 i, {c} x) {{ store_{dtype}(p, i, x); }} }};"
         );
     }
     let (mut short, mut long) = (String::new(), String::new());
@@ -206,11 +206,14 @@ pub fn source(family: Family) -> String {
         }
     }
     let (mut linear, mut placed, mut stores) = (String::new(), String::new(), String::new());
+    // where a linear load comes to an end or is not aligned, it goes by index
+    let mut ends = String::new();
     for dtype in &dtypes {
         let k = *dtype as usize;
+        let _ = write!(ends, "case {}: ", Codes::linear(*dtype));
         let _ = writeln!(
             linear,
-            "    case {}: if (!load_linear<As_{dtype}>(t, p.words + more, x)) {{ placed(p, t, third, more); fetch(t, t.scratch, x); }} break;",
+            "    case {}: return load_linear<As_{dtype}>(t, p.words + more, x);",
             Codes::linear(*dtype)
         );
         let _ = writeln!(placed, "        case {k}: load_placed<As_{dtype}>(t, p.words + more, u, at); break;");
@@ -221,14 +224,12 @@ pub fn source(family: Family) -> String {
         text,
         "struct Instructions {{\n  \
          static constexpr u32 FIRST_INDEXED = {first};\n  \
-         VG_ONCE void placed(const Program& p, const Thread& t, u32 dtype, u32 more) {{\n    \
-         #pragma unroll 1\n    for (int u = 0; u < U; u++) {{\n      \
-         i64 at[G];\n      #pragma unroll\n      for (int g = 0; g < G; g++) at[g] = element(p.words + more, within(t, u * G + g));\n      \
-         switch (dtype) {{\n{placed}      default: break;\n      }}\n    }}\n  }}\n  \
-         VG_FN void run(const Program& p, const Thread& t, u32 code, u32 third, u32 more, Cell (&x)[V], const Cell (&b)[V], u32& w) {{\n    \
-         switch (code) {{\n{linear}{stores}{short}    default: break;\n    }}\n  }}\n  \
-         VG_FN void run_indexed(const Program& p, const Thread& t, u32 code, Place a, Place b, Place c, u32 dtype, u32 more, u32& w) {{\n    \
-         switch (code) {{\n    case {first}: placed(p, t, dtype, more); break;\n{long}    default: break;\n    }}\n  }}\n}};\n",
+         VG_STEP bool run(const Program& p, const Thread& t, u32 code, u32 third, u32 more, Cell (&x)[V], const Cell (&b)[V], u32& w) {{\n    \
+         switch (code) {{\n{linear}{stores}{short}    default: break;\n    }}\n    return true;\n  }}\n  \
+         VG_STEP void run_indexed(const Program& p, const Thread& t, u32 code, Place a, Place b, Place c, u32 dtype, u32 more, u32& w) {{\n    \
+         switch (code) {{\n    {ends}case {first}:\n      #pragma unroll 1\n      for (int u = 0; u < U; u++) {{\n        \
+         i64 at[G];\n        #pragma unroll\n        for (int g = 0; g < G; g++) at[g] = element(p.words + more, within(t, u * G + g));\n        \
+         switch (dtype) {{\n{placed}        default: break;\n        }}\n      }}\n      break;\n{long}    default: break;\n    }}\n  }}\n}};\n",
         first = codes.first_indexed,
     );
     text += &kernel(family);
