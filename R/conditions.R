@@ -1,5 +1,6 @@
 # Raises what the library left behind: list(kind, message, detail, advice). Called from C.
 raise <- function(condition, unused) {
+  if (condition$kind == "interrupt") interrupt() # jumps, as Ctrl-C does
   frame <- if (sys.nframe() > 1L) sys.frame(-1L)
   stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
 }
@@ -112,4 +113,15 @@ format_bytes <- function(n) {
   units <- c("B", "kB", "MB", "GB", "TB")
   k <- if (n < 1) 1 else min(length(units), 1 + floor(log(n, 1000)))
   paste(format(n / 1000^(k - 1), digits = 3), units[[k]])
+}
+
+# A recorded call as it was written: of methods base R makes `*.gpu_array`(x, 2).
+call_text <- function(call, unused) {
+  plain <- function(call) {
+    if (!is.call(call)) return(call)
+    if (is.symbol(call[[1]])) call[[1]] <- as.name(sub("[.]gpu_array$", "", as.character(call[[1]])))
+    as.call(lapply(call, plain))
+  }
+  text <- deparse(plain(call), width.cutoff = 60L, nlines = 2L)
+  if (length(text) > 1L) paste(text[[1]], "...") else text
 }

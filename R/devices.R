@@ -87,6 +87,12 @@ gpu_sync <- function(device = NULL) {
 #' Memory that arrays no longer need stays in the device's pool for the next ones, and other programs
 #' cannot have it; `gpu_memory(trim = TRUE)` gives it back to the system, after a garbage collection.
 #'
+#' R does not see what lies behind its arrays, so it is asked to collect garbage when they have grown much since the last time
+#' (for at most 5% of the time until three quarters of the limit are used). Where there is no room for an array, this is tried
+#' in turn: waiting for queued work, a quick collection, giving the pool's memory back, a full collection, and, on a GPU, moving
+#' those arrays to the host that were not used for longest; they come back when they are used. After that it is an error that
+#' lists the largest arrays with the calls that made them. Option `verdigris.memory_limit` sets a limit below the device's own.
+#'
 #' An array that was freed keeps its length and can be removed; anything that needs its elements is an error, also
 #' under its other names. Memory that it shares with another array (a copy, a slice, what is recorded but not computed)
 #' stays until that one goes too.
@@ -94,10 +100,11 @@ gpu_sync <- function(device = NULL) {
 #' @inheritParams gpu_devices
 #' @param trim Whether to collect garbage and give unused memory back to the system first.
 #' @param x An array.
-#' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, in arrays; `cached`, kept in the pool;
-#'   `free` and `total`, of the whole device (`NA` for the cpu). `gpu_free()`: `NULL`, invisibly.
+#' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, in arrays; `pending`, in arrays that R has
+#'   collected and that the next call frees; `cached`, kept in the pool; `pinned`, page-locked memory of the host; `limit`, what
+#'   arrays may hold; `free` and `total`, of the whole device (`NA` for the cpu). `gpu_free()`: `NULL`, invisibly.
 #' @section Errors:
-#' Using an array that was freed is a `verdigris_error_consumed`.
+#' Using an array that was freed is a `verdigris_error_consumed`; an option that is no limit a `verdigris_error_argument`.
 #' @examples
 #' x <- as_gpu(runif(1e5), device = "cpu")
 #' gpu_memory("cpu")
@@ -110,7 +117,7 @@ gpu_memory <- function(device = NULL, trim = FALSE) {
     gc()
     .Call(C_device_trim, device)
   }
-  bytes <- stats::setNames(.Call(C_device_memory, device), c("live", "cached", "free", "total"))
+  bytes <- stats::setNames(.Call(C_device_memory, device), c("live", "pending", "cached", "pinned", "limit", "free", "total"))
   structure(bytes, class = "gpu_memory")
 }
 

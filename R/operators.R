@@ -11,30 +11,22 @@ OPERATORS <- list(
   ">" = list("gt", FALSE), ">=" = list("ge", FALSE), "&" = list("and", FALSE), "|" = list("or", FALSE)
 )
 
-unary_operator <- function(operator, x) {
-  switch(operator,
-    "-" = .Call(C_unary, "neg", 2L, x, sys.call(-1L)),
-    "+" = .Call(C_unary, "pos", 2L, x, sys.call(-1L)),
-    stop_as_base("invalid unary operator")
-  )
-}
-
+# C takes the operands from the method's frame, records, and asks for the call only where the operation may warn; what
+# is not for the device it hands to on_host(f, e1, e2).
 binary_operator <- function(operator) {
+  force(operator)
   row <- OPERATORS[[operator]][[1L]]
   most <- OPERATORS[[operator]][[2L]]
   f <- get(operator, baseenv())
-  if (operator %in% c("+", "-")) {
-    function(e1, e2) {
-      if (missing(e2)) return(unary_operator(operator, e1))
-      out <- .Call(C_binary, row, most, e1, e2, sys.call())
-      if (is.null(out)) on_host(f, e1, e2) else out
-    }
-  } else {
-    function(e1, e2) {
-      out <- .Call(C_binary, row, most, e1, e2, sys.call())
-      if (is.null(out)) on_host(f, e1, e2) else out
-    }
-  }
+  switch(operator,
+    "+" = function(e1, e2) {
+      if (missing(e2)) .External2(C_elementwise, "pos", 2L, e1) else .External2(C_binary)
+    },
+    "-" = function(e1, e2) {
+      if (missing(e2)) .External2(C_elementwise, "neg", 2L, e1) else .External2(C_binary)
+    },
+    function(e1, e2) .External2(C_binary)
+  )
 }
 
 # Methods of one argument, made from the operation table when the package is loaded.
@@ -57,12 +49,12 @@ register_methods <- function() {
 elementwise_method <- function(row, keep) {
   force(row)
   force(keep)
-  function(x, ...) .Call(C_unary, row, keep, x, sys.call())
+  function(x, ...) .External2(C_elementwise, row, keep, x)
 }
 
 # Method of `!`: of logicals all attributes are kept, of numbers the shape.
 #' @export
-`!.gpu_array` <- function(x) .Call(C_unary, "not", if (is.logical(x)) 2L else 1L, x, sys.call())
+`!.gpu_array` <- function(x) .External2(C_elementwise, "not", if (is.logical(x)) 2L else 1L, x)
 
 # R < 4.3 finds no common method for (Date, gpu_array) by S3 and goes on to internal arithmetic, so there
 # the operators are S4 methods, which S4 dispatch finds by the objects' S4 bit.
@@ -73,6 +65,14 @@ if (getRversion() < "4.3.0") {
     }
   }
   rm(operator, signature)
+}
+
+# Has R < 4.3 dispatch the operators' S4 methods by its quick way (see operators.c).
+quick_dispatch <- function(...) {
+  for (operator in names(OPERATORS)) {
+    generic <- methods::getGeneric(operator)
+    methods::setPrimitiveMethods(operator, get(operator, baseenv()), "reset", generic, NULL)
+  }
 }
 
 # From R 4.3 on this settles which method serves operands of two classes: ours.

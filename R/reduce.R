@@ -6,6 +6,7 @@ STATUS_OVERFLOW <- 2L
 # One array reduced by the device; base R words the warnings.
 reduce_one <- function(name, x, na.rm, call = NULL) {
   out <- .Call(C_reduce, name, x, na.rm)
+  if (!is.list(out)) return(out)
   value <- out[[1L]]
   status <- out[[2L]]
   if (bitwAnd(status, STATUS_OVERFLOW)) {
@@ -28,6 +29,7 @@ summary_method <- function(name) {
     parts <- lapply(list(...), function(x) {
       if (!is_gpu(x)) return(x)
       out <- .Call(C_reduce, name, x, isTRUE(na.rm))
+      if (!is.list(out)) return(out)
       if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
       out[[1L]]
     })
@@ -43,7 +45,10 @@ summary_method <- function(name) {
 #'
 #' Float64 sums and means are accumulated in double-double, integer sums exactly, float32 and narrower in
 #' float64; the order is fixed, so that the same call gives the same bits on every run.
-#' They wait for the device, and copy nothing but the result.
+#' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`, `var`, `sd`, `prod`, `min` and `max` of
+#' integers too) return before the device has computed: the number is waited for when something looks at it, so
+#' `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for R in every respect; failures and
+#' warnings of what was recorded come when it is looked at. The other reductions wait.
 #'
 #' `var()` and `sd()` of a vector run on the device; `var()` of a matrix or of two arguments runs on the host, and so does a
 #' trimmed mean.
@@ -177,7 +182,11 @@ setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
 })
 #' @rdname reductions
 #' @export
-setMethod("sd", "gpu_array", function(x, na.rm = FALSE) sqrt(reduce_one("var", x, isTRUE(na.rm))))
+setMethod("sd", "gpu_array", function(x, na.rm = FALSE) {
+  variance <- reduce_one("var", x, isTRUE(na.rm))
+  root <- .Call(C_defer_sqrt, variance)
+  if (is.null(root)) sqrt(variance) else root
+})
 
 which_extreme <- function(name, x) {
   at <- reduce_one(name, x, FALSE) + 1

@@ -12,6 +12,13 @@
 #'   million elements; `"allow"` says nothing; `"error"` refuses, for arrays of more than one element.
 #'
 #' - `verdigris.device`: the device of arrays that name none, unless [gpu_use()] has chosen one.
+#' - `verdigris.memory_limit`: what arrays may hold on a device, in bytes or as a fraction (up to 1) of its memory; a vector with
+#'   names such as `c(cpu = 4e9, cuda = 0.5)` for several. Beyond it, as beyond the device's memory, garbage is collected and
+#'   arrays are moved to the host, and then there is an error.
+#' - `verdigris.pinned_limit`: how much host memory may be page-locked for transfers, in bytes or as a fraction of the machine's;
+#'   a quarter by default.
+#' - `verdigris.transfer_threads`: how many threads copy to and from a GPU; by default as many as there are cores, up to 8
+#'   for copies, 12 where they convert, and 16 for reads.
 #' - `verdigris.cuda_path`: folders (or files) in which CUDA's libraries are searched first.
 #' - `verdigris.cache_dir`: where compiled kernels are kept between sessions; `NA` keeps none. Read when the
 #'   package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.
@@ -31,7 +38,7 @@
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
-#' @importFrom rlang abort inform %||%
+#' @importFrom rlang abort inform interrupt is_reference %||%
 #' @importFrom methods setGeneric setMethod setOldClass show
 #' @importFrom stats dnorm pnorm qnorm quantile sd var
 "_PACKAGE"

@@ -66,6 +66,11 @@ static void finalize(SEXP pointer) {
 }
 
 SEXP vg_new(int type, void *h) {
+#if R_VERSION < R_Version(4, 3, 0)
+  static int first = 1;
+  if (first) vg_slow_dispatch = 1; // the package was loaded and maybe attached just now
+  first = 0;
+#endif
   SEXP pointer = PROTECT(R_MakeExternalPtr(h, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, finalize, FALSE);
   SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
@@ -76,7 +81,9 @@ SEXP vg_new(int type, void *h) {
 SEXP vg_set_class(SEXP x, int shape) {
   // of an operand that was saved: it is not the dtype of this array
   if (Rf_getAttrib(x, dtype_symbol) != R_NilValue) Rf_setAttrib(x, dtype_symbol, R_NilValue);
-  Rf_setAttrib(x, R_ClassSymbol, classes[place_of(TYPEOF(x))][shape]);
+  SEXP class = classes[place_of(TYPEOF(x))][shape];
+  // an operand's attributes, copied, have brought the class along more often than not
+  if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);
 #if R_VERSION < R_Version(4, 3, 0)
   PROTECT(x);
   x = Rf_asS4(x, TRUE, 0); // S4 methods on Ops are the only way past Date and factor there

@@ -22,6 +22,10 @@ const char *vg_warning_text(int index, int *bytes);
 SEXP vg_warning_call(int index);
 void vg_condition_clear(void);
 
+// ---- operators.c: R before 4.3 dispatches operators the slow way (see there) ---------------------
+extern int vg_slow_dispatch;
+SEXP vg_quick_dispatch(SEXP result); // returns `result`
+
 // ---- altrep.c ------------------------------------------------------------------------------------
 void vg_register_altrep(DllInfo *dll);
 SEXP vg_new(int type, void *handle);          // a class-less vector that owns the handle; unprotected
@@ -42,3 +46,13 @@ const char *vg_handle_dtype(void *handle);          // NULL where R's type says 
 void vg_handle_describe(void *handle, char *out, int room);
 double vg_handle_bytes(void *handle);
 void vg_init(void);
+
+// ---- vectors.c -----------------------------------------------------------------------------------
+void vg_register_vectors(DllInfo *dll);
+SEXP vg_new_vector(int type, void *vector);   // an ordinary vector that owns it; unprotected
+void vg_vector_finalize(void *vector);        // Rust
+
+// ---- contained.c: R code that Rust may call ------------------------------------------------------
+int vg_interrupted(void);
+int vg_collect_young(void);
+void vg_call_text(SEXP call, char *out, int room);

@@ -34,13 +34,16 @@
 #define ENTRY(name, n)                                                                             \
   static SEXP C_##name(ARGUMENTS_##n) {                                                            \
     SEXP result = vg_##name(VALUES_##n);                                                           \
+    if (vg_slow_dispatch) vg_quick_dispatch(result);                                               \
     return vg_pending ? vg_settle(result) : result;                                                \
   }
 #include "entries.h"
 #undef ENTRY
 
 // operators.c: what says R's rules on attributes around an entry of Rust's
-SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call);
+void vg_init_operators(void);
+SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
 SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
 SEXP C_copy_attributes(SEXP from, SEXP to);
@@ -48,17 +51,21 @@ SEXP C_copy_attributes(SEXP from, SEXP to);
 #define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
 static const R_CallMethodDef entries[] = {
 #include "entries.h"
-    {"C_binary", (DL_FUNC)C_binary, 5},
     {"C_unary", (DL_FUNC)C_unary, 4},
     {"C_recycled", (DL_FUNC)C_recycled, 3},
     {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
     {NULL, NULL, 0}};
 #undef ENTRY
 
+static const R_ExternalMethodDef externals[] = {
+    {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3}, {NULL, NULL, 0}};
+
 void R_init_verdigris(DllInfo *dll) {
-  R_registerRoutines(dll, NULL, entries, NULL, NULL);
+  R_registerRoutines(dll, NULL, entries, NULL, externals);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   vg_register_altrep(dll);
+  vg_init_operators();
+  vg_register_vectors(dll);
   vg_init();
 }

@@ -5,17 +5,54 @@
 // are those of ?Arithmetic, ?Comparison and ?Math.
 #include "bridge.h"
 
-SEXP vg_record(SEXP op, SEXP operands, SEXP call);  // Rust
+// Rust. Results have no attributes, not even a class.
+SEXP vg_record(SEXP op, SEXP operands, SEXP call);
+SEXP vg_record_here(SEXP op, SEXP x, SEXP y);  // y is NULL, the pointer, for one operand
+extern SEXP vg_site_wanted;                    // where the call goes, if the operation may warn of something later, or fills much memory
+extern int vg_site_light;                      // whether only a call that holds no data is wanted
+int vg_call_is_light(SEXP call);
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
 
+int vg_slow_dispatch = 0;
+
+static SEXP call_sys_call, on_host_call, row_symbol, most_symbol, e1_symbol, e2_symbol;
+
+void vg_init_operators(void) {
+  row_symbol = Rf_install("row");
+  most_symbol = Rf_install("most");
+  e1_symbol = Rf_install("e1");
+  e2_symbol = Rf_install("e2");
+  call_sys_call = Rf_lang1(Rf_install("sys.call"));
+  R_PreserveObject(call_sys_call);
+  on_host_call = Rf_lang4(Rf_install("on_host"), Rf_install("f"), Rf_install("e1"), Rf_install("e2"));
+  R_PreserveObject(on_host_call);
+}
+
+// Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one does.
+static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
+  SEXP out = vg_record_here(op, x, y);
+  if (vg_site_wanted == NULL) return settled(out);
+  SEXP cell = vg_site_wanted;
+  vg_site_wanted = NULL;
+  PROTECT(out);
+  SEXP call = PROTECT(Rf_eval(call_sys_call, rho));
+  if (!vg_site_light || vg_call_is_light(call)) SET_TAG(cell, call);
+  UNPROTECT(2);
+  return settled(out);
+}
+
 static int is_array(SEXP x) { return vg_handle_of(x) != NULL || Rf_inherits(x, "gpu_array"); }
+
+// The class that goes with a dim attribute and tsp.
+static void classify_as(SEXP x, SEXP dims, int series) {
+  R_xlen_t n = dims == R_NilValue ? 0 : Rf_xlength(dims);
+  vg_set_class(x, n == 0 ? (series ? 3 : 0) : n == 2 ? (series ? 4 : 1) : 2);
+}
 
 // The class that goes with the attributes.
 static void classify(SEXP x) {
-  R_xlen_t n = Rf_xlength(Rf_getAttrib(x, R_DimSymbol));
-  int series = Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
-  vg_set_class(x, n == 0 ? (series ? 3 : 0) : n == 2 ? (series ? 4 : 1) : 2);
+  classify_as(x, Rf_getAttrib(x, R_DimSymbol), Rf_getAttrib(x, R_TspSymbol) != R_NilValue);
 }
 
 // Whether the device can take an operand: a number or logical whose class means nothing more than that.
@@ -52,14 +89,6 @@ static void copy_all(SEXP from, SEXP to) {
   copy_shape(from, to);
 }
 
-static SEXP list2(SEXP a, SEXP b) {
-  SEXP list = PROTECT(Rf_allocVector(VECSXP, 2));
-  SET_VECTOR_ELT(list, 0, a);
-  SET_VECTOR_ELT(list, 1, b);
-  UNPROTECT(1);
-  return list;
-}
-
 // Has R say, in the words of its version, that an array of one element is recycled.
 static void deprecated_recycling(int array_first) {
   SEXP one = PROTECT(Rf_ScalarInteger(0)), two = PROTECT(Rf_allocVector(INTSXP, 2));
@@ -71,9 +100,8 @@ static void deprecated_recycling(int array_first) {
   UNPROTECT(4);
 }
 
-// op: the row's name. most: whether all attributes are kept (arithmetic) or only the shape (comparison, logic).
-// NULL where an operand is not for the device; the caller then asks base R.
-SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
+// NULL where an operand is not for the device.
+static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   if (!takes(x) || !takes(y)) return R_NilValue;
   R_xlen_t nx = Rf_xlength(x), ny = Rf_xlength(y);
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
@@ -109,9 +137,8 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
   if (nx > 0 && ny > 0 && (nx > ny ? nx % ny : ny % nx) != 0)
     vg_say("warn_as_base", "longer object length is not a multiple of shorter object length");
 
-  SEXP operands = PROTECT(list2(x, y));
-  SEXP out = PROTECT(settled(vg_record(op, operands, call)));
-  R_xlen_t n = Rf_xlength(out);
+  SEXP out = PROTECT(recorded(op, x, y, rho));
+  R_xlen_t n = nx == 0 || ny == 0 ? 0 : nx > ny ? nx : ny;
   if (arithmetic) {
     if (ny == n) Rf_copyMostAttrib(y, out);
     if (nx == n) Rf_copyMostAttrib(x, out);  // second, so that x's win
@@ -128,21 +155,68 @@ SEXP C_binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP call) {
     else if (ynames != R_NilValue && Rf_xlength(ynames) == n) Rf_setAttrib(out, R_NamesSymbol, ynames);
   }
   if (series != R_NilValue) Rf_setAttrib(out, R_TspSymbol, Rf_getAttrib(series, R_TspSymbol));
-  classify(out);
-  UNPROTECT(5);
+  classify_as(out, dims, series != R_NilValue);
+  UNPROTECT(4);
   return out;
 }
 
-// One array operand. keep: 0 nothing, 1 the shape, 2 all attributes.
+// R before 4.3 has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off. Turning it on
+// halves what `x + y` costs, but has no effect within a dispatch. So the slow one, which alone leaves `.defined` in the
+// method's frame, is noted here, and the next other entry turns the quick one on; not over and over, should
+// something keep turning it off.
+#if R_VERSION < R_Version(4, 3, 0)
+static void note_dispatch(SEXP rho) {
+  static int slow = 0;
+  static SEXP defined = NULL;
+  if (defined == NULL) defined = Rf_install(".defined");
+  if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) vg_slow_dispatch = 1;
+}
+#else
+static void note_dispatch(SEXP rho) {}
+#endif
+
+SEXP vg_quick_dispatch(SEXP result) {
+  vg_slow_dispatch = 0;
+  PROTECT(result);
+  vg_eval_helper("quick_dispatch", R_NilValue, R_NilValue);
+  UNPROTECT(1);
+  return result;
+}
+
+// .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
+// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; and base R's `f`, which takes what is not
+// for the device, on the host. Arguments of the call would be cells for R's gc.
+SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
+  note_dispatch(rho);
+  SEXP out = binary(Rf_eval(row_symbol, rho), Rf_eval(most_symbol, rho), x, y, rho);
+  if (out == R_NilValue) out = Rf_eval(on_host_call, rho);
+  UNPROTECT(2);
+  return out;
+}
+
+// keep: 0 nothing, 1 the shape, 2 all attributes.
+static SEXP unary(SEXP out, int keep, SEXP x) {
+  PROTECT(out);
+  if (keep == 2) copy_all(x, out);
+  else if (keep == 1) copy_shape(x, out);
+  classify(out);
+  UNPROTECT(1);
+  return out;
+}
+
+// .External2(C_elementwise, row, keep, x), in a method of one array operand.
+SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP row = CAR(args = CDR(args)), keep = CAR(args = CDR(args)), x = CAR(CDR(args));
+  return unary(recorded(row, x, NULL, rho), Rf_asInteger(keep), x);
+}
+
+// The same for a caller that knows the call.
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(operands, 0, x);
-  SEXP out = PROTECT(settled(vg_record(op, operands, call)));
-  int k = Rf_asInteger(keep);
-  if (k == 2) copy_all(x, out);
-  else if (k == 1) copy_shape(x, out);
-  classify(out);
-  UNPROTECT(2);
+  SEXP out = unary(settled(vg_record(op, operands, call)), Rf_asInteger(keep), x);
+  UNPROTECT(1);
   return out;
 }
 

@@ -29,18 +29,33 @@ test_that("a call advances R's generator by two draws", {
 
 test_that("the numbers are of their distribution", {
   n <- 2e5
-  u <- draw(gpu_runif, n)
-  expect_true(all(u > 0 & u < 1))
-  expect_gt(suppressWarnings(ks.test(u, "punif"))$p.value, 0.001)
-  z <- draw(gpu_rnorm, n)
-  expect_gt(suppressWarnings(ks.test(z, "pnorm"))$p.value, 0.001)
-  expect_lt(abs(mean(z)), 5 / sqrt(n))
-  expect_lt(abs(var(z) - 1), 5 * sqrt(2 / n))
-  expect_lt(abs(mean(z^3)), 5 * sqrt(15 / n))
-  expect_lt(abs(mean(z^4) - 3), 5 * sqrt(96 / n))
-  # neighbours are independent
-  expect_lt(abs(cor(z[-1L], z[-n])), 5 / sqrt(n))
-  expect_false(anyDuplicated(u) > 0)
+  for (dtype in c("float64", "float32")) {
+    u <- draw(gpu_runif, n, dtype = dtype)
+    expect_true(all(u > 0 & u < 1), label = dtype)
+    expect_gt(suppressWarnings(ks.test(u, "punif"))$p.value, 0.001)
+    z <- draw(gpu_rnorm, n, dtype = dtype)
+    expect_gt(suppressWarnings(ks.test(z, "pnorm"))$p.value, 0.001)
+    expect_lt(abs(mean(z)), 5 / sqrt(n))
+    expect_lt(abs(var(z) - 1), 5 * sqrt(2 / n))
+    expect_lt(abs(mean(z^3)), 5 * sqrt(15 / n))
+    expect_lt(abs(mean(z^4) - 3), 5 * sqrt(96 / n))
+    # neighbours are independent, though a pair shares a radius and an angle
+    expect_lt(abs(cor(z[-1L], z[-n])), 5 / sqrt(n))
+    expect_lt(abs(cor(z[c(TRUE, FALSE)]^2, z[c(FALSE, TRUE)]^2)), 5 / sqrt(n / 2))
+    expect_gt(chisq.test(table(z[c(TRUE, FALSE)] > 0, z[c(FALSE, TRUE)] > 0))$p.value, 0.001)
+  }
+  expect_false(anyDuplicated(draw(gpu_runif, n)) > 0)
+})
+
+test_that("the tails of normals are there", {
+  # so few beyond 4 deviations that counts are Poisson
+  for (dtype in c("float64", "float32")) {
+    z <- draw(gpu_rnorm, 2e6, dtype = dtype)
+    for (k in 3:4) {
+      expected <- 2e6 * pnorm(-k)
+      for (side in c(-1, 1)) expect_lt(abs(sum(side * z > k) - expected), 5 * sqrt(expected))
+    }
+  }
 })
 
 test_that("limits, means and deviations are recycled, arrays among them", {
@@ -64,10 +79,9 @@ test_that("n is read as R's generators read it, and the dtype as asked", {
     expect_identical(gpu_dtype(x), dtype)
     expect_identical(typeof(x), "double")
   }
-  set.seed(1)
-  wide <- gpu_rnorm(100, device = test_device)
-  set.seed(1)
-  expect_identical(collect(gpu_rnorm(100, dtype = "float32", device = test_device)), collect(gpu_cast(wide, "float32")))
+  # narrower ones are rounded from float32
+  expect_identical(draw(gpu_rnorm, 100L, dtype = "float16"),
+                   { set.seed(1); collect(gpu_cast(gpu_rnorm(100, dtype = "float32", device = test_device), "float16")) })
 })
 
 test_that("narrow uniforms stay within the open interval", {

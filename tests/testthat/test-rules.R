@@ -370,7 +370,7 @@ test_that("rule 9: finalizers only queue", {
   rm(x)
   expect_identical(live()[["bytes"]], before[["bytes"]])
   skip_on_os(c("mac", "windows"))
-  # the memory goes with the next call into the package, not within gc
+  # the memory goes to the pool with the next call into the package, not within gc, and from there to the system
   mapped <- function(address) {
     ranges <- strsplit(sub(" .*", "", readLines("/proc/self/maps")), "-")
     any(vapply(ranges, function(r) { at <- as.numeric(paste0("0x", r)); at[1] <= address && address < at[2] }, NA))
@@ -380,8 +380,10 @@ test_that("rule 9: finalizers only queue", {
   address <- info(x)$address
   rm(x)
   gc()
+  .Call(verdigris:::C_device_memory, "cpu") # the one call that frees nothing
   expect_true(mapped(address))
   counts()
+  gpu_memory("cpu", trim = TRUE)
   expect_false(mapped(address))
 })
 
@@ -598,7 +600,7 @@ test_that("methods that others find are those of the namespace", {
   }
   outside <- new.env(parent = globalenv())
   expect_identical(eval(quote(collect(round(x, 1))), list(x = gpu(1.26), collect = collect), outside), 1.3)
-  expect_identical(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
+  expect_equal(eval(quote(collect(log(x, 2))), list(x = gpu(8), collect = collect), outside), 3)
 })
 
 test_that("gctorture finds nothing unprotected", {

@@ -31,14 +31,15 @@ test_that("doubles, whole numbers, logicals and complex numbers of every length"
   for (n in lengths) {
     positive <- runif(n)
     for (name in names(scans)) {
-      agree(name, if (name == "cumprod") 0.5 + positive else positive)
+      # base R's running product has lost a bit of its 64 with each factor
+      agree(name, if (name == "cumprod") 0.5 + positive else positive, tolerance = if (name == "cumprod") n * 2^-63 else 0)
       agree(name, as.integer(positive * 100) - 20L)
       agree(name, positive > 0.3)
     }
     # a running complex product loses its last digits on both sides
     z <- complex(modulus = 1 + positive / 1e4, argument = positive)
     agree("cumsum", z, tolerance = 1e-12)
-    if (n < 1e4) agree("cumprod", z, tolerance = 1e-10)
+    if (n < 1e4) agree("cumprod", z, tolerance = 1e-9)
   }
 })
 

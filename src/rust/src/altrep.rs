@@ -99,8 +99,9 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 /// What R's type does not say of the dtype; NULL where it says it all.
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
-    let dtype = unsafe { of(handle) }.peek().dtype();
-    if host::is_natural(dtype) {
+    let handle = unsafe { of(handle) };
+    let dtype = handle.peek().dtype();
+    if host::is_natural(dtype) || handle.is_number() {
         ptr::null()
     } else {
         terminated_name(dtype).as_ptr()
@@ -129,7 +130,8 @@ const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {
 extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, room: c_int) {
     let handle = unsafe { of(handle) };
     let array = handle.peek();
-    let mut text = format!("gpu_array {} [{}] on {}", array.dtype(), array.len(), array.device());
+    let what = if handle.is_number() { "a number for R," } else { "gpu_array" };
+    let mut text = format!("{what} {} [{}] on {}", array.dtype(), array.len(), array.device());
     if array.pending() > 0 {
         text += &format!(", {} operations recorded", array.pending());
     }

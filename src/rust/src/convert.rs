@@ -69,10 +69,17 @@ pub fn scalar(x: SEXP) -> Option<(Scalar, Kind)> {
     }
 }
 
-/// An operand of a recorded operation: an array, one value, or a host vector brought to `device`.
+/// An operand of a recorded operation: an array, one value (maybe one that is yet to come), or a host vector brought
+/// to `device`.
 pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     if let Some(handle) = handle::of(x) {
         return handle.current().map(Operand::Array);
+    }
+    if let Some(number) = handle::number(x) {
+        if let Some(array) = number.operand(device)? {
+            let kind = array.dtype().kind();
+            return Ok(Operand::Vector(array, kind));
+        }
     }
     if r::inherits(x, "gpu_array") {
         return adopt(x).map(Operand::Array);

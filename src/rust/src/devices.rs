@@ -6,9 +6,10 @@ use verdigris_engine::backend;
 use verdigris_engine::buffer::Device;
 use verdigris_engine::devices::{self, Description};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::host;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, handle};
+use crate::{convert, entry, guard, handle};
 
 /// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
 static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
@@ -153,6 +154,11 @@ entry! {
         Ok(r::string(&current()?.to_string()))
     }
 
+    /// The name of a device, the current one for NULL.
+    fn device_name(device) {
+        Ok(r::string(&convert::device(device)?.to_string()))
+    }
+
     /// list(device, name, memory, capability, processors), a vector each.
     fn device_list() {
         refresh_paths();
@@ -182,14 +188,6 @@ entry! {
         Ok(r::null())
     }
 
-    /// Bytes: live, cached, free, total.
-    fn device_memory(device) {
-        let memory = backend::of(convert::device(device)?)?.memory()?;
-        // an amount of 0 is known where the total is
-        let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
-        Ok(r::reals([memory.live as f64, memory.cached as f64, free, bytes(memory.total)].into_iter()))
-    }
-
     /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), and the peak of the
     /// bytes that arrays held on one device since the last call.
     fn counters() {
@@ -198,9 +196,10 @@ entry! {
         Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64].into_iter()))
     }
 
-    /// Gives what the device's pool keeps back to the system.
+    /// Gives what the device's pool keeps, and what is kept on the host, back to the system.
     fn device_trim(device) {
         backend::of(convert::device(device)?)?.trim()?;
+        host::trim();
         Ok(r::null())
     }
 
@@ -271,4 +270,20 @@ entry! {
         }
         Ok(r::null())
     }
+}
+
+/// Bytes: live, pending, cached, pinned, limit, free, total. Not by `entry!`, which would free what is pending before.
+#[export_name = "vg_device_memory"]
+extern "C" fn device_memory(device: SEXP) -> SEXP {
+    guard::guard_as_it_is(|| {
+        let device = convert::device(device)?;
+        let memory = backend::of(device)?.memory()?;
+        let pending = handle::pending_bytes(device);
+        // an amount of 0 is known where the total is
+        let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
+        let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };
+        let (live, pinned) = (memory.live.saturating_sub(pending) as f64, host::pinned() as f64);
+        let all = [live, pending as f64, memory.cached as f64, pinned, limit, free, bytes(memory.total)];
+        Ok(r::reals(all.into_iter()))
+    })
 }

@@ -6,27 +6,11 @@ use verdigris_engine::buffer::{Device, View};
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::layout::Layout;
+use verdigris_engine::memory;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
-use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, guard, handle, host, site};
-
-/// A host vector of `n` elements from `from` on, without attributes. Not protected.
-fn host_vector(array: &Array, from: usize, n: usize) -> Result<SEXP> {
-    // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
-    unsafe {
-        let out = r::Rf_protect(r::Rf_allocVector(host::r_type(array.dtype()), n as isize));
-        let start: *mut u8 = match r::kind_of(out) {
-            SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
-            SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
-            SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
-            _ => r::REAL(out).cast(),
-        };
-        let done = host::read(array, from, n, start);
-        r::Rf_unprotect(1);
-        done.map(|()| out)
-    }
-}
+use crate::r::{self, List, SEXP};
+use crate::{convert, entry, guard, handle, host, pressure, site, vectors};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
@@ -75,7 +59,12 @@ entry! {
                     None => array,
                 }
             }
-            None => convert::upload(x, dtype, convert::device(device)?, dtype.and_then(|_| site::of(call)))?,
+            None => {
+                // a large array keeps the call for messages of full devices
+                let kept = dtype.is_some() || r::len(x) >= memory::LARGE / 8 && site::is_light(call);
+                let site = if kept { site::of(call) } else { None };
+                convert::upload(x, dtype, convert::device(device)?, site)?
+            }
         };
         Ok(handle::wrap_like(array, x))
     }
@@ -93,28 +82,20 @@ entry! {
     /// All elements as an ordinary vector without attributes.
     fn collect(x) {
         let array = handle::array(x)?;
-        host_vector(&array, 0, array.len())
+        vectors::read(&array, 0, array.len())
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
     fn collect_integer64(x) {
         let array = handle::array(x)?;
-        // SAFETY: allocated for the elements, which are 8 bytes wide in both.
-        unsafe {
-            let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::REALSXP, array.len() as isize));
-            let room = std::slice::from_raw_parts_mut(r::REAL(out).cast::<i64>(), array.len());
-            host::FETCHED.fetch_add(8 * room.len() as u64, std::sync::atomic::Ordering::Relaxed);
-            let done = array.read(0, HostMut::Integer64(room));
-            r::Rf_unprotect(1);
-            done.map(|()| out)
-        }
+        vectors::read_integer64(&array)
     }
 
     /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
     /// stays so, unless many elements lie before these.
     fn fetch(x, from, n) {
         let (array, from, n) = part(x, from, n)?;
-        host_vector(&array, from, n)
+        vectors::read(&array, from, n)
     }
 
     /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type for.
@@ -226,12 +207,14 @@ entry! {
         Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
-    /// c(handles, bytes of host copies) that are alive, and the bytes and elements that came to the host so far: for tests.
+    /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far, and the
+    /// seconds of collections that memory asked for: for tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
-        let alive = [handle::LIVE.load(Relaxed) as f64, host::LIVE.load(Relaxed) as f64];
-        let counts = alive.into_iter().chain([host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64]);
-        Ok(r::reals(counts.collect::<Vec<_>>().into_iter()))
+        let alive = [handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64];
+        let fetched = [host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64];
+        let counts: Vec<f64> = alive.into_iter().chain(fetched).chain([pressure::spent()]).collect();
+        Ok(r::reals(counts.into_iter()))
     }
 
     /// Fails as asked: for tests of conditions.

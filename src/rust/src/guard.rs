@@ -41,6 +41,11 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     handle::reap();
     pressure::relieve();
+    guard_as_it_is(body)
+}
+
+/// As `guard`, but frees nothing before.
+pub fn guard_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     let result = attempt(body).unwrap_or_else(r::null);
     collect_warnings();
     result

@@ -1,39 +1,54 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use verdigris_engine::array::Array;
-use verdigris_engine::buffer::{Buffer, View};
+use verdigris_engine::backend::Landing;
+use verdigris_engine::buffer::{Buffer, Device, View};
+use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::expr::Node;
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
+use crate::vectors::Vector;
 use crate::{convert, site};
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// What an ALTREP vector's external pointer points to. On the main thread only.
+/// What an ALTREP vector's external pointer points to. On the main thread only. Small, since every recorded operation makes one.
 pub struct Handle {
     len: usize,
     /// Whether R asked for a pointer to write through since the last upload.
     dirty: Cell<bool>,
     /// `gpu_free()` took the elements.
     freed: Cell<bool>,
-    array: RefCell<Array>,
-    host: RefCell<Option<Rc<Block>>>,
     /// Whether the device has written since the host copy was made.
     stale: Cell<bool>,
+    /// Whether this is no array for R, but a number that a reduction has yet to give.
+    number: bool,
+    array: RefCell<Array>,
+    host: RefCell<Option<Rc<Block>>>,
+    rare: RefCell<Option<Box<Rare>>>,
+}
+
+/// What few arrays need.
+#[derive(Default)]
+struct Rare {
     /// The checksum of the host copy of memory that another library shares, as it was read.
-    read: Cell<Option<u64>>,
+    read: Option<u64>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
-    sibling: RefCell<Option<(Weak<Block>, u64)>>,
-    window: RefCell<Window>,
+    sibling: Option<(Weak<Block>, u64)>,
+    window: Window,
+    /// A number on its way, and whether it was brought to the device, as an operand.
+    landing: Option<(Rc<dyn Landing>, bool)>,
 }
 
 /// Elements read one by one come in a block after the first few, and all of them after a few blocks.
@@ -56,12 +71,63 @@ impl Handle {
             len: array.len(),
             dirty: Cell::new(false),
             freed: Cell::new(false),
+            stale: Cell::new(false),
+            number: false,
             array: RefCell::new(array),
             host: RefCell::default(),
-            stale: Cell::new(false),
-            read: Cell::new(None),
-            sibling: RefCell::default(),
-            window: RefCell::default(),
+            rare: RefCell::default(),
+        }
+    }
+
+    /// A number for R, of one recorded value.
+    pub fn number(array: Array) -> Handle {
+        let mut handle = Handle::new(array);
+        handle.number = true;
+        handle
+    }
+
+    /// A number for R that is on its way.
+    pub fn landing(landing: Rc<dyn Landing>, dtype: DType, device: Device) -> Handle {
+        let nothing = Buffer::new(device, 0, 0, Box::new(()));
+        let handle = Handle::number(Array::from_view(View::contiguous(Arc::new(nothing), dtype, 1)));
+        handle.rare(|rare| rare.landing = Some((landing, false)));
+        handle
+    }
+
+    /// A number as an operand on a device, without waiting for it; None where R has read it, or where it is elsewhere.
+    pub fn operand(&self, device: Device) -> Result<Option<Array>> {
+        if self.host.borrow().is_some() || self.device() != device {
+            return Ok(None);
+        }
+        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
+        if let Some((landing, false)) = landing {
+            let dtype = self.peek().dtype();
+            let view = View::contiguous(landing.buffer(dtype.size())?, dtype, 1);
+            self.array.replace(Array::from_view(view));
+            self.rare(|rare| rare.landing = Some((landing, true)));
+        }
+        Ok(Some(self.peek()))
+    }
+
+    pub fn is_number(&self) -> bool {
+        self.number
+    }
+
+    /// Looks at the rare part, made here where there is none.
+    fn rare<R>(&self, look: impl FnOnce(&mut Rare) -> R) -> R {
+        look(self.rare.borrow_mut().get_or_insert_default())
+    }
+
+    /// Forgets what was read before, in whatever way.
+    fn forget(&self) {
+        self.rare.take();
+    }
+
+    /// Notes the checksum of what was read of memory that another library shares.
+    fn note_read(&self, array: &Array, block: &Block) {
+        let sum = array.is_shared().then(|| self.checksum(block));
+        if sum.is_some() || self.rare.borrow().is_some() {
+            self.rare(|rare| rare.read = sum);
         }
     }
 
@@ -92,8 +158,7 @@ impl Handle {
     /// The host copy keeps its address, and is filled again at the next read.
     pub fn rewrite(&self, array: Array) {
         self.array.replace(array);
-        self.sibling.take();
-        self.window.take();
+        self.forget();
         if let Some(block) = self.host.borrow().as_ref() {
             block.stamp.set(block.stamp.get() + 1);
             self.stale.set(true);
@@ -104,6 +169,10 @@ impl Handle {
     /// The array as R last saw it, even where R has written since: for its dtype and device.
     pub fn peek(&self) -> Array {
         self.array.borrow().clone()
+    }
+
+    pub fn device(&self) -> Device {
+        self.array.borrow().device()
     }
 
     /// The current array; uploads the host copy first where R may have written to it.
@@ -123,8 +192,7 @@ impl Handle {
         self.freed.set(true);
         self.dirty.set(false);
         self.host.take();
-        self.sibling.take();
-        self.window.take();
+        self.forget();
     }
 
     fn check(&self) -> Result<()> {
@@ -140,12 +208,13 @@ impl Handle {
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
             // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
-            if self.read.get().is_some_and(|sum| sum == self.checksum(block)) {
+            let read = self.rare.borrow_mut().as_mut().and_then(|rare| rare.read.take());
+            if read.is_some_and(|sum| sum == self.checksum(block)) {
+                self.rare(|rare| rare.read = read);
                 self.stale.set(true);
                 self.dirty.set(false);
                 return Ok(());
             }
-            self.read.set(None);
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
             self.array.replace(new);
@@ -185,13 +254,22 @@ impl Handle {
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             unsafe { host::read(&array, 0, self.len, block.start())? };
-            self.read.set(array.is_shared().then(|| self.checksum(block)));
+            self.note_read(&array, block);
             self.stale.set(false);
             return Ok(());
         }
-        let block = Block::new(self.host_bytes())?;
-        let sibling =
-            self.sibling.take().and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
+        let block = Block::new(self.host_bytes(), array.device())?;
+        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
+        if let Some((landing, _)) = landing {
+            let value = landing.outcome()?.value;
+            // SAFETY: the block has room for one element of R's type.
+            unsafe { host::write_value(&value, array.dtype(), block.start()) };
+            self.forget();
+            self.host.replace(Some(Rc::new(block)));
+            return Ok(());
+        }
+        let sibling = self.rare.borrow_mut().as_mut().and_then(|rare| rare.sibling.take());
+        let sibling = sibling.and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
         unsafe {
             match sibling {
@@ -199,8 +277,8 @@ impl Handle {
                 None => host::read(&array, 0, self.len, block.start())?,
             }
         }
-        self.window.take();
-        self.read.set(array.is_shared().then(|| self.checksum(&block)));
+        self.forget();
+        self.note_read(&array, &block);
         self.host.replace(Some(Rc::new(block)));
         Ok(())
     }
@@ -217,7 +295,8 @@ impl Handle {
                 std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
                 return true;
             }
-            let window = self.window.borrow();
+            let rare = self.rare.borrow();
+            let Some(window) = rare.as_ref().map(|rare| &rare.window) else { return false };
             if from < window.from || from + n > window.from + window.n {
                 return false;
             }
@@ -233,17 +312,25 @@ impl Handle {
     /// There is room for `n` elements at `out`.
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
         self.check()?;
+        if self.number {
+            self.fetch()?;
+            // SAFETY: the caller's promise.
+            unsafe { self.cached(from, n, out) };
+            return Ok(());
+        }
         let array = self.peek();
-        let mut window = self.window.borrow_mut();
-        window.reads += 1;
-        if n >= WINDOW || window.reads <= SINGLE_READS {
+        let reads = self.rare(|rare| {
+            rare.window.reads += 1;
+            rare.window.reads
+        });
+        if n >= WINDOW || reads <= SINGLE_READS {
             // SAFETY: the caller's promise.
             return unsafe { host::read(&array, from, n, out) };
         }
-        if window.reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
-            drop(window);
+        if reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
             self.fetch()?;
         } else {
+            let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
             let size = host::r_size(array.dtype());
             window.n = 0; // nothing, should the read fail
             window.bytes.resize(WINDOW * size, 0);
@@ -251,7 +338,7 @@ impl Handle {
             // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
             unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
             (window.from, window.n) = (from, count);
-            drop(window);
+            self.rare(|rare| rare.window = window);
         }
         // SAFETY: the caller's promise.
         unsafe { self.cached(from, n, out) };
@@ -261,6 +348,7 @@ impl Handle {
     /// A handle of its own for a copy that R makes.
     pub fn duplicate(&self) -> Result<Handle> {
         let mut copy = Handle::new(self.peek());
+        copy.number = self.number;
         if self.freed.get() {
             // R and rlang copy what they show, such as a call that failed because of this
             copy.len = self.len;
@@ -269,20 +357,25 @@ impl Handle {
         }
         let host = self.host.borrow();
         match host.as_ref().filter(|_| !self.stale.get()) {
-            Some(block) if self.dirty.get() => {
+            Some(block) if self.dirty.get() || self.number => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
-                let own = Block::new(self.host_bytes())?;
+                let own = Block::new(self.host_bytes(), self.array.borrow().device())?;
                 // SAFETY: both hold this handle's elements.
                 unsafe { std::ptr::copy_nonoverlapping(block.start(), own.start(), self.host_bytes()) };
                 copy.host.replace(Some(Rc::new(own)));
                 copy.dirty.set(true);
             }
             Some(block) => {
-                copy.sibling.replace(Some((Rc::downgrade(block), block.stamp.get())));
+                copy.rare(|rare| rare.sibling = Some((Rc::downgrade(block), block.stamp.get())));
             }
             None => {
-                copy.sibling.replace(self.sibling.borrow().clone());
+                if let Some(rare) = self.rare.borrow().as_ref() {
+                    copy.rare(|copied| {
+                        copied.sibling = rare.sibling.clone();
+                        copied.landing = rare.landing.clone();
+                    });
+                }
             }
         }
         Ok(copy)
@@ -297,10 +390,20 @@ impl Drop for Handle {
 
 // ---- between R and handles -----------------------------------------------------------------------
 
-/// The handle of one of our vectors, also inside base's wrappers; None for anything else.
-pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
+/// The handle of one of our vectors, also inside base's wrappers.
+fn any<'a>(x: SEXP) -> Option<&'a Handle> {
     // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
     unsafe { r::vg_handle_of(x).cast::<Handle>().as_ref() }
+}
+
+/// The handle of an array; None for anything else.
+pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
+    any(x).filter(|handle| !handle.number)
+}
+
+/// The handle of a number that a reduction has yet to give, or has given; None for anything else.
+pub fn number<'a>(x: SEXP) -> Option<&'a Handle> {
+    any(x).filter(|handle| handle.number)
 }
 
 /// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
@@ -316,8 +419,13 @@ pub fn array(x: SEXP) -> Result<Array> {
 
 /// A new vector without attributes, not even a class. Not protected.
 pub fn bare(array: Array) -> SEXP {
-    let kind = host::r_type(array.dtype());
-    let handle = Box::into_raw(Box::new(Handle::new(array)));
+    vector(Handle::new(array))
+}
+
+/// A vector on a handle. Not protected.
+pub fn vector(handle: Handle) -> SEXP {
+    let kind = host::r_type(handle.peek().dtype());
+    let handle = Box::into_raw(Box::new(handle));
     // SAFETY: the vector owns the handle from here on.
     unsafe { r::vg_new(kind as c_int, handle.cast::<c_void>()) }
 }
@@ -389,12 +497,20 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
 
 // ---- the end of a handle -------------------------------------------------------------------------
 
-struct Dead(*mut Handle);
+/// What a finalizer has queued.
+enum Dead {
+    Handle(Box<Handle>),
+    Vector(#[allow(dead_code)] Box<Vector>),
+}
 // SAFETY: only the main thread takes it from the queue.
 unsafe impl Send for Dead {}
 
 static ANY_DEAD: AtomicBool = AtomicBool::new(false);
 static DEAD: Mutex<Vec<Dead>> = Mutex::new(Vec::new());
+
+fn dead() -> MutexGuard<'static, Vec<Dead>> {
+    DEAD.lock().unwrap_or_else(|p| p.into_inner())
+}
 
 /// A finalizer runs wherever gc does, maybe in the middle of our own work: it only queues.
 #[no_mangle]
@@ -402,8 +518,33 @@ extern "C" fn vg_handle_finalize(handle: *mut c_void) {
     if crate::altrep::forked() {
         return; // what the parent made is the parent's to free
     }
-    DEAD.lock().unwrap_or_else(|p| p.into_inner()).push(Dead(handle.cast()));
+    // SAFETY: made by Box::into_raw, and finalized once: the finalizer clears the external pointer.
+    dead().push(Dead::Handle(unsafe { Box::from_raw(handle.cast()) }));
     ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Queues a vector that R no longer has.
+pub fn bury(vector: Box<Vector>) {
+    dead().push(Dead::Vector(vector));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Bytes on a device that go when the queue is freed: computed values that only handles in it hold.
+pub fn pending_bytes(device: Device) -> u64 {
+    let queue = dead();
+    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
+    for dead in queue.iter() {
+        if let Dead::Handle(handle) = dead {
+            let node = handle.array.borrow().node().clone();
+            nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
+        }
+    }
+    let held = nodes.values().filter(|(node, handles)| node.device == device && Arc::strong_count(node) == handles + 1);
+    held.filter_map(|(node, _)| node.view())
+        // the node's own and this one
+        .filter(|view| Arc::strong_count(&view.buffer) == 2)
+        .map(|view| view.buffer.bytes as u64)
+        .sum()
 }
 
 /// Frees what the finalizers have queued. On the main thread.
@@ -416,10 +557,7 @@ pub fn reap() {
 #[cold]
 fn reap_now() {
     ANY_DEAD.store(false, Ordering::Release);
-    let dead = std::mem::take(&mut *DEAD.lock().unwrap_or_else(|p| p.into_inner()));
-    for Dead(handle) in dead {
-        // SAFETY: made by Box::into_raw, and queued once: the finalizer clears the external pointer.
-        drop(unsafe { Box::from_raw(handle) });
-    }
+    let queue = std::mem::take(&mut *dead());
+    drop(queue);
     site::reap();
 }

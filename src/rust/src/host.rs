@@ -1,20 +1,18 @@
 //! Host memory of an array: R reads and writes it; it stays at one address for the array's life.
 
-use std::alloc::{alloc, dealloc, Layout};
 use std::cell::Cell;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use verdigris_engine::array::{Array, Host, HostMut};
+use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::error::Result;
+use verdigris_engine::host;
+use verdigris_engine::memory::Held;
 use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
 
 use crate::guard;
 use crate::r::{Rcomplex, SEXPTYPE};
-
-/// Bytes in blocks that are alive.
-pub static LIVE: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes of elements, in R's representation, that came to the host so far.
 pub static FETCHED: AtomicU64 = AtomicU64::new(0);
@@ -23,38 +21,22 @@ pub static READ: AtomicU64 = AtomicU64::new(0);
 
 /// Elements in R's representation.
 pub struct Block {
-    start: NonNull<u8>,
-    layout: Layout,
+    memory: host::Block,
+    _held: Held,
     /// Goes up whenever R may have written: what was copied from the block before is of its own.
     pub stamp: Cell<u64>,
 }
 
 impl Block {
-    pub fn new(bytes: usize) -> Result<Block> {
-        let layout = Layout::from_size_align(bytes.max(16), 64)
-            .map_err(|_| Error::new(ErrorKind::Memory, format!("cannot hold {bytes} bytes on the host")))?;
-        // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Memory,
-                format!("cannot allocate {bytes} bytes of host memory for R to read the array"),
-            )
-            .advise("Reduce or subset the array on the device first.")
-        })?;
-        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        Ok(Block { start, layout, stamp: Cell::new(0) })
+    /// Memory that `device` will fill.
+    pub fn new(bytes: usize, device: Device) -> Result<Block> {
+        let memory = host::Block::new(bytes, device)?;
+        let held = Held::on_host(bytes as u64);
+        Ok(Block { memory, _held: held, stamp: Cell::new(0) })
     }
 
     pub fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        LIVE.fetch_sub(self.layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: allocated with this layout, freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        self.memory.start()
     }
 }
 
@@ -134,6 +116,18 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
             }
         }
     }
+}
+
+/// One value of a float or int32, as a reduction gives it, in R's representation.
+///
+/// # Safety
+/// There is room for one element of R's type at `out`, aligned.
+pub unsafe fn write_value(value: &[u8; 32], dtype: DType, out: *mut u8) {
+    let [a, b, c, d, ..] = *value;
+    let double = f64::from(f32::from_ne_bytes([a, b, c, d]));
+    let bytes = if dtype == DType::Float32 { &double.to_ne_bytes()[..] } else { &value[..r_size(dtype)] };
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
 }
 
 /// A new array of what R left in the block, like `like`; rounds the block to what the dtype holds.

@@ -2,6 +2,7 @@
 
 use crate::r::{self, *};
 use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::dtype::Kind as NumberKind;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::id;
@@ -27,6 +28,16 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
         Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", convert::describe(i)))
     })?;
     select::from_host(data, n, bounded, like.device())
+}
+
+/// A logical array that has an element for each of the `n`, and lives where the other does.
+fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
+    if handle::of(i).is_none() && !r::inherits(i, "gpu_array") {
+        return Ok(None);
+    }
+    let mask = handle::array(i)?;
+    let fits = mask.dtype().kind() == NumberKind::Logical && mask.len() == n && mask.device() == like.device();
+    Ok(fits.then_some(mask))
 }
 
 /// A fault as R code sees it: a string.
@@ -67,6 +78,12 @@ entry! {
     fn subset(x, dim, subscripts) {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
+        if let [n] = dim[..] {
+            // SAFETY: a list with an element for each axis.
+            if let Some(mask) = mask(unsafe { VECTOR_ELT(subscripts, 0) }, n, &array)? {
+                return Ok(handle::wrap(array.compress(&mask)?));
+            }
+        }
         let found = match selections(subscripts, &dim, &array)? {
             Ok(found) => found,
             Err(f) => return Ok(fault(f)),

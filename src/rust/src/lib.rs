@@ -5,6 +5,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod altrep;
+mod chunked;
 mod compute;
 mod convert;
 mod devices;
@@ -23,3 +24,4 @@ mod random;
 mod reductions;
 mod scans;
 mod site;
+mod vectors;

@@ -1,53 +1,84 @@
 //! Records operations for R's operators and elementwise functions. Attributes are C's matter (`operators.c`).
 
 use crate::r::{self, *};
-use verdigris_engine::array::Array;
-use verdigris_engine::buffer::Device;
+use std::cell::RefCell;
+
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::dtype;
 use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::ops::{Flag, Group, OpId};
+use verdigris_engine::expr::Site;
+use verdigris_engine::ops::{Group, OpId};
+use verdigris_engine::scalar::Scalar;
 
 use crate::convert;
 use crate::entry;
 use crate::handle;
 use crate::site;
 
-/// The row that R code names.
+/// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
+/// strings are unique in R, so its address is enough.
 pub fn row(name: SEXP) -> Result<OpId> {
-    let name = convert::string(name, "name")?;
-    OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))
+    const PLACES: usize = 256;
+    thread_local! {
+        static KNOWN: RefCell<[(usize, OpId); PLACES]> = const { RefCell::new([(0, OpId(0)); PLACES]) };
+    }
+    // SAFETY: the type is checked before the element is taken; what is remembered is preserved, so that no other string
+    // can have its address.
+    unsafe {
+        let text =
+            if r::kind_of(name) == SEXPTYPE::STRSXP && r::len(name) == 1 { STRING_ELT(name, 0) } else { R_NilValue };
+        let place = (text as usize >> 4) % PLACES;
+        let (at, id) = KNOWN.with_borrow(|known| known[place]);
+        if at == text as usize {
+            return Ok(id);
+        }
+        let name = convert::string(name, "name")?;
+        let id =
+            OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))?;
+        if at == 0 {
+            R_PreserveObject(text);
+            KNOWN.with_borrow_mut(|known| known[place] = (text as usize, id));
+        }
+        Ok(id)
+    }
 }
 
 entry! {
     /// Records an operation on the elements of a list: arrays, host vectors, scalars.
     fn record(op, operands, call) {
-        let id = row(op)?;
         // SAFETY: operands is a list that the C side made.
         let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        let array = recorded(id, &list, call)?;
-        Ok(handle::wrap(array))
+        recorded(row(op)?, &list, |warns| if warns || site::is_light(call) { site::of(call) } else { None }).map(handle::bare)
+    }
+}
+
+entry! {
+    /// Records an operation on one value or two (`y` is null for one); C tells the call where one is wanted.
+    fn record_here(op, x, y) {
+        let list = [x, y];
+        recorded(row(op)?, &list[..if y.is_null() { 1 } else { 2 }], site::here).map(handle::bare)
     }
 }
 
 /// Brings host operands to the arrays' device and records.
-pub fn recorded(id: OpId, list: &[SEXP], call: SEXP) -> Result<Array> {
-    let mut device: Option<Device> = None;
-    for &x in list {
-        if let Some(handle) = handle::of(x) {
-            device = Some(handle.peek().device());
-            break;
-        }
-    }
-    let device = match device {
-        Some(device) => device,
+pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<Site>) -> Result<Array> {
+    let device = match list.iter().find_map(|&x| handle::of(x)) {
+        Some(handle) => handle.device(),
         // gpu_array class on a plain vector: adopted by uploading
         None => match list.iter().find(|x| r::inherits(**x, "gpu_array")) {
             Some(&x) => handle::array(x)?.device(),
             None => return Err(Error::new(Kind::Argument, "an operation needs at least one gpu_array")),
         },
     };
-    let operands = list.iter().map(|&x| convert::operand(x, device)).collect::<Result<Vec<_>>>()?;
-    let site = if id.row().flag == Flag::None { None } else { site::of(call) };
-    Array::apply(id, &operands, site)
+    const NONE: Operand = Operand::Value(Scalar::I32(0), dtype::Kind::Logical);
+    let mut operands = [NONE; 3];
+    if list.len() > operands.len() {
+        return Err(Error::new(Kind::Argument, "an operation takes at most three operands"));
+    }
+    for (operand, &x) in operands.iter_mut().zip(list) {
+        *operand = convert::operand(x, device)?;
+    }
+    Array::apply_at(id, &operands[..list.len()], site)
 }
 
 entry! {

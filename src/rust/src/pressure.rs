@@ -1,83 +1,219 @@
-//! Memory pressure: R's gc does not see the bytes behind arrays, so it is asked to run when they grow.
+//! Memory pressure: R's gc does not see the bytes behind arrays, so it is asked to run when they grow; and what else
+//! the engine's memory wants of R.
 //!
 //! Entries call `relieve` on their way in; Dataptr cannot, because R's gc is off there.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use verdigris_engine::backend;
 use verdigris_engine::buffer::Device;
+use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::expr::Site;
+use verdigris_engine::host;
+use verdigris_engine::interrupt;
+use verdigris_engine::memory::{self, Collect, Hooks};
 
-use crate::{handle, host, r};
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::{handle, site};
 
-/// Below this many bytes nothing is collected: R's own gc comes often enough.
-const FREE: u64 = 256 << 20;
+/// After a collection that took a second none comes for so many seconds, unless memory is nearly used up: each of the
+/// two kinds then takes 2.5% of the time at most.
+const REST: u32 = 39;
+/// Bytes that fresh pages are filled with in a second where a block that is kept would only be written: DESIGN 5.
+const FRESH: f64 = 25e9;
+
+#[derive(Clone, Copy)]
+struct Last {
+    end: Instant,
+    took: Duration,
+}
 
 thread_local! {
-    /// Collect when more than this is alive.
-    static NEXT: Cell<u64> = const { Cell::new(FREE) };
-    static LAST: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
+    static YOUNG: Cell<Option<Last>> = const { Cell::new(None) };
+    static FULL: Cell<Option<Last>> = const { Cell::new(None) };
+    /// Bytes of vectors for R that were made since the last full collection.
+    static READ: Cell<u64> = const { Cell::new(0) };
+    /// Time in collections, for tests.
+    static SPENT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
+/// An interrupt that came while R collected.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+fn is_main() -> bool {
+    MAIN.get() == Some(&std::thread::current().id())
+}
 
 /// Remembers the main thread.
 pub fn start() {
     let _ = MAIN.set(std::thread::current().id());
-    #[cfg(not(target_os = "macos"))]
-    backend::cuda::set_pressure_hook(Some(collect));
+    let describe = |site: &Site| Some(site::text(site)).filter(|text| !text.is_empty());
+    memory::set_hooks(Hooks { is_main, collect, describe, limit, pinned_limit, threads });
+    interrupt::set_check(interrupted);
 }
 
-/// Bytes of this machine's memory that arrays hold: buffers of the cpu device and host copies.
-fn held() -> u64 {
-    let buffers = backend::of(Device::Cpu).and_then(|b| b.memory()).map_or(0, |m| m.live);
-    buffers + host::LIVE.load(Ordering::Relaxed)
+/// Whether the user wants the wait to end.
+fn interrupted() -> bool {
+    if !is_main() || crate::altrep::forked() {
+        return false;
+    }
+    // SAFETY: R's own thread; nothing jumps out of it.
+    INTERRUPTED.swap(false, Ordering::Relaxed) || unsafe { r::vg_interrupted() != 0 }
 }
 
 /// Collects where arrays have grown by half since the last time, and not so often that it costs more than 5% of
-/// the time; above three quarters of the machine's memory always.
+/// the time; above three quarters of what may be held always.
 pub fn relieve() {
-    let held = held();
-    if held > NEXT.get() {
-        relieve_now(held);
+    if memory::is_pressed() {
+        relieve_now();
     }
+}
+
+fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, tight: bool) -> bool {
+    tight || last.get().is_none_or(|last| last.end.elapsed() > last.took * REST)
 }
 
 #[cold]
-fn relieve_now(held: u64) {
-    let rested = LAST.get().is_none_or(|(at, took)| at.elapsed() > took * 20);
-    if !rested && held < memory() / 4 * 3 {
+fn relieve_now() {
+    let tight = memory::is_tight();
+    let before = memory::everything();
+    if !is_due(&YOUNG, tight) {
+        return;
+    }
+    collect(Collect::Young);
+    // what has outlived a collection or two the quick kind does not find
+    if memory::everything() > before - before / 4 {
+        if !is_due(&FULL, tight) {
+            return;
+        }
+        collect(Collect::Full);
+    }
+    memory::collected();
+}
+
+/// Lets R collect, and frees what it found.
+pub fn collect(how: Collect) {
+    if crate::altrep::forked() {
         return;
     }
     let start = Instant::now();
-    collect();
-    LAST.set(Some((Instant::now(), start.elapsed())));
-    let left = self::held();
-    NEXT.set(FREE.max(left + left / 2));
-}
-
-/// Lets R collect, and frees what it found; nothing on another thread than R's.
-pub fn collect() {
-    if MAIN.get() != Some(&std::thread::current().id()) {
-        return;
-    }
     // SAFETY: R's own thread. Where gc is off, in Dataptr, this does nothing. Finalizers' errors stay in them.
-    unsafe { r::R_gc() };
+    match how {
+        Collect::Young => unsafe {
+            if r::vg_collect_young() == 0 {
+                INTERRUPTED.store(true, Ordering::Relaxed);
+            }
+        },
+        Collect::Full => unsafe {
+            r::R_gc();
+            READ.set(0);
+        },
+    }
+    let took = start.elapsed();
+    SPENT.set(SPENT.get() + took);
+    let last = if how == Collect::Young { &YOUNG } else { &FULL };
+    last.set(Some(Last { end: Instant::now(), took }));
     handle::reap();
 }
 
-/// Bytes of memory of this machine, or of the container.
-fn memory() -> u64 {
-    static MEMORY: OnceLock<u64> = OnceLock::new();
-    *MEMORY.get_or_init(|| {
-        let kilobytes = std::fs::read_to_string("/proc/meminfo")
-            .ok()
-            .and_then(|text| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok());
-        let machine = kilobytes.map_or(8 << 30, |k| k * 1024);
-        let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
-        container.map_or(machine, |c: u64| c.min(machine))
-    })
+/// Seconds spent in collections that memory asked for.
+pub fn spent() -> f64 {
+    SPENT.get().as_secs_f64()
+}
+
+/// Before a vector for R is made of so many bytes: where none is kept, an earlier one may be garbage, and to find it
+/// may cost less than fresh pages do.
+pub fn before_read(bytes: usize) {
+    let before = READ.replace(READ.get() + bytes as u64);
+    if before < bytes as u64 || host::has_kept(bytes) {
+        return;
+    }
+    let fresh = Duration::from_secs_f64(bytes as f64 / FRESH);
+    let pays = |last: Option<Last>, guess: u64| last.map_or(Duration::from_millis(guess), |last| last.took) < fresh;
+    if pays(YOUNG.get(), 2) {
+        collect(Collect::Young);
+        if host::has_kept(bytes) {
+            return;
+        }
+    }
+    // one that took long has maybe unmapped much: it is tried again now and then
+    if before >= 2 * bytes as u64 && (pays(FULL.get(), 20) || is_due(&FULL, false)) {
+        collect(Collect::Full);
+    }
+}
+
+// ---- options --------------------------------------------------------------------------------------
+
+fn option(name: &'static CStr) -> SEXP {
+    // SAFETY: the value is R's, which keeps it.
+    unsafe { r::Rf_GetOption1(r::symbol(name)) }
+}
+
+/// The element of a numeric vector that is meant for a device: by name, else the first of a vector without names.
+fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
+    // SAFETY: types and lengths are checked.
+    unsafe {
+        let n = r::len(value);
+        let number = |k: usize| match r::kind_of(value) {
+            SEXPTYPE::REALSXP => r::REAL_ELT(value, k as isize),
+            SEXPTYPE::INTSXP if r::INTEGER_ELT(value, k as isize) != i32::MIN => {
+                f64::from(r::INTEGER_ELT(value, k as isize))
+            }
+            _ => f64::NAN,
+        };
+        let names = r::Rf_getAttrib(value, r::R_NamesSymbol);
+        if r::is_null(names) {
+            return (n > 0).then(|| number(0));
+        }
+        let device = device?;
+        let whole = device.to_string();
+        let family = if device == Device::Cpu { "cpu" } else { "cuda" };
+        let named = |wanted: &str| {
+            (0..n).find(|&k| r::chars(r::STRING_ELT(names, k as isize)) == wanted.as_bytes()).map(number)
+        };
+        named(&whole).or_else(|| named(family))
+    }
+}
+
+/// Bytes that an option says: a fraction of `total` up to 1, else bytes.
+fn bytes_of(name: &'static CStr, device: Option<Device>, total: u64) -> Result<Option<u64>> {
+    let value = option(name);
+    if r::is_null(value) {
+        return Ok(None);
+    }
+    match element(value, device) {
+        None => Ok(None),
+        Some(part) if part > 0.0 && part <= 1.0 && total > 0 => Ok(Some((part * total as f64) as u64)),
+        Some(bytes) if bytes > 1.0 => Ok(Some(bytes.min(1e18) as u64)),
+        Some(_) => Err(Error::new(
+            Kind::Argument,
+            format!("option {} must be a number of bytes, or a fraction up to 1", name.to_string_lossy()),
+        )),
+    }
+}
+
+fn limit(device: Device, total: u64) -> Result<Option<u64>> {
+    bytes_of(c"verdigris.memory_limit", Some(device), total)
+}
+
+fn pinned_limit(total: u64) -> Result<Option<u64>> {
+    let name = c"verdigris.pinned_limit";
+    // none at all is an answer here
+    if element(option(name), None) == Some(0.0) {
+        return Ok(Some(0));
+    }
+    bytes_of(name, None, total)
+}
+
+fn threads() -> Option<usize> {
+    let value = option(c"verdigris.transfer_threads");
+    if r::is_null(value) {
+        return None;
+    }
+    element(value, None).filter(|&n| n >= 1.0).map(|n| n.min(256.0) as usize)
 }

@@ -24,6 +24,10 @@ extern "C" {
     pub fn vg_learn_wrapper(x: SEXP);
     pub fn vg_written_dtype(x: SEXP) -> SEXP;
     pub fn vg_set_namespace(env: SEXP);
+    pub fn vg_new_vector(kind: c_int, vector: *mut c_void) -> SEXP;
+    pub fn vg_interrupted() -> c_int;
+    pub fn vg_collect_young() -> c_int;
+    pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
 }
 
 /// `NULL`.

@@ -19,13 +19,20 @@ entry! {
         let (n, device) = (convert::size(n, "n")?, convert::device(device)?);
         let key = convert::sizes(key)?;
         let key = ((key[0] as u64) << 32 | key[1] as u64) as i64;
-        let draws = Array::source(row, Class::I64, DType::Float64, n, device, &[Scalar::I64(key)])?;
         let wanted = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        // what is narrower than float64 is drawn in float32
+        let (row, drawn) = match row {
+            row if wanted == DType::Float64 => (row, DType::Float64),
+            id::RUNIF => (id::RUNIF_SINGLE, DType::Float32),
+            id::RNORM => (id::RNORM_SINGLE, DType::Float32),
+            id::REXP => (id::REXP_SINGLE, DType::Float32),
+            row => (row, DType::Float64),
+        };
+        let draws = Array::source(row, Class::I64, drawn, n, device, &[Scalar::I64(key)])?;
         // the nearest neighbours of 0 and 1 that the dtype has, so that rounding does not reach them
         let ends = match wanted {
-            DType::Float32 if row == id::RUNIF => Some((f64::EPSILON / 4.0, 1.0 - f64::exp2(-24.0))),
-            DType::Float16 if row == id::RUNIF => Some((f64::exp2(-24.0), 1.0 - f64::exp2(-11.0))),
-            DType::BFloat16 if row == id::RUNIF => Some((f64::EPSILON / 4.0, 1.0 - f64::exp2(-8.0))),
+            DType::Float16 if row == id::RUNIF_SINGLE => Some((f64::exp2(-24.0), 1.0 - f64::exp2(-11.0))),
+            DType::BFloat16 if row == id::RUNIF_SINGLE => Some((f64::exp2(-24.0), 1.0 - f64::exp2(-8.0))),
             _ => None,
         };
         let draws = match ends {

@@ -1,14 +1,22 @@
 //! Reductions for R: numbers for the whole array, arrays along a margin.
 
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
 use crate::r::*;
+use verdigris_engine::array::{buffer_from, Array, Operand};
+use verdigris_engine::backend::{Landing, Outcome};
+use verdigris_engine::buffer::{Buffer, Device};
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::ops::id;
 use verdigris_engine::reduction::{Groups, Reduction};
 use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
 
 use crate::convert;
 use crate::entry;
-use crate::handle;
+use crate::handle::{self, Handle};
 
 fn reduction(name: SEXP) -> Result<Reduction> {
     let name = convert::string(name, "name")?;
@@ -27,13 +35,65 @@ fn wide(x: i64) -> f64 {
     }
 }
 
+/// Whether numbers are deferred on the cpu device too, which gains nothing: for tests.
+static DEFER: AtomicBool = AtomicBool::new(false);
+
+/// A value that is there already, as if it were on its way.
+struct Landed(Outcome);
+
+impl Landing for Landed {
+    fn outcome(&self) -> Result<Outcome> {
+        Ok(self.0)
+    }
+
+    fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
+        buffer_from(&self.0.value[..bytes], Device::Cpu)
+    }
+}
+
+/// A reduction's value that R need not wait for; None where it must.
+fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP>> {
+    let device = array.device();
+    let landing: Option<(DType, Rc<dyn Landing>)> = if device != Device::Cpu {
+        array.reduce_later(reduction, na_rm)?.map(|(dtype, landing)| (dtype, landing.into()))
+    } else if DEFER.load(Ordering::Relaxed) && array.settles(reduction, na_rm) {
+        let (dtype, outcome) = array.reduce(reduction, na_rm)?;
+        Some((dtype, Rc::new(Landed(outcome))))
+    } else {
+        None
+    };
+    Ok(landing.map(|(dtype, landing)| handle::vector(Handle::landing(landing, dtype, device))))
+}
+
 entry! {
-    /// Reduces a whole array: a list of the value (an R scalar; two for range) and the status bits.
+    /// Whether the cpu device defers numbers too. Gives what was set before.
+    fn defer(value) {
+        Ok(logical(DEFER.swap(convert::flag(value, "value")?, Ordering::Relaxed)))
+    }
+
+    /// The square root of a number that is not read yet, on its device; NULL for other numbers.
+    fn defer_sqrt(x) {
+        let Some(number) = handle::number(x) else { return Ok(null()) };
+        match number.operand(number.device())? {
+            Some(array) => {
+                let root = Array::apply(id::SQRT, &[Operand::Array(array)], None)?;
+                Ok(handle::vector(Handle::number(root)))
+            }
+            None => Ok(null()),
+        }
+    }
+
+    /// Reduces a whole array: the value (two for range), which may be on its way yet; in a list with the status bits
+    /// where those say something.
     fn reduce(name, x, na_rm) {
         let reduction = reduction(name)?;
         let array = handle::array(x)?;
+        let na_rm = convert::flag(na_rm, "na.rm")?;
+        if let Some(number) = later(&array, reduction, na_rm)? {
+            return Ok(number);
+        }
         let logical = matches!(reduction, Reduction::Any | Reduction::All);
-        let (dtype, outcome) = array.reduce(reduction, convert::flag(na_rm, "na.rm")?)?;
+        let (dtype, outcome) = array.reduce(reduction, na_rm)?;
         let at = |k: usize, n: usize| &outcome.value[k * n..(k + 1) * n];
         let width = reduction.width();
         // SAFETY: plain allocations and stores into fresh vectors, protected until returned.
@@ -73,6 +133,10 @@ entry! {
                     out
                 }
             };
+            if outcome.status == 0 {
+                Rf_unprotect(1);
+                return Ok(value);
+            }
             let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
             SET_VECTOR_ELT(out, 0, value);
             SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(outcome.status as i32));

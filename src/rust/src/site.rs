@@ -1,12 +1,13 @@
 //! Sites: the R call that recorded an operation, kept alive for a warning that may come later.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::raw::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
 use verdigris_engine::expr::Site;
 
-use crate::r::{self, R_NilValue, SEXP};
+use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
 /// An R call that gc keeps while this lives. R's lists of preserved objects are for the main thread, and a
 /// site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
@@ -43,13 +44,35 @@ fn head() -> SEXP {
     }) as SEXP
 }
 
+/// The cell of a site whose call is still to be told, or null: `operators.c` asks R for the call where one is wanted, once
+/// no Rust frame is left that R could jump over.
+#[no_mangle]
+pub static vg_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Whether the wanted call is for the list of what fills a device alone, which is not worth keeping data alive.
+#[no_mangle]
+pub static vg_site_light: AtomicI32 = AtomicI32::new(0);
+
+/// A site for the call that R is in; C tells the call itself on the way back.
+pub fn here(warns: bool) -> Option<Site> {
+    vg_site_light.store((!warns).into(), Ordering::Relaxed);
+    let cell = linked(r::null());
+    vg_site_wanted.store(cell, Ordering::Relaxed);
+    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+}
+
 /// A site for the call; None for NULL.
 pub fn of(call: SEXP) -> Option<Site> {
     if r::is_null(call) {
         return None;
     }
+    Some(Arc::new(Call(linked(call))) as Arc<dyn Any + Send + Sync>)
+}
+
+/// A cell of the list for a call.
+fn linked(call: SEXP) -> SEXP {
     // SAFETY: main thread; the cell is reachable from the preserved head as soon as it is linked.
-    let cell = unsafe {
+    unsafe {
         let head = head();
         r::Rf_protect(call);
         let next = r::CDR(head);
@@ -61,8 +84,52 @@ pub fn of(call: SEXP) -> Option<Site> {
         }
         r::Rf_unprotect(1);
         cell
-    };
-    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+    }
+}
+
+/// `is_light` for C.
+#[no_mangle]
+extern "C" fn vg_call_is_light(call: SEXP) -> c_int {
+    is_light(call).into()
+}
+
+/// Whether the call holds no data: names and single values only, as calls that people write do. Others (of `do.call`)
+/// would keep alive what they were called with.
+pub fn is_light(call: SEXP) -> bool {
+    fn light(x: SEXP, depth: u32) -> bool {
+        // SAFETY: a call is a list of cells that ends in NULL.
+        unsafe {
+            match r::kind_of(x) {
+                r::SEXPTYPE::SYMSXP | r::SEXPTYPE::NILSXP => true,
+                r::SEXPTYPE::LANGSXP if depth < 8 => {
+                    let mut cell = x;
+                    while !r::is_null(cell) {
+                        if !light(r::CAR(cell), depth + 1) {
+                            return false;
+                        }
+                        cell = r::CDR(cell);
+                    }
+                    true
+                }
+                r::SEXPTYPE::LGLSXP
+                | r::SEXPTYPE::INTSXP
+                | r::SEXPTYPE::REALSXP
+                | r::SEXPTYPE::CPLXSXP
+                | r::SEXPTYPE::STRSXP => r::len(x) == 1,
+                _ => false,
+            }
+        }
+    }
+    r::kind_of(call) == r::SEXPTYPE::LANGSXP && light(call, 0)
+}
+
+/// A site's call as people write it, cut to a line; empty where it cannot be said.
+pub fn text(site: &Site) -> String {
+    let mut room = [0u8; 120];
+    // SAFETY: main thread; C writes within the room and ends it in NUL.
+    unsafe { r::vg_call_text(call(site), room.as_mut_ptr().cast(), room.len() as i32) };
+    let end = room.iter().position(|&b| b == 0).unwrap_or(0);
+    String::from_utf8_lossy(&room[..end]).into_owned()
 }
 
 /// The call of a site.

@@ -1,14 +1,16 @@
 //! How fast the cuda device is at the engine's own level: `cargo run --release --example cuda_speed`.
 //!
-//! Prints, for each row, the median time of a call in milliseconds (queued work waited for) and the
-//! rate at which the elements that must be read and written move.
+//! Prints, for each row, the median time of a call in milliseconds (queued work waited for), the rate at which the
+//! elements that must be read and written move, and the time of a call among ten that are queued together: what the
+//! device takes, without the way there and back.
+//! An argument names the rows that are wanted, by a part of their name.
 
 use std::time::Instant;
 
 use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::backend::{self, cuda};
 use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::DType;
+use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::Result;
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::OpId;
@@ -18,6 +20,9 @@ use verdigris_engine::scalar::Scalar;
 const CUDA: Device = Device::Cuda(0);
 
 fn row(name: &str, bytes: f64, mut body: impl FnMut() -> Result<()>) {
+    if !std::env::args().skip(1).all(|wanted| name.contains(&wanted)) {
+        return;
+    }
     let card = backend::of(CUDA).expect("there is a device");
     let mut once = || {
         let began = Instant::now();
@@ -30,7 +35,23 @@ fn row(name: &str, bytes: f64, mut body: impl FnMut() -> Result<()>) {
     }
     let mut times: Vec<f64> = (0..25).map(|_| once()).collect();
     times.sort_by(f64::total_cmp);
-    println!("{name:58} {:9.4} ms {:7.0} GB/s   first {first:.1} ms", times[12], bytes / times[12] / 1e6);
+    let mut queued: Vec<f64> = (0..5)
+        .map(|_| {
+            let began = Instant::now();
+            for _ in 0..10 {
+                body().unwrap_or_else(|e| panic!("{name}: {e}\n{:?}", e.detail));
+            }
+            card.synchronize().unwrap_or_else(|e| panic!("{name}: {e}"));
+            began.elapsed().as_secs_f64() * 1e2
+        })
+        .collect();
+    queued.sort_by(f64::total_cmp);
+    println!(
+        "{name:50} {:9.4} ms {:6.0} GB/s   queued {:9.4} ms   first {first:.1} ms",
+        times[12],
+        bytes / times[12] / 1e6,
+        queued[2]
+    );
 }
 
 fn apply(name: &str, operands: &[Operand]) -> Result<Array> {
@@ -93,11 +114,24 @@ fn main() -> Result<()> {
         ] {
             row(&name(&format!("{}(a)", reduction.name())), 1e8 * size, || a.reduce(reduction, false).map(|_| ()));
         }
+        for reduction in [Reduction::Sum, Reduction::Max, Reduction::Var, Reduction::WhichMax] {
+            row(&name(&format!("{}(a) on the device", reduction.name())), 1e8 * size, || {
+                a.reduce_groups(reduction, false, Groups::whole(n)).map(|_| ())
+            });
+        }
         row(&name("sum((a-b)^2)"), 2e8 * size, || {
             let d = apply("sub", &[of(&a), of(&b)])?;
             apply("mul", &[of(&d), of(&d)])?.reduce(Reduction::Sum, false).map(|_| ())
         });
-        let sides = [("1e4 x 1e4", 10_000, 10_000), ("1e7 x 10", 10_000_000, 10), ("10 x 1e7", 10, 10_000_000)];
+        let sides = [
+            ("1e4 x 1e4", 10_000, 10_000),
+            ("1e7 x 10", 10_000_000, 10),
+            ("10 x 1e7", 10, 10_000_000),
+            ("6250000 x 16", 6_250_000, 16),
+            ("16 x 6250000", 16, 6_250_000),
+            ("32 x 3125000", 32, 3_125_000),
+            ("100 x 1000000", 100, 1_000_000),
+        ];
         for (shape, rows, columns) in sides {
             let by_column = Groups { outer: columns, length: rows, inner: 1 };
             let by_row = Groups { outer: 1, length: columns, inner: rows };
@@ -108,7 +142,32 @@ fn main() -> Result<()> {
                 a.reduce_groups(Reduction::Sum, false, by_row)?.settle().map(|_| ())
             });
         }
+        for draw in ["runif", "rnorm", "rexp"] {
+            let op = OpId::find(&if dtype == DType::Float32 { format!("{draw}_single") } else { draw.into() });
+            let (op, key) = (op.expect("the table has it"), Scalar::I64(0x1234_5678_9abc_def0));
+            row(&name(draw), 1e8 * size, || {
+                Array::source(op, Class::I64, dtype, n, CUDA, &[key])?.settle().map(|_| ())
+            });
+        }
+        let centred = apply("sub", &[of(&a), number(5.0)])?;
+        centred.settle()?;
+        row(&name("x[x > 0]"), 1.5e8 * size, || {
+            centred.compress(&apply("gt", &[of(&centred), number(0.0)])?).map(|_| ())
+        });
+        row(&name("which(x > 0)"), 1e8 * size + 4e8, || {
+            apply("gt", &[of(&centred), number(0.0)])?.positions(false).map(|_| ())
+        });
+        row(&name("sort(x)"), 2e8 * size, || centred.sort(false, false).map(|_| ()));
+        row(&name("order(x)"), 2e8 * size, || centred.sort(false, true).map(|_| ()));
+        let mixed = Array::source(OpId::find("rnorm").expect("it is"), Class::I64, dtype, n, CUDA, &[Scalar::I64(7)])?;
+        mixed.settle()?;
+        row(&name("sort(normals)"), 2e8 * size, || mixed.sort(false, false).map(|_| ()));
+        row(&name("order(normals)"), 2e8 * size, || mixed.sort(false, true).map(|_| ()));
+        row(&name("normals[normals > 0]"), 1.5e8 * size, || {
+            mixed.compress(&apply("gt", &[of(&mixed), number(0.0)])?).map(|_| ())
+        });
         let t = a.view(&[10_000, 10_000], &[Axis::whole(1, 10_000), Axis::whole(0, 10_000)])?;
+        row(&name("t(m), 1e4 x 1e4"), 2e8 * size, || Array::duplicate(&t.settle()?).map(|_| ()));
         row(&name("t(m) + m, 1e4 x 1e4"), 3e8 * size, || apply("add", &[of(&t), of(&a)])?.settle().map(|_| ()));
         let column = Array::upload(Host::Double(&host[..10_000]), Some(dtype), CUDA, None)?;
         row(&name("m - v, 1e4 x 1e4 and 1e4"), 2e8 * size, || {

@@ -2,7 +2,8 @@
 // R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose constants these are.
 //
 // Only integer operations, + - * / and sqrt stand here, each rounded as IEEE says, so that both devices give the
-// same bits; that is why the logarithm is our own.
+// same bits; that is why logarithm, sine and cosine are our own, and why none of them uses a fused multiply-add,
+// which many processors lack. Nothing branches, so that the compiler of the cpu device can use vectors.
 #pragma once
 #include "prelude.h"
 
@@ -19,71 +20,103 @@ VG_FN philox_block philox4x32(philox_block c, u32 k0, u32 k1) {
   return c;
 }
 
-// 64 bits for element i: a block serves two elements
-VG_FN u64 random_bits(i64 key, i64 i) {
-  u64 block = (u64)i >> 1;
-  philox_block c = {(u32)block, (u32)(block >> 32), 0u, 0u};
-  c = philox4x32(c, (u32)(u64)key, (u32)((u64)key >> 32));
-  return (i & 1) ? (u64)c.x3 << 32 | c.x2 : (u64)c.x1 << 32 | c.x0;
-}
+// A block is two 64-bit words for float64, and four 32-bit ones for float32.
+VG_FN u64 word64(const philox_block& c, u32 k) { return k ? (u64)c.x3 << 32 | c.x2 : (u64)c.x1 << 32 | c.x0; }
+VG_FN u32 word32(const philox_block& c, u32 k) { return k & 2u ? (k & 1u ? c.x3 : c.x2) : (k & 1u ? c.x1 : c.x0); }
 
-// An odd multiple of 2^-53: never 0 nor 1, and u is as likely as 1 - u
-VG_FN f64 random_uniform(i64 key, i64 i) {
-  return (f64)(i64)(random_bits(key, i) >> 11 | 1u) * 1.1102230246251565e-16;
-}
+// ---- uniform: odd multiples of 2^-53 (2^-24), so never 0 nor 1, and u as likely as 1 - u -----------------
+// The bits below 1 ... 2, less the odd number just below 1; the difference is exact.
+VG_FN f64 uniform_of(u64 word) { return f64_of_bits(0x3FF0000000000000ull | word >> 12) - 0.99999999999999988898; }
+VG_FN f32 uniform_of(u32 word) { return f32_of_bits(0x3F800000u | word >> 9) - 0.999999940395355224609f; }
 
-// log(x) of a positive normal number, within 1 ulp. x = 2^k (1 + f) with 1 + f in sqrt(1/2) ... sqrt(2);
-// with s = f / (2 + f), log(1 + f) is 2 atanh(s) = f - f^2/2 + s (f^2/2 + r), where r is the
-// series 2 s^2/3 + 2 s^4/5 + ... (s^2 < 0.0295, so that ten terms reach 2^-56); the order of the sum keeps the large f exact.
+// ---- logarithms of positive normal numbers ------------------------------------------------------------
+// x = 2^k (1 + f) with 1 + f in sqrt(1/2) ... sqrt(2). The coefficients are minimax (Remez), found in 60 digits.
+//
+// Within 1 ulp: with s = f / (2 + f), log(1 + f) is 2 atanh(s) = f - f^2/2 + s (f^2/2 + r), where r is nearly the
+// series 2 s^2/3 + 2 s^4/5 + ...; the order of the sum keeps the large f exact.
 VG_FN f64 own_log(f64 x) {
   u64 b = bits_of(x);
-  i64 k = (i64)(b >> 52) - 1023;
-  u64 fraction = b & 0xFFFFFFFFFFFFFull;
-  bool upper = fraction > 0x6A09E667F3BCCull;  // sqrt(2)
-  f64 m = f64_of_bits(fraction | (upper ? 0x3FE0000000000000ull : 0x3FF0000000000000ull));
-  f64 n = (f64)(k + (i64)upper), f = m - 1.0, s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
-  f64 r = z * (2.0 / 3 + z * (2.0 / 5 + z * (2.0 / 7 + z * (2.0 / 9 + z * (2.0 / 11 +
-          z * (2.0 / 13 + z * (2.0 / 15 + z * (2.0 / 17 + z * (2.0 / 19 + z * (2.0 / 21))))))))));
+  u64 from = b - 0x3FE6A09E667F3BCDull;  // sqrt(1/2)
+  i32 k = (i32)(from >> 32) >> 20;
+  f64 m = f64_of_bits(b - ((u64)(i64)k << 52));
+  f64 n = (f64)k, f = m - 1.0, s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
+  f64 r = z * (0.6666666666666734 + z * (0.39999999999415115 + z * (0.2857142874230489 + z * (0.2222219858070268 +
+          z * (0.18183563972055689 + z * (0.153140588914481 + z * 0.14795871999297497))))));
   // log(2) in a part with 32 trailing zeros, whose multiples by k are exact, and the rest
-  return n * 6.93147180369123816490e-01 -
-         ((half - (s * (half + r) + n * 1.90821492927058770002e-10)) - f);
+  return n * 6.93147180369123816490e-01 - ((half - (s * (half + r) + n * 1.90821492927058770002e-10)) - f);
+}
+// -2 log(x), within 2 ulp: -2 log(1 + f) is -2f + f^2 (1 + f q(f)).
+VG_FN f32 own_minus_two_log(f32 x) {
+  u32 b = bits_of(x);
+  i32 k = (i32)(b - 0x3F3504F3u) >> 23;  // sqrt(1/2)
+  f32 f = f32_of_bits(b - ((u32)k << 23)) - 1.0f;
+  f32 q = -0.66667819f + f * (0.500026762f + f * (-0.399261624f + f * (0.331552029f + f * (-0.298292428f +
+          f * (0.285346508f + f * -0.174012497f)))));
+  return (f32)k * -1.38629436f + (f * f * (1.0f + f * q) - 2.0f * f);
 }
 
-// The normal quantile: M. J. Wichura, "Algorithm AS 241: the percentage points of the normal
-// distribution", Applied Statistics 37 (1988), 477-484, routine PPND16 (about 1 part in 10^16).
-VG_FN f64 normal_quantile(f64 u) {
-  f64 q = u - 0.5, top, bottom, x;
-  if (fabs(q) <= 0.425) {
-    f64 r = 0.180625 - q * q;
-    top = (((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r +
-               4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r +
-            1.3314166789178437745e2) * r + 3.3871328727963666080e0);
-    bottom = (((((((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r +
-                  2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r +
-               4.2313330701600911252e1) * r + 1.0);
-    return q * top / bottom;
-  }
-  f64 r = sqrt(-own_log(q < 0 ? u : 1.0 - u));
-  if (r <= 5.0) {
-    r -= 1.6;
-    top = (((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r +
-               1.27045825245236838258e0) * r + 3.64784832476320460504e0) * r + 5.76949722146069140550e0) * r +
-            4.63033784615654529590e0) * r + 1.42343711074968357734e0);
-    bottom = (((((((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r +
-                  1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940e0) * r +
-               2.05319162663775882187e0) * r + 1.0);
-  } else {
-    r -= 5.0;
-    top = (((((((2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 1.24266094738807843860e-3) * r +
-               2.65321895265761230930e-2) * r + 2.96560571828504891230e-1) * r + 1.78482653991729133580e0) * r +
-            5.46378491116411436990e0) * r + 6.65790464350110377720e0);
-    bottom = (((((((2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r + 1.84631831751005468180e-5) * r +
-                  7.86869131145613259100e-4) * r + 1.48753612908506148525e-2) * r + 1.36929880922735805310e-1) * r +
-               5.99832206555887937690e-1) * r + 1.0);
-  }
-  x = top / bottom;
-  return q < 0 ? -x : x;
+// ---- normal: Box and Muller (1958) ----------------------------------------------------------------------
+// Neighbours 2j and 2j + 1 are the cosine and the sine of one angle times one radius. The angle is
+// pi/2 (q + t), q from two bits and t in (-1/2, 1/2) from the others; q - 1 turns the cosine into the sine.
+VG_FN f64 turned_cosine(u64 word, u32 back) {
+  u32 q = (u32)(word >> 62) - back;
+  f64 t = (f64_of_bits(0x3FF0000000000000ull | (word << 2) >> 12) - 1.5) + 1.1102230246251565e-16, w = t * t;
+  f64 s = t * (1.5707963267948966 + w * (-0.6459640975062443 + w * (0.07969262624603957 + w * (-0.004681754132282451 +
+          w * (0.000160441150291911 + w * (-3.598641755396527e-06 + w * 5.6337211415502544e-08))))));
+  f64 c = 1.0 + w * (-1.233700550136157 + w * (0.2536695079000529 + w * (-0.020863480737573138 +
+          w * (0.0009192599677540222 + w * (-2.5200192400206477e-05 + w * 4.656003586999147e-07)))));
+  u64 y = (q & 1u) ? bits_of(s) : bits_of(c);
+  return f64_of_bits(y ^ (u64)((q + 1u) & 2u) << 62);
 }
+VG_FN f32 turned_cosine(u32 word, u32 back) {
+  u32 q = (word >> 30) - back;
+  f32 t = (f32_of_bits(0x3F800000u | (word << 2) >> 9) - 1.5f) + 5.9604644775390625e-8f, w = t * t;
+  f32 s = t * (1.57079637f + w * (-0.64596349f + w * (0.079680033f + w * -0.00460165786f)));
+  f32 c = 1.0f + w * (-1.23369801f + w * (0.253606349f + w * -0.020426251f));
+  u32 y = (q & 1u) ? bits_of(s) : bits_of(c);
+  return f32_of_bits(y ^ ((q + 1u) & 2u) << 30);
+}
+// all 32 bits, of 2^-33 ... 1, so that tails end at 6.7 and not at 5.7
+VG_FN f32 unit_of(u32 word) { return (f32)word * 2.3283064365386963e-10f + 1.1641532182693481e-10f; }
+VG_FN f64 radius_of(u64 word) { return sqrt(-2.0 * own_log(uniform_of(word))); }
+VG_FN f32 radius_of(u32 word) { return sqrt(own_minus_two_log(unit_of(word))); }
 
-VG_FN f64 random_normal(i64 key, i64 i) { return normal_quantile(random_uniform(key, i)); }
-VG_FN f64 random_exponential(i64 key, i64 i) { return -own_log(random_uniform(key, i)); }
+
+// ---- elements of a block --------------------------------------------------------------------------------
+VG_FN f64 uniform64(const philox_block& c, u32 k) { return uniform_of(word64(c, k)); }
+VG_FN f32 uniform32(const philox_block& c, u32 k) { return uniform_of(word32(c, k)); }
+VG_FN f64 normal64(const philox_block& c, u32 k) { return radius_of(word64(c, 0)) * turned_cosine(word64(c, 1), k); }
+VG_FN f32 normal32(const philox_block& c, u32 k) { return radius_of(word32(c, k & 2u)) * turned_cosine(word32(c, k | 1u), k & 1u); }
+VG_FN f64 exponential64(const philox_block& c, u32 k) { return -own_log(uniform_of(word64(c, k))); }
+VG_FN f32 exponential32(const philox_block& c, u32 k) { return 0.5f * own_minus_two_log(unit_of(word32(c, k))); }
+
+// A stream: element i of a key, where a block serves 2^LOG elements. For the card also packs of V elements from i on, i a
+// multiple of V: a block serves all of its elements, and what they share (a radius, an angle) is computed once.
+#define VG_STREAM_ELEMENT(name, T, LOG, of)                             \
+  VG_FN T name(i64 key, i64 i) {                                        \
+    u64 b = (u64)i >> LOG;                                              \
+    philox_block c = {(u32)b, (u32)(b >> 32), 0u, 0u};                  \
+    return of(philox4x32(c, (u32)(u64)key, (u32)((u64)key >> 32)), (u32)i & ((1u << LOG) - 1u)); \
+  }
+#ifdef VG_DEVICE
+#define VG_STREAM(name, T, LOG, of)                                     \
+  VG_STREAM_ELEMENT(name, T, LOG, of)                                   \
+  template <int V> VG_FN void name##_pack(i64 key, i64 i, T* z) {       \
+    constexpr int own = 1 << LOG, blocks = V / own;                     \
+    _Pragma("unroll") for (int j = 0; j < blocks; j++) {                \
+      u64 b = ((u64)i >> LOG) + j;                                      \
+      philox_block c = {(u32)b, (u32)(b >> 32), 0u, 0u};                \
+      c = philox4x32(c, (u32)(u64)key, (u32)((u64)key >> 32));          \
+      _Pragma("unroll") for (int k = 0; k < own; k++) z[j * own + k] = of(c, k); \
+    }                                                                   \
+    _Pragma("unroll") for (int k = blocks * own; k < V; k++) z[k] = name(key, i + k); \
+  }
+#else
+#define VG_STREAM VG_STREAM_ELEMENT
+#endif
+VG_STREAM(runif_f64, f64, 1, uniform64)
+VG_STREAM(runif_f32, f32, 2, uniform32)
+VG_STREAM(rnorm_f64, f64, 1, normal64)
+VG_STREAM(rnorm_f32, f32, 2, normal32)
+VG_STREAM(rexp_f64, f64, 1, exponential64)
+VG_STREAM(rexp_f32, f32, 2, exponential32)

@@ -20,12 +20,18 @@ struct Job {
   A::value* out;
   u32* status;                // or null
   u32* tickets;               // zero before and after
+  u32* ready;                 // where the host waits for `mark`, or null
+  u32 mark;
 };
 
 VG_FN void put(const Job& job, i64 group, const A& a) {
   u32 status = 0;
   job.out[group] = A::finish(a, status);
   if (job.status != nullptr) *job.status = status;
+  if (job.ready != nullptr) {
+    __threadfence_system();  // the value first
+    *(volatile u32*)job.ready = job.mark;
+  }
 }
 
 // All threads' accumulators in thread 0, in a fixed tree.
@@ -153,6 +159,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 // Neighbours belong to different groups: a thread walks the axis for V of them. A block is `x` packs abreast,
 // each shared by `y` threads; `slices` blocks share the axis.
 extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+  // parts that are read together, where they are small enough to cost the rest of the kernel no registers
+  constexpr int AHEAD = sizeof(A) * V <= 32 ? 4 : sizeof(A) * V <= 48 ? 2 : 1;
   __shared__ A parts[THREADS];
   u32 w[W] = {};
   const u32 column = blockIdx.x % job.across, rest = blockIdx.x / job.across;
@@ -216,9 +224,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 #pragma unroll
     for (int k = 0; k < V; k++) a[k] = A::start();
     if (real)
-      for (u32 s = ty; s < job.slices; s += job.y)
+      for (u32 s = ty; s < job.slices; s += job.y * AHEAD) {
+        A part[AHEAD][V];
 #pragma unroll
-        for (int k = 0; k < V; k++) A::merge(a[k], read_fresh(all + s * job.inner + k));
+        for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+          for (int k = 0; k < V; k++) {
+            const u32 at = s + u * job.y;
+            part[u][k] = at < job.slices ? read_fresh(all + at * job.inner + k) : A::start();
+          }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+          for (int k = 0; k < V; k++) A::merge(a[k], part[u][k]);
+      }
   }
   if (real && ty == 0)
 #pragma unroll

@@ -8,19 +8,19 @@
 // ---- sums ---------------------------------------------------------------------------------------
 template <class T> struct CumSum;
 #ifdef VG_DEVICE
-// The x87 keeps NA rather than NaN where both meet; what is missing is in hi.
-VG_FN f64 keep_na(f64 r, f64 a, f64 b) { return r != r && (is_na_payload(a) || is_na_payload(b)) ? na_f64() : r; }
+// As in base R the first that is missing stays, NA or NaN; it is in hi.
+VG_FN f64 keep_first(f64 r, f64 a) { return a == a ? r : a; }
 // Compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo, and count where hi is finite.
 template <> struct CumSum<f64> {
   dd s;
   VG_FN CumSum start() { CumSum a; a.s.hi = a.s.lo = 0; return a; }
   VG_FN void add(CumSum& a, f64 x) {
     dd t = two_sum(a.s.hi, x);
-    a.s.hi = keep_na(t.hi, a.s.hi, x); a.s.lo += t.lo;
+    a.s.hi = keep_first(t.hi, a.s.hi); a.s.lo += t.lo;
   }
   VG_FN void merge(CumSum& a, const CumSum& b) {
     dd t = two_sum(a.s.hi, b.s.hi);
-    a.s.hi = keep_na(t.hi, a.s.hi, b.s.hi); a.s.lo += t.lo + b.s.lo;
+    a.s.hi = keep_first(t.hi, a.s.hi); a.s.lo += t.lo + b.s.lo;
   }
   VG_FN f64 value(const CumSum& a, u32&) { return a.s.hi - a.s.hi == 0.0 ? a.s.hi + a.s.lo : a.s.hi; }
 };
@@ -82,7 +82,7 @@ template <> struct CumProd<f64> {
   VG_FN void add(CumProd& a, f64 x) { CumProd b; b.p = scaled(x); merge(a, b); }
   VG_FN void merge(CumProd& a, const CumProd& b) {
     Scaled r = called_multiply(a.p, b.p);
-    r.m.hi = keep_na(r.m.hi, a.p.m.hi, b.p.m.hi);
+    r.m.hi = keep_first(r.m.hi, a.p.m.hi);
     a.p = r;
   }
   VG_FN f64 value(const CumProd& a, u32&) { return called_value(a.p); }

@@ -8,59 +8,65 @@
 #include "block.cuh"
 
 #define DIGITS 256
-#define THREADS 512
-#define WARPS (THREADS / WARP)
+#define WARPS (THREADS / WARP)  // THREADS is the including source's
 
 // ---- keys ---------------------------------------------------------------------------------------------
 // A key is unsigned and rises in the wanted order; missing values have the greatest, which no other has.
-// T is how an element is stored, K the type of its key.
-template <class K> VG_FN K signed_key(K bits, bool down) {
-  const K top = (K)((K)1 << (8 * sizeof(K) - 1));
-  K up = (K)(bits ^ top);  // NA, the smallest, becomes 0
-  return down ? (K)~up : (K)(up - 1);
+// T is how an element is stored, K the type of its key; `flip` is all ones for a decreasing order, else 0.
+// `last` is an element with the greatest key.
+template <class K> VG_FN K top_bit() { return (K)((K)1 << (8 * sizeof(K) - 1)); }
+// NA, the smallest, becomes 0, and then the greatest, by wrapping round or by flipping
+template <class K> VG_FN K signed_key(K bits, K flip) { return (K)((K)(bits ^ top_bit<K>() ^ flip) - (K)(1 & ~flip)); }
+template <class K> VG_FN K float_key(K bits, K infinity, K flip) {
+  const K top = top_bit<K>(), size = (K)(bits & (K)~top);
+  K up = (K)(bits & top ? ~bits : bits | top);
+  up = size == 0 ? top : up;
+  return size > infinity ? (K)~(K)0 : (K)(up ^ flip);
 }
-// not_a_number and zero are of the bits without their sign
-template <class K> VG_FN K float_key(K bits, K infinity, bool down) {
-  const K top = (K)((K)1 << (8 * sizeof(K) - 1));
-  K size = (K)(bits & (K)~top);
-  if (size > infinity) return (K)~(K)0;
-  K up = size == 0 ? top : bits & top ? (K)~bits : (K)(bits | top);
-  return down ? (K)~up : up;
-}
-struct Key_bool8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, bool down) { return x > 1 ? 255 : down ? 1 - x : x; } };
-struct Key_uint8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, bool down) { return down ? (u8)~x : x; } };
-struct Key_int8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, bool down) { return signed_key<u8>(x, down); } };
-struct Key_int16 { typedef u16 T; typedef u16 K; VG_FN u16 of(u16 x, bool down) { return signed_key<u16>(x, down); } };
-struct Key_int32 { typedef u32 T; typedef u32 K; VG_FN u32 of(u32 x, bool down) { return signed_key<u32>(x, down); } };
-struct Key_int64 { typedef u64 T; typedef u64 K; VG_FN u64 of(u64 x, bool down) { return signed_key<u64>(x, down); } };
-struct Key_float16 { typedef u16 T; typedef u16 K; VG_FN u16 of(u16 x, bool down) { return float_key<u16>(x, 0x7C00, down); } };
-struct Key_bfloat16 { typedef u16 T; typedef u16 K; VG_FN u16 of(u16 x, bool down) { return float_key<u16>(x, 0x7F80, down); } };
-struct Key_float32 { typedef u32 T; typedef u32 K; VG_FN u32 of(u32 x, bool down) { return float_key<u32>(x, 0x7F800000u, down); } };
-struct Key_float64 { typedef u64 T; typedef u64 K; VG_FN u64 of(u64 x, bool down) { return float_key<u64>(x, 0x7FF0000000000000ull, down); } };
+struct Key_bool8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, u8 flip) { return x > 1 ? 255 : (x ^ flip) & 1; } VG_FN u8 last(u8) { return 2; } };
+struct Key_uint8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, u8 flip) { return x ^ flip; } VG_FN u8 last(u8 flip) { return (u8)~flip; } };
+#define VG_SIGNED(name, bits) \
+  struct Key_##name { typedef bits T; typedef bits K; VG_FN K of(T x, K flip) { return signed_key<K>(x, flip); } VG_FN T last(K) { return top_bit<K>(); } };
+#define VG_FLOAT(name, bits, infinity) \
+  struct Key_##name { typedef bits T; typedef bits K; VG_FN K of(T x, K flip) { return float_key<K>(x, infinity, flip); } VG_FN T last(K) { return (T)~(T)0; } };
+VG_SIGNED(int8, u8)
+VG_SIGNED(int16, u16)
+VG_SIGNED(int32, u32)
+VG_SIGNED(int64, u64)
+VG_FLOAT(float16, u16, 0x7C00)
+VG_FLOAT(bfloat16, u16, 0x7F80)
+VG_FLOAT(float32, u32, 0x7F800000u)
+VG_FLOAT(float64, u64, 0x7FF0000000000000ull)
 
 template <class K> VG_FN u32 digit(K key, u32 pass) { return (u32)(key >> (8 * pass)) & (DIGITS - 1); }
 
 // ---- how often each digit occurs, for all passes in one reading -----------------------------------------
-// Several copies in shared memory, so that equal digits do not all wait for one counter.
+// Every warp counts in shared memory of its own where there is room, so that equal digits seldom wait for each other.
 template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ in, i64 n, u32 down, u64* bins) {
-  const int passes = sizeof(typename Key::K), copies = passes > 4 ? 2 : 4;
-  __shared__ u32 counts[passes][copies][DIGITS];
+  typedef typename Key::K K;
+  const int passes = sizeof(K), copies = passes > 4 ? 4 : 8, ahead = 8;
+  __shared__ u32 counts[passes][DIGITS][copies];
   for (u32 k = threadIdx.x; k < passes * copies * DIGITS; k += THREADS) (&counts[0][0][0])[k] = 0;
   __syncthreads();
-  u32 copy = threadIdx.x & (copies - 1);
-  i64 step = (i64)gridDim.x * THREADS;
-  for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < n; i += 4 * step) {
-    typename Key::K keys[4];
+  const K flip = down ? (K)~(K)0 : (K)0;
+  const u32 copy = threadIdx.x & (copies - 1);
+  const i64 step = (i64)gridDim.x * THREADS;
+  for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < n; i += ahead * step) {
+    typename Key::T x[ahead];
 #pragma unroll
-    for (int l = 0; l < 4; l++) if (i + l * step < n) keys[l] = Key::of(in[i + l * step], down != 0);
+    for (int l = 0; l < ahead; l++) x[l] = i + l * step < n ? in[i + l * step] : Key::last(flip);
 #pragma unroll
-    for (int l = 0; l < 4; l++)
-      if (i + l * step < n) for (int pass = 0; pass < passes; pass++) atomicAdd(&counts[pass][copy][digit(keys[l], pass)], 1u);
+    for (int l = 0; l < ahead; l++) {
+      const K key = Key::of(x[l], flip);
+      if (i + l * step < n)
+#pragma unroll
+        for (int pass = 0; pass < passes; pass++) atomicAdd(&counts[pass][digit(key, pass)][copy], 1u);
+    }
   }
   __syncthreads();
   for (u32 k = threadIdx.x; k < passes * DIGITS; k += THREADS) {
     u64 sum = 0;
-    for (int c = 0; c < copies; c++) sum += counts[k / DIGITS][c][k % DIGITS];
+    for (int c = 0; c < copies; c++) sum += (&counts[0][0][0])[k * copies + c];
     if (sum) atomicAdd(bins + k, sum);
   }
 }
@@ -84,14 +90,15 @@ template <class Offset> struct Word {
 #define STATE_TILE 1u
 #define STATE_ALL 2u
 
-// The lanes with the same digit.
+// The lanes with the same digit: those that agree with this one in every bit.
 VG_FN u32 same_digit(u32 d) {
   u32 same = ALL_LANES;
 #pragma unroll
   for (int bit = 0; bit < 8; bit++) {
-    bool set = (d >> bit) & 1;
-    u32 with = __ballot_sync(ALL_LANES, set);
-    same &= set ? with : ~with;
+    u32 with;
+    asm("{ .reg .pred p; .reg .b32 t; and.b32 t, %1, %2; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }"
+        : "=r"(with) : "r"(d), "r"(1u << bit));
+    same &= with;
   }
   return same;
 }
@@ -103,12 +110,12 @@ VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __
                      Index* __restrict__ at_out, i64* __restrict__ at_last, i64 n, u32 down, u32 pass,
                      const u64* __restrict__ bins, volatile Offset* words, u32* ticket) {
   typedef typename Key::T T;
+  typedef typename Key::K K;
   const u32 tile_items = THREADS * ITEMS;
   const u32 exchange = tile_items * (POSITIONS && sizeof(Index) > sizeof(T) ? sizeof(Index) : sizeof(T));
   const u32 ranking = WARPS * DIGITS * 4;
   __shared__ __align__(16) char memory[exchange > ranking ? exchange : ranking];
-  __shared__ u64 place[DIGITS];   // where the digit's first element of this tile goes, less `start`
-  __shared__ u32 start[DIGITS];   // where the digit starts in the sorted tile
+  __shared__ Offset place[DIGITS];  // where the digit's first element of this tile goes, less its place in the sorted tile
   __shared__ u32 warp_sums[WARPS];
   __shared__ u32 my_tile;
   u32 (*counts)[DIGITS] = (u32 (*)[DIGITS])memory;
@@ -120,46 +127,54 @@ VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __
   const u32 tile = my_tile, warp = threadIdx.x / WARP;
   const i64 first = (i64)tile * tile_items;
   const u32 valid = n - first < (i64)tile_items ? (u32)(n - first) : tile_items;
+  const K flip = down ? (K)~(K)0 : (K)0;
+  const u32 shift = 8 * pass;
 
-  // Rank within the warp. Past the end the digit is the greatest, and so these rank last and are not written.
+  // Rank within the warp. Past the end stand elements with the greatest key, which rank last and are not written.
+  const T* from = in + first;
   T x[ITEMS];
-  u32 rank[ITEMS];
+  u32 rank[ITEMS];  // and the digit in the low byte
   const u32 mine = warp * WARP * ITEMS + lane_id();
+  if (valid == tile_items) {
 #pragma unroll
-  for (int k = 0; k < ITEMS; k++) {
-    u32 j = mine + k * WARP;
-    if (j < valid) x[k] = in[first + j];
+    for (int k = 0; k < ITEMS; k++) x[k] = from[mine + k * WARP];
+  } else {
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) x[k] = mine + k * WARP < valid ? from[mine + k * WARP] : Key::last(flip);
   }
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
-    u32 d = mine + k * WARP < valid ? digit(Key::of(x[k], down != 0), pass) : DIGITS - 1;
-    u32 same = same_digit(d), before = __popc(same & lanes_before());
-    u32 seen = counts[warp][d];
+    const u32 d = (u32)(Key::of(x[k], flip) >> shift) & (DIGITS - 1);
+    const u32 same = same_digit(d), before = __popc(same & lanes_before());
+    const u32 seen = counts[warp][d];
     __syncwarp();
     if (before == 0) counts[warp][d] = seen + __popc(same);
     __syncwarp();
-    rank[k] = seen + before;
+    rank[k] = (seen + before) << 8 | d;
   }
   __syncthreads();
 
-  // From the warps' counts to places in the tile; the count of the tile is told at once.
-  u32 d = threadIdx.x, count = 0;
+  // The count of the tile is told at once; then from the warps' counts to places in the sorted tile.
+  const u32 d = threadIdx.x;
+  u32 count = 0;
   if (d < DIGITS) {
-    for (u32 w = 0; w < WARPS; w++) {
-      u32 c = counts[w][d];
-      counts[w][d] = count;
-      count += c;
-    }
+#pragma unroll
+    for (u32 w = 0; w < WARPS; w++) count += counts[w][d];
     words[(u64)tile * DIGITS + d] = Word<Offset>::make(tile ? STATE_TILE : STATE_ALL, (Offset)count);
   }
   u32 total, at = block_prefix(count, warp_sums, total);
-  if (d < DIGITS) start[d] = at;
+  if (d < DIGITS) {
+    u32 next = at;
+#pragma unroll
+    for (u32 w = 0; w < WARPS; w++) {
+      const u32 c = counts[w][d];
+      counts[w][d] = next;
+      next += c;
+    }
+  }
   __syncthreads();
 #pragma unroll
-  for (int k = 0; k < ITEMS; k++) {
-    u32 e = mine + k * WARP < valid ? digit(Key::of(x[k], down != 0), pass) : DIGITS - 1;
-    rank[k] += counts[warp][e] + start[e];
-  }
+  for (int k = 0; k < ITEMS; k++) rank[k] = (rank[k] >> 8) + counts[warp][rank[k] & (DIGITS - 1)];
   __syncthreads();
 
   // Bring the tile in order, while some threads ask the tiles before.
@@ -176,33 +191,31 @@ VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __
       }
       words[(u64)tile * DIGITS + d] = Word<Offset>::make(STATE_ALL, sum + count);
     }
-    place[d] = bins[d] + sum - at;
+    place[d] = (Offset)bins[d] + sum - at;
   }
   __syncthreads();
 
-  u64 to[ITEMS];
+  Offset to[ITEMS];
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
-    u32 j = threadIdx.x + k * THREADS;
-    if (j < valid) {
-      T y = ((T*)memory)[j];
-      to[k] = place[digit(Key::of(y, down != 0), pass)] + j;
-      out[to[k]] = y;
-    }
+    const u32 j = threadIdx.x + k * THREADS;
+    const T y = ((T*)memory)[j];
+    to[k] = place[(u32)(Key::of(y, flip) >> shift) & (DIGITS - 1)] + j;
+    if (j < valid) out[to[k]] = y;
   }
   if (POSITIONS) {
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
-      i64 i = first + mine + k * WARP;
-      if (i < n) ((Index*)memory)[rank[k]] = at_in ? at_in[i] : (Index)i;
+      const u32 j = mine + k * WARP;
+      if (j < valid) ((Index*)memory)[rank[k]] = at_in ? at_in[first + j] : (Index)(first + j);
     }
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
-      u32 j = threadIdx.x + k * THREADS;
+      const u32 j = threadIdx.x + k * THREADS;
       if (j < valid) {
-        Index p = ((Index*)memory)[j];
+        const Index p = ((Index*)memory)[j];
         if (at_last) at_last[to[k]] = (i64)p;
         else at_out[to[k]] = p;
       }

@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::backend::{self, Outcome};
+use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
-use crate::expr::{Arg, Expr, Node, Site};
+use crate::expr::{Arg, Args, Expr, Node, Site};
 use crate::layout::{Axis, Layout};
+use crate::memory;
 use crate::ops::rule::{self, Typed};
-use crate::ops::{id, Flag, Group, OpId, Rule};
-use crate::plan::{Bound, Builder, Plan};
+use crate::ops::{id, Group, OpId, Rule};
+use crate::plan::{recycle, Bound, Builder, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::scan::Scan;
+use crate::spill;
+
+pub use crate::copies::{Coming, Host, HostMut};
 
 /// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
 const FEW: usize = 1 << 16;
@@ -44,7 +48,8 @@ impl Operand {
         }
     }
 
-    fn len(&self) -> usize {
+    /// How many elements it has.
+    pub fn extent(&self) -> usize {
         match self {
             Operand::Array(a) | Operand::Vector(a, _) => a.len(),
             Operand::Value(..) => 1,
@@ -52,50 +57,11 @@ impl Operand {
     }
 }
 
-/// Host elements in R's representation; logical is 32 bits wide there.
-#[derive(Clone, Copy)]
-pub enum Host<'a> {
-    Logical(&'a [i32]),
-    Integer(&'a [i32]),
-    Integer64(&'a [i64]),
-    Double(&'a [f64]),
-    Complex(&'a [[f64; 2]]),
-}
-
-/// Room on the host for elements in R's representation.
-pub enum HostMut<'a> {
-    Logical(&'a mut [i32]),
-    Integer(&'a mut [i32]),
-    Integer64(&'a mut [i64]),
-    Double(&'a mut [f64]),
-    Complex(&'a mut [[f64; 2]]),
-}
-
-fn bytes_of<T>(x: &[T]) -> &[u8] {
-    // SAFETY: any initialised memory may be read as bytes; T is a plain number here.
-    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
-}
-
-fn bytes_of_mut<T>(x: &mut [T]) -> &mut [u8] {
-    // SAFETY: as above, and every bit pattern is a value of these number types.
-    unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), std::mem::size_of_val(x)) }
-}
-
-impl Host<'_> {
-    fn wire(&self) -> (DType, DType, &[u8]) {
-        match self {
-            Host::Logical(x) => (DType::Int32, DType::Bool8, bytes_of(x)),
-            Host::Integer(x) => (DType::Int32, DType::Int32, bytes_of(x)),
-            Host::Integer64(x) => (DType::Int64, DType::Int64, bytes_of(x)),
-            Host::Double(x) => (DType::Float64, DType::Float64, bytes_of(x)),
-            Host::Complex(x) => (DType::Complex128, DType::Complex128, bytes_of(x)),
-        }
-    }
-}
-
 impl Array {
     pub fn from_view(view: View) -> Array {
-        Array { node: Arc::new(Node::ready(view)) }
+        let node = Arc::new(Node::ready(view.clone()));
+        spill::enlist(&node, &view);
+        Array { node }
     }
 
     pub(crate) fn of(node: Arc<Node>) -> Array {
@@ -141,52 +107,6 @@ impl Array {
         &self.node
     }
 
-    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the device, and waits
-    /// only until the host memory may change again. The site hears of what does not fit the dtype.
-    pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<Site>) -> Result<Array> {
-        let (wire, natural, bytes) = data.wire();
-        let target = backend::of(device)?;
-        let buffer = target.allocate(bytes.len())?;
-        if !bytes.is_empty() {
-            target.upload(bytes, &buffer, 0)?;
-        }
-        let array = Array::from_view(View::contiguous(buffer, wire, bytes.len() / wire.size()));
-        let dtype = dtype.unwrap_or(natural);
-        if dtype == wire {
-            return Ok(array);
-        }
-        let narrows = site.is_some() && dtype != natural && dtype.kind() < Kind::Double;
-        let out = array.cast(dtype, site)?;
-        out.settle()?;
-        if narrows {
-            // what does not fit is said by the call that asked for it, not by a later one
-            target.synchronize()?;
-        }
-        Ok(out)
-    }
-
-    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
-    /// where few are asked for at the start, those alone: the array then stays as it is.
-    pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
-        let (wire, bytes): (DType, &mut [u8]) = match room {
-            HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
-            HostMut::Integer64(x) => (DType::Int64, bytes_of_mut(x)),
-            HostMut::Double(x) => (DType::Float64, bytes_of_mut(x)),
-            HostMut::Complex(x) => (DType::Complex128, bytes_of_mut(x)),
-        };
-        let n = bytes.len() / wire.size();
-        if n == 0 {
-            return Ok(());
-        }
-        let view = match self.few(from + n)? {
-            Some(few) => few.settle()?,
-            None => self.contiguous()?,
-        };
-        let part = View { layout: Layout::new(view.layout.offset() + from, &[n], &[1]), ..view };
-        let part = if self.dtype() == wire { part } else { Array::from_view(part).cast(wire, None)?.contiguous()? };
-        backend::of(self.device())?.download(&part.buffer, part.layout.offset() * wire.size(), bytes)
-    }
-
     /// As `leading`, where `n` is few: for readers that may come back for more.
     pub fn few(&self, n: usize) -> Result<Option<Array>> {
         if n > FEW.min(self.len() / 4) {
@@ -204,43 +124,37 @@ impl Array {
         evaluate::leading(&self.node, n).map(Some)
     }
 
-    /// The same values on another device.
-    pub fn to_device(&self, device: Device) -> Result<Array> {
-        if device == self.device() {
-            return Ok(self.clone());
-        }
-        let view = self.contiguous()?;
-        let bytes = view.len() * view.dtype.size();
-        let mut host = vec![0u8; bytes];
-        backend::of(self.device())?.download(&view.buffer, view.layout.offset() * view.dtype.size(), &mut host)?;
-        let target = backend::of(device)?;
-        let buffer = target.allocate(bytes)?;
-        if bytes > 0 {
-            target.upload(&host, &buffer, 0)?;
-        }
-        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
-    }
-
     /// Records an operation; operands are recycled to the longest. The result is on the device of the array operands.
     ///
     /// # Errors
     /// `DType` where R refuses the types; `Device` where array operands are on different devices.
     pub fn apply(op: OpId, operands: &[Operand], site: Option<Site>) -> Result<Array> {
-        let n = if operands.iter().any(|o| o.len() == 0) {
+        Array::apply_at(op, operands, |_| site)
+    }
+
+    /// As `apply`; asks for the site only where the operation may warn (true), or its result is large (false).
+    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce(bool) -> Option<Site>) -> Result<Array> {
+        let n = if operands.iter().any(|o| o.extent() == 0) {
             0
         } else {
-            operands.iter().map(Operand::len).max().unwrap_or(0)
+            operands.iter().map(Operand::extent).max().unwrap_or(0)
         };
-        let types: Vec<Typed> = operands.iter().map(Operand::typed).collect();
+        let mut types = [Typed::Value(Kind::Logical); 3];
+        for (typed, operand) in types.iter_mut().zip(operands) {
+            *typed = operand.typed();
+        }
+        let types = &types[..operands.len()];
         let device = common_device(operands)?;
-        let (class, dtype) = match rule::resolve(op, &types) {
+        let (class, dtype) = match rule::resolve(op, types) {
             // what R does not do with complex numbers it refuses element by element: of none there is none
             Err(_) if n == 0 && op.row().group == Group::Ops => {
-                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(&types) };
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(types) };
                 return Array::full(Scalar::I32(0), dtype, 0, device);
             }
             resolved => resolved?,
         };
+        let warns = op.may_warn(class);
+        let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -263,7 +177,7 @@ impl Array {
         site: Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
-        let mut args = Vec::with_capacity(operands.len());
+        let mut args = Args::new();
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
             let logical =
@@ -275,11 +189,11 @@ impl Array {
                 }
             });
         }
-        let site = if row.flag == Flag::None { None } else { site };
+        let site = if op.may_warn(class) || n * dtype.size() >= memory::LARGE { site } else { None };
+        let leaves = evaluate::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
-        let array = Array { node: Arc::new(node) };
-        evaluate::bound(&array.node)?;
-        Ok(array)
+        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        Ok(Array { node: Arc::new(node) })
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -306,11 +220,11 @@ impl Array {
 
     /// Computes what is recorded: queued on the device, not waited for.
     pub fn settle(&self) -> Result<View> {
-        if let Some(view) = self.node.view() {
+        if let Some(view) = self.node.values()? {
             return Ok(view);
         }
         evaluate::settle_together(std::slice::from_ref(&self.node))?;
-        self.node.view().ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
+        self.node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
     }
 
     /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
@@ -352,15 +266,22 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        for node in evaluate::prepare(std::slice::from_ref(&self.node), root_too)? {
-            match evaluate::settle_together(&[node]) {
-                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                _ => {}
-            }
-        }
-        let mut builder = Builder::new(self.len());
+        let (mut builder, _held) = Array::builder(std::slice::from_ref(&self.node), root_too)?;
         let register = builder.node(&self.node);
         Ok(builder.outputs(&[(register, self.dtype())]))
+    }
+
+    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept; with
+    /// the views that it will read: while they are held nothing of them is spilled.
+    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<(Builder, Vec<View>)> {
+        let (kept, mut held) = evaluate::prepare(roots, root_too)?;
+        for node in kept {
+            match evaluate::settle_together(std::slice::from_ref(&node)) {
+                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+                _ => held.extend(node.values()?),
+            }
+        }
+        Ok((Builder::new(roots[0].len), held))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -402,7 +323,26 @@ impl Array {
         let (array, class) = self.reducible(reduction)?;
         let (plan, bound) = array.planned(true)?;
         let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
         Ok((reduction.result(class), outcome))
+    }
+
+    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where it
+    /// does not, or where what the value is like depends on the elements.
+    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
+        let (array, class) = self.reducible(reduction)?;
+        if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
+            return Ok(None);
+        }
+        let (plan, bound) = array.planned(true)?;
+        let landing = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
+        Ok(landing.map(|landing| (reduction.result(class), landing)))
+    }
+
+    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
+    pub fn settles(&self, reduction: Reduction, na_rm: bool) -> bool {
+        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
     /// Reduces within groups to an array of `groups.count()` values.
@@ -415,6 +355,7 @@ impl Array {
         if count > 0 {
             let (plan, bound) = array.planned(true)?;
             backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
+            recycle(plan, bound);
         }
         Ok(Array::from_view(View::contiguous(output, dtype, count)))
     }
@@ -502,8 +443,26 @@ impl Array {
 
     /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
-        let mask = self.cast(DType::Bool8, None)?.contiguous()?;
-        Ok(Array::from_view(backend::of(self.device())?.positions(&mask, keep_na)?))
+        let mask = self.in_dtype(DType::Bool8)?;
+        let (plan, bound) = mask.planned(true)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
+    }
+
+    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
+    /// is read once. Waits for the count.
+    pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let mask = mask.in_dtype(DType::Bool8)?;
+        let roots = [mask.node.clone(), self.node.clone()];
+        let (mut builder, _held) = Array::builder(&roots, true)?;
+        let [test, value] = roots.each_ref().map(|root| builder.node(root));
+        if !builder.fits() {
+            // both at most inputs now
+            mask.settle()?;
+            self.settle()?;
+            return self.compress(&mask);
+        }
+        let (plan, bound) = builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]);
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
     }
 
     /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.

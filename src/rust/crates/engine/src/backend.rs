@@ -8,6 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
+use crate::transfer::{Ahead, Filling};
 
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
@@ -22,6 +23,15 @@ pub struct Outcome {
     pub status: u32,
 }
 
+/// The value of a reduction that may not have run yet.
+pub trait Landing: Send + Sync {
+    /// Waits for it.
+    fn outcome(&self) -> Result<Outcome>;
+
+    /// Its first bytes in memory of the device, without waiting.
+    fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>>;
+}
+
 /// Bytes held on a device, as `gpu_memory()` shows them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Memory {
@@ -29,6 +39,8 @@ pub struct Memory {
     pub live: u64,
     /// Kept by the pool for later use.
     pub cached: u64,
+    /// What arrays may hold: the user's limit, else the whole device.
+    pub limit: u64,
     /// Free on the whole device, for everyone.
     pub free: u64,
     pub total: u64,
@@ -44,6 +56,17 @@ pub trait Backend: Send + Sync {
     /// Host to device; returns when `source` may be changed again.
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()>;
 
+    /// As `upload`, with elements of `wire`, one of the dtypes in which R stores them, converted to `dtype` on the way.
+    /// The bits of the cast that found what does not fit; None where the device had better convert: nothing was copied.
+    fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>>;
+
+    /// Starts a copy to a buffer of its own, with elements converted (from, to) where that is given and the table has
+    /// such a cast; work that is queued from here on goes on meanwhile.
+    ///
+    /// # Safety
+    /// The source must live, and not be written, until the result is taken or dropped.
+    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>>;
+
     /// Device to host; waits for the work queued before.
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()>;
 
@@ -55,6 +78,17 @@ pub trait Backend: Send + Sync {
 
     /// Reduces the plan's value over everything, to the host.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
+
+    /// As `reduce`, but does not wait for the value; None where the device has nothing to gain by that, or no room for it.
+    fn reduce_later(
+        &self,
+        _plan: &Plan,
+        _bound: &Bound,
+        _reduction: Reduction,
+        _na_rm: bool,
+    ) -> Result<Option<Box<dyn Landing>>> {
+        Ok(None)
+    }
 
     /// Reduces within groups, into a buffer of the reduction's result type; there are no status bits.
     fn reduce_groups(
@@ -78,8 +112,9 @@ pub trait Backend: Send + Sync {
     /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 
-    /// The positions (int64, from 0) where a bool8 view is TRUE, or NA (`-1`) where it is NA and `keep_na`.
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View>;
+    /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE, and
+    /// NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA -1).
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// The values in order, NA and NaN last, and where `with_positions` the positions (int64, from 0) that
     /// they had; equal ones stay in their order. The view is contiguous.

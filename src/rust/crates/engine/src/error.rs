@@ -14,6 +14,8 @@ pub enum Kind {
     Fork,
     Consumed,
     Argument,
+    /// The user wants the wait to end.
+    Interrupt,
     Panic,
 }
 
@@ -31,6 +33,7 @@ impl Kind {
             Kind::Fork => "fork",
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
+            Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",
         }
     }

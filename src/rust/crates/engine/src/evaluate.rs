@@ -1,14 +1,15 @@
 //! When recorded operations are computed, and which of them together.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::array::Array;
-use crate::backend;
-use crate::buffer::View;
+use crate::backend::{self, Backend};
+use crate::buffer::{Buffer, View};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::{Arg, Node, Site};
-use crate::plan::{Access, Builder, Register, MOST_INPUTS, MOST_OPS};
+use crate::expr::{Arg, Args, Node, Site, Walk};
+use crate::memory;
+use crate::ops::OpId;
+use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
 
 /// From this weight on, computing a value twice costs more than keeping it.
 const COSTLY: u32 = 8;
@@ -34,7 +35,10 @@ pub fn settle_all(arrays: &[Array]) -> Result<()> {
 pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
-    let kept = if n == 0 { Vec::new() } else { prepare(roots, false)? };
+    let (kept, _held) = if n == 0 { Default::default() } else { prepare(roots, false)? };
+    if let ([node], []) = (roots, &kept[..]) {
+        return settle_alone(node);
+    }
     let mut builder = Builder::new(n);
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len());
     for node in roots.iter().chain(&kept) {
@@ -49,7 +53,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
     for (k, (node, register)) in stored.iter().enumerate() {
-        match backend.allocate(n * node.dtype.size()) {
+        match room(node, backend) {
             Ok(buffer) => {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
@@ -66,6 +70,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         let (plan, bound) = builder.outputs(&outputs);
         let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
         backend.run(&plan, &bound, &targets)?;
+        recycle(plan, bound);
     }
     for (node, buffer) in buffers {
         node.settle(View::contiguous(buffer, node.dtype, n));
@@ -73,9 +78,34 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
+/// Memory for a node's values; of large ones it is noted which call made them.
+fn room(node: &Node, backend: &dyn Backend) -> Result<Arc<Buffer>> {
+    let bytes = node.len * node.dtype.size();
+    let site = if bytes < memory::LARGE { None } else { node.expr().and_then(|expr| expr.site) };
+    memory::made_by(site, || backend.allocate(bytes))
+}
+
+/// `settle_together` for one node by itself, which asks for no memory but the result's.
+fn settle_alone(node: &Arc<Node>) -> Result<()> {
+    if node.is_ready() {
+        return Ok(());
+    }
+    let backend = backend::of(node.device)?;
+    let buffer = room(node, backend)?;
+    if node.len > 0 {
+        let mut builder = Builder::new(node.len);
+        let register = builder.node(node);
+        let (plan, bound) = builder.outputs(&[(register, node.dtype)]);
+        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        recycle(plan, bound);
+    }
+    node.settle(View::contiguous(buffer, node.dtype, node.len));
+    Ok(())
+}
+
 /// The first `n` elements of a node alone, which stays as it is; no node hears of it.
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
-    prepare(std::slice::from_ref(node), false)?;
+    let _held = prepare(std::slice::from_ref(node), false)?;
     let backend = backend::of(node.device)?;
     let buffer = backend.allocate(n * node.dtype.size())?;
     if n > 0 {
@@ -84,6 +114,7 @@ pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
         let (plan, mut bound) = builder.outputs(&[(register, node.dtype)]);
         bound.n = n;
         backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        recycle(plan, bound);
     }
     Ok(Array::from_view(View::contiguous(buffer, node.dtype, n)))
 }
@@ -96,72 +127,78 @@ pub(crate) fn is_kept(node: &Node) -> bool {
 
 /// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
 /// strided views that would be recycled. Returns those of the roots' length that are to be kept; a root itself
-/// only if `root_too`.
-pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Vec<Arc<Node>>> {
-    let n = roots[0].len;
-    let mut kept = Vec::new();
-    let mut seen = HashSet::new();
-    let mut stack = roots.to_vec();
-    while let Some(node) = stack.pop() {
-        if !seen.insert(Arc::as_ptr(&node)) {
-            continue;
-        }
-        if node.len != n {
-            Array::of(node).contiguous()?;
-            continue;
-        }
-        if let Some(expr) = node.expr() {
-            stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                Arg::Node(n) => Some(n),
-                Arg::Scalar(_) => None,
-            }));
-            if is_kept(&node) && (root_too || !roots.iter().any(|root| Arc::ptr_eq(root, &node))) {
-                kept.push(node);
+/// only if `root_too`; and the views that the kernel will read: while they are held nothing of them is spilled.
+pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<(Vec<Arc<Node>>, Vec<View>)> {
+    let mut found = Found::default();
+    let walk = Walk::new();
+    for root in roots {
+        if walk.visit(root) {
+            below(root, walk, &mut found)?;
+            if root_too && is_kept(root) && !root.is_ready() {
+                found.kept.push(root.clone());
             }
         }
     }
-    Ok(kept)
+    found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
+    Ok((found.kept, found.held))
 }
 
-/// Keeps the graph small enough for one kernel: computes a new node's operands where it is not.
-pub(crate) fn bound(node: &Arc<Node>) -> Result<()> {
-    if node.weight <= MOST_OPS && leaves(node, MOST_INPUTS) <= MOST_INPUTS {
+/// What `prepare` finds.
+#[derive(Default)]
+struct Found {
+    kept: Vec<Arc<Node>>,
+    held: Vec<View>,
+}
+
+/// `prepare` for a node and what is below it.
+fn below(node: &Arc<Node>, walk: Walk, found: &mut Found) -> Result<()> {
+    if let Some(view) = node.values()? {
+        found.held.push(view);
         return Ok(());
     }
-    if let Some(expr) = node.expr() {
-        for arg in expr.args {
-            if let Arg::Node(node) = arg {
-                Array::of(node).settle()?;
-            }
+    // a copy: the node's lock is not held while others are computed
+    let Some(args) = node.look(|state| state.ok().map(|expr| expr.args.clone())) else { return Ok(()) };
+    for arg in args.nodes().filter(|arg| walk.visit(arg)) {
+        if arg.len != node.len {
+            found.held.push(Array::of(arg.clone()).contiguous()?);
+            continue;
+        }
+        below(arg, walk, found)?;
+        if !arg.is_ready() && is_kept(arg) {
+            found.kept.push(arg.clone());
         }
     }
     Ok(())
 }
 
-/// Distinct computed nodes below, counted no further than just past `most`.
-fn leaves(node: &Arc<Node>, most: usize) -> usize {
-    if (node.weight as usize) < most {
-        return 0; // a graph of w operations has at most w + 1 leaves
+/// Keeps the graph small enough for one kernel: computes a new node's operands where it is not. Tells how many computed
+/// nodes there are below. What is recorded next starts from computed operands again, so that a loop of updates comes to
+/// the same graph, and so to the same kernel, again and again.
+pub(crate) fn bound(op: OpId, args: &Args) -> Result<u32> {
+    let (weight, most) = Node::size(op, args);
+    let leaves = if most as usize > MOST_INPUTS { leaves(args) } else { most };
+    if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
+        return Ok(leaves);
     }
-    let mut seen = HashSet::new();
-    let mut stack = vec![node.clone()];
-    let mut count = 0;
-    while let Some(node) = stack.pop() {
-        if !seen.insert(Arc::as_ptr(&node)) {
-            continue;
-        }
-        match node.expr() {
-            None => count += 1,
-            Some(expr) => stack.extend(expr.args.into_iter().filter_map(|a| match a {
-                Arg::Node(n) => Some(n),
-                Arg::Scalar(_) => None,
-            })),
-        }
-        if count > most {
-            break;
-        }
+    for node in args.nodes() {
+        Array::of(node.clone()).settle()?;
     }
-    count
+    Ok(args.nodes().count() as u32)
+}
+
+/// Distinct computed nodes below.
+fn leaves(args: &Args) -> u32 {
+    fn count(node: &Node, walk: Walk) -> u32 {
+        if !walk.visit(node) {
+            return 0;
+        }
+        node.look(|state| match state {
+            Err(_) => 1,
+            Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
+        })
+    }
+    let walk = Walk::new();
+    args.nodes().map(|node| count(node, walk)).sum()
 }
 
 /// Computes `value` as the new values of `target`, cast to its dtype; the site hears of what does not fit. Returns the

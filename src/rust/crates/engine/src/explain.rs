@@ -7,7 +7,7 @@ use crate::array::Array;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::evaluate::is_kept;
-use crate::expr::{Arg, Expr, Node};
+use crate::expr::{Arg, Args, Expr, Node};
 use crate::ops::Group;
 use crate::plan::{Access, Bound, Builder, Instruction, Plan};
 
@@ -92,8 +92,8 @@ impl Copy {
                 return self.copies[&Arc::as_ptr(node)].clone();
             }
             Some(expr) => {
-                let mut args = Vec::with_capacity(expr.args.len());
-                for arg in &expr.args {
+                let mut args = Args::new();
+                for arg in expr.args.iter() {
                     args.push(match arg {
                         Arg::Node(below) => Arg::Node(self.copied(below, root, kept)),
                         Arg::Scalar(scalar) => Arg::Scalar(*scalar),

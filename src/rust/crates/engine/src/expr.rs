@@ -1,13 +1,16 @@
 //! The lazy graph: what an array is until something needs its values.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType};
+use crate::error::Result;
 use crate::ops::{OpId, Rule};
 use crate::scalar::Scalar;
+use crate::spill::{self, Spilled};
 
 /// Who recorded an operation: R's call, which the engine only carries.
 pub type Site = Arc<dyn Any + Send + Sync>;
@@ -19,20 +22,80 @@ pub enum Arg {
     Scalar(Scalar),
 }
 
+/// The operands of one operation: at most three, in place, so that recording asks for no memory of their own.
+#[derive(Clone)]
+pub struct Args {
+    list: [Arg; 3],
+    count: u8,
+}
+
+impl Args {
+    pub fn new() -> Args {
+        Args { list: [const { Arg::Scalar(Scalar::I32(0)) }; 3], count: 0 }
+    }
+
+    /// Adds one; a fourth is a bug, and panics.
+    pub fn push(&mut self, arg: Arg) {
+        self.list[self.count as usize] = arg;
+        self.count += 1;
+    }
+
+    /// Those that are arrays.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.iter().filter_map(|arg| match arg {
+            Arg::Node(node) => Some(node),
+            Arg::Scalar(_) => None,
+        })
+    }
+}
+
+impl Default for Args {
+    fn default() -> Args {
+        Args::new()
+    }
+}
+
+impl Deref for Args {
+    type Target = [Arg];
+
+    fn deref(&self) -> &[Arg] {
+        &self.list[..self.count as usize]
+    }
+}
+
+impl IntoIterator for Args {
+    type Item = Arg;
+    type IntoIter = std::iter::Take<std::array::IntoIter<Arg, 3>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter().take(self.count as usize)
+    }
+}
+
+impl FromIterator<Arg> for Args {
+    fn from_iter<I: IntoIterator<Item = Arg>>(args: I) -> Args {
+        let mut out = Args::new();
+        args.into_iter().for_each(|arg| out.push(arg));
+        out
+    }
+}
+
 /// A recorded operation.
 #[derive(Clone)]
 pub struct Expr {
     pub op: OpId,
     /// The class that computes.
     pub class: Class,
-    pub args: Vec<Arg>,
-    /// Kept only where the operation may warn.
+    pub args: Args,
+    /// Kept only where the operation may warn, or its result is large.
     pub site: Option<Site>,
 }
 
 enum State {
     Lazy(Expr),
     Ready(View),
+    /// Computed, and moved to the host.
+    Spilled(Arc<Spilled>),
 }
 
 /// An array: its type, length and device are known, its values recorded or computed.
@@ -42,20 +105,47 @@ pub struct Node {
     pub device: Device,
     /// What computing the graph below costs, in cheap operations; so that it can be kept small.
     pub weight: u32,
+    /// How many computed nodes are below, at most: one that is reached by two ways may count twice.
+    pub leaves: u32,
+    /// Set by a walk of the graph where it has been; see `Walk`.
+    mark: AtomicU64,
     /// Whether some kernel has already computed it on the way to something else.
     passed: AtomicBool,
+    /// When it was last asked for its values.
+    used: AtomicU64,
     state: Mutex<State>,
 }
 
 impl Node {
     pub fn lazy(dtype: DType, len: usize, device: Device, expr: Expr) -> Node {
+        let (weight, leaves) = Node::size(expr.op, &expr.args);
+        Node {
+            dtype,
+            len,
+            device,
+            weight,
+            leaves,
+            mark: AtomicU64::new(0),
+            passed: AtomicBool::new(false),
+            used: AtomicU64::new(0),
+            state: Mutex::new(State::Lazy(expr)),
+        }
+    }
+
+    /// The weight and leaves of a node that applies `op`.
+    pub fn size(op: OpId, args: &Args) -> (u32, u32) {
         // a random draw is some hundred instructions
-        let own = if expr.op.row().rule == Rule::Random { 16 } else { 1 };
-        let weight = expr.args.iter().fold(own, |sum: u32, arg| match arg {
-            Arg::Node(node) => sum.saturating_add(node.weight_now()),
-            Arg::Scalar(_) => sum,
-        });
-        Node { dtype, len, device, weight, passed: AtomicBool::new(false), state: Mutex::new(State::Lazy(expr)) }
+        let own = if matches!(op.row().rule, Rule::Random(_)) { 16 } else { 1 };
+        args.nodes().fold((own, 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
+            true => (weight, leaves.saturating_add(1)),
+            false => (weight.saturating_add(node.weight), leaves.saturating_add(node.leaves)),
+        })
+    }
+
+    /// The same with a closer count of what is below.
+    pub fn with_leaves(mut self, leaves: u32) -> Node {
+        self.leaves = leaves;
+        self
     }
 
     pub fn ready(view: View) -> Node {
@@ -64,7 +154,10 @@ impl Node {
             len: view.len(),
             device: view.buffer.device,
             weight: 0,
+            leaves: 0,
+            mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
+            used: AtomicU64::new(0),
             state: Mutex::new(State::Ready(view)),
         }
     }
@@ -74,24 +167,99 @@ impl Node {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The values, where they are computed.
+    /// The values, where they are computed and on the device.
     pub fn view(&self) -> Option<View> {
         match &*self.state() {
             State::Ready(view) => Some(view.clone()),
-            State::Lazy(_) => None,
+            State::Lazy(_) | State::Spilled(_) => None,
         }
+    }
+
+    /// Looks at the recorded operation or the values (None where they are on the host). `look` may look at the nodes
+    /// below, and settles none above.
+    pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, Option<&View>>) -> R) -> R {
+        match &*self.state() {
+            State::Ready(view) => look(Err(Some(view))),
+            State::Spilled(_) => look(Err(None)),
+            State::Lazy(expr) => look(Ok(expr)),
+        }
+    }
+
+    /// The values, where they are computed; brings them back to the device first.
+    ///
+    /// # Errors
+    /// `Memory` where there is no room for them.
+    pub fn values(self: &Arc<Node>) -> Result<Option<View>> {
+        let spilled = match &*self.state() {
+            State::Ready(view) => {
+                self.touch(view);
+                return Ok(Some(view.clone()));
+            }
+            State::Lazy(_) => return Ok(None),
+            State::Spilled(spilled) => spilled.clone(),
+        };
+        // not under the lock: making room may run R code that asks for this node
+        let view = spilled.restore()?;
+        self.touch(&view);
+        self.settle(view.clone());
+        Ok(Some(view))
+    }
+
+    fn touch(&self, view: &View) {
+        static CLOCK: AtomicU64 = AtomicU64::new(1);
+        if spill::is_eligible(&view.buffer) {
+            self.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// When its values were last asked for, on a clock of its own.
+    pub fn last_use(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that `spill` would free; None where the buffer is in use.
+    pub fn spillable(&self) -> Option<u64> {
+        // a lock that is held is a node in use
+        match &*self.state.try_lock().ok()? {
+            State::Ready(view) if Arc::strong_count(&view.buffer) == 1 && spill::is_eligible(&view.buffer) => {
+                Some(view.buffer.bytes as u64)
+            }
+            _ => None,
+        }
+    }
+
+    /// Moves the values to the host. Returns the bytes that the device has got back: 0 where the buffer is in use.
+    ///
+    /// # Errors
+    /// Those of copying to the host.
+    pub fn spill(&self) -> Result<u64> {
+        if self.spillable().is_none() {
+            return Ok(0);
+        }
+        let Some(view) = self.view() else { return Ok(0) };
+        let spilled = Arc::new(Spilled::new(&view)?);
+        let mut state = self.state();
+        match &*state {
+            // the node's, and ours
+            State::Ready(now) if Arc::ptr_eq(&now.buffer, &view.buffer) && Arc::strong_count(&view.buffer) == 2 => {}
+            _ => return Ok(0),
+        }
+        let old = std::mem::replace(&mut *state, State::Spilled(spilled));
+        drop(state);
+        drop(old);
+        Ok(view.buffer.bytes as u64)
     }
 
     /// The recorded operation, where the values are not computed.
     pub fn expr(&self) -> Option<Expr> {
         match &*self.state() {
-            State::Ready(_) => None,
+            State::Ready(_) | State::Spilled(_) => None,
             State::Lazy(expr) => Some(expr.clone()),
         }
     }
 
     pub fn is_ready(&self) -> bool {
-        matches!(&*self.state(), State::Ready(_))
+        !matches!(&*self.state(), State::Lazy(_))
     }
 
     /// Notes that a kernel computes this value on its way; tells whether one has done so before.
@@ -104,17 +272,50 @@ impl Node {
         self.passed.load(Ordering::Relaxed)
     }
 
-    fn weight_now(&self) -> u32 {
-        if self.is_ready() {
-            0
-        } else {
-            self.weight
-        }
-    }
-
     /// Gives the node its values and lets go of the graph below it.
-    pub fn settle(&self, view: View) {
+    pub fn settle(self: &Arc<Node>, view: View) {
+        spill::enlist(self, &view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
         drop(old);
+    }
+}
+
+/// One walk over a graph: it knows where it has been by a mark in the nodes, so that it needs no table of them. Two
+/// walks at once, on different threads, may wipe out each other's marks; then a node is visited again, no more.
+#[derive(Clone, Copy)]
+pub struct Walk(u64);
+
+impl Walk {
+    /// Bits of a mark that hold the note; the walk's number is above them.
+    const NOTE: u32 = 16;
+
+    pub fn new() -> Walk {
+        static WALKS: AtomicU64 = AtomicU64::new(1);
+        Walk(WALKS.fetch_add(1, Ordering::Relaxed) << Walk::NOTE)
+    }
+
+    /// What this walk has noted at the node.
+    pub fn noted(self, node: &Node) -> Option<u16> {
+        let mark = node.mark.load(Ordering::Relaxed);
+        (mark >> Walk::NOTE == self.0 >> Walk::NOTE).then_some(mark as u16)
+    }
+
+    pub fn note(self, node: &Node, note: u16) {
+        node.mark.store(self.0 | note as u64, Ordering::Relaxed);
+    }
+
+    /// Whether this is the first visit.
+    pub fn visit(self, node: &Node) -> bool {
+        let first = self.noted(node).is_none();
+        if first {
+            self.note(node, 0);
+        }
+        first
+    }
+}
+
+impl Default for Walk {
+    fn default() -> Walk {
+        Walk::new()
     }
 }

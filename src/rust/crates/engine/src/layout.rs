@@ -4,18 +4,31 @@
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Layout {
     offset: usize,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
+    axes: Axes,
+}
+
+/// Extents and strides of the joined axes. Most layouts have one, which asks for no memory of its own.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Axes {
+    One([usize; 1], [isize; 1]),
+    More(Vec<usize>, Vec<isize>),
 }
 
 impl Layout {
     /// `n` elements one after the other.
     pub fn contiguous(n: usize) -> Layout {
-        Layout { offset: 0, shape: vec![n], strides: vec![1] }
+        Layout { offset: 0, axes: Axes::One([n], [1]) }
     }
 
     /// A strided layout, with axes that lie one after the other joined.
     pub fn new(offset: usize, shape: &[usize], strides: &[isize]) -> Layout {
+        if let ([extent], [stride]) = (shape, strides) {
+            let stride = if *extent == 1 { 1 } else { *stride };
+            return match extent {
+                0 => Layout::contiguous(0),
+                _ => Layout { offset, axes: Axes::One([*extent], [stride]) },
+            };
+        }
         let (mut s, mut t): (Vec<usize>, Vec<isize>) = (Vec::new(), Vec::new());
         for (&extent, &stride) in shape.iter().zip(strides) {
             if extent == 1 {
@@ -34,13 +47,17 @@ impl Layout {
             t.push(1);
         }
         if s.contains(&0) {
-            return Layout { offset: 0, shape: vec![0], strides: vec![1] };
+            return Layout::contiguous(0);
         }
-        Layout { offset, shape: s, strides: t }
+        let axes = match (&s[..], &t[..]) {
+            (&[extent], &[stride]) => Axes::One([extent], [stride]),
+            _ => Axes::More(s, t),
+        };
+        Layout { offset, axes }
     }
 
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        self.shape().iter().product()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -53,26 +70,53 @@ impl Layout {
 
     /// Extents of the joined axes, fastest first.
     pub fn shape(&self) -> &[usize] {
-        &self.shape
+        match &self.axes {
+            Axes::One(shape, _) => shape,
+            Axes::More(shape, _) => shape,
+        }
     }
 
     pub fn strides(&self) -> &[isize] {
-        &self.strides
+        match &self.axes {
+            Axes::One(_, strides) => strides,
+            Axes::More(_, strides) => strides,
+        }
     }
 
     /// Whether the elements lie one after the other, from the offset on.
     pub fn is_contiguous(&self) -> bool {
-        self.shape.len() == 1 && (self.strides[0] == 1 || self.shape[0] <= 1)
+        matches!(self.axes, Axes::One([extent], [stride]) if stride == 1 || extent <= 1)
     }
 
     /// The place of the `i`th element in column-major order.
     pub fn place(&self, mut i: usize) -> usize {
         let mut at = self.offset as isize;
-        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+        for (&extent, &stride) in self.shape().iter().zip(self.strides()) {
             at += (i % extent) as isize * stride;
             i /= extent;
         }
         at as usize
+    }
+
+    /// Elements `from .. from + n` in order, as layouts of at most `most` elements each; `n` of a layout that is not
+    /// contiguous is all of it. An axis but the slowest is never cut, so a piece may be larger.
+    pub fn pieces(&self, from: usize, n: usize, most: usize) -> Vec<Layout> {
+        if self.is_contiguous() {
+            let cut = |at: usize| Layout::new(self.offset + at, &[most.min(from + n - at)], &[1]);
+            return (from..from + n).step_by(most.max(1)).map(cut).collect();
+        }
+        debug_assert!(from == 0 && n == self.len());
+        let (shape, strides) = (self.shape(), self.strides());
+        let last = shape.len() - 1;
+        let inner: usize = shape[..last].iter().product();
+        let step = (most / inner).max(1);
+        let cut = |at: usize| {
+            let mut extents = shape.to_vec();
+            extents[last] = step.min(shape[last] - at);
+            let offset = self.offset as isize + at as isize * strides[last];
+            Layout::new(offset as usize, &extents, strides)
+        };
+        (0..shape[last]).step_by(step).map(cut).collect()
     }
 
     /// The layout of a view: `shape`, and per axis the step in this layout's own axes `dim`.
@@ -96,8 +140,8 @@ impl Layout {
     pub fn strides_for(&self, dim: &[usize]) -> Option<Vec<isize>> {
         let mut out = Vec::with_capacity(dim.len());
         let mut axis = 0;
-        let mut left = self.shape[0];
-        let mut step = self.strides[0];
+        let mut left = self.shape()[0];
+        let mut step = self.strides()[0];
         for &extent in dim {
             if extent == 1 {
                 out.push(0);
@@ -105,8 +149,8 @@ impl Layout {
             }
             if left == 1 {
                 axis += 1;
-                left = *self.shape.get(axis)?;
-                step = self.strides[axis];
+                left = *self.shape().get(axis)?;
+                step = self.strides()[axis];
             }
             if extent == 0 || !left.is_multiple_of(extent) {
                 return None;
@@ -153,6 +197,20 @@ mod tests {
         assert_eq!((0..6).map(|i| t.place(i)).collect::<Vec<_>>(), [0, 2, 4, 1, 3, 5]);
         let back = t.view(&[3, 2], &[Axis::whole(1, 2), Axis::whole(0, 3)]).unwrap();
         assert!(back.is_contiguous());
+    }
+
+    #[test]
+    fn pieces_walk_the_same_places() {
+        let transposed = Layout::new(2, &[5, 7], &[7, 1]);
+        let reversed = Layout::new(9, &[10], &[-1]);
+        for (layout, from, n) in [(transposed, 0, 35), (reversed, 0, 10), (Layout::contiguous(20), 3, 11)] {
+            let whole: Vec<usize> = (from..from + n).map(|i| layout.place(i)).collect();
+            for most in [1, 4, 10, 100] {
+                let parts = layout.pieces(from, n, most);
+                let cut: Vec<usize> = parts.iter().flat_map(|p| (0..p.len()).map(|i| p.place(i))).collect();
+                assert_eq!(cut, whole);
+            }
+        }
     }
 
     #[test]

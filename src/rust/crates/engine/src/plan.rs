@@ -3,14 +3,15 @@
 //! A plan is a straight-line program over registers. Its key names the kernel: addresses, lengths,
 //! strides and scalars are not in it but are given when it runs (`Bound`).
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::buffer::View;
 use crate::dtype::{Class, DType};
-use crate::expr::{Arg, Node, Site};
-use crate::ops::{Flag, OpId};
+use crate::expr::{Arg, Node, Site, Walk};
+use crate::ops::OpId;
 use crate::scalar::Scalar;
 
 /// How an input's element is found from the index of the result.
@@ -110,13 +111,16 @@ impl Plan {
     }
 }
 
-/// Builds the plan that computes `root`. Nodes below it that the plan cannot take in (shorter ones that
+/// Builds the plan that computes a node. Nodes below it that the plan cannot take in (shorter ones that
 /// are recycled) must be settled before: `Array::prepare` does that.
+///
+/// Plans are looked up far more often than kernels are made, so building one asks for no memory: its lists
+/// are those of an earlier plan, which `recycle` gave back, and a node remembers its own register.
 pub struct Builder {
     plan: Plan,
     bound: Bound,
-    nodes: HashMap<*const Node, Register>,
-    values: HashMap<Instruction, Register>,
+    values: Values,
+    walk: Walk,
     /// Whether nodes hear that a kernel computes them: not where it computes a few elements only.
     marks: bool,
 }
@@ -125,15 +129,125 @@ pub struct Builder {
 pub const MOST_INPUTS: usize = 24;
 pub const MOST_OPS: u32 = 96;
 
+thread_local! {
+    static SPARE: RefCell<Vec<(Plan, Bound)>> = const { RefCell::new(Vec::new()) };
+    static VALUES: RefCell<Values> = const { RefCell::new(Values { places: Vec::new() }) };
+}
+
+/// Keeps the lists of a plan that has run for the next one.
+pub fn recycle(mut plan: Plan, mut bound: Bound) {
+    plan.inputs.clear();
+    plan.code.clear();
+    plan.outputs.clear();
+    plan.scalars = 0;
+    bound.n = 0;
+    bound.inputs.clear();
+    bound.scalars.clear();
+    bound.sites.clear();
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < 4 {
+            spare.push((plan, bound));
+        }
+    });
+}
+
+/// Which register holds the value of an instruction: a table of registers by the instruction's hash.
+#[derive(Default)]
+struct Values {
+    /// A register and one more, 0 where free; a power of two of them, at most half in use.
+    places: Vec<Register>,
+}
+
+impl Values {
+    const FEWEST: usize = 64;
+
+    fn place(&self, code: &[Instruction], instruction: &Instruction) -> usize {
+        let mut hasher = Mix::default();
+        instruction.hash(&mut hasher);
+        let mask = self.places.len() - 1;
+        let mut at = hasher.finish() as usize & mask;
+        while self.places[at] != 0 && code[self.places[at] as usize - 1] != *instruction {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The register of an equal instruction; else the instruction is added to the code.
+    fn register(&mut self, code: &mut Vec<Instruction>, instruction: Instruction) -> Register {
+        if self.places.len() < 2 * (code.len() + 1) {
+            let room = (4 * code.len()).next_power_of_two().max(Values::FEWEST);
+            self.places.clear();
+            self.places.resize(room, 0);
+            for k in 0..code.len() {
+                let at = self.place(code, &code[k]);
+                self.places[at] = k as Register + 1;
+            }
+        }
+        let at = self.place(code, &instruction);
+        if self.places[at] == 0 {
+            code.push(instruction);
+            self.places[at] = code.len() as Register;
+        }
+        self.places[at] - 1
+    }
+}
+
+/// Mixes what it is given, fast; for tables of our own values, which no one chooses to collide.
+#[derive(Clone, Copy, Default)]
+pub struct Mix(u64);
+
+impl Mix {
+    fn add(&mut self, word: u64) {
+        // Fibonacci hashing: the multiplier is 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4)
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.add(u64::from_ne_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, x: u8) {
+        self.add(x.into());
+    }
+
+    fn write_u16(&mut self, x: u16) {
+        self.add(x.into());
+    }
+
+    fn write_u32(&mut self, x: u32) {
+        self.add(x.into());
+    }
+
+    fn write_u64(&mut self, x: u64) {
+        self.add(x);
+    }
+
+    fn write_usize(&mut self, x: usize) {
+        self.add(x as u64);
+    }
+
+    fn write_isize(&mut self, x: isize) {
+        self.add(x as u64);
+    }
+}
+
 impl Builder {
     pub fn new(n: usize) -> Builder {
-        Builder {
-            plan: Plan::default(),
-            bound: Bound { n, ..Bound::default() },
-            nodes: HashMap::new(),
-            values: HashMap::new(),
-            marks: true,
-        }
+        let (plan, mut bound) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        bound.n = n;
+        let mut values = VALUES.with(RefCell::take);
+        values.places.fill(0);
+        Builder { plan, bound, values, walk: Walk::new(), marks: true }
     }
 
     /// Nodes do not hear of this plan.
@@ -143,16 +257,10 @@ impl Builder {
     }
 
     fn push(&mut self, instruction: Instruction) -> Register {
-        if let Some(&register) = self.values.get(&instruction) {
-            return register;
-        }
-        let register = self.plan.code.len() as Register;
-        self.plan.code.push(instruction.clone());
-        self.values.insert(instruction, register);
-        register
+        self.values.register(&mut self.plan.code, instruction)
     }
 
-    fn input(&mut self, view: View) -> Register {
+    fn input(&mut self, view: &View) -> Register {
         let n = self.bound.n;
         let access = match () {
             () if view.len() == 1 && n != 1 => Access::Broadcast,
@@ -165,24 +273,20 @@ impl Builder {
         });
         let k = known.unwrap_or_else(|| {
             self.plan.inputs.push(Input { dtype: view.dtype, access });
-            self.bound.inputs.push(view);
+            self.bound.inputs.push(view.clone());
             self.bound.inputs.len() - 1
         });
         self.push(Instruction::Load(k as u16))
     }
 
     /// The register that holds a node's value.
-    pub fn node(&mut self, node: &Arc<Node>) -> Register {
-        let at = Arc::as_ptr(node);
-        if let Some(&register) = self.nodes.get(&at) {
+    pub fn node(&mut self, node: &Node) -> Register {
+        if let Some(register) = self.walk.noted(node) {
             return register;
         }
-        let register = match node.expr() {
-            None => {
-                let view = node.view().expect("a node is recorded or computed");
-                self.input(view)
-            }
-            Some(expr) => {
+        let register = node.look(|state| match state {
+            Err(view) => self.input(view.expect("`prepare` brought back and holds what a plan reads")),
+            Ok(expr) => {
                 let mut args = [0; 3];
                 for (k, arg) in expr.args.iter().enumerate() {
                     args[k] = match arg {
@@ -195,13 +299,13 @@ impl Builder {
                 }
                 let known = self.plan.code.len();
                 let register = self.push(Instruction::Apply { op: expr.op, class: expr.class, args });
-                if register as usize == known && expr.op.row().flag != Flag::None && expr.site.is_some() {
-                    self.bound.sites.push((register, expr.site));
+                if register as usize == known && expr.site.is_some() && expr.op.may_warn(expr.class) {
+                    self.bound.sites.push((register, expr.site.clone()));
                 }
                 register
             }
-        };
-        self.nodes.insert(at, register);
+        });
+        self.walk.note(node, register);
         register
     }
 
@@ -221,6 +325,7 @@ impl Builder {
     /// The plan that stores these registers.
     pub fn outputs(mut self, outputs: &[(Register, DType)]) -> (Plan, Bound) {
         self.plan.outputs.extend_from_slice(outputs);
+        VALUES.with(|values| values.replace(self.values));
         (self.plan, self.bound)
     }
 }

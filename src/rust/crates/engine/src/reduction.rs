@@ -96,6 +96,19 @@ impl Reduction {
         }
     }
 
+    /// Whether a reduction of `n` elements of `class` gives one real number whose type does not depend on the elements, and
+    /// nothing that would have to be said at once.
+    pub fn is_settled(self, class: Class, n: usize, na_rm: bool) -> bool {
+        use Reduction::*;
+        let number = matches!(self.result(class), DType::Float64 | DType::Float32 | DType::Int32);
+        match self {
+            Sum | Product | Mean | Var => number,
+            // of no elements they warn
+            Min | Max => number && n > 0 && !na_rm,
+            Range | Any | All | WhichMax | WhichMin => false,
+        }
+    }
+
     /// Values a group gives.
     pub const fn width(self) -> usize {
         if matches!(self, Reduction::Range) {

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
-use verdigris_engine::backend::cuda::codegen::{self, Variant};
+use verdigris_engine::backend::cuda::codegen::{self, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
@@ -54,7 +54,7 @@ fn single(op: OpId, class: Class, first: usize) -> Plan {
 
 fn is_source(op: OpId) -> bool {
     use verdigris_engine::ops::Rule;
-    matches!(op.row().rule, Rule::Source | Rule::Random)
+    matches!(op.row().rule, Rule::Source | Rule::Random(_))
 }
 
 /// A plan that stores one input as it is.
@@ -103,14 +103,14 @@ fn jobs() -> Vec<Job> {
             // how an input is read does not depend on the row: each has its turn, and `copy` has them all
             let (wide, unaligned) = variants[(k + class as usize) % 4];
             let plan = single(op, class, k + class as usize);
-            jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+            jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned, ..Variant::default() })));
         }
     }
     for dtype in DType::ALL {
         for (k, access) in ACCESSES.into_iter().enumerate() {
             for (wide, unaligned) in [variants[k % 4], variants[(k + 1) % 4]] {
                 let plan = copy(dtype, access);
-                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned })));
+                jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned, ..Variant::default() })));
             }
         }
     }
@@ -124,13 +124,42 @@ fn jobs() -> Vec<Job> {
     for family in Family::ALL {
         jobs.push((family.name().into(), interpret::source::source(family)));
     }
-    let forms = [Form::Block, Form::Team(1), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
+    for dtype in DType::ALL {
+        // a transposed input beside one that is not, and by another axis; what a mask chooses, and where
+        for (rank, axis, wide) in [(2, 1, false), (3, 2, true)] {
+            let mut plan = copy(dtype, Access::Strided(rank));
+            plan.inputs.push(Input { dtype, access: Access::Linear });
+            plan.code.push(Instruction::Load(1));
+            plan.outputs.push((1, dtype));
+            let variant = Variant { wide, tiled: Tiled { inputs: 1, axis }, ..Variant::default() };
+            jobs.push((format!("tiled {}", plan.key()), codegen::source(&plan, variant)));
+        }
+        for keep_na in [false, true] {
+            let mut plan = copy(DType::Bool8, Access::Linear);
+            let variant = Variant { wide: keep_na, ..Variant::default() };
+            jobs.push((format!("positions {keep_na}"), codegen::compress::source(&plan, variant, keep_na)));
+            plan.inputs.push(Input { dtype, access: Access::Strided(2) });
+            plan.code.push(Instruction::Load(1));
+            plan.outputs.push((1, dtype));
+            jobs.push((format!("subset {}", plan.key()), codegen::compress::source(&plan, variant, keep_na)));
+        }
+    }
+    for op in OpId::all().filter(|&op| op.row().pack().is_some()) {
+        // lanes of one element draw it alone
+        for form in [Form::Block, Form::SingleLanes] {
+            let source =
+                codegen::source_reduce(&single(op, Class::I64, 0), Variant::default(), Reduction::Sum, false, form);
+            jobs.push((format!("sum of {} {form:?}", op.row().name), source));
+        }
+    }
+    let forms =
+        [Form::Block, Form::Team(1), Form::Team(2), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
     for (r, reduction) in Reduction::ALL.into_iter().enumerate() {
         for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
             for (k, form) in forms.into_iter().enumerate() {
                 let (wide, unaligned) = variants[(r + k) % 4];
                 let plan = copy(natural_dtype(class), Access::Linear);
-                let variant = Variant { wide, unaligned };
+                let variant = Variant { wide, unaligned, ..Variant::default() };
                 let source = codegen::source_reduce(&plan, variant, reduction, (r + k) % 2 == 0, form);
                 jobs.push((format!("{} {form:?} {}", reduction.name(), plan.key()), source));
             }

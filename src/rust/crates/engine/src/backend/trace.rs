@@ -43,6 +43,14 @@ pub fn elementwise(plan: &Plan) {
     }
 }
 
+/// Notes the kernels that take what a mask chooses.
+pub fn compress(plan: &Plan, keep_na: bool) {
+    if folder().is_some() {
+        let source = || codegen::compress::source(plan, Variant::default(), keep_na);
+        keep("compress", source, &format!("{keep_na} {}", plan.key()));
+    }
+}
+
 /// Notes a reduction.
 pub fn reduction(plan: &Plan, reduction: Reduction, na_rm: bool, groups: Groups) {
     if folder().is_some() {

@@ -6,6 +6,7 @@ pub mod table;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use crate::dtype::Class;
 pub use table::{Flag, Group, Op, Rule, HEADERS};
 
 /// The place of a row in the table.
@@ -26,6 +27,22 @@ fn rows() -> &'static [&'static Op] {
 impl OpId {
     pub fn row(self) -> &'static Op {
         rows()[self.0 as usize]
+    }
+
+    /// Whether computing the row in a class may warn: whether its expression uses the flag word.
+    pub fn may_warn(self, class: Class) -> bool {
+        static MAY_WARN: OnceLock<Vec<u8>> = OnceLock::new();
+        let word = |c: char| c == '_' || c.is_ascii_alphanumeric();
+        let notes = |text: &str| text.split(|c| !word(c)).any(|name| name == "w");
+        let classes = |row: &&Op| {
+            let noting = Class::ALL.iter().filter(|c| row.expression(**c).is_some_and(notes));
+            if row.flag == Flag::None {
+                0
+            } else {
+                noting.fold(0, |bits, c| bits | c.bit())
+            }
+        };
+        MAY_WARN.get_or_init(|| rows().iter().map(classes).collect())[self.0 as usize] & class.bit() != 0
     }
 
     pub fn all() -> impl Iterator<Item = OpId> {
@@ -52,7 +69,7 @@ impl OpId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::{Class, DType};
+    use crate::dtype::DType;
 
     #[test]
     fn names_are_unique_and_found() {

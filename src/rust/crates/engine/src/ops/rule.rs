@@ -103,7 +103,7 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
             let d = as_float(meet(operands));
             (d, if d == DType::Float64 { DType::Complex128 } else { DType::Complex64 })
         }
-        Rule::Source | Rule::Random => {
+        Rule::Source | Rule::Random(_) => {
             return Err(Error::new(ErrorKind::Argument, format!("`{}` takes no operands", op.name)));
         }
     };

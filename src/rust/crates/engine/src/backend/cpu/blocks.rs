@@ -9,6 +9,7 @@ use super::loops::{LOADS, LOOPS, PICKS, STORES};
 use super::parallel::parallel;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
+use crate::error::Result;
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::warning;
 
@@ -44,7 +45,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<[u64; 8]>> = const { RefCell::new(Vec::new()) };
 }
 
-fn stored_as_computed(dtype: DType) -> bool {
+pub fn stored_as_computed(dtype: DType) -> bool {
     !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
 }
 
@@ -93,8 +94,17 @@ impl<'a> Schedule<'a> {
                 Instruction::Apply { .. } => Place::Slot(take(&mut free)),
             };
             places.push(place);
-            for (r, &end) in last.iter().enumerate().take(k + 1) {
-                if end == k && !matches!(plan.code[r], Instruction::Scalar(..)) {
+            // what is read here for the last time; each register once, though an instruction may read it twice
+            let mut ended = [k as Register; 4];
+            if let Instruction::Apply { op, args, .. } = instruction {
+                ended[1..=op.row().arity as usize].copy_from_slice(&args[..op.row().arity as usize]);
+            }
+            for (j, &r) in ended.iter().enumerate() {
+                let r = r as usize;
+                if last[r] == k
+                    && !ended[..j].contains(&(r as Register))
+                    && !matches!(plan.code[r], Instruction::Scalar(..))
+                {
                     if let Place::Slot(slot) = places[r] {
                         free.push(slot);
                     }
@@ -105,8 +115,8 @@ impl<'a> Schedule<'a> {
         Schedule { plan, bound, places, slots, flags }
     }
 
-    /// Runs `body` with scratch memory whose scalar registers are filled.
-    pub fn with_scratch<R>(&self, body: impl FnOnce(&mut Scratch) -> R) -> R {
+    /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements.
+    pub fn with_scratch<R>(&self, most: usize, body: impl FnOnce(&mut Scratch) -> R) -> R {
         SCRATCH.with(|cell| {
             let mut memory = cell.borrow_mut();
             // one more for the places of strided inputs
@@ -118,9 +128,9 @@ impl<'a> Schedule<'a> {
             for (k, instruction) in self.plan.code.iter().enumerate() {
                 if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
                     let bytes = self.bound.scalars[*s as usize].bytes();
-                    let (first, all) = (scratch.slot(slot), BLOCK * class.size());
+                    let (first, all) = (scratch.slot(slot), most.min(BLOCK) * class.size());
                     let mut done = class.size();
-                    // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends at a block.
+                    // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends where it should.
                     unsafe {
                         std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
                         while done < all {
@@ -287,7 +297,10 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
 }
 
 /// Computes every output of the plan.
-pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
+///
+/// # Errors
+/// `Interrupt`.
+pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let schedule = Schedule::new(plan, bound);
     let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
     // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
@@ -299,7 +312,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;
     let written = written.filter(|&k| !twice && bound.inputs.iter().all(|v| v.buffer.address != outputs[k].address));
     parallel(bound.n, TASK, |from, to| {
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(to - from, |scratch| {
             for i in (from..to).step_by(BLOCK) {
                 let n = BLOCK.min(to - i);
                 // SAFETY: the buffer has bound.n elements of the dtype.
@@ -317,6 +330,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
                 }
             }
         });
-    });
+    })?;
     schedule.warn();
+    Ok(())
 }

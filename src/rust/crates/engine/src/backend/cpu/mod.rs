@@ -3,6 +3,7 @@
 //! Arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
 mod blocks;
+pub(crate) mod convert;
 mod loops;
 mod memory;
 mod parallel;
@@ -13,7 +14,7 @@ mod sort;
 
 pub(crate) use select::na_bytes;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -22,9 +23,11 @@ use crate::buffer::{Buffer, Device, View};
 use crate::counters;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::host;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
+use crate::transfer::{Ahead, Done, Filling};
 
 struct Cpu;
 
@@ -68,31 +71,87 @@ fn check(buffer: &Buffer, from: usize, len: usize) -> usize {
     from
 }
 
+/// Bytes, or elements, that one task copies.
+const PIECE: usize = 1 << 20;
+
+/// An address that tasks may share: each of them writes a part of its own.
+#[derive(Clone, Copy)]
+struct Shared(*mut u8);
+// SAFETY: see above.
+unsafe impl Send for Shared {}
+// SAFETY: see above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// # Safety
+    /// `at` must be within the memory.
+    unsafe fn at(self, at: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(at) }
+    }
+}
+
+/// Copies, on all cores where that pays.
+fn move_bytes(source: &[u8], target: &mut [u8]) -> Result<()> {
+    let out = Shared(target.as_mut_ptr());
+    parallel::parallel(source.len().min(target.len()), PIECE, |from, to| {
+        // SAFETY: within both, which do not overlap, and no other task has this part.
+        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr().add(from), out.at(from), to - from) };
+    })
+}
+
 impl Backend for Cpu {
     fn device(&self) -> Device {
         Device::Cpu
     }
 
     fn allocate(&self, bytes: usize) -> Result<Arc<Buffer>> {
-        if bytes == 0 {
-            return Ok(Arc::new(Buffer::new(Device::Cpu, 0, 0, Box::new(()))));
-        }
-        let block = memory::Block::new(bytes)?;
-        Ok(Arc::new(Buffer::new(Device::Cpu, block.address(), bytes, Box::new(block))))
+        memory::allocate(bytes)
     }
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
         counters::BYTES_UP.add(source.len() as u64);
         // SAFETY: a buffer is written before anyone else sees it.
-        unsafe { bytes_mut(target, offset, source.len()) }.copy_from_slice(source);
-        Ok(())
+        move_bytes(source, unsafe { bytes_mut(target, offset, source.len()) })
+    }
+
+    fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
+        let Some(converter) = convert::Converter::new(wire, dtype) else { return Ok(None) };
+        let n = source.len() / converter.from;
+        counters::BYTES_UP.add((n * converter.to) as u64);
+        // SAFETY: a buffer is written before anyone else sees it.
+        let out = Shared(unsafe { bytes_mut(target, 0, n * converter.to) }.as_mut_ptr());
+        let bits = AtomicU32::new(0);
+        parallel::parallel(n, PIECE, |from, to| {
+            // SAFETY: within both, and no other task has this part.
+            let found = unsafe {
+                let to_write = out.at(from * converter.to);
+                converter.run(source.as_ptr().add(from * converter.from), to_write, to - from)
+            };
+            bits.fetch_or(found, Ordering::Relaxed);
+        })?;
+        Ok(Some(bits.into_inner()))
+    }
+
+    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+        let converter = convert.and_then(|(wire, dtype)| convert::Converter::new(wire, dtype));
+        let source = converter.map_or(source, |converter| source.converted(converter));
+        let buffer = self.allocate(source.bytes())?;
+        // SAFETY: a buffer is written before anyone else sees it.
+        let out = Shared(unsafe { bytes_mut(&buffer, 0, source.bytes()) }.as_mut_ptr());
+        let bits = AtomicU32::new(0);
+        // nothing is gained by a thread of its own: all cores copy
+        parallel::parallel(source.bytes(), PIECE, |from, to| {
+            // SAFETY: within the buffer, and no other task has this part; pieces are whole elements.
+            bits.fetch_or(unsafe { source.fill(from, to - from, out.at(from)) }, Ordering::Relaxed);
+        })?;
+        Ok(Box::new(Done(buffer, bits.into_inner())))
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
         counters::BYTES_DOWN.add(target.len() as u64);
         // SAFETY: a finished buffer is not written.
-        target.copy_from_slice(unsafe { bytes(source, offset, target.len()) });
-        Ok(())
+        move_bytes(unsafe { bytes(source, offset, target.len()) }, target)
     }
 
     fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, len: usize) -> Result<()> {
@@ -105,8 +164,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::elementwise(plan);
         counters::LAUNCHES.add(1);
-        blocks::run(plan, bound, outputs);
-        Ok(())
+        blocks::run(plan, bound, outputs)
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
@@ -114,7 +172,7 @@ impl Backend for Cpu {
         super::trace::reduction(plan, reduction, na_rm, Groups::whole(bound.n));
         counters::LAUNCHES.add(1);
         let mut value = [0u8; 32];
-        let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value);
+        let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value)?;
         Ok(Outcome { value, status })
     }
 
@@ -132,8 +190,7 @@ impl Backend for Cpu {
         counters::LAUNCHES.add(1);
         // SAFETY: the output is written before anyone else sees it.
         let out = unsafe { bytes_mut(output, 0, output.bytes) };
-        reduce::groups(plan, bound, reduction, na_rm, groups, out);
-        Ok(())
+        reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
     }
 
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
@@ -144,8 +201,7 @@ impl Backend for Cpu {
     }
 
     fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-        select::gather(source, positions, output);
-        Ok(())
+        select::gather(source, positions, output)
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
@@ -153,13 +209,10 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View> {
-        let at = select::positions(mask, keep_na);
-        let buffer = self.allocate(at.len() * 8)?;
-        // SAFETY: i64 may be read as bytes.
-        let raw = unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<u8>(), at.len() * 8) };
-        self.upload(raw, &buffer, 0)?;
-        Ok(View::contiguous(buffer, DType::Int64, at.len()))
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::compress(plan, keep_na);
+        select::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
@@ -176,11 +229,19 @@ impl Backend for Cpu {
     }
 
     fn memory(&self) -> Result<Memory> {
-        Ok(Memory { live: memory::LIVE.load(Ordering::Relaxed), cached: memory::cached(), free: 0, total: 0 })
+        let total = crate::memory::machine();
+        let limit = crate::memory::refresh_limit(Device::Cpu, total)?;
+        Ok(Memory {
+            live: crate::memory::account(Device::Cpu).live(),
+            cached: host::cached(),
+            limit,
+            free: 0,
+            total: 0,
+        })
     }
 
     fn trim(&self) -> Result<()> {
-        memory::trim();
+        host::trim();
         Ok(())
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use super::threads_usable;
+use crate::error::Result;
+use crate::interrupt::Watch;
 
 /// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing left.
 struct Job {
@@ -67,15 +69,27 @@ fn run(tasks: usize, body: &(dyn Fn(usize) + Sync)) {
     }
 }
 
+/// Tasks between two looks for an interrupt: some ten milliseconds of work.
+const ROUND: usize = 128;
+
 /// Splits `0 .. n` into tasks of `size` and runs them, on all cores where that pays.
-pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) {
+///
+/// # Errors
+/// `Interrupt`; some tasks have then not run.
+pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     let tasks = n.div_ceil(size.max(1));
-    let task = |t: usize| body(t * size, ((t + 1) * size).min(n));
-    if tasks > 1 && threads_usable() {
-        run(tasks, &task);
-    } else {
-        (0..tasks).for_each(task);
+    let mut watch = (tasks > ROUND).then(Watch::new);
+    for first in (0..tasks).step_by(ROUND) {
+        let task = |t: usize| body((first + t) * size, ((first + t + 1) * size).min(n));
+        let round = ROUND.min(tasks - first);
+        if round > 1 && threads_usable() {
+            run(round, &task);
+        } else {
+            (0..round).for_each(task);
+        }
+        watch.as_mut().map_or(Ok(()), Watch::look)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -90,7 +104,8 @@ mod tests {
                 for slot in &seen[from..to] {
                     slot.fetch_add(1, Ordering::Relaxed);
                 }
-            });
+            })
+            .unwrap();
             assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1));
         }
     }

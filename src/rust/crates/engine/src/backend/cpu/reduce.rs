@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use super::blocks::{Schedule, BLOCK};
 use super::loops::{Folding, FOLDS};
 use super::parallel::parallel;
+use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
@@ -41,7 +42,17 @@ impl Accumulators {
 }
 
 /// Reduces the plan's value within groups; writes one result a group to `out`, returns the status bits.
-pub fn groups(plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool, groups: Groups, out: &mut [u8]) -> u32 {
+///
+/// # Errors
+/// `Interrupt`.
+pub fn groups(
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+    out: &mut [u8],
+) -> Result<u32> {
     let register = plan.outputs[0].0;
     let f = FOLDS[Reduction::ALL.iter().position(|r| *r == reduction).expect("listed")][plan.class(register) as usize]
         .as_ref()
@@ -51,11 +62,11 @@ pub fn groups(plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool, gro
     let mut all = Accumulators::new(f, count);
     if groups.length > 0 && count > 0 {
         if groups.inner == 1 && groups.outer > 1 && groups.length <= SHORT {
-            short(&schedule, f, register, plan.class(register).size(), na_rm, groups, &mut all);
+            short(&schedule, f, register, plan.class(register).size(), na_rm, groups, &mut all)?;
         } else if groups.inner == 1 {
-            segments(&schedule, f, register, na_rm, groups, &mut all);
+            segments(&schedule, f, register, na_rm, groups, &mut all)?;
         } else {
-            lanes(&schedule, f, register, na_rm, groups, &mut all);
+            lanes(&schedule, f, register, na_rm, groups, &mut all)?;
         }
     }
     schedule.warn();
@@ -65,18 +76,25 @@ pub fn groups(plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool, gro
         // SAFETY: `out` has room for a value of each group; a whole reduction's room is larger than its value.
         status |= unsafe { (f.finish)(out.as_mut_ptr().add(k * width).cast(), all.at(k), 1) };
     }
-    status
+    Ok(status)
 }
 
 /// Each group is a run of elements that follow each other.
-fn segments(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups: Groups, all: &mut Accumulators) {
+fn segments(
+    schedule: &Schedule,
+    f: &Folding,
+    register: u16,
+    na_rm: bool,
+    groups: Groups,
+    all: &mut Accumulators,
+) -> Result<()> {
     let pieces = groups.length.div_ceil(PIECE);
     let partial = Mutex::new(Accumulators::new(f, groups.outer * pieces));
     // short groups share a task
     let together = (PIECE / groups.length.max(1)).max(1);
     parallel(groups.outer * pieces, together, |first, end| {
         let mut own = Accumulators::new(f, end - first);
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(groups.length, |scratch| {
             for task in first..end {
                 let (group, piece) = (task / pieces, task % pieces);
                 let (from, to) = (piece * PIECE, ((piece + 1) * PIECE).min(groups.length));
@@ -93,7 +111,7 @@ fn segments(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups
             // SAFETY: both are accumulators of this kind.
             unsafe { (f.merge)(partial.at(task), own.at(task - first), 1) };
         }
-    });
+    })?;
     let mut partial = partial.into_inner().unwrap_or_else(|p| p.into_inner());
     for group in 0..groups.outer {
         for piece in 0..pieces {
@@ -101,6 +119,7 @@ fn segments(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups
             unsafe { (f.merge)(all.at(group), partial.at(group * pieces + piece), 1) };
         }
     }
+    Ok(())
 }
 
 /// Each group is a few elements that follow each other: a block holds many groups, and is turned, so that the loop over
@@ -113,7 +132,7 @@ fn short(
     na_rm: bool,
     groups: Groups,
     all: &mut Accumulators,
-) {
+) -> Result<()> {
     let length = groups.length;
     let width = BLOCK / length;
     let first = Mutex::new(all);
@@ -121,7 +140,7 @@ fn short(
         let mut own = Accumulators::new(f, to - from);
         let mut turned = vec![[0u64; 2]; (width * size).div_ceil(16)];
         let turned: *mut u8 = turned.as_mut_ptr().cast();
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(BLOCK, |scratch| {
             for group in (from..to).step_by(width) {
                 let n = width.min(to - group);
                 let values = schedule.evaluate(scratch, group * length, n * length, register, None);
@@ -141,7 +160,7 @@ fn short(
         let mut all = first.lock().unwrap_or_else(|p| p.into_inner());
         // SAFETY: accumulators of this kind.
         unsafe { (f.merge)(all.at(from), own.at(0), (to - from) as i32) };
-    });
+    })
 }
 
 /// Element `l` of each of `n` groups of `length`, together.
@@ -157,7 +176,14 @@ unsafe fn column<T: Copy>(values: *const u8, turned: *mut u8, l: usize, length: 
 }
 
 /// Neighbours belong to different groups: an accumulator a lane, walked over the axis.
-fn lanes(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups: Groups, all: &mut Accumulators) {
+fn lanes(
+    schedule: &Schedule,
+    f: &Folding,
+    register: u16,
+    na_rm: bool,
+    groups: Groups,
+    all: &mut Accumulators,
+) -> Result<()> {
     let blocks = groups.inner.div_ceil(BLOCK);
     let done = Mutex::new(all);
     parallel(groups.outer * blocks, 1, |task, _| {
@@ -165,7 +191,7 @@ fn lanes(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups: G
         let from = block * BLOCK;
         let n = BLOCK.min(groups.inner - from);
         let mut own = Accumulators::new(f, n);
-        schedule.with_scratch(|scratch| {
+        schedule.with_scratch(n, |scratch| {
             for l in 0..groups.length {
                 let i = (o * groups.length + l) * groups.inner + from;
                 let values = schedule.evaluate(scratch, i, n, register, None);
@@ -176,5 +202,5 @@ fn lanes(schedule: &Schedule, f: &Folding, register: u16, na_rm: bool, groups: G
         let mut all = done.lock().unwrap_or_else(|p| p.into_inner());
         // SAFETY: accumulators of this kind.
         unsafe { (f.merge)(all.at(o * groups.inner + from), own.at(0), n as i32) };
-    });
+    })
 }

@@ -17,7 +17,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> u32 {
     let mut status = 0;
     // SAFETY: a state has at most 64 bytes (build.rs checks); the block has room for BLOCK elements of any class.
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
-    schedule.with_scratch(|scratch| {
+    schedule.with_scratch(bound.n, |scratch| {
         for i in (0..bound.n).step_by(BLOCK) {
             let n = BLOCK.min(bound.n - i);
             let values = schedule.evaluate(scratch, i, n, register, None);

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::parallel::parallel;
-use super::{bytes, bytes_mut};
+use super::{blocks, bytes, bytes_mut};
+use crate::backend::Backend;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
+use crate::error::Result;
+use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::scalar::{NA_F64, NA_I32, NA_I64};
 
 /// The NA of a dtype as stored bytes; uint8 has none and takes 0.
@@ -35,20 +38,24 @@ pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     }
 }
 
-pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) {
+pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
+    take(source, elements(positions), output)
+}
+
+/// The same, with the positions on the host.
+fn take(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     match source.dtype.size() {
-        1 => gather_as::<u8>(source, positions, output),
-        2 => gather_as::<u16>(source, positions, output),
-        4 => gather_as::<u32>(source, positions, output),
-        8 => gather_as::<u64>(source, positions, output),
-        _ => gather_as::<[u64; 2]>(source, positions, output),
+        1 => take_as::<u8>(source, at, output),
+        2 => take_as::<u16>(source, at, output),
+        4 => take_as::<u32>(source, at, output),
+        8 => take_as::<u64>(source, at, output),
+        _ => take_as::<[u64; 2]>(source, at, output),
     }
 }
 
 /// Elements of one size move as plain words.
-fn gather_as<T: Copy + Sync>(source: &View, positions: &View, output: &Arc<Buffer>) {
+fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     let from: &[T] = elements(source);
-    let at: &[i64] = elements(positions);
     let na = na_bytes(source.dtype);
     // SAFETY: the bytes are an element's.
     let na: T = unsafe { na.as_ptr().cast::<T>().read_unaligned() };
@@ -60,7 +67,7 @@ fn gather_as<T: Copy + Sync>(source: &View, positions: &View, output: &Arc<Buffe
             // a negative position is a very large one
             *slot = from.get(p as usize).copied().unwrap_or(na);
         }
-    });
+    })
 }
 
 pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
@@ -87,7 +94,7 @@ fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values:
     }
 }
 
-pub fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
+fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);
     let count = mask.iter().filter(|&&x| keeps(x)).count();
@@ -100,4 +107,36 @@ pub fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
     }
     out.truncate(count);
     out
+}
+
+/// What the plan's first output, a mask, chooses of the second, or the positions.
+pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    // what lies in memory as it is needed is not computed
+    let ready = |&(register, dtype): &(Register, DType)| match plan.code[register as usize] {
+        Instruction::Load(k) => {
+            let input = &plan.inputs[k as usize];
+            (input.access == Access::Linear && input.dtype == dtype).then(|| bound.inputs[k as usize].clone())
+        }
+        _ => None,
+    };
+    let missing: Vec<_> = plan.outputs.iter().filter(|output| ready(output).is_none()).copied().collect();
+    let room = |(_, dtype): &(Register, DType)| cpu.allocate(bound.n * dtype.size());
+    let buffers = missing.iter().map(room).collect::<Result<Vec<_>>>()?;
+    if !missing.is_empty() {
+        blocks::run(&Plan { outputs: missing, ..plan.clone() }, bound, &buffers)?;
+    }
+    let mut computed = buffers.into_iter();
+    let mut views = plan.outputs.iter().map(|output| {
+        let fresh = |buffer| View::contiguous(buffer, output.1, bound.n);
+        ready(output).or_else(|| computed.next().map(fresh)).expect("an output is ready or computed")
+    });
+    let at = positions(&views.next().expect("a mask"), keep_na);
+    let (dtype, values) = views.next().map_or((DType::Int64, None), |view| (view.dtype, Some(view)));
+    let out = cpu.allocate(at.len() * dtype.size())?;
+    match values {
+        Some(values) => take(&values, &at, &out)?,
+        // SAFETY: i64 may be read as bytes.
+        None => cpu.upload(unsafe { std::slice::from_raw_parts(at.as_ptr().cast(), at.len() * 8) }, &out, 0)?,
+    }
+    Ok(View::contiguous(out, dtype, at.len()))
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 const LEGACY: Stream = Stream::from_number(1);
 
 /// Makes `waits` wait for what is queued on `works` now.
-fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
+pub(super) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
     let _entered = cuda.enter()?;
     let mut event = Event::NULL;
     let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;

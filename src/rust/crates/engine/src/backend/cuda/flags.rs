@@ -87,14 +87,18 @@ impl Flags {
         Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
     }
 
+    /// Whether some kernel since the last wait may have warned.
+    pub(super) fn any_pending(&self) -> bool {
+        lock(&self.state).used > 0
+    }
+
     /// Waits for all queued work and hands on what it noted. The context must be current.
     pub(super) fn wait(&self, cuda: &Cuda) -> Result<()> {
         self.collect(cuda, &mut lock(&self.state))
     }
 
     fn collect(&self, cuda: &Cuda, state: &mut State) -> Result<()> {
-        // SAFETY: our stream.
-        cuda.check(unsafe { (cuda.driver.stream_synchronize)(cuda.stream) }, "cuStreamSynchronize")?;
+        cuda.drain()?;
         if state.used == 0 {
             return Ok(());
         }

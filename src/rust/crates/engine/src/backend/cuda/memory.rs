@@ -1,21 +1,21 @@
 //! Device memory from a stream-ordered pool, and page-locked host memory.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use super::api::{self, CUmemPool_attribute, CUresult, Driver, MemoryPool, SUCCESS};
 use super::device::{at_home, Cuda, Properties};
 use crate::backend::Memory;
-use crate::buffer::Buffer;
-use crate::counters;
-use crate::error::{Error, Kind, Result};
+use crate::buffer::{Buffer, Device};
+use crate::error::Result;
+use crate::memory::{self, Held, Source};
+
+/// From this size on an allocation lets the pool grow ahead.
+const AHEAD: usize = 16 << 20;
 
 /// A device's pool. It keeps what is freed until it is trimmed.
 pub struct Pool {
     /// Null where the device has none and memory is taken from the driver directly.
     handle: MemoryPool,
-    live: AtomicU64,
-    buffers: AtomicU64,
 }
 
 impl Pool {
@@ -33,7 +33,7 @@ impl Pool {
                 api::check(driver, status, "cuMemPoolSetAttribute")?;
             }
         }
-        Ok(Pool { handle, live: AtomicU64::new(0), buffers: AtomicU64::new(0) })
+        Ok(Pool { handle })
     }
 }
 
@@ -41,15 +41,13 @@ impl Pool {
 struct Block {
     ordinal: u32,
     address: u64,
-    bytes: u64,
+    _held: Held,
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         // nothing in a forked child
         let Ok(cuda) = Cuda::of(self.ordinal) else { return };
-        cuda.pool.live.fetch_sub(self.bytes, Ordering::Relaxed);
-        cuda.pool.buffers.fetch_sub(1, Ordering::Relaxed);
         // a broken context, or one that is gone at exit, has freed everything itself
         let Ok(_entered) = cuda.enter() else { return };
         // SAFETY: the address came from this pool and is freed once.
@@ -63,37 +61,71 @@ impl Drop for Block {
     }
 }
 
-/// What may free device memory when it runs out: the bridge lets R collect its garbage. Called
-/// without locks held, on the thread that asked for memory.
-pub type PressureHook = fn();
-static PRESSURE: AtomicUsize = AtomicUsize::new(0);
-
-pub fn set_pressure_hook(hook: Option<PressureHook>) {
-    PRESSURE.store(hook.map_or(0, |f| f as usize), Ordering::Release);
+/// Whether the device's driver could lock the pages of this host memory, which it then transfers directly.
+pub fn pin(ordinal: u32, address: *mut u8, bytes: usize) -> bool {
+    let Ok(cuda) = Cuda::of(ordinal) else { return false };
+    let Ok(_entered) = cuda.enter() else { return false };
+    // SAFETY: the caller owns the memory, and calls `unpin` before it is freed.
+    unsafe { (cuda.driver.host_register)(address.cast(), bytes, api::CU_MEMHOSTREGISTER_PORTABLE) == SUCCESS }
 }
 
-fn relieve() {
-    let hook = PRESSURE.load(Ordering::Acquire);
-    if hook != 0 {
-        // SAFETY: only `set_pressure_hook` stores here, and it stores a function of this type.
-        let hook: PressureHook = unsafe { std::mem::transmute::<usize, PressureHook>(hook) };
-        hook();
-    }
+/// Undoes `pin`.
+pub fn unpin(ordinal: u32, address: *mut u8) {
+    let Ok(cuda) = Cuda::of(ordinal) else { return };
+    let Ok(_entered) = cuda.enter() else { return };
+    // SAFETY: locked by `pin`; a status cannot be used here.
+    unsafe { (cuda.driver.host_unregister)(address.cast()) };
 }
 
-/// Bytes as people read them.
-pub fn human(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
+impl Source for Cuda {
+    fn take(&self, bytes: usize) -> Result<Option<u64>> {
+        let _entered = self.enter()?;
+        if bytes >= AHEAD {
+            self.grow(bytes as u64);
+        }
+        let mut address = 0;
+        // SAFETY: writes an address.
+        let status = unsafe {
+            if !self.pool.handle.is_null() {
+                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, self.stream)
+            } else {
+                (self.driver.allocate)(&mut address, bytes)
+            }
+        };
+        if api::code(status) == Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+            return Ok(None);
+        }
+        self.check(status, "cuMemAllocFromPoolAsync")?;
+        Ok(Some(address))
     }
-    if unit == 0 {
-        format!("{bytes} bytes")
-    } else {
-        format!("{value:.3} {}", UNITS[unit]).replace(".000", "")
+
+    fn finish(&self) -> Result<()> {
+        self.wait()
+    }
+
+    fn trim(&self) -> Result<()> {
+        let _entered = self.enter()?;
+        if self.pool.handle.is_null() {
+            return Ok(());
+        }
+        // SAFETY: our pool.
+        self.check(unsafe { (self.driver.pool_trim)(self.pool.handle, 0) }, "cuMemPoolTrimTo")
+    }
+
+    fn device(&self) -> Device {
+        Device::Cuda(self.properties.ordinal)
+    }
+
+    fn total(&self) -> u64 {
+        self.properties.memory
+    }
+
+    fn cached(&self) -> u64 {
+        if self.pool.handle.is_null() {
+            return 0;
+        }
+        let reserved = self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT).unwrap_or(0);
+        reserved.saturating_sub(memory::account(Source::device(self)).live())
     }
 }
 
@@ -101,67 +133,42 @@ impl Cuda {
     /// A buffer of this many bytes, not initialised, aligned to 256.
     ///
     /// # Errors
-    /// `Memory`, once waiting, trimming and the pressure hook have not helped.
+    /// `Memory`, once all that `memory::obtain` tries has not helped.
     pub fn allocate(&self, bytes: usize) -> Result<Arc<Buffer>> {
         if bytes == 0 {
             return Ok(Arc::new(Buffer::new(self.device(), 0, 0, Box::new(()))));
         }
-        let address = self.find_room(bytes)?;
-        let before = self.pool.live.fetch_add(bytes as u64, Ordering::Relaxed);
-        counters::note_live(before + bytes as u64);
-        self.pool.buffers.fetch_add(1, Ordering::Relaxed);
-        let block = Block { ordinal: self.properties.ordinal, address, bytes: bytes as u64 };
+        let address = memory::obtain(self, bytes)?;
+        let held = Held::new(self.device(), bytes as u64);
+        let block = Block { ordinal: self.properties.ordinal, address, _held: held };
         Ok(Arc::new(Buffer::new(self.device(), address, bytes, Box::new(block))))
     }
 
-    fn find_room(&self, bytes: usize) -> Result<u64> {
-        for step in 0..4 {
-            match step {
-                0 => {}
-                // what the stream has yet to free
-                1 => self.wait()?,
-                2 => relieve(),
-                // pieces that are too small, or that another pool could use
-                _ => {
-                    self.wait()?;
-                    self.trim()?;
-                }
-            }
-            let _entered = self.enter()?;
-            let mut address = 0;
-            // SAFETY: writes an address.
-            let status = unsafe {
-                if !self.pool.handle.is_null() {
-                    (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, self.stream)
-                } else {
-                    (self.driver.allocate)(&mut address, bytes)
-                }
-            };
-            if status == SUCCESS {
-                return Ok(address);
-            }
-            if api::code(status) != Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-                self.check(status, "cuMemAllocFromPoolAsync")?;
+    /// Lets a pool that must grow do so by more than is asked for: the driver maps memory at some 0.6 ms a GB, and the
+    /// results of a loop, which stay until R collects them, would each wait for it. The context must be current.
+    fn grow(&self, bytes: u64) {
+        if self.pool.handle.is_null() {
+            return;
+        }
+        let get = |attribute| self.pool_attribute(attribute).unwrap_or(0);
+        let reserved = get(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+        let used = get(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+        let step = reserved.clamp(1 << 30, 8 << 30);
+        let most = memory::account(self.device()).limit() / 4 * 3;
+        if reserved.saturating_sub(used) >= bytes || step <= bytes || reserved.saturating_add(step) > most {
+            return;
+        }
+        let mut address = 0;
+        // SAFETY: writes an address, which is freed at once; where there is no room the pool stays as it is.
+        unsafe {
+            if (self.driver.allocate_async)(&mut address, step as usize, self.pool.handle, self.stream) == SUCCESS {
+                (self.driver.free_async)(address, self.stream);
             }
         }
-        let memory = self.memory()?;
-        Err(Error::new(
-            Kind::Memory,
-            format!(
-                "device {} has no room for {}: {} of {} are free, arrays hold {}, the pool keeps {}",
-                self.device(),
-                human(bytes as u64),
-                human(memory.free),
-                human(memory.total),
-                human(memory.live),
-                human(memory.cached)
-            ),
-        )
-        .advise("Free arrays with `rm()` and `gc()`, or `gpu_free(x)`; `gpu_memory()` shows what is held.")
-        .advise("Or compute in float32 (`dtype = \"float32\"`), or in pieces."))
     }
 
     fn pool_attribute(&self, attribute: CUmemPool_attribute) -> Result<u64> {
+        let _entered = self.enter()?;
         let mut value = 0u64;
         // SAFETY: these attributes are 64 bits wide.
         let status = unsafe { (self.driver.pool_get)(self.pool.handle, attribute, (&raw mut value).cast()) };
@@ -174,29 +181,14 @@ impl Cuda {
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two numbers.
         self.check(unsafe { (self.driver.memory_info)(&mut free, &mut total) }, "cuMemGetInfo")?;
-        let live = self.pool.live.load(Ordering::Relaxed);
-        let cached = if self.pool.handle.is_null() {
-            0
-        } else {
-            let reserved = self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
-            reserved.saturating_sub(self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?)
-        };
-        Ok(Memory { live, cached, free: free as u64, total: total as u64 })
+        let limit = memory::refresh_limit(self.device(), self.properties.memory)?;
+        let live = memory::account(self.device()).live();
+        Ok(Memory { live, cached: self.cached(), limit, free: free as u64, total: total as u64 })
     }
 
     /// How many buffers are alive.
     pub fn buffers(&self) -> u64 {
-        self.pool.buffers.load(Ordering::Relaxed)
-    }
-
-    /// Gives what the pool keeps back to the system.
-    pub fn trim(&self) -> Result<()> {
-        let _entered = self.enter()?;
-        if self.pool.handle.is_null() {
-            return Ok(());
-        }
-        // SAFETY: our pool.
-        self.check(unsafe { (self.driver.pool_trim)(self.pool.handle, 0) }, "cuMemPoolTrimTo")
+        memory::account(self.device()).buffers()
     }
 }
 
@@ -239,17 +231,5 @@ impl Drop for Host {
             // SAFETY: allocated in `new`, freed once; a status cannot be used here.
             unsafe { (self.driver.host_free)(self.host.cast()) };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::human;
-
-    #[test]
-    fn bytes_read_well() {
-        assert_eq!(human(12), "12 bytes");
-        assert_eq!(human(80_000_000_000), "80 GB");
-        assert_eq!(human(1_234_567), "1.235 MB");
     }
 }

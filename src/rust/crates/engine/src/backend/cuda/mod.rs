@@ -3,7 +3,8 @@
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
 //! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out; `select`, `sort` and `blas` do what is no plan.
+//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort` and `blas` do
+//! what is no plan.
 
 pub mod api;
 pub mod cache;
@@ -20,9 +21,11 @@ pub mod tier;
 pub mod user;
 
 mod blas;
+mod compress;
 #[cfg(test)]
 mod differential;
 mod exchange;
+mod landing;
 mod reduce;
 mod run;
 mod scan;
@@ -32,18 +35,19 @@ mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Launch, Memory, Outcome, Product};
+use super::{Backend, Landing, Launch, Memory, Outcome, Product};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::memory::Source;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
+use crate::transfer::{Ahead, Filling};
 
 pub use cache::set_cache_dir;
 pub use device::{count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
-pub use memory::set_pressure_hook;
 
 /// The backend of a device.
 ///
@@ -66,6 +70,14 @@ impl Backend for Cuda {
         self.upload(source, target, offset)
     }
 
+    fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
+        self.upload_as(source, wire, target, dtype)
+    }
+
+    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+        self.upload_ahead(source, convert)
+    }
+
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
         self.download(source, offset, target)
     }
@@ -80,6 +92,16 @@ impl Backend for Cuda {
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
         reduce::whole(self, plan, bound, reduction, na_rm)
+    }
+
+    fn reduce_later(
+        &self,
+        plan: &Plan,
+        bound: &Bound,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Box<dyn Landing>>> {
+        landing::reduce_later(self, plan, bound, reduction, na_rm)
     }
 
     fn reduce_groups(
@@ -106,8 +128,8 @@ impl Backend for Cuda {
         select::scatter(self, target, dtype, n, positions, values)
     }
 
-    fn positions(&self, mask: &View, keep_na: bool) -> Result<View> {
-        select::positions(self, mask, keep_na)
+    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+        compress::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
@@ -143,6 +165,6 @@ impl Backend for Cuda {
     }
 
     fn trim(&self) -> Result<()> {
-        self.trim()
+        Source::trim(self)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::codegen::reduce::{pack_size, packs_in_flight, Form};
 use super::codegen::{parameters, Variant, THREADS};
-use super::device::{Cuda, TICKETS};
+use super::device::{Cuda, READY, TICKETS};
 use super::launch::{Args, Packed};
 use super::run::{planned, Planned, Use};
 use super::{interpret, shipped, tier};
@@ -22,13 +22,29 @@ const STATUS: usize = 32;
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
-    let bytes = cuda.receive(|slot| {
-        queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), slot, slot + STATUS as u64)
-    })?;
+    Ok(outcome(&cuda.receive_marked(|slot, mark| to_slot(cuda, plan, bound, reduction, na_rm, slot, mark))?))
+}
+
+/// Queues a reduction of everything to 64 bytes of host memory; the mark is written last, at `READY`.
+pub(super) fn to_slot(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    slot: u64,
+    mark: u32,
+) -> Result<()> {
+    let target = Target { out: slot, status: slot + STATUS as u64, ready: slot + READY as u64, mark };
+    queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), target)
+}
+
+/// What a slot says.
+pub(super) fn outcome(bytes: &[u8; 64]) -> Outcome {
     let mut value = [0u8; 32];
     value.copy_from_slice(&bytes[..32]);
     let status = u32::from_ne_bytes([bytes[STATUS], bytes[STATUS + 1], bytes[STATUS + 2], bytes[STATUS + 3]]);
-    Ok(Outcome { value, status })
+    Outcome { value, status }
 }
 
 /// Reduces within groups, to a buffer.
@@ -44,7 +60,7 @@ pub fn groups(
     if groups.count() == 0 {
         return Ok(());
     }
-    queue(cuda, plan, bound, reduction, na_rm, groups, output.address, 0)
+    queue(cuda, plan, bound, reduction, na_rm, groups, Target { out: output.address, status: 0, ready: 0, mark: 0 })
 }
 
 /// How the threads of a launch share the elements.
@@ -63,8 +79,12 @@ fn form(plan: &Plan, groups: Groups) -> Form {
     }
     match groups.length / pack_size(plan, Form::Block) {
         _ if groups.outer == 1 => Form::Block,
-        0..=4 => Form::Team(1),
-        5..=48 => Form::Team(8),
+        // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
+        0..=6 => Form::Team(1),
+        7..=16 => Form::Team(2),
+        17..=48 => Form::Team(8),
+        // as long as that fills the card
+        49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
         49..=1024 => Form::Team(32),
         _ => Form::Block,
     }
@@ -86,11 +106,14 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
         }
         Form::Lanes | Form::SingleLanes => {
             let packs = groups.inner / v;
-            // 64 packs abreast read a kilobyte a row; the other threads of the block take other rows
-            let x = packs.min(64);
-            let y = (THREADS / x).min(groups.length.max(1));
+            // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
+            // alone fill the card, no two threads share one and nothing is merged
+            let alone = packs.div_ceil(THREADS) * groups.outer >= wave;
+            let x = packs.min(if alone { THREADS } else { 64 });
+            let y = if alone { 1 } else { (THREADS / x).min(groups.length.max(1)) };
             let across = packs.div_ceil(x);
-            let most = groups.length.div_ceil(y * u).max(1);
+            // the last block merges the slices' parts, a thread every y-th: no more than it does in some microseconds
+            let most = groups.length.div_ceil(y * u).clamp(1, 64 * y);
             let columns = across * groups.outer;
             let slices = if columns < wave.min(TICKETS) { (wave / columns).clamp(1, most) } else { 1 };
             Shape { grid: columns * slices, slices, x, y, across }
@@ -98,7 +121,15 @@ fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Addresses that the results go to; 0 where they are not wanted.
+struct Target {
+    out: u64,
+    status: u64,
+    /// Where the host waits for `mark`.
+    ready: u64,
+    mark: u32,
+}
+
 fn queue(
     cuda: &Cuda,
     plan: &Plan,
@@ -106,19 +137,17 @@ fn queue(
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
-    out: u64,
-    status: u64,
+    target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
     let variant: Variant = parameters::variant(plan, bound, pack_size(plan, form), &[]);
     match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
-        Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, out, status),
-        None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, out, status),
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target),
+        None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, target),
     }
 }
 
 /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces those.
-#[allow(clippy::too_many_arguments)]
 fn queue_shipped(
     cuda: &Cuda,
     plan: &Plan,
@@ -126,8 +155,7 @@ fn queue_shipped(
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
-    out: u64,
-    status: u64,
+    target: Target,
 ) -> Result<()> {
     let (register, _) = plan.outputs[0];
     let dtype = natural_dtype(plan.class(register));
@@ -142,14 +170,9 @@ fn queue_shipped(
         View::contiguous(buffer, dtype, bound.n)
     };
     let bound = Bound { n: bound.n, inputs: vec![values], ..Bound::default() };
-    let form = match form(&simple, groups) {
-        Form::Block => Form::Block,
-        Form::Team(_) => Form::Team(8),
-        Form::Lanes | Form::SingleLanes => Form::SingleLanes,
-    };
-    debug_assert!(shipped::FORMS.contains(&form));
+    let form = shipped::form_for(form(&simple, groups));
     let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
-    launch(cuda, &planned, &simple, &bound, shipped::PLAIN, (reduction, form), groups, out, status)
+    launch(cuda, &planned, &simple, &bound, shipped::PLAIN, (reduction, form), groups, target)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -161,8 +184,7 @@ fn launch(
     variant: Variant,
     (reduction, form): (Reduction, Form),
     groups: Groups,
-    out: u64,
-    status: u64,
+    target: Target,
 ) -> Result<()> {
     let shape = shape(cuda, planned, packs_in_flight(plan, reduction), form, groups);
     let parts = match form {
@@ -181,9 +203,13 @@ fn launch(
     job.u32(shape.y as u32);
     job.u32(shape.across as u32);
     job.u64(partial.address);
-    job.u64(out);
-    job.u64(status);
+    job.u64(target.out);
+    job.u64(target.status);
     job.u64(cuda.tickets());
+    job.u64(target.ready);
+    job.u32(target.mark);
+    // a struct's size is a multiple of its alignment
+    job.u32(0);
     let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
     let mut args = Args::new();
     args.push_bytes(&params.bytes).push_bytes(&job.bytes);

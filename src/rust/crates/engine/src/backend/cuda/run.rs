@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::codegen::{body, elementwise, parameters, reduce, scan, Variant, THREADS};
+use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
@@ -19,12 +19,16 @@ use crate::scan::Scan;
 pub(super) enum Use {
     Store,
     Reduce(Reduction, bool, reduce::Form),
+    /// Taken where its mask is TRUE; also where it is NA?
+    Compress(bool),
     Scan(Scan),
 }
 
 /// A kernel for a plan, and what launching it takes.
 pub(super) struct Planned {
     pub kernel: Arc<Kernel>,
+    /// A kernel that is launched after it.
+    pub second: Option<Arc<Kernel>>,
     /// Elements of a pack.
     pub v: usize,
     /// Blocks that a multiprocessor runs at once.
@@ -55,24 +59,32 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         return Ok(known);
     }
     let (source, name, v) = match how {
+        Use::Store if variant.tiled.inputs != 0 => (tiled::source(plan, variant), tiled::NAME, 1),
         Use::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
         Use::Reduce(reduction, na_rm, form) => {
             let source = reduce::source(plan, variant, reduction, na_rm, form);
             (source, reduce::NAME, reduce::pack_size(plan, form))
         }
+        Use::Compress(keep_na) => (compress::source(plan, variant, keep_na), compress::COUNT, 1),
         Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
     };
     let label = match how {
         Use::Store => plan.key(),
         Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
+        Use::Compress(_) => format!("subset of {}", plan.key()),
         Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
     };
-    let mut kernel = (*cuda.function(&cuda.load(&source, &label)?, name)?).clone();
+    let module = cuda.load(&source, &label)?;
+    let second = match how {
+        Use::Compress(_) => Some(cuda.function(&module, compress::WRITE)?),
+        _ => None,
+    };
+    let mut kernel = (*cuda.function(&module, name)?).clone();
     // messages name the expression, since all kernels have one of two names
     kernel.name = label;
     let (places, words) = body::places(plan);
     let occupancy = cuda.occupancy(&kernel, THREADS as u32, 0)?;
-    let made = Arc::new(Planned { kernel: Arc::new(kernel), v, occupancy, places, words });
+    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, occupancy, places, words });
     lock(&cuda.kernels.plans.known).entry(plan.clone()).or_default().push((how, variant, made.clone()));
     Ok(made)
 }
@@ -122,13 +134,21 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         return Ok(());
     }
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
-    let variant = parameters::variant(plan, bound, body::pack_size(plan), &addresses);
+    let tiled = tiled::choose(plan, bound);
+    let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
+    let variant = Variant { tiled, ..parameters::variant(plan, bound, v, &addresses) };
     let Some(planned) = tier::kernel(cuda, plan, Use::Store, variant)? else {
         return interpret::run(cuda, plan, bound, &addresses);
     };
     let (packed, _queueing) = planned.parameters(cuda, plan, bound, variant, &addresses)?;
-    let grid = blocks(bound.n, elementwise::block_elements(plan));
     let mut args = Args::new();
     args.push_bytes(&packed.bytes);
+    let grid = if tiled.inputs == 0 {
+        blocks(bound.n, elementwise::block_elements(plan))
+    } else {
+        let (tiles, count) = tiled::tiles(plan, bound, tiled);
+        args.push_bytes(&tiles.bytes);
+        count as u32
+    };
     cuda.launch(&planned.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
 }

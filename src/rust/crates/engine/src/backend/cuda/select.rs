@@ -1,4 +1,4 @@
-//! Gathering, scattering and finding on the device; the kernels are in `kernels/select.cuh`.
+//! Gathering and scattering on the device; the kernels are in `kernels/select.cuh`.
 
 use std::sync::Arc;
 
@@ -9,8 +9,6 @@ use crate::dtype::DType;
 use crate::error::Result;
 
 const THREADS: u32 = 256;
-/// Elements of a mask that one block looks at: `TILE_BYTES` in select.cuh.
-const TILE: usize = 4096;
 
 /// The C type that moves elements of a size.
 fn mover(size: usize) -> &'static str {
@@ -103,41 +101,4 @@ pub fn scatter(
     args.push(target.address).push(n as i64).push(at).push(count_i);
     args.push(values.address()).push(length as i64).push(winner).push(equal);
     launch(&format!("scatter_{size}"), count, &mut args)
-}
-
-pub(super) fn positions_source() -> String {
-    let head = "extern \"C\" __global__ void";
-    format!(
-        "#include \"select.cuh\"\n\
-         {head} __launch_bounds__({THREADS}) count(const u8* mask, i64 n, u32 keep_na, u64* counts) {{ positions_count(mask, n, keep_na, counts); }}\n\
-         {head} __launch_bounds__(1024) scan(u64* counts, i64 tiles, u64* total) {{ positions_scan(counts, tiles, total); }}\n\
-         {head} __launch_bounds__({THREADS}) positions(const u8* mask, i64 n, u32 keep_na, const u64* starts, i64* out) {{ positions_write(mask, n, keep_na, starts, out); }}\n"
-    )
-}
-
-/// Waits, because the length of the result must be known.
-pub fn positions(cuda: &Cuda, mask: &View, keep_na: bool) -> Result<View> {
-    let n = mask.len();
-    if n == 0 {
-        return Ok(View::contiguous(cuda.allocate(0)?, DType::Int64, 0));
-    }
-    let module = cuda.module("positions", positions_source)?;
-    let tiles = n.div_ceil(TILE);
-    let counts = cuda.allocate(tiles * 8)?;
-    let (grid, block) = ([tiles as u32, 1, 1], [THREADS, 1, 1]);
-    let mut args = Args::new();
-    args.push(mask.address()).push(n as i64).push(u32::from(keep_na)).push(counts.address);
-    cuda.launch(&cuda.function(&module, "count")?, grid, block, 0, &mut args)?;
-    let scan = cuda.function(&module, "scan")?;
-    let total = cuda.receive(|slot| {
-        cuda.launch(&scan, [1; 3], [1024, 1, 1], 0, Args::new().push(counts.address).push(tiles as i64).push(slot))
-    })?;
-    let total = u64::from_ne_bytes(total[..8].try_into().expect("eight bytes")) as usize;
-    let out = cuda.allocate(total * 8)?;
-    if total > 0 {
-        let mut args = Args::new();
-        args.push(mask.address()).push(n as i64).push(u32::from(keep_na)).push(counts.address).push(out.address);
-        cuda.launch(&cuda.function(&module, "positions")?, grid, block, 0, &mut args)?;
-    }
-    Ok(View::contiguous(out, DType::Int64, total))
 }

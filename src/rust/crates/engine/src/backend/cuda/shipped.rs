@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::sync::OnceLock;
 
 use super::codegen::reduce::Form;
-use super::codegen::{self, Variant};
+use super::codegen::{self, Tiled, Variant};
 use super::compile::HEADERS;
 use super::interpret::source as interpret;
 use super::interpret::Family;
@@ -151,8 +151,17 @@ pub fn plain(dtype: DType) -> Plan {
 /// The forms in which reductions are shipped.
 pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
 
+/// The shipped form that does the work of any.
+pub fn form_for(form: Form) -> Form {
+    match form {
+        Form::Block => Form::Block,
+        Form::Team(_) => Form::Team(8),
+        Form::Lanes | Form::SingleLanes => Form::SingleLanes,
+    }
+}
+
 /// The variant of the reductions that are shipped: any length, and memory of our own, which is aligned.
-pub const PLAIN: Variant = Variant { wide: true, unaligned: false };
+pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled { inputs: 0, axis: 0 } };
 
 /// Everything to ship.
 pub fn sources() -> Vec<Shipped> {
@@ -178,7 +187,11 @@ pub fn sources() -> Vec<Shipped> {
             add(Pack::Scan, format!("{} {class:?}", scan.name()), source);
         }
     }
-    add(Pack::Select, "positions".into(), select::positions_source());
+    for keep_na in [false, true] {
+        // what a mask chooses is gathered by its positions
+        let source = codegen::compress::source(&plain(DType::Bool8), PLAIN, keep_na);
+        add(Pack::Select, format!("positions {keep_na}"), source);
+    }
     for size in [1, 2, 4, 8, 16] {
         add(Pack::Select, format!("gather {size}"), select::gather_source(size));
         for wide in [false, true] {
@@ -236,6 +249,13 @@ mod tests {
             sources.iter().filter(|s| !index().contains_key(&fingerprint(&s.source))).map(|s| &*s.name).collect();
         assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());
         assert_eq!(index().len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
+    }
+
+    #[test]
+    fn every_form_of_a_reduction_has_a_shipped_one() {
+        for form in [1, 2, 8, 32].map(Form::Team).into_iter().chain([Form::Block, Form::Lanes, Form::SingleLanes]) {
+            assert!(FORMS.contains(&form_for(form)), "{form:?}");
+        }
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub enum Rule {
     To(DType),
     /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq`
     Source,
-    /// No array operand: scalar `a`, of class I64, is the key of the stream; the result is float64. `runif`
-    Random,
+    /// No array operand: scalar `a`, of class I64, is the key of the stream; the result has the named class, F32 or F64. `runif`
+    Random(Class),
 }
 
 /// What an expression may note in `w`, as R words its warning.
@@ -156,6 +156,12 @@ impl Op {
         Some(format!("VG_FN {result} {}({operands}i64 i, u32& w) {{ return {text}; }}", self.function(class)))
     }
 
+    /// For rows that draw random numbers, the function of `random.h` that draws a pack of them.
+    pub fn pack(&self) -> Option<String> {
+        let (name, _) = self.code.first()?.1.split_once('(')?;
+        matches!(self.rule, Random(_)).then(|| format!("{name}_pack"))
+    }
+
     /// The class of the result, given the class that computes.
     pub fn result_class(&self, class: Class) -> Class {
         match self.rule {
@@ -163,7 +169,7 @@ impl Op {
             Part | Modulus => class.real(),
             Pair => class.complex(),
             To(dtype) => dtype.class(),
-            Random => Class::F64,
+            Random(class) => class,
             _ => class,
         }
     }

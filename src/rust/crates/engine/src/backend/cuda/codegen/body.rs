@@ -28,9 +28,7 @@ pub fn pack_size(plan: &Plan) -> usize {
 
 /// Packs that a thread has in flight: enough bytes to hide the memory's latency.
 pub fn packs_in_flight(plan: &Plan) -> usize {
-    // much code repeated makes the compiler slow, and covers latency by itself
-    const MOST_CODE: usize = 24;
-    if cost(plan) * pack_size(plan) > MOST_CODE {
+    if most_in_flight(plan) < pack_size(plan) {
         return 1;
     }
     match plan.inputs.iter().filter(|i| i.access != Access::Broadcast).count() {
@@ -38,6 +36,12 @@ pub fn packs_in_flight(plan: &Plan) -> usize {
         2 => 2,
         _ => 1,
     }
+}
+
+/// Elements whose code may stand side by side: much code repeated makes the compiler slow, and covers latency by itself.
+pub fn most_in_flight(plan: &Plan) -> usize {
+    const MOST_CODE: usize = 24;
+    MOST_CODE / cost(plan).max(1)
 }
 
 /// Which file of the operation table a row is in.
@@ -75,8 +79,8 @@ fn is_heavy(plan: &Plan) -> bool {
 pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
     let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
-        let Instruction::Apply { op, .. } = instruction else { continue };
-        let width = Place::width(*op);
+        let Instruction::Apply { op, class, .. } = instruction else { continue };
+        let width = if op.may_warn(*class) { Place::width(*op) } else { 0 };
         if width == 0 {
             continue;
         }
@@ -111,24 +115,29 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
     let _ = writeln!(text, "constexpr int V = {v}, W = {};", words.max(1));
     text += &parameters::declare(plan, variant);
-    text += &fetch(plan, variant);
-    text += &compute(plan);
+    text += &fetch(plan, variant, v);
+    text += &compute(plan, variant);
     text
 }
 
 /// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored. Where they pass the end, the
 /// last element stands in, so that what is computed from it raises no warning of its own.
-fn fetch(plan: &Plan, variant: Variant) -> String {
+fn fetch(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut fields = String::new();
     let mut code = String::new();
     for (k, input) in plan.inputs.iter().enumerate() {
         let c = input.dtype.c_type();
+        if variant.tiled.inputs >> k & 1 == 1 {
+            let _ = write!(fields, " {c} x{k}[1];"); // filled from the tile
+            continue;
+        }
         let _ = match input.access {
             Access::Broadcast => write!(fields, " {c} x{k}[1];"),
             _ => write!(fields, " {c} x{k}[V];"),
         };
         let _ = match input.access {
             Access::Broadcast => writeln!(code, "  x.x{k}[0] = p.x{k}[0];"),
+            Access::Linear if v == 1 => writeln!(code, "  x.x{k}[0] = p.x{k}[within(i, last)];"),
             Access::Linear => {
                 let also = if variant.unaligned { format!(" && (p.packed >> {k} & 1u)") } else { String::new() };
                 writeln!(
@@ -145,14 +154,7 @@ fn fetch(plan: &Plan, variant: Variant) -> String {
                  else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) {{ x.x{k}[k] = p.x{k}[j]; j = j + 1 == (idx)p.length{k}.d ? 0 : j + 1; }}\n    }}\n  }}"
             ),
             Access::Strided(rank) => {
-                let mut place = String::from("idx q = e; step at = 0;");
-                for axis in 0..rank as usize - 1 {
-                    let _ = write!(
-                        place,
-                        " {{ idx t = quotient(q, p.extent{k}[{axis}]); at += (step)(q - t * (idx)p.extent{k}[{axis}].d) * p.stride{k}[{axis}]; q = t; }}"
-                    );
-                }
-                let _ = write!(place, " at += (step)q * p.stride{k}[{}];", rank - 1);
+                let place = place(k, rank);
                 writeln!(
                     code,
                     "  if (full && (p.packed >> {k} & 1u)) {{ const idx e = i; {place} read_pack<V>(p.x{k} + at, x.x{k}); }}\n  \
@@ -160,6 +162,12 @@ fn fetch(plan: &Plan, variant: Variant) -> String {
                 )
             }
         };
+    }
+    for (r, instruction) in plan.code.iter().enumerate() {
+        if let Some((pack, key)) = draws(plan, instruction) {
+            let _ = write!(fields, " {} d{r}[V];", plan.class(r as Register).c_type());
+            let _ = writeln!(code, "  {pack}<V>(p.s{key}, (i64)i, x.d{r});");
+        }
     }
     format!(
         "typedef {} step;\nVG_FN idx within(idx i, idx last) {{ return i < last ? i : last; }}\nstruct In {{{fields} }};\n\
@@ -169,8 +177,28 @@ fn fetch(plan: &Plan, variant: Variant) -> String {
     )
 }
 
+/// Code that finds `at`, where element `e` of strided input `k` lies.
+pub fn place(k: usize, rank: u8) -> String {
+    let mut place = String::from("idx q = e; step at = 0;");
+    for axis in 0..rank as usize - 1 {
+        let _ = write!(
+            place,
+            " {{ idx t = quotient(q, p.extent{k}[{axis}]); at += (step)(q - t * (idx)p.extent{k}[{axis}].d) * p.stride{k}[{axis}]; q = t; }}"
+        );
+    }
+    let _ = write!(place, " at += (step)q * p.stride{k}[{}];", rank - 1);
+    place
+}
+
+/// The function that draws a pack of random numbers, and which scalar is its key.
+fn draws(plan: &Plan, instruction: &Instruction) -> Option<(String, u16)> {
+    let Instruction::Apply { op, args, .. } = instruction else { return None };
+    let Instruction::Scalar(key, _) = plan.code[args[0] as usize] else { return None };
+    Some((op.row().pack()?, key))
+}
+
 /// `struct Out` and `compute`: element `k` of a pack, which has index `i`.
-fn compute(plan: &Plan) -> String {
+fn compute(plan: &Plan, variant: Variant) -> String {
     let (places, _) = places(plan);
     let mut code = String::new();
     for (r, instruction) in plan.code.iter().enumerate() {
@@ -178,10 +206,14 @@ fn compute(plan: &Plan) -> String {
         let _ = match instruction {
             Instruction::Load(k) => {
                 let input = &plan.inputs[*k as usize];
-                let at = if input.access == Access::Broadcast { "0" } else { "k" };
+                let single = input.access == Access::Broadcast || variant.tiled.inputs >> k & 1 == 1;
+                let at = if single { "0" } else { "k" };
                 writeln!(code, "  const {class} r{r} = load_{}(x.x{k}, {at});", input.dtype)
             }
             Instruction::Scalar(k, _) => writeln!(code, "  const {class} r{r} = p.s{k};"),
+            Instruction::Apply { .. } if draws(plan, instruction).is_some() => {
+                writeln!(code, "  const {class} r{r} = x.d{r}[k];")
+            }
             Instruction::Apply { op, class: c, args } => {
                 let mut operands = String::new();
                 for arg in &args[..op.row().arity as usize] {

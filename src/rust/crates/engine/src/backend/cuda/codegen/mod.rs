@@ -5,10 +5,12 @@
 //! arithmetic itself is the operation table's.
 
 pub mod body;
+pub mod compress;
 pub mod elementwise;
 pub mod parameters;
 pub mod reduce;
 pub mod scan;
+pub mod tiled;
 
 use crate::plan::Plan;
 use crate::reduction::Reduction;
@@ -21,11 +23,26 @@ pub struct Variant {
     pub wide: bool,
     /// Some input or output does not start at a multiple of its pack.
     pub unaligned: bool,
+    /// Inputs that are read through tiles.
+    pub tiled: Tiled,
+}
+
+/// Strided inputs whose fast axis is not the result's: a block reads a tile of them along their own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Tiled {
+    /// Bit k: input k.
+    pub inputs: u32,
+    /// The axis along which they are read.
+    pub axis: u8,
 }
 
 /// The source of the kernel that computes a plan; for looking at, and for compiling without a device.
 pub fn source(plan: &Plan, variant: Variant) -> String {
-    elementwise::source(plan, variant)
+    if variant.tiled.inputs == 0 {
+        elementwise::source(plan, variant)
+    } else {
+        tiled::source(plan, variant)
+    }
 }
 
 /// The source of the kernel that reduces a plan's value.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Variant;
+use super::{Tiled, Variant};
 use crate::backend::cuda::launch::Packed;
 use crate::dtype::Class;
 use crate::error::{Error, Kind, Result};
@@ -179,7 +179,7 @@ pub fn variant(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> Variant
         matches!(plan.inputs[k].access, Access::Strided(_)) && reach.sum::<usize>() >= MOST
     };
     let wide = ALWAYS_WIDE.load(Ordering::Relaxed) || bound.n >= MOST || (0..plan.inputs.len()).any(far);
-    Variant { wide, unaligned }
+    Variant { wide, unaligned, tiled: Tiled::default() }
 }
 
 #[cfg(test)]

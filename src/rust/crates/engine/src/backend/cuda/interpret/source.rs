@@ -92,7 +92,7 @@ const FIRST_ROW: u16 = 24;
 
 /// Rows of special.rs and random ones: long code, which the plain interpreters do without.
 fn is_special(op: OpId) -> bool {
-    op.row().rule == Rule::Random || table(op) == 2
+    matches!(op.row().rule, Rule::Random(_)) || table(op) == 2
 }
 
 /// Which file of the operation table a row is in.
@@ -243,7 +243,7 @@ fn call(op: OpId, class: Class, operands: [&str; 3]) -> String {
     for (k, operand) in operands.iter().enumerate().take(row.arity as usize) {
         let _ = write!(arguments, "{}, ", operand.replace('$', row.operand_class(k, class).c_type()));
     }
-    let index = if matches!(row.rule, Rule::Source | Rule::Random) { "within(t, k)" } else { "0" };
+    let index = if matches!(row.rule, Rule::Source | Rule::Random(_)) { "within(t, k)" } else { "0" };
     format!("cell({}({arguments}{index}, w))", row.function(class))
 }
 

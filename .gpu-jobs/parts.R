@@ -1,0 +1,17 @@
+suppressMessages(library(verdigris)); ns <- asNamespace("verdigris")
+best <- function(label, f, n=5000L, reps=15L) { f(n); gpu_sync("cuda"); m <- vapply(1:reps, function(k){t<-proc.time()[[3]]; f(n); gpu_sync("cuda"); (proc.time()[[3]]-t)/n*1e6},0); cat(sprintf("%-34s %7.2f (%.2f)\n", label, median(m), min(m))) }
+x <- as_gpu(as.numeric(1:10), device="cuda"); y <- as_gpu(as.numeric(10:1), device="cuda")
+xi <- as_gpu(1:10, device="cuda")
+best("S4 method direct", local({m <- if (getRversion()<"4.3") selectMethod("+", c("gpu_array","gpu_array"))@.Data else getS3method("+","gpu_array"); function(n) for (i in seq_len(n)) m(x,y)}))
+C <- ns$C_compute; l <- list(x)
+best(".Call compute (ready)", function(n) for (i in seq_len(n)) .Call(C, l))
+best(".Call compute(x+y)", function(n) for (i in seq_len(n)) .Call(C, list(x+y)))
+best("integer x+x (may warn)", function(n) for (i in seq_len(n)) .Call(C, list(xi+xi)))
+best("gpu_sync", function(n) for (i in seq_len(n)) gpu_sync("cuda"))
+best("sum not read", function(n) for (i in seq_len(n)) sum(x), n=1000L)
+best("sum > 0", function(n) for (i in seq_len(n)) sum(x) > 0)
+best("max integer > 0", function(n) for (i in seq_len(n)) max(xi) > 0)
+best("which.max (waits)", function(n) for (i in seq_len(n)) which.max(x))
+best("x - mean(x) computed", function(n) for (i in seq_len(n)) gpu_compute(x - mean(x)), n=1000L)
+# kernels that a loop of updates makes
+if ("gpu_counters" %in% ls(ns)) print(ns$gpu_counters())

@@ -1,0 +1,171 @@
+#' Work on data larger than the device
+#'
+#' Streams a host vector, a matrix or what a function reads through `f`, a chunk after the other. The next chunk is on its way to
+#' the device while `f` works on this one, and the host waits for a result only when the chunk after it has been started.
+#'
+#' At most three chunks are on the device at a time; a chunk is freed once its result is there, so `f` must not keep it. A result
+#' that is an array is brought to the host (with `combine = "+"` and other functions of two values it stays on the device). A
+#' progress bar shows after two seconds; an interrupt ends the work between two chunks, and while the host waits.
+#'
+#' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one argument `n` that
+#'   returns the next at most `n` elements (or a matrix of at most `n` rows or columns, as `margin` says), and `NULL`
+#'   or nothing at the end. It may return an array that it has made on the device.
+#' @param f A function of a chunk, an array; a matrix where `x` is one. The rest of its arguments by `...`.
+#' @param combine How the results are put together: `c`, `rbind`, `cbind` or `list` of all of them; any other function of two values
+#'   (`"+"`, `pmax`) is applied to the result so far and the next one, so that memory stays bounded.
+#' @param chunk Elements in a chunk; of a matrix rows or columns. The default comes from the free memory of the device: a
+#'   sixteenth of it, at most 256 MB (32 MB on the cpu).
+#' @param ... More arguments of `f`.
+#' @param margin 1 for chunks of whole rows, 2 of whole columns; 2 is the default for a matrix, and faster. For a reader
+#'   function, what `n` counts in a matrix that it returns.
+#' @param dtype,device As for [as_gpu()].
+#' @returns What `combine` makes of the results, on the host (for a function of two values, where these are); `NULL` of no chunks.
+#' @section Errors:
+#' `verdigris_error_argument` and `verdigris_error_dtype` for what is no data, no function or no number; `verdigris_error_memory`
+#' where not even one chunk fits; those of `f`.
+#' @examples
+#' x <- runif(1e5)
+#' gpu_chunked(x, function(x) sum(x^2), combine = "+", chunk = 3e4, device = "cpu")
+#' sum(x^2)
+#'
+#' m <- matrix(1:12, 4)
+#' gpu_chunked(m, colSums, chunk = 2, device = "cpu")
+#' gpu_chunked(m, rowSums, chunk = 3, margin = 1, device = "cpu")
+#'
+#' # a generator: three chunks of ones
+#' left <- 3
+#' ones <- function(n) if ((left <<- left - 1) >= 0) rep(1, n)
+#' gpu_chunked(ones, sum, combine = c, chunk = 1000, device = "cpu")
+#' @export
+gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dtype = NULL, device = NULL) {
+  f <- match.fun(f)
+  combine <- match.fun(combine)
+  if (!is.null(margin) && !(length(margin) == 1L && margin %in% c(1, 2))) abort_argument("margin", "1 (rows) or 2 (columns)", margin)
+  device <- .Call(C_device_name, device)
+  source <- if (is.function(x)) reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype, device)
+  bar <- cli::cli_progress_bar("Chunks", total = source$chunks, .auto_close = FALSE)
+  on.exit(cli::cli_progress_done(id = bar))
+
+  gathers <- any(vapply(list(c, rbind, cbind, list), identical, NA, combine))
+  results <- list()
+  so_far <- NULL
+  first <- TRUE
+  # puts a result to the others, and lets go of its chunk
+  # an array that a reader returned is the reader's
+  put <- function(done) {
+    if (gathers) {
+      results[[length(results) + 1L]] <<- plain(done$value)
+    } else if (first) {
+      so_far <<- done$value
+    } else {
+      so_far <<- combine(so_far, done$value)
+      if (is_gpu(so_far)) gpu_compute(so_far)
+    }
+    first <<- FALSE
+    if (done$own && !is_reference(done$chunk, so_far)) gpu_free(done$chunk)
+  }
+
+  coming <- source$start()
+  last <- NULL
+  done <- 0
+  while (!is.null(coming)) {
+    own <- is.null(coming$array)
+    current <- source$take(coming)
+    coming <- source$start() # on its way while f works
+    value <- f(current, ...)
+    if (is_gpu(value)) gpu_compute(value) # queued, not waited for
+    if (!is.null(last)) put(last)
+    # what f has recorded holds the chunk until R collects it; the quick collection finds it while it is young
+    done <- done + 1
+    if (done %% 4 == 0 && length(current) >= 2e6) gc(verbose = FALSE, full = FALSE)
+    last <- list(value = value, chunk = current, own = own)
+    cli::cli_progress_update(id = bar)
+  }
+  if (!is.null(last)) put(last)
+  if (gathers) do.call(combine, results) else so_far
+}
+
+# The ordinary value of a result that may be an array, or a list of them.
+plain <- function(value) if (is_gpu(value)) collect(value) else if (is.list(value)) lapply(value, plain) else value
+
+# Elements, or rows or columns of `width` elements, that make a chunk.
+chunk_size <- function(chunk, width, dtype, device) {
+  if (!is.null(chunk)) {
+    if (!(is.numeric(chunk) && length(chunk) == 1L && is.finite(chunk) && chunk >= 1)) {
+      abort_argument("chunk", "a number of elements, 1 or more", chunk, call = parent.frame(2L))
+    }
+    return(floor(chunk))
+  }
+  memory <- gpu_memory(device)
+  room <- memory[["limit"]] - memory[["live"]]
+  if (!is.na(memory[["free"]])) room <- min(room, memory[["free"]] + memory[["cached"]])
+  most <- if (device == "cpu") 32e6 else 256e6
+  size <- if (is.null(dtype) || dtype %in% c("complex", "complex128")) 8 else dtype_bytes(dtype)
+  max(1, floor(min(most, room / 16) / (size * max(1, width))))
+}
+
+# Bytes of an element of a dtype, as it is computed with.
+dtype_bytes <- function(dtype) if (dtype %in% c("float32", "single", "int32", "integer", "complex64")) 4 else 8
+
+# A host vector or matrix: start() begins the copy of the next chunk, take() makes the array of it.
+host_source <- function(x, chunk, margin, dtype, device) {
+  if (is.object(x) && !is_array_like(x)) refuse(x, call = parent.frame())
+  if (is_gpu(x)) x <- collect(x)
+  if (!(is.numeric(x) || is.logical(x) || is.complex(x))) refuse(x, call = parent.frame())
+  matrix <- length(dim(x)) == 2L
+  if (!matrix && !is.null(margin)) abort_argument("x", "a matrix where `margin` is given", x, call = parent.frame())
+  if (is.null(margin)) margin <- 2L
+  extent <- if (!matrix) length(x) else dim(x)[[margin]]
+  width <- if (matrix) dim(x)[[3L - margin]] else 1L
+  chunk <- chunk_size(chunk, width, dtype, device)
+  at <- 0
+  start <- function() {
+    if (at >= extent) return(NULL)
+    n <- min(chunk, extent - at)
+    from <- at
+    at <<- at + n
+    pointer <- if (!matrix) {
+      .Call(C_upload_ahead, x, from, n, NULL, dtype, device)
+    } else if (margin == 2L) {
+      .Call(C_upload_ahead, x, from * width, n * width, NULL, dtype, device)
+    } else {
+      .Call(C_upload_ahead, x, from, n, extent, dtype, device)
+    }
+    list(pointer = pointer, from = from, n = n)
+  }
+  take <- function(coming) {
+    y <- .Call(C_upload_take, coming$pointer)
+    if (!matrix) return(y)
+    names <- dimnames(x)
+    if (!is.null(names[[margin]])) names[[margin]] <- names[[margin]][coming$from + seq_len(coming$n)]
+    shape <- if (margin == 2L) c(width, coming$n) else c(coming$n, width)
+    as_chunk(y, as.integer(shape), names)
+  }
+  list(start = start, take = take, chunks = ceiling(extent / chunk))
+}
+
+# The array as a matrix; the one without a shape lets go of the chunk, so that freeing the other frees it.
+as_chunk <- function(y, dim, dimnames) {
+  z <- with_attributes(y, c(list(dim = dim), if (!is.null(dimnames)) list(dimnames = dimnames)))
+  gpu_free(y)
+  z
+}
+
+# A function that reads: what it returns is kept alive until it has been copied.
+reader_source <- function(read, chunk, margin, dtype, device) {
+  chunk <- chunk_size(chunk, 1L, dtype, device)
+  start <- function() {
+    x <- read(chunk)
+    if (length(x) == 0L) return(NULL)
+    if (is_gpu(x)) return(list(array = x))
+    if (is.object(x) && !is_array_like(x)) refuse(x, call = NULL)
+    list(pointer = .Call(C_upload_ahead, x, 0, length(x), NULL, dtype, device), dim = dim(x), dimnames = dimnames(x))
+  }
+  take <- function(coming) {
+    if (!is.null(coming$array)) return(coming$array)
+    y <- .Call(C_upload_take, coming$pointer)
+    if (is.null(coming$dim)) return(y)
+    as_chunk(y, coming$dim, coming$dimnames)
+  }
+  list(start = start, take = take, chunks = NA)
+}

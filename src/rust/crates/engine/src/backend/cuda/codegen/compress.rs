@@ -1,0 +1,32 @@
+//! The kernels that take the elements where a mask is TRUE. Their bodies are in `kernels/compress.cuh`.
+
+use std::fmt::Write as _;
+
+use super::{body, Variant};
+use crate::plan::{Access, Plan};
+
+/// The kernels' names in their source.
+pub const COUNT: &str = "compress_count";
+pub const WRITE: &str = "compress_write";
+
+/// Elements that a thread has in flight: some 32 bytes, and one where they are long to compute.
+pub fn in_flight(plan: &Plan) -> usize {
+    let inputs = plan.inputs.iter().filter(|i| i.access != Access::Broadcast);
+    let bytes: usize = inputs.map(|i| i.dtype.size()).sum();
+    (32 / bytes.max(2)).clamp(1, body::most_in_flight(plan).max(1))
+}
+
+pub fn source(plan: &Plan, variant: Variant, keep_na: bool) -> String {
+    let mut text = body::text(plan, variant, 1);
+    let (kept, store) = match plan.outputs.get(1) {
+        Some((_, dtype)) => (dtype.c_type(), format!("store_{dtype}(out, at, na ? na_of(y.y1) : y.y1)")),
+        None => ("i64", "out[at] = na ? -1 : i".to_string()),
+    };
+    let _ = write!(
+        text,
+        "#define KEEP_NA {keep_na}\n#define K {}\ntypedef {kept} Kept;\n\
+         VG_FN void keep(Kept* out, u32 at, const Out& y, i64 i, bool na) {{ {store}; }}\n#include \"compress.cuh\"\n",
+        in_flight(plan)
+    );
+    text
+}

@@ -1,0 +1,121 @@
+//! The kernel that computes a plan with transposed inputs: a block takes a square of the result, reads the
+//! transposed inputs along their own fast axis into shared memory, and goes on along the result's.
+
+use std::fmt::Write as _;
+
+use super::{body, Tiled, Variant, THREADS};
+use crate::backend::cuda::launch::Packed;
+use crate::plan::{Access, Bound, Plan};
+
+/// The kernel's name in its source.
+pub const NAME: &str = "tiled";
+/// Bytes of shared memory that a block may declare.
+const SHARED: usize = 48 << 10;
+/// An axis shorter than this does not fill a tile.
+const SHORTEST: usize = 16;
+
+/// The side of a tile: rows of 256 bytes or more, where that leaves room.
+fn edge(plan: &Plan, tiled: Tiled) -> usize {
+    let widest = inputs(plan, tiled).map(|k| plan.inputs[k].dtype.size()).max().unwrap_or(4);
+    if widest <= 4 {
+        64
+    } else {
+        32
+    }
+}
+
+fn inputs(plan: &Plan, tiled: Tiled) -> impl Iterator<Item = usize> + '_ {
+    (0..plan.inputs.len()).filter(move |&k| tiled.inputs >> k & 1 == 1)
+}
+
+fn bytes(plan: &Plan, tiled: Tiled) -> usize {
+    let edge = edge(plan, tiled);
+    inputs(plan, tiled).map(|k| edge * (edge + 1) * plan.inputs[k].dtype.size()).sum()
+}
+
+/// The inputs that are better read through tiles: their neighbours in memory are far apart in the result. All
+/// have the same axes; others are left to be read in the result's order.
+pub fn choose(plan: &Plan, bound: &Bound) -> Tiled {
+    let mut tiled = Tiled::default();
+    let mut shape: &[usize] = &[];
+    for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate().take(32) {
+        let (extents, strides) = (view.layout.shape(), view.layout.strides());
+        if !matches!(input.access, Access::Strided(_)) || strides[0].abs() <= 1 {
+            continue;
+        }
+        let Some(axis) = strides.iter().position(|s| s.abs() == 1) else { continue };
+        if extents[0] < SHORTEST || extents[axis] < SHORTEST || bound.n >> 32 != 0 {
+            continue;
+        }
+        if tiled.inputs != 0 && (shape, tiled.axis) != (extents, axis as u8) {
+            continue;
+        }
+        let more = Tiled { inputs: tiled.inputs | 1 << k, axis: axis as u8 };
+        if bytes(plan, more) <= SHARED {
+            (tiled, shape) = (more, extents);
+        }
+    }
+    tiled
+}
+
+/// The kernel's second parameter, `struct Tiles`, and how many blocks there are.
+pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
+    let first = inputs(plan, tiled).next().expect("some input is tiled");
+    let shape = bound.inputs[first].layout.shape();
+    let (axis, edge) = (tiled.axis as usize, edge(plan, tiled));
+    let (across, along) = (shape[0].div_ceil(edge), shape[axis].div_ceil(edge));
+    let between: usize = shape[1..axis].iter().product();
+    let beyond: usize = shape[axis + 1..].iter().product();
+    let mut packed = Packed::default();
+    for extent in [shape[0], shape[axis], across, along, between] {
+        packed.u32(extent as u32);
+    }
+    (packed, across * along * between * beyond)
+}
+
+pub fn source(plan: &Plan, variant: Variant) -> String {
+    let (edge, axis) = (edge(plan, variant.tiled), variant.tiled.axis);
+    let mut text = body::text(plan, variant, 1);
+    let (mut shared, mut read, mut keep, mut take) = (String::new(), String::new(), String::new(), String::new());
+    for k in inputs(plan, variant.tiled) {
+        let Access::Strided(rank) = plan.inputs[k].access else { continue };
+        let c = plan.inputs[k].dtype.c_type();
+        let _ = writeln!(shared, "  __shared__ {c} tile{k}[EDGE][EDGE + 1];");
+        let place = body::place(k, rank);
+        let _ = writeln!(
+            read,
+            "  {c} v{k}[EACH];\n  {{\n    const idx e = first; {place}\n    const {c}* from = p.x{k} + at;\n    \
+             #pragma unroll\n    for (int j = 0; j < EACH; j++) {{\n      \
+             const u32 along = (j * {THREADS} + threadIdx.x) % EDGE, across = (j * {THREADS} + threadIdx.x) / EDGE;\n      \
+             if (along < q_along && across < q_across) v{k}[j] = from[(step)across * p.stride{k}[0] + (step)along * p.stride{k}[{axis}]];\n    }}\n  }}"
+        );
+        let _ = writeln!(keep, "    tile{k}[along][across] = v{k}[j];");
+        let _ = write!(take, " x.x{k}[0] = tile{k}[along][across];");
+    }
+    let mut stores = String::new();
+    for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
+        let _ = write!(stores, " store_{dtype}(p.y{k}, (i64)i, y.y{k});");
+    }
+    let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
+    let _ = write!(
+        text,
+        "// extents and tiles of the result's first axis and of the one that the tiled inputs are read along, and the axes between\n\
+         struct Tiles {{ u32 across, along, tiles_across, tiles_along, between; }};\n\
+         extern \"C\" __global__ void __launch_bounds__({THREADS}) {NAME}(const __grid_constant__ Params p, const __grid_constant__ Tiles q) {{\n  \
+         constexpr int EDGE = {edge}, EACH = EDGE * EDGE / {THREADS};\n{shared}  u32 w[W] = {{}};\n  \
+         u32 rest = blockIdx.x;\n  const u32 from_across = rest % q.tiles_across * EDGE;\n  rest /= q.tiles_across;\n  \
+         const u32 from_along = rest % q.tiles_along * EDGE;\n  rest /= q.tiles_along;\n  \
+         const idx lap = (idx)q.across * q.between;\n  \
+         const idx first = from_across + (idx)q.across * (rest % q.between) + lap * (from_along + (idx)q.along * (rest / q.between));\n  \
+         const u32 q_across = q.across - from_across, q_along = q.along - from_along;\n{read}  \
+         #pragma unroll\n  for (int j = 0; j < EACH; j++) {{\n    \
+         const u32 along = (j * {THREADS} + threadIdx.x) % EDGE, across = (j * {THREADS} + threadIdx.x) / EDGE;\n{keep}  }}\n  \
+         __syncthreads();\n  \
+         #pragma unroll 4\n  for (int j = 0; j < EACH; j++) {{\n    \
+         const u32 across = (j * {THREADS} + threadIdx.x) % EDGE, along = (j * {THREADS} + threadIdx.x) / EDGE;\n    \
+         if (along >= q_along || across >= q_across) continue;\n    \
+         const idx i = first + across + lap * along;\n    In x;\n    fetch(p, i, x);{take}\n    \
+         Out y;\n    compute(p, x, 0, (i64)i, w, y);{stores}\n  }}\n{note}}}\n"
+    );
+    text
+}

@@ -1,0 +1,84 @@
+//! Takes the elements where a mask is TRUE: the mask and the values are computed in the kernels that use them.
+
+use super::codegen::{compress, parameters, Variant, THREADS};
+use super::device::Cuda;
+use super::launch::{Args, Packed};
+use super::run::{planned, Planned, Use};
+use super::{interpret, select, shipped, tier};
+use crate::buffer::View;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::plan::{Bound, Plan};
+
+const WARPS: usize = THREADS / 32;
+
+/// Waits, because the length of the result must be known.
+pub fn compress(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    let dtype = plan.outputs.get(1).map_or(DType::Int64, |(_, dtype)| *dtype);
+    let n = bound.n;
+    if n == 0 {
+        return Ok(View::contiguous(cuda.allocate(0)?, dtype, 0));
+    }
+    let variant = parameters::variant(plan, bound, 1, &[]);
+    match tier::kernel(cuda, plan, Use::Compress(keep_na), variant)? {
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
+        None => by_shipped(cuda, plan, bound, keep_na),
+    }
+}
+
+/// Without a kernel of the plan's own: mask and values are interpreted into memory, a shipped kernel finds the
+/// positions, and the values are gathered by them.
+fn by_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    let simple = shipped::plain(DType::Bool8);
+    let mut stored = plan.clone();
+    stored.outputs[0].1 = DType::Bool8;
+    let of = |dtype: DType| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
+    let views: Vec<View> = stored.outputs.iter().map(|(_, dtype)| of(*dtype)).collect::<Result<_>>()?;
+    let addresses: Vec<u64> = views.iter().map(View::address).collect();
+    interpret::run(cuda, &stored, bound, &addresses)?;
+    let mask = Bound { n: bound.n, inputs: vec![views[0].clone()], ..Bound::default() };
+    let planned = planned(cuda, &simple, Use::Compress(keep_na), shipped::PLAIN)?;
+    let positions = launch(cuda, &planned, &simple, &mask, shipped::PLAIN, DType::Int64)?;
+    let Some(values) = views.get(1) else { return Ok(positions) };
+    let total = positions.len();
+    let out = cuda.allocate(total * values.dtype.size())?;
+    select::gather(cuda, values, &positions, &out)?;
+    Ok(View::contiguous(out, values.dtype, total))
+}
+
+fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: Variant, dtype: DType) -> Result<View> {
+    let n = bound.n;
+    let write = planned.second.as_ref().expect("both kernels are loaded together");
+    let row = 32 * compress::in_flight(plan);
+    // one wave of blocks, each warp with a stretch of its own
+    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
+    let blocks = n.div_ceil(WARPS * row).min(wave);
+    let each = n.div_ceil(blocks * WARPS).next_multiple_of(row);
+    let warps = cuda.allocate(blocks * WARPS * 4)?;
+    let sums = cuda.allocate(blocks * 8)?;
+    let (grid, block) = ([blocks as u32, 1, 1], [THREADS as u32, 1, 1]);
+    let job = |total: u64| {
+        let mut job = Packed::default();
+        job.u64(each as u64);
+        for address in [warps.address, sums.address, total, cuda.tickets()] {
+            job.u64(address);
+        }
+        job
+    };
+    let total = cuda.receive(|slot| {
+        let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
+        let mut args = Args::new();
+        args.push_bytes(&params.bytes).push_bytes(&job(slot).bytes);
+        cuda.launch(&planned.kernel, grid, block, 0, &mut args)
+    })?;
+    let total = u64::from_ne_bytes(total[..8].try_into().expect("eight bytes")) as usize;
+    let out = cuda.allocate(total * dtype.size())?;
+    if total > 0 {
+        // what the expression may warn of the first kernel has noted
+        let params = parameters::pack(plan, bound, variant, 1, &[], (0, 0))?;
+        let mut args = Args::new();
+        args.push_bytes(&params.bytes).push_bytes(&job(0).bytes).push(out.address);
+        cuda.launch(write, grid, block, 0, &mut args)?;
+    }
+    Ok(View::contiguous(out, dtype, total))
+}

@@ -1,0 +1,121 @@
+//! Results that are on their way to the host while R goes on.
+//!
+//! A reduction writes its value to a slot of page-locked host memory. Who reads it waits; who computes with it has
+//! it copied to the device, in the stream's order.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+
+use super::device::{lock, Cuda, READY};
+use super::memory::Host;
+use super::reduce;
+use crate::backend::{Landing, Outcome};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::plan::{Bound, Plan};
+use crate::reduction::Reduction;
+
+/// Bytes of a slot: a value and its status.
+const BYTES: usize = 64;
+/// Slots of a device; where all are taken, a reduction waits for its value at once.
+const SLOTS: usize = 4096;
+
+/// A device's slots.
+#[derive(Default)]
+pub(super) struct Slots {
+    memory: Option<Host>,
+    /// How many were ever taken, and those that were given back.
+    begun: usize,
+    free: Vec<usize>,
+    /// The last mark; every use of a slot has its own.
+    mark: u32,
+}
+
+/// A slot that a reduction writes to. Given back when dropped: what is queued later runs later, so the next
+/// one's value is written after this one's.
+pub(super) struct Slot {
+    ordinal: u32,
+    place: usize,
+    host: *mut u8,
+    device: u64,
+    mark: u32,
+}
+
+// SAFETY: the address is of memory that is never freed; it is read only after the device has written.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// None where all are taken.
+    fn take(cuda: &Cuda) -> Result<Option<Slot>> {
+        let slots: &Mutex<Slots> = &cuda.slots;
+        let mut slots = lock(slots);
+        if slots.memory.is_none() {
+            let _entered = cuda.enter()?;
+            slots.memory = Some(Host::new(cuda.driver, SLOTS * BYTES)?);
+        }
+        let place = match slots.free.pop() {
+            Some(place) => place,
+            None if slots.begun < SLOTS => {
+                slots.begun += 1;
+                slots.begun - 1
+            }
+            None => return Ok(None),
+        };
+        slots.mark = slots.mark.wrapping_add(1);
+        let mark = slots.mark;
+        Ok(slots.memory.as_ref().map(|memory| Slot {
+            ordinal: cuda.properties.ordinal,
+            place,
+            // SAFETY: within the memory.
+            host: unsafe { memory.host.add(place * BYTES) },
+            device: memory.device + (place * BYTES) as u64,
+            mark,
+        }))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Ok(cuda) = Cuda::of(self.ordinal) {
+            lock(&cuda.slots).free.push(self.place);
+        }
+    }
+}
+
+impl Landing for Slot {
+    fn outcome(&self) -> Result<Outcome> {
+        // SAFETY: within the slot, aligned, and the device writes it whole.
+        let word = unsafe { AtomicU32::from_ptr(self.host.add(READY).cast()) };
+        Cuda::of(self.ordinal)?.await_mark(word, self.mark)?;
+        let mut bytes = [0; BYTES];
+        // SAFETY: the slot is this long, and the device has finished writing.
+        unsafe { std::ptr::copy_nonoverlapping(self.host, bytes.as_mut_ptr(), BYTES) };
+        Ok(reduce::outcome(&bytes))
+    }
+
+    fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
+        let cuda = Cuda::of(self.ordinal)?;
+        let buffer = cuda.allocate(bytes)?;
+        let _entered = cuda.enter()?;
+        // SAFETY: both addresses are of live memory that the device reaches; the copy is in the stream's order, so it
+        // comes after the reduction and before whatever is written to this slot next.
+        let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.device, bytes, cuda.stream) };
+        cuda.check(status, "cuMemcpyDtoDAsync")?;
+        Ok(buffer)
+    }
+}
+
+/// Queues a reduction of everything; None where no slot is free.
+pub(super) fn reduce_later(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+) -> Result<Option<Box<dyn Landing>>> {
+    let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
+    reduce::to_slot(cuda, plan, bound, reduction, na_rm, slot.device, slot.mark)?;
+    Ok(Some(Box::new(slot)))
+}

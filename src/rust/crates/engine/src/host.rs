@@ -1,0 +1,257 @@
+//! Host memory: of arrays on the cpu device, and of what R reads of arrays on any device.
+//!
+//! Large blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a
+//! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the
+//! second time it is used: then the device writes it directly. Locking a fresh block first would cost more than
+//! filling it through the ring (DESIGN 5: touching and locking 800 MB takes 50 ms, the ring 34 ms in all).
+
+use std::alloc::{alloc, dealloc, Layout};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::buffer::Device;
+use crate::error::{Error, Kind, Result};
+use crate::memory::{self, human, Collect};
+
+/// Blocks below it come from the allocator's own lists.
+pub const LARGE: usize = 1 << 20;
+/// A page that the system clears at once, where it has such pages.
+const HUGE_PAGE: usize = 2 << 20;
+/// Bytes that are kept at most where no CUDA device is in use, and blocks.
+const MOST_BYTES: u64 = 512 << 20;
+const MOST_BLOCKS: usize = 64;
+
+/// Page-locked bytes, in use or kept.
+static PINNED: AtomicU64 = AtomicU64::new(0);
+/// Bytes that may be kept.
+static MOST_KEPT: AtomicU64 = AtomicU64::new(MOST_BYTES);
+
+/// Memory that was freed, oldest first.
+static KEPT: Mutex<Vec<Raw>> = Mutex::new(Vec::new());
+
+fn kept() -> MutexGuard<'static, Vec<Raw>> {
+    KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+struct Raw {
+    address: *mut u8,
+    layout: Layout,
+    /// The device whose driver has locked the pages.
+    pinned: Option<u32>,
+}
+
+// SAFETY: plain memory, which any thread may free.
+unsafe impl Send for Raw {}
+
+impl Raw {
+    fn fresh(bytes: usize) -> Option<Raw> {
+        // pages of its own where it may be page-locked
+        let align = match bytes {
+            _ if bytes >= 2 * HUGE_PAGE => HUGE_PAGE,
+            LARGE.. => 4096,
+            _ => 64,
+        };
+        let layout = Layout::from_size_align(bytes, align).ok()?;
+        // SAFETY: the size is not zero.
+        let address = unsafe { alloc(layout) };
+        if address.is_null() {
+            return None;
+        }
+        if align == HUGE_PAGE {
+            advise_huge(address, bytes);
+        }
+        Some(Raw { address, layout, pinned: None })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.layout.size() as u64
+    }
+
+    /// Locks the pages, where the limit allows it and the driver can.
+    #[cfg(not(target_os = "macos"))]
+    fn pin(&mut self, ordinal: u32) {
+        let limit = memory::pinned_limit(memory::machine() / 4).unwrap_or(0);
+        if self.pinned.is_none()
+            && PINNED.load(Ordering::Relaxed).saturating_add(self.bytes()) <= limit
+            && crate::backend::cuda::memory::pin(ordinal, self.address, self.layout.size())
+        {
+            self.pinned = Some(ordinal);
+            PINNED.fetch_add(self.bytes(), Ordering::Relaxed);
+        }
+    }
+
+    #[cfg(target_os = "macos")]
+    fn pin(&mut self, _: u32) {}
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        #[cfg(not(target_os = "macos"))]
+        if let Some(ordinal) = self.pinned {
+            crate::backend::cuda::memory::unpin(ordinal, self.address);
+            PINNED.fetch_sub(self.bytes(), Ordering::Relaxed);
+        }
+        // SAFETY: allocated with this layout in `fresh`, and freed once.
+        unsafe { dealloc(self.address, self.layout) }
+    }
+}
+
+/// Sizes are rounded up to eight steps an octave, so that blocks serve sizes near theirs; pages of the rest are
+/// never touched.
+fn class(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 16).max(64);
+    bytes.div_ceil(step) * step
+}
+
+/// Host memory; kept for reuse when it is dropped.
+pub struct Block {
+    raw: Option<Raw>,
+}
+
+// SAFETY: the block gives no access to the memory but its address.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Memory that `device` will fill or read, not initialised, aligned to 64 bytes.
+    ///
+    /// # Errors
+    /// `Memory` where the system has none.
+    pub fn new(bytes: usize, device: Device) -> Result<Block> {
+        if bytes < LARGE {
+            return Raw::fresh(bytes.max(16)).map(|raw| Block { raw: Some(raw) }).ok_or_else(|| refusal(bytes));
+        }
+        let size = class(bytes);
+        if let Device::Cuda(_) = device {
+            let most = memory::pinned_limit(memory::machine() / 4)?.min(memory::machine() / 8);
+            MOST_KEPT.store(most.max(MOST_BYTES), Ordering::Relaxed);
+        }
+        if let Some(mut raw) = reusable(size) {
+            if let Device::Cuda(ordinal) = device {
+                raw.pin(ordinal);
+            }
+            return Ok(Block { raw: Some(raw) });
+        }
+        let fresh = || Raw::fresh(size);
+        fresh()
+            .or_else(|| {
+                trim();
+                fresh()
+            })
+            .or_else(|| {
+                memory::collect(Collect::Full);
+                trim();
+                fresh()
+            })
+            .map(|raw| Block { raw: Some(raw) })
+            .ok_or_else(|| refusal(bytes))
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.raw.as_ref().map_or(std::ptr::null_mut(), |raw| raw.address)
+    }
+
+    /// Bytes of room: those asked for, or somewhat more.
+    pub fn room(&self) -> usize {
+        self.raw.as_ref().map_or(0, |raw| raw.layout.size())
+    }
+
+    pub fn is_pinned(&self) -> bool {
+        self.raw.as_ref().is_some_and(|raw| raw.pinned.is_some())
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(raw) = self.raw.take() else { return };
+        let most = MOST_KEPT.load(Ordering::Relaxed);
+        if raw.layout.size() < LARGE || raw.bytes() > most {
+            return;
+        }
+        let mut dropped = Vec::new(); // freed after the lock
+        let mut blocks = kept();
+        blocks.push(raw);
+        let mut total: u64 = blocks.iter().map(Raw::bytes).sum();
+        while blocks.len() > MOST_BLOCKS || total > most {
+            let oldest = blocks.remove(0);
+            total -= oldest.bytes();
+            dropped.push(oldest);
+        }
+        drop(blocks);
+    }
+}
+
+#[cold]
+fn refusal(bytes: usize) -> Error {
+    Error::new(Kind::Memory, format!("the host has no room for {}", human(bytes as u64)))
+        .advise("Free vectors with `rm()` and `gc()`, or reduce or subset the array on the device first.")
+        .advise("Or work on the data in pieces with `gpu_chunked()`.")
+}
+
+/// The kept block of this size that was used last, a page-locked one first.
+fn reusable(size: usize) -> Option<Raw> {
+    let mut blocks = kept();
+    let fits = |raw: &Raw| raw.layout.size() == size;
+    let at =
+        blocks.iter().rposition(|raw| fits(raw) && raw.pinned.is_some()).or_else(|| blocks.iter().rposition(fits))?;
+    Some(blocks.remove(at))
+}
+
+/// Whether a block of this size would be one that is kept.
+pub fn has_kept(bytes: usize) -> bool {
+    bytes >= LARGE && kept().iter().any(|raw| raw.layout.size() == class(bytes))
+}
+
+/// Bytes that are kept for reuse.
+pub fn cached() -> u64 {
+    kept().iter().map(Raw::bytes).sum()
+}
+
+/// Bytes that are page-locked, in use or kept.
+pub fn pinned() -> u64 {
+    PINNED.load(Ordering::Relaxed)
+}
+
+/// Gives kept memory back.
+pub fn trim() {
+    let blocks = std::mem::take(&mut *kept());
+    drop(blocks);
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge(address: *mut u8, bytes: usize) {
+    unsafe extern "C" {
+        fn madvise(address: *mut std::ffi::c_void, length: usize, advice: i32) -> i32;
+    }
+    const MADV_HUGEPAGE: i32 = 14;
+    // SAFETY: the range is whole pages of our own; a refusal changes nothing.
+    unsafe { madvise(address.cast(), bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge(_: *mut u8, _: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_block_serves_the_next_of_its_class() {
+        let block = Block::new(3 * LARGE + 7, Device::Cpu).unwrap();
+        let address = block.start();
+        assert!(block.room() >= 3 * LARGE + 7);
+        drop(block);
+        assert!(cached() >= 3 * LARGE as u64);
+        assert!(has_kept(3 * LARGE + 1));
+        let again = Block::new(3 * LARGE + 1, Device::Cpu).unwrap();
+        assert_eq!(again.start(), address);
+    }
+
+    #[test]
+    fn classes_waste_an_eighth_at_most() {
+        for bytes in [LARGE, LARGE + 1, 3 * LARGE - 5, 800_000_000, (1 << 33) + 1] {
+            let size = class(bytes);
+            assert!(size >= bytes && size - bytes <= bytes / 8, "{bytes} {size}");
+            assert_eq!(class(size), size);
+        }
+    }
+}

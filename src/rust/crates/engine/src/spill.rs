@@ -1,0 +1,158 @@
+//! Values that go to the host when a device is full, and come back when they are needed.
+//!
+//! A computed node whose buffer nobody else holds can do without it: its bytes are kept on the host meanwhile.
+//! What a plan or a view holds is in use, and stays.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::backend;
+use crate::buffer::{Buffer, Device, View};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::expr::Node;
+use crate::host;
+use crate::layout::Layout;
+use crate::memory::{self, LARGE};
+
+/// Bytes on the host in place of a device's.
+static SPILLED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that are on the host in place of a device's.
+pub fn spilled() -> u64 {
+    SPILLED.load(Ordering::Relaxed)
+}
+
+/// A node's buffer on the host.
+pub struct Spilled {
+    dtype: DType,
+    layout: Layout,
+    device: Device,
+    bytes: usize,
+    host: host::Block,
+}
+
+impl Spilled {
+    /// Copies a view's whole buffer.
+    pub fn new(view: &View) -> Result<Spilled> {
+        let (device, bytes) = (view.buffer.device, view.buffer.bytes);
+        let host = host::Block::new(bytes, device)?;
+        // SAFETY: the block has this much room, and no one else knows it.
+        let room = unsafe { std::slice::from_raw_parts_mut(host.start(), bytes) };
+        backend::of(device)?.download(&view.buffer, 0, room)?;
+        SPILLED.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(Spilled { dtype: view.dtype, layout: view.layout.clone(), device, bytes, host })
+    }
+
+    /// The view, on the device again.
+    pub fn restore(&self) -> Result<View> {
+        let backend = backend::of(self.device)?;
+        let buffer = backend.allocate(self.bytes)?;
+        // SAFETY: `new` has filled as many bytes.
+        backend.upload(unsafe { std::slice::from_raw_parts(self.host.start(), self.bytes) }, &buffer, 0)?;
+        Ok(View { buffer, dtype: self.dtype, layout: self.layout.clone() })
+    }
+}
+
+impl Drop for Spilled {
+    fn drop(&mut self) {
+        SPILLED.fetch_sub(self.bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Whether a buffer is worth it, and can be replaced by another: not what other libraries hold the address of.
+pub fn is_eligible(buffer: &Buffer) -> bool {
+    buffer.bytes >= LARGE && !buffer.is_shared() && !buffer.is_read_only()
+}
+
+/// Computed nodes with large buffers.
+static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
+
+/// Tells of a node that has got a buffer.
+pub fn enlist(node: &Arc<Node>, view: &View) {
+    // on the cpu device memory is the host's already
+    if view.buffer.device == Device::Cpu || !is_eligible(&view.buffer) {
+        return;
+    }
+    enlist_now(node);
+}
+
+fn enlist_now(node: &Arc<Node>) {
+    let mut nodes = NODES.lock().unwrap_or_else(|p| p.into_inner());
+    if nodes.len() == nodes.capacity() {
+        nodes.retain(|node| node.strong_count() > 0);
+        let more = nodes.len().max(64);
+        nodes.reserve(more);
+    }
+    nodes.push(Arc::downgrade(node));
+}
+
+/// Spills nodes of a device until this many bytes are free for others, those first that were not used for longest.
+/// False where that cannot be: nothing is spilled then.
+///
+/// # Errors
+/// Those of copying to the host.
+pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
+    let nodes = NODES.lock().unwrap_or_else(|p| p.into_inner()).clone();
+    let mut nodes: Vec<(u64, u64, Arc<Node>)> = nodes
+        .iter()
+        .filter_map(Weak::upgrade)
+        .filter(|node| node.device == device)
+        .filter_map(|node| Some((node.last_use(), node.spillable()?, node)))
+        .collect();
+    nodes.sort_by_key(|(used, ..)| *used);
+    nodes.dedup_by(|a, b| Arc::ptr_eq(&a.2, &b.2));
+    // the host needs its memory too
+    let most = (memory::machine() / 4).saturating_sub(spilled());
+    if nodes.iter().map(|(_, bytes, _)| bytes).sum::<u64>().min(most) < bytes {
+        return Ok(false);
+    }
+    let mut freed = 0;
+    for (.., node) in nodes {
+        if freed >= bytes {
+            break;
+        }
+        freed += node.spill()?;
+    }
+    Ok(freed > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{buffer_from, Array, Host, HostMut};
+
+    #[test]
+    fn spilled_values_come_back_when_they_are_needed() {
+        let values: Vec<f64> = (0..LARGE / 4).map(|k| k as f64).collect();
+        let array = Array::upload(Host::Double(&values), None, Device::Cpu, None).unwrap();
+        enlist_now(array.node());
+        let doubled = Array::apply(
+            crate::ops::OpId::find("add").unwrap(),
+            &[crate::array::Operand::Array(array.clone()), crate::array::Operand::Array(array.clone())],
+            None,
+        )
+        .unwrap();
+        let held = array.node().view().unwrap();
+        assert!(!make_room(Device::Cpu, 1).unwrap(), "a view that someone holds is in use");
+        drop(held);
+        let before = memory::account(Device::Cpu).live();
+        assert!(!make_room(Device::Cpu, u64::MAX).unwrap());
+        assert!(make_room(Device::Cpu, 1).unwrap());
+        assert!(memory::account(Device::Cpu).live() < before);
+        assert!(spilled() >= 8 * values.len() as u64 && array.is_ready() && array.node().view().is_none());
+        let mut out = vec![0.0; values.len()];
+        doubled.read(0, HostMut::Double(&mut out)).unwrap();
+        assert!(out.iter().zip(&values).all(|(a, b)| *a == 2.0 * b));
+        array.read(0, HostMut::Double(&mut out)).unwrap();
+        assert_eq!(out, values);
+    }
+
+    #[test]
+    fn memory_that_others_hold_stays() {
+        let buffer = buffer_from(&vec![0; LARGE], Device::Cpu).unwrap();
+        assert!(is_eligible(&buffer));
+        buffer.share();
+        assert!(!is_eligible(&buffer));
+    }
+}

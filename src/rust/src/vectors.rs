@@ -1,0 +1,82 @@
+//! Ordinary R vectors in memory of ours: what a read of a large array gives, with no copy behind the transfer.
+
+use std::os::raw::{c_int, c_void};
+
+use verdigris_engine::array::{Array, HostMut};
+use verdigris_engine::dtype::DType;
+use verdigris_engine::error::Result;
+
+use crate::host::{self, Block};
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::{handle, pressure};
+
+/// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
+pub const LARGE: usize = 1 << 20;
+
+/// What the vector's external pointer points to; C reads the first two fields (`vectors.c`).
+#[repr(C)]
+pub struct Vector {
+    start: *mut c_void,
+    length: isize,
+    _block: Block,
+}
+
+/// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address. Not
+/// protected.
+///
+/// # Safety
+/// `fill` writes at most `n` elements.
+pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*mut u8) -> Result<()>) -> Result<SEXP> {
+    let kind = host::r_type(dtype);
+    let bytes = n * host::r_size(dtype);
+    if bytes < LARGE {
+        // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
+        unsafe {
+            let out = r::Rf_protect(r::Rf_allocVector(kind, n as isize));
+            let start: *mut u8 = match kind {
+                SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
+                SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
+                SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
+                _ => r::REAL(out).cast(),
+            };
+            let done = fill(start);
+            r::Rf_unprotect(1);
+            return done.map(|()| out);
+        }
+    }
+    // what is recorded is computed first: it may need the memory of what is collected
+    array.settle()?;
+    pressure::before_read(bytes);
+    let block = Block::new(bytes, array.device())?;
+    fill(block.start())?;
+    let vector = Box::new(Vector { start: block.start().cast(), length: n as isize, _block: block });
+    // SAFETY: the R vector owns it from here on.
+    Ok(unsafe { r::vg_new_vector(kind as c_int, Box::into_raw(vector).cast()) })
+}
+
+/// `n` elements from `from` on. Not protected.
+pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
+    // SAFETY: reads n elements.
+    unsafe { filled(array.dtype(), n, array, |start| host::read(array, from, n, start)) }
+}
+
+/// All elements as integer64 keeps them in doubles. Not protected.
+pub fn read_integer64(array: &Array) -> Result<SEXP> {
+    let n = array.len();
+    host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+    // SAFETY: there is room for n elements, 8 bytes wide in both.
+    unsafe {
+        filled(DType::Int64, n, array, |start| {
+            array.read(0, HostMut::Integer64(std::slice::from_raw_parts_mut(start.cast(), n)))
+        })
+    }
+}
+
+/// A finalizer runs wherever gc does: it only queues.
+#[no_mangle]
+extern "C" fn vg_vector_finalize(vector: *mut c_void) {
+    if !crate::altrep::forked() {
+        // SAFETY: made by Box::into_raw in `filled`, and finalized once.
+        handle::bury(unsafe { Box::from_raw(vector.cast::<Vector>()) });
+    }
+}

@@ -1,0 +1,70 @@
+// Ordinary vectors whose data lie in a block of ours: what reads of large arrays give. They have no class; R reads
+// and writes them in place, saves them as plain vectors, and copies them as it copies others.
+//
+// A vector's data1 is an external pointer to a Vector in Rust, whose first fields C knows.
+#include <string.h>
+#include "bridge.h"
+
+typedef struct {
+  void *start;
+  R_xlen_t length;
+} Vector;
+
+static R_altrep_class_t class_logical, class_integer, class_real, class_complex;
+
+static Vector *vector(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
+
+static void finalize(SEXP pointer) {
+  void *v = R_ExternalPtrAddr(pointer);
+  if (v == NULL) return;
+  R_ClearExternalPtr(pointer);
+  vg_vector_finalize(v);
+}
+
+SEXP vg_new_vector(int type, void *v) {
+  SEXP pointer = PROTECT(R_MakeExternalPtr(v, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, finalize, FALSE);
+  R_altrep_class_t class = type == LGLSXP ? class_logical : type == INTSXP ? class_integer : type == CPLXSXP ? class_complex : class_real;
+  SEXP x = R_new_altrep(class, pointer, R_NilValue);
+  UNPROTECT(1);
+  return x;
+}
+
+static R_xlen_t length_method(SEXP x) { return vector(x)->length; }
+static void *dataptr_method(SEXP x, Rboolean writable) { return vector(x)->start; }
+static const void *dataptr_or_null_method(SEXP x) { return vector(x)->start; }
+
+static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtree)(SEXP, int, int, int)) {
+  Rprintf(" read from a GPU array [%lld]\n", (long long)length_method(x));
+  return TRUE;
+}
+
+#define ACCESS(name, type)                                                                         \
+  static type name##_elt(SEXP x, R_xlen_t i) { return ((type *)vector(x)->start)[i]; }             \
+  static R_xlen_t name##_get_region(SEXP x, R_xlen_t i, R_xlen_t n, type *out) {                   \
+    Vector *v = vector(x);                                                                         \
+    if (i >= v->length || n <= 0) return 0;                                                        \
+    if (n > v->length - i) n = v->length - i;                                                      \
+    memcpy(out, (type *)v->start + i, (size_t)n * sizeof(type));                                   \
+    return n;                                                                                      \
+  }
+ACCESS(logical, int)
+ACCESS(integer, int)
+ACCESS(real, double)
+ACCESS(complex, Rcomplex)
+
+#define REGISTER(name)                                                                             \
+  class_##name = R_make_alt##name##_class("host_" #name, "verdigris", dll);                        \
+  R_set_altrep_Length_method(class_##name, length_method);                                         \
+  R_set_altrep_Inspect_method(class_##name, inspect_method);                                       \
+  R_set_altvec_Dataptr_method(class_##name, dataptr_method);                                       \
+  R_set_altvec_Dataptr_or_null_method(class_##name, dataptr_or_null_method);                       \
+  R_set_alt##name##_Elt_method(class_##name, name##_elt);                                          \
+  R_set_alt##name##_Get_region_method(class_##name, name##_get_region);
+
+void vg_register_vectors(DllInfo *dll) {
+  REGISTER(logical)
+  REGISTER(integer)
+  REGISTER(real)
+  REGISTER(complex)
+}
