@@ -7,6 +7,18 @@ MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind
 
 register_matrix_methods <- function() {
   for (f in MATRIX_GENERICS) register_matrix_generic(f)
+  # before R 4.3 the operators have S4 methods for whatever stands beside an array
+  if (getRversion() >= "4.3.0") register_matrix_operators()
+}
+
+register_matrix_operators <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  method <- function(e1, e2) on_host(get(.Generic, baseenv()), e1, e2)
+  environment(method) <- topenv()
+  for (class in c("Matrix", "diagonalMatrix")) {
+    methods::setMethod("Ops", c(class, "gpu_array"), method, where = where)
+    methods::setMethod("Ops", c("gpu_array", class), method, where = where)
+  }
 }
 
 # Methods for (C, gpu_array) and (gpu_array, C) with each class C that Matrix serves beside ANY, so that ours are nearer.

@@ -81,6 +81,8 @@ test_that("operations run where their operands are", {
 })
 
 test_that("memory is counted, and comes back", {
+  gc() # so that none comes between
+  gpu_sync(test_device)
   memory <- gpu_memory(test_device)
   expect_s3_class(memory, "gpu_memory")
   expect_true(all(c("live", "cached", "free", "total") %in% names(memory)))

@@ -189,6 +189,7 @@ impl Array {
                 }
             });
         }
+        // a large result keeps its call for messages of full devices
         let site = if op.may_warn(class) || n * dtype.size() >= memory::LARGE { site } else { None };
         let leaves = evaluate::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
@@ -266,22 +267,21 @@ impl Array {
     }
 
     fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        let (mut builder, _held) = Array::builder(std::slice::from_ref(&self.node), root_too)?;
+        let _used = spill::Used::new();
+        let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
         let register = builder.node(&self.node);
         Ok(builder.outputs(&[(register, self.dtype())]))
     }
 
-    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept; with
-    /// the views that it will read: while they are held nothing of them is spilled.
-    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<(Builder, Vec<View>)> {
-        let (kept, mut held) = evaluate::prepare(roots, root_too)?;
-        for node in kept {
-            match evaluate::settle_together(std::slice::from_ref(&node)) {
+    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
+    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
+        for node in evaluate::prepare(roots, root_too)? {
+            match evaluate::settle_together(&[node]) {
                 Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                _ => held.extend(node.values()?),
+                _ => {}
             }
         }
-        Ok((Builder::new(roots[0].len), held))
+        Ok(Builder::new(roots[0].len))
     }
 
     /// A view of the same values in another order, on the same memory where they are computed.
@@ -453,7 +453,8 @@ impl Array {
     pub fn compress(&self, mask: &Array) -> Result<Array> {
         let mask = mask.in_dtype(DType::Bool8)?;
         let roots = [mask.node.clone(), self.node.clone()];
-        let (mut builder, _held) = Array::builder(&roots, true)?;
+        let _used = spill::Used::new();
+        let mut builder = Array::builder(&roots, true)?;
         let [test, value] = roots.each_ref().map(|root| builder.node(root));
         if !builder.fits() {
             // both at most inputs now

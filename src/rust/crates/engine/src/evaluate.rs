@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::array::Array;
-use crate::backend::{self, Backend};
+use crate::backend;
 use crate::buffer::{Buffer, View};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Args, Node, Site, Walk};
 use crate::memory;
 use crate::ops::OpId;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
+use crate::spill;
 
 /// From this weight on, computing a value twice costs more than keeping it.
 const COSTLY: u32 = 8;
@@ -35,7 +36,8 @@ pub fn settle_all(arrays: &[Array]) -> Result<()> {
 pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
-    let (kept, _held) = if n == 0 { Default::default() } else { prepare(roots, false)? };
+    let _used = spill::Used::new();
+    let kept = if n == 0 { Vec::new() } else { prepare(roots, false)? };
     if let ([node], []) = (roots, &kept[..]) {
         return settle_alone(node);
     }
@@ -53,7 +55,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
     for (k, (node, register)) in stored.iter().enumerate() {
-        match room(node, backend) {
+        match room(node) {
             Ok(buffer) => {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
@@ -78,11 +80,14 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
-/// Memory for a node's values; of large ones it is noted which call made them.
-fn room(node: &Node, backend: &dyn Backend) -> Result<Arc<Buffer>> {
+/// A buffer for a node's values; a large one is said to be made by the call that recorded it.
+fn room(node: &Node) -> Result<Arc<Buffer>> {
     let bytes = node.len * node.dtype.size();
-    let site = if bytes < memory::LARGE { None } else { node.expr().and_then(|expr| expr.site) };
-    memory::made_by(site, || backend.allocate(bytes))
+    let backend = backend::of(node.device)?;
+    if bytes < memory::LARGE {
+        return backend.allocate(bytes);
+    }
+    memory::made_by(node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))
 }
 
 /// `settle_together` for one node by itself, which asks for no memory but the result's.
@@ -91,7 +96,7 @@ fn settle_alone(node: &Arc<Node>) -> Result<()> {
         return Ok(());
     }
     let backend = backend::of(node.device)?;
-    let buffer = room(node, backend)?;
+    let buffer = room(node)?;
     if node.len > 0 {
         let mut builder = Builder::new(node.len);
         let register = builder.node(node);
@@ -105,7 +110,8 @@ fn settle_alone(node: &Arc<Node>) -> Result<()> {
 
 /// The first `n` elements of a node alone, which stays as it is; no node hears of it.
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
-    let _held = prepare(std::slice::from_ref(node), false)?;
+    let _used = spill::Used::new();
+    prepare(std::slice::from_ref(node), false)?;
     let backend = backend::of(node.device)?;
     let buffer = backend.allocate(n * node.dtype.size())?;
     if n > 0 {
@@ -127,45 +133,38 @@ pub(crate) fn is_kept(node: &Node) -> bool {
 
 /// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
 /// strided views that would be recycled. Returns those of the roots' length that are to be kept; a root itself
-/// only if `root_too`; and the views that the kernel will read: while they are held nothing of them is spilled.
-pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<(Vec<Arc<Node>>, Vec<View>)> {
-    let mut found = Found::default();
+/// only if `root_too`.
+pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Vec<Arc<Node>>> {
+    let mut kept = Vec::new();
     let walk = Walk::new();
     for root in roots {
         if walk.visit(root) {
-            below(root, walk, &mut found)?;
+            below(root, walk, &mut kept)?;
             if root_too && is_kept(root) && !root.is_ready() {
-                found.kept.push(root.clone());
+                kept.push(root.clone());
             }
         }
     }
-    found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
-    Ok((found.kept, found.held))
+    kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
+    Ok(kept)
 }
 
-/// What `prepare` finds.
-#[derive(Default)]
-struct Found {
-    kept: Vec<Arc<Node>>,
-    held: Vec<View>,
-}
-
-/// `prepare` for a node and what is below it.
-fn below(node: &Arc<Node>, walk: Walk, found: &mut Found) -> Result<()> {
-    if let Some(view) = node.values()? {
-        found.held.push(view);
-        return Ok(());
-    }
+/// `prepare` for what is below a node.
+fn below(node: &Node, walk: Walk, kept: &mut Vec<Arc<Node>>) -> Result<()> {
     // a copy: the node's lock is not held while others are computed
-    let Some(args) = node.look(|state| state.ok().map(|expr| expr.args.clone())) else { return Ok(()) };
+    let args = match node.args() {
+        Some(args) => args,
+        // what the kernel will read must be on the device
+        None => return node.bring(),
+    };
     for arg in args.nodes().filter(|arg| walk.visit(arg)) {
         if arg.len != node.len {
-            found.held.push(Array::of(arg.clone()).contiguous()?);
+            Array::of(arg.clone()).contiguous()?;
             continue;
         }
-        below(arg, walk, found)?;
-        if !arg.is_ready() && is_kept(arg) {
-            found.kept.push(arg.clone());
+        below(arg, walk, kept)?;
+        if is_kept(arg) && !arg.is_ready() {
+            kept.push(arg.clone());
         }
     }
     Ok(())

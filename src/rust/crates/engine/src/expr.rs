@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType};
 use crate::error::Result;
+use crate::memory;
 use crate::ops::{OpId, Rule};
 use crate::scalar::Scalar;
 use crate::spill::{self, Spilled};
@@ -175,40 +176,47 @@ impl Node {
         }
     }
 
-    /// Looks at the recorded operation or the values (None where they are on the host). `look` may look at the nodes
-    /// below, and settles none above.
-    pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, Option<&View>>) -> R) -> R {
-        match &*self.state() {
-            State::Ready(view) => look(Err(Some(view))),
-            State::Spilled(_) => look(Err(None)),
-            State::Lazy(expr) => look(Ok(expr)),
-        }
-    }
-
     /// The values, where they are computed; brings them back to the device first.
     ///
     /// # Errors
     /// `Memory` where there is no room for them.
-    pub fn values(self: &Arc<Node>) -> Result<Option<View>> {
+    pub fn values(&self) -> Result<Option<View>> {
+        self.bring()?;
+        Ok(self.view())
+    }
+
+    /// Brings computed values back to the device, and notes that they are used.
+    ///
+    /// # Errors
+    /// `Memory` where there is no room for them.
+    pub fn bring(&self) -> Result<()> {
         let spilled = match &*self.state() {
             State::Ready(view) => {
                 self.touch(view);
-                return Ok(Some(view.clone()));
+                return Ok(());
             }
-            State::Lazy(_) => return Ok(None),
+            State::Lazy(_) => return Ok(()),
             State::Spilled(spilled) => spilled.clone(),
         };
         // not under the lock: making room may run R code that asks for this node
         let view = spilled.restore()?;
         self.touch(&view);
-        self.settle(view.clone());
-        Ok(Some(view))
+        let old = std::mem::replace(&mut *self.state(), State::Ready(view));
+        drop(old);
+        Ok(())
+    }
+
+    /// What the recorded operation takes, where the values are not computed. A copy: the lock is not held.
+    pub fn args(&self) -> Option<Args> {
+        match &*self.state() {
+            State::Lazy(expr) => Some(expr.args.clone()),
+            State::Ready(_) | State::Spilled(_) => None,
+        }
     }
 
     fn touch(&self, view: &View) {
-        static CLOCK: AtomicU64 = AtomicU64::new(1);
-        if spill::is_eligible(&view.buffer) {
-            self.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        if view.buffer.bytes >= memory::LARGE {
+            self.used.store(spill::tick(), Ordering::Relaxed);
         }
     }
 
@@ -250,6 +258,19 @@ impl Node {
         Ok(view.buffer.bytes as u64)
     }
 
+    /// Looks at the values or the recorded operation. `look` may look at the nodes below, and settles none above.
+    pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, &View>) -> R) -> R {
+        loop {
+            match &*self.state() {
+                State::Ready(view) => return look(Err(view)),
+                State::Lazy(expr) => return look(Ok(expr)),
+                State::Spilled(_) => {}
+            }
+            // who plans has brought what he reads; a failure here is a bug
+            self.bring().expect("room on the device");
+        }
+    }
+
     /// The recorded operation, where the values are not computed.
     pub fn expr(&self) -> Option<Expr> {
         match &*self.state() {
@@ -275,6 +296,7 @@ impl Node {
     /// Gives the node its values and lets go of the graph below it.
     pub fn settle(self: &Arc<Node>, view: View) {
         spill::enlist(self, &view);
+        self.touch(&view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
         drop(old);
     }

@@ -106,17 +106,16 @@ impl Layout {
             return (from..from + n).step_by(most.max(1)).map(cut).collect();
         }
         debug_assert!(from == 0 && n == self.len());
-        let (shape, strides) = (self.shape(), self.strides());
-        let last = shape.len() - 1;
-        let inner: usize = shape[..last].iter().product();
+        let last = self.shape().len() - 1;
+        let inner: usize = self.shape()[..last].iter().product();
         let step = (most / inner).max(1);
         let cut = |at: usize| {
-            let mut extents = shape.to_vec();
-            extents[last] = step.min(shape[last] - at);
-            let offset = self.offset as isize + at as isize * strides[last];
-            Layout::new(offset as usize, &extents, strides)
+            let mut shape = self.shape().to_vec();
+            shape[last] = step.min(self.shape()[last] - at);
+            let offset = self.offset as isize + at as isize * self.strides()[last];
+            Layout::new(offset as usize, &shape, self.strides())
         };
-        (0..shape[last]).step_by(step).map(cut).collect()
+        (0..self.shape()[last]).step_by(step).map(cut).collect()
     }
 
     /// The layout of a view: `shape`, and per axis the step in this layout's own axes `dim`.

@@ -285,7 +285,7 @@ impl Builder {
             return register;
         }
         let register = node.look(|state| match state {
-            Err(view) => self.input(view.expect("`prepare` brought back and holds what a plan reads")),
+            Err(view) => self.input(view),
             Ok(expr) => {
                 let mut args = [0; 3];
                 for (k, arg) in expr.args.iter().enumerate() {

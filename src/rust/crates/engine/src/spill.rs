@@ -1,7 +1,7 @@
 //! Values that go to the host when a device is full, and come back when they are needed.
 //!
 //! A computed node whose buffer nobody else holds can do without it: its bytes are kept on the host meanwhile.
-//! What a plan or a view holds is in use, and stays.
+//! What a plan or a view holds is in use, and stays; so does what a computation has asked for that is on its way to a plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -17,6 +17,41 @@ use crate::memory::{self, LARGE};
 
 /// Bytes on the host in place of a device's.
 static SPILLED: AtomicU64 = AtomicU64::new(0);
+
+/// Ticks when large values are asked for.
+static CLOCK: AtomicU64 = AtomicU64::new(1);
+/// What was asked for from this tick on is in use by a computation under way.
+static IN_USE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// The next tick.
+pub fn tick() -> u64 {
+    CLOCK.fetch_add(1, Ordering::Relaxed)
+}
+
+/// While it lives, values that are asked for stay on the device: until a plan holds their views.
+pub struct Used {
+    before: u64,
+}
+
+impl Used {
+    pub fn new() -> Used {
+        let before = IN_USE.load(Ordering::Relaxed);
+        IN_USE.store(before.min(CLOCK.load(Ordering::Relaxed)), Ordering::Relaxed);
+        Used { before }
+    }
+}
+
+impl Default for Used {
+    fn default() -> Used {
+        Used::new()
+    }
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        IN_USE.store(self.before, Ordering::Relaxed);
+    }
+}
 
 /// Bytes that are on the host in place of a device's.
 pub fn spilled() -> u64 {
@@ -97,7 +132,7 @@ pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
     let mut nodes: Vec<(u64, u64, Arc<Node>)> = nodes
         .iter()
         .filter_map(Weak::upgrade)
-        .filter(|node| node.device == device)
+        .filter(|node| node.device == device && node.last_use() < IN_USE.load(Ordering::Relaxed))
         .filter_map(|node| Some((node.last_use(), node.spillable()?, node)))
         .collect();
     nodes.sort_by_key(|(used, ..)| *used);
@@ -136,6 +171,10 @@ mod tests {
         let held = array.node().view().unwrap();
         assert!(!make_room(Device::Cpu, 1).unwrap(), "a view that someone holds is in use");
         drop(held);
+        let used = Used::new();
+        array.node().bring().unwrap();
+        assert!(!make_room(Device::Cpu, 1).unwrap(), "a computation under way has asked for it");
+        drop(used);
         let before = memory::account(Device::Cpu).live();
         assert!(!make_room(Device::Cpu, u64::MAX).unwrap());
         assert!(make_room(Device::Cpu, 1).unwrap());

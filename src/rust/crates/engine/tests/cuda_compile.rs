@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
-use verdigris_engine::backend::cuda::codegen::{self, Tiled, Variant};
+use verdigris_engine::backend::cuda::codegen::{self, compress, elementwise, reduce, scan, tiled, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
@@ -27,6 +27,7 @@ use verdigris_engine::ops::OpId;
 use verdigris_engine::plan::{Access, Input, Instruction, Plan};
 use verdigris_engine::reduction::Reduction;
 use verdigris_engine::scalar::Scalar;
+use verdigris_engine::scan::Scan;
 
 const ACCESSES: [Access; 5] =
     [Access::Linear, Access::Broadcast, Access::Recycled, Access::Strided(2), Access::Strided(3)];
@@ -144,6 +145,12 @@ fn jobs() -> Vec<Job> {
             jobs.push((format!("subset {}", plan.key()), codegen::compress::source(&plan, variant, keep_na)));
         }
     }
+    for scan in Scan::ALL {
+        for class in Class::ALL.into_iter().filter(|&class| scan.serves(class)) {
+            let plan = copy(natural_dtype(class), Access::Linear);
+            jobs.push((format!("{} {class:?}", scan.name()), codegen::source_scan(&plan, Variant::default(), scan)));
+        }
+    }
     for op in OpId::all().filter(|&op| op.row().pack().is_some()) {
         // lanes of one element draw it alone
         for form in [Form::Block, Form::SingleLanes] {
@@ -224,13 +231,20 @@ fn style(effort: Effort, target: Target) -> Style {
 /// Kernels that are compiled as one program: reading the headers takes longer than compiling one of them.
 const TOGETHER: usize = 64;
 
+/// Headers that are the body of a kernel, and stand below what it is about.
+const BODIES: [&str; 3] = ["reduce.cuh", "scan.cuh", "compress.cuh"];
+/// What kernels of plans are called.
+const NAMES: [&str; 6] = [elementwise::NAME, tiled::NAME, reduce::NAME, scan::NAME, compress::COUNT, compress::WRITE];
+
 /// Many kernels as one source: each in a namespace, by a name of its own.
 fn joined(kernels: &[&Job]) -> String {
     let kernels_folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels"));
     let mut headers: Vec<String> = Vec::new();
     let mut bodies = String::new();
     for (k, (_, source)) in kernels.iter().enumerate() {
-        let _ = writeln!(bodies, "#define elementwise elementwise_{k}\n#define reduction reduction_{k}");
+        for name in NAMES {
+            let _ = writeln!(bodies, "#define {name} {name}_{k}");
+        }
         let _ = writeln!(bodies, "namespace kernel_{k} {{");
         let mut defined = Vec::new();
         let mut line_of = |line: &str, headers: &mut Vec<String>| {
@@ -245,16 +259,16 @@ fn joined(kernels: &[&Job]) -> String {
             }
         };
         for line in source.lines() {
-            // the body of every reduction stands in a header, below what it is about
-            if line == "#include \"reduce.cuh\"" {
-                let body = std::fs::read_to_string(kernels_folder.join("reduce.cuh")).expect("the header is there");
+            let included = line.strip_prefix("#include \"").and_then(|line| line.strip_suffix('"'));
+            if let Some(header) = included.filter(|header| BODIES.contains(header)) {
+                let body = std::fs::read_to_string(kernels_folder.join(header)).expect("the header is there");
                 body.lines().for_each(|line| line_of(line, &mut headers));
             } else {
                 line_of(line, &mut headers);
             }
         }
-        let _ = writeln!(bodies, "}}\n#undef elementwise\n#undef reduction");
-        for name in defined {
+        let _ = writeln!(bodies, "}}");
+        for name in NAMES.iter().map(|name| name.to_string()).chain(defined) {
             let _ = writeln!(bodies, "#undef {name}");
         }
     }
@@ -366,6 +380,16 @@ fn traced_kernels_compile() {
         eprintln!("{MOST} kernels of {all}");
     }
     for target in targets() {
-        compile_all("differential tests", &kernels, target, Effort::Quick);
+        match target {
+            // the assembler takes five times as long as the compiler: every fifth kernel goes through both, the others end as PTX
+            Target::Cubin(arch) => {
+                let (whole, text): (Vec<_>, Vec<_>) =
+                    kernels.iter().cloned().enumerate().partition(|(k, _)| k % 5 == 0);
+                let jobs = |part: Vec<(usize, Job)>| part.into_iter().map(|(_, job)| job).collect::<Vec<_>>();
+                compile_all("differential tests", &jobs(whole), target, Effort::Quick);
+                compile_all("differential tests", &jobs(text), Target::Ptx(arch), Effort::Quick);
+            }
+            Target::Ptx(_) => compile_all("differential tests", &kernels, target, Effort::Quick),
+        }
     }
 }
