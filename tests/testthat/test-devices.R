@@ -87,13 +87,11 @@ test_that("memory is counted, and comes back", {
   expect_s3_class(memory, "gpu_memory")
   expect_true(all(c("live", "cached", "free", "total") %in% names(memory)))
   expect_output(print(memory), "live")
-  # earlier tests' arrays that R would collect in between count too
-  gc()
-  live <- gpu_memory(test_device)[["live"]]
+  live <- memory[["live"]]
   x <- gpu(as.double(1:1e5))
   expect_equal(gpu_memory(test_device)[["live"]] - live, 8e5, tolerance = 0.01)
   gpu_free(x)
-  expect_equal(gpu_memory(test_device)[["live"]], live, tolerance = 0.01)
+  expect_lt(abs(gpu_memory(test_device)[["live"]] - live), 8e3) # others may have come back too
   expect_s3_class(gpu_memory(test_device, trim = TRUE), "gpu_memory")
   expect_error(gpu_memory(test_device, trim = NA), class = "verdigris_error_argument")
   expect_null(gpu_sync(test_device))
