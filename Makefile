@@ -13,6 +13,7 @@ help:
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
+	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
 	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
 	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date"
@@ -41,6 +42,9 @@ test: setup-rust setup-test setup-python
 
 kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
+
+ptx: setup-rust setup-r setup-ptx
+	tools/ptx.sh
 
 guard: library setup-python setup-guard
 	tools/guard.sh
@@ -98,4 +102,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test kernels guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test kernels ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

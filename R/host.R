@@ -48,8 +48,8 @@ hosted_method <- function(f) {
 #'
 #' Another package's own call of `fft()`, `rank()` and so on does not come here but to base R's function; there `rank()`
 #' compares the elements of an array pair by pair, which is slow: give it `as.vector(x)`.
-#' @param x,z,q,p An array.
-#' @param inverse,na.last,ties.method,logarithm,dimension,nu,expon.scaled,deriv,... As in base R's functions of these names.
+#' @param x An array.
+#' @param logarithm,... As in base R's functions of these names; so are all other arguments.
 #' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape. `rank()` and `determinant()` give
 #'   ordinary numbers, `rle()` an ordinary `rle` object.
 #' @section Errors:

@@ -131,6 +131,12 @@ cache_folder <- function() {
   if (is.character(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
 }
 
+# How many bytes are kept there: what was not used for longest is removed.
+cache_size <- function() {
+  size <- getOption("verdigris.cache_size", 256e6)
+  if (is.numeric(size) && length(size) == 1L && !is.na(size)) as.double(size) else 256e6
+}
+
 # Packages such as cuda12.8, which hold NVIDIA's libraries; the newest first.
 cuda_packages <- function() {
   found <- list.files(.libPaths(), "^cuda1[2-9][.][0-9]+$", full.names = TRUE)

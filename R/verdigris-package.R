@@ -23,6 +23,13 @@
 #' - `verdigris.cache_dir`: where compiled kernels are kept between sessions; `NA` keeps none. Read when the
 #'   package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.
 #'
+#' - `verdigris.cache_size`: bytes of compiled kernels to keep there, 256 MB by default; what was not used for longest
+#'   is removed. Read when the package is loaded.
+#' - `verdigris.tier`: how expressions are computed on a GPU. `"auto"` (the default) uses a compiled kernel
+#'   where there is one, else an interpreter that needs no compilation, while NVRTC compiles the kernel in the background;
+#'   `"compiled"` waits for the compiler; `"interpreted"` never calls it. Without NVRTC everything but [gpu_kernel()] works
+#'   by `"auto"`. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the default.
+#'
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,

@@ -56,7 +56,9 @@ ENTRY(kernel_call, 7)
 
 // devices.rs
 ENTRY(search_paths, 2)
-ENTRY(cache_dir, 1)
+ENTRY(cache_dir, 2)
+ENTRY(tier, 1)
+ENTRY(tier_counts, 2)
 ENTRY(device_use, 1)
 ENTRY(device_current, 0)
 ENTRY(device_name, 1)

@@ -7,7 +7,7 @@
 #   r            R, and the R packages that verdigris imports
 #   test         r, and the packages that the tests use
 #   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU), of the version below
-#   document | check | bench | dist | guard | debootstrap     what that target needs besides
+#   document | check | bench | ptx | dist | guard | debootstrap     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -89,6 +89,7 @@ for part in "$@"; do
     document) "$0" r; r_packages roxygen2 ;;
     check) "$0" test; packages pandoc xz-utils devscripts; r_packages knitr rmarkdown bench future ;;
     bench) "$0" r; r_packages bench ;;
+    ptx) packages zstd python3 python3-pip ;;
     guard) packages valgrind ;;
     dist) packages python3 xz-utils ;;
     debootstrap) packages debootstrap ;;

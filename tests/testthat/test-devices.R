@@ -91,7 +91,7 @@ test_that("memory is counted, and comes back", {
   x <- gpu(as.double(1:1e5))
   expect_equal(gpu_memory(test_device)[["live"]] - live, 8e5, tolerance = 0.01)
   gpu_free(x)
-  expect_equal(gpu_memory(test_device)[["live"]], live, tolerance = 0.01)
+  expect_lt(abs(gpu_memory(test_device)[["live"]] - live), 8e3) # others may have come back too
   expect_s3_class(gpu_memory(test_device, trim = TRUE), "gpu_memory")
   expect_error(gpu_memory(test_device, trim = NA), class = "verdigris_error_argument")
   expect_null(gpu_sync(test_device))
@@ -115,4 +115,48 @@ test_that("what was recorded before keeps its elements", {
   y <- x * 2
   gpu_free(x)
   expect_identical(as.vector(y), c(2, 4, 6))
+})
+
+test_that("tiers are chosen by name", {
+  skip_on_os("mac")
+  before <- .Call(verdigris:::C_tier, NULL)
+  expect_true(before %in% c("auto", "compiled", "interpreted"))
+  for (tier in c("compiled", "interpreted", "auto")) {
+    .Call(verdigris:::C_tier, tier)
+    expect_identical(.Call(verdigris:::C_tier, NULL), tier)
+  }
+  .Call(verdigris:::C_tier, before)
+  expect_error(.Call(verdigris:::C_tier, "quick"), "no tier \"quick\"", class = "verdigris_error_argument")
+  expect_error(.Call(verdigris:::C_tier, 1), class = "verdigris_error_argument")
+  expect_identical(.Call(verdigris:::C_tier, NULL), before)
+})
+
+test_that("the cache's size is bytes, or the default", {
+  withr::local_options(verdigris.cache_size = 1e6)
+  expect_identical(verdigris:::cache_size(), 1e6)
+  withr::local_options(verdigris.cache_size = "much")
+  expect_identical(verdigris:::cache_size(), 256e6)
+})
+
+test_that("expressions, reductions and scans need no NVRTC", {
+  skip_if(test_device == "cpu", "no GPU is tested")
+  code <- paste(
+    "library(verdigris); options(verdigris.host_access = 'allow')",
+    "x <- as_gpu(c(2, 1, 4, 3), device = 'cuda')",
+    "m <- as_gpu(matrix(1:6 / 2, 2), device = 'cuda')",
+    "z <- as_gpu(complex(real = 1:2, imaginary = 1), device = 'cuda')",
+    "stopifnot(identical(as.vector(sqrt(x^2) + 1), c(3, 2, 5, 4)), sum(x * 2) == 20, identical(range(x), c(1, 4)))",
+    "stopifnot(identical(as.vector(rowSums(m)), rowSums(matrix(1:6 / 2, 2))), identical(as.vector(cumsum(x)), c(2, 3, 7, 10)))",
+    "stopifnot(identical(as.vector(sort(x)), c(1, 2, 3, 4)), identical(as.vector(x[x > 2]), c(4, 3)), which.max(x) == 3L)",
+    "stopifnot(identical(as.vector(z * z), complex(real = 1:2, imaginary = 1)^2), all.equal(as.vector(gamma(x)), gamma(c(2, 1, 4, 3))))",
+    "x[2] <- 9; stopifnot(identical(as.vector(x), c(2, 9, 4, 3)), length(gpu_rnorm(10, device = 'cuda')) == 10)",
+    "r <- tryCatch(gpu_kernel('extern \"C\" __global__ void f(double* x, int n) { }', 'f')(x, 4L), error = function(e) e)",
+    "stopifnot(inherits(r, 'verdigris_error_library')); cat('all good')",
+    sep = "\n"
+  )
+  file <- withr::local_tempfile(lines = code, fileext = ".R")
+  said <- withr::with_envvar(c(VERDIGRIS_NVRTC = "none", R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)), {
+    suppressWarnings(system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", file), stdout = TRUE, stderr = TRUE))
+  })
+  expect_true(any(grepl("all good", said)), info = paste(said, collapse = "\n"))
 })

@@ -154,6 +154,22 @@ pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
     Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one string, not {}", describe(x))))
 }
 
+/// One double that is not NA.
+pub fn number(x: SEXP, argument: &str) -> Result<f64> {
+    // SAFETY: the type and length are checked.
+    let value = unsafe {
+        if r::kind_of(x) == SEXPTYPE::REALSXP && r::len(x) == 1 {
+            r::REAL_ELT(x, 0)
+        } else {
+            f64::NAN
+        }
+    };
+    if value.is_nan() {
+        return Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one number, not {}", describe(x))));
+    }
+    Ok(value)
+}
+
 /// A flag that is TRUE or FALSE.
 pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
     // SAFETY: the type and length are checked.

@@ -99,10 +99,47 @@ entry! {
         Ok(r::null())
     }
 
-    /// Where compiled kernels are kept between sessions; NULL for nowhere.
-    fn cache_dir(path) {
+    /// Where compiled kernels are kept between sessions, and how many bytes of them; NULL for nowhere.
+    fn cache_dir(path, bytes) {
         #[cfg(not(target_os = "macos"))]
-        verdigris_engine::backend::cuda::set_cache_dir(strings(path).into_iter().next().map(Into::into));
+        {
+            let limit = convert::number(bytes, "getOption(\"verdigris.cache_size\")")?.max(0.0) as u64;
+            verdigris_engine::backend::cuda::set_cache_dir(strings(path).into_iter().next().map(Into::into), limit);
+        }
+        Ok(r::null())
+    }
+
+    /// How expressions are carried out on CUDA devices from now on: "auto", "compiled" or "interpreted"; NULL changes nothing. Returns how they were.
+    fn tier(name) {
+        #[cfg(not(target_os = "macos"))]
+        {
+            use verdigris_engine::backend::cuda::tier::{set_tier, tier, Tier};
+            let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(convert::string(name, "getOption(\"verdigris.tier\")")?)?) };
+            let before = tier();
+            if let Some(wanted) = wanted {
+                set_tier(wanted);
+            }
+            Ok(r::string(before.name()))
+        }
+        #[cfg(target_os = "macos")]
+        Ok(r::null())
+    }
+
+    /// How often a CUDA device interpreted and ran kernels of a plan's own, and how many are being compiled, after
+    /// waiting for these, at most so many seconds.
+    fn tier_counts(device, seconds) {
+        #[cfg(not(target_os = "macos"))]
+        if let Device::Cuda(ordinal) = convert::device(device)? {
+            use verdigris_engine::backend::cuda::{tier, Cuda};
+            let cuda = Cuda::of(ordinal)?;
+            tier::wait(std::time::Duration::from_secs_f64(convert::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
+            let counts = cuda.tier_counts();
+            return Ok(List::new(3)
+                .add("interpreted", r::real(counts.interpreted as f64))
+                .add("compiled", r::real(counts.compiled as f64))
+                .add("queued", r::real(counts.queued as f64))
+                .finish());
+        }
         Ok(r::null())
     }
 
@@ -187,6 +224,7 @@ entry! {
         {
             use verdigris_engine::backend::cuda::library::report;
             refresh_paths();
+            verdigris_engine::backend::cuda::tier::look_again();
             let (driver, findings) = report();
             let out = List::new(2);
             let found = match driver {

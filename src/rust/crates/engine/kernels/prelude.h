@@ -8,7 +8,11 @@
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define VG_DEVICE 1
+#ifdef VG_CALLS  // where code size matters more: the compiler decides what is a call
+#define VG_FN static __device__
+#else
 #define VG_FN static __device__ __forceinline__
+#endif
 // for long functions that are called in many places, and seldom where time matters
 #define VG_CALL static __device__ __noinline__
 #define VG_TABLE static __device__ const

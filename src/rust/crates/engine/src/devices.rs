@@ -71,15 +71,13 @@ pub fn default() -> Device {
     *DEFAULT.get_or_init(|| if works(0).is_ok() { Device::Cuda(0) } else { Device::Cpu })
 }
 
-/// Whether a CUDA device can be used for everything: it answers, and kernels can be compiled for it.
+/// Whether a CUDA device can be used. It takes no NVRTC: without it, expressions are interpreted.
 ///
 /// # Errors
 /// What is in the way, with the command that mends it.
 #[cfg(not(target_os = "macos"))]
 pub fn works(ordinal: u32) -> Result<()> {
-    use crate::backend::cuda::library::{self, Library};
-    library::driver()?;
-    library::load(Library::Nvrtc)?;
+    crate::backend::cuda::library::driver()?;
     backend::of(Device::Cuda(ordinal)).map(|_| ())
 }
 

@@ -20,6 +20,7 @@ use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, compress, elementwise, reduce, scan, tiled, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
+use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType, Kind};
 use verdigris_engine::ops::OpId;
@@ -121,6 +122,9 @@ fn jobs() -> Vec<Job> {
         let source = codegen::source_reduce(&squares, aligned, Reduction::Sum, false, Form::Block);
         jobs.push((format!("sum((a-b)^2) {dtype}"), source));
     }
+    for family in Family::ALL {
+        jobs.push((family.name().into(), interpret::source::source(family)));
+    }
     for dtype in DType::ALL {
         // a transposed input beside one that is not, and by another axis; what a mask chooses, and where
         for (rank, axis, wide) in [(2, 1, false), (3, 2, true)] {
@@ -155,7 +159,8 @@ fn jobs() -> Vec<Job> {
             jobs.push((format!("sum of {} {form:?}", op.row().name), source));
         }
     }
-    let forms = [Form::Block, Form::Team(1), Form::Team(2), Form::Team(32), Form::Lanes, Form::SingleLanes];
+    let forms =
+        [Form::Block, Form::Team(1), Form::Team(2), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
     for (r, reduction) in Reduction::ALL.into_iter().enumerate() {
         for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
             for (k, form) in forms.into_iter().enumerate() {

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
-    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUmemPoolProps,
-    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP,
-    CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
+    CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstream_flags,
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
@@ -63,6 +63,8 @@ pub type Event = Shared<sys::CUevent_st>;
 pub type MemoryPool = Shared<sys::CUmemPoolHandle_st>;
 /// `CUmodule`.
 pub type Module = Shared<sys::CUmod_st>;
+/// `CUlinkState`, used by the thread that made it.
+pub type LinkState = sys::CUlinkState;
 /// `CUfunction`.
 pub type Function = Shared<sys::CUfunc_st>;
 
@@ -149,6 +151,11 @@ functions! {
         download_async = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, Stream);
         copy_async = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, Stream);
         set_async = cuMemsetD8Async(CUdeviceptr, u8, usize, Stream);
+        link_create = cuLinkCreate_v2(u32, *mut CUjit_option, *mut *mut c_void, *mut LinkState);
+        link_add = cuLinkAddData_v2(
+            LinkState, CUjitInputType, *mut c_void, usize, *const c_char, u32, *mut CUjit_option, *mut *mut c_void);
+        link_complete = cuLinkComplete(LinkState, *mut *mut c_void, *mut usize);
+        link_destroy = cuLinkDestroy(LinkState);
         module_load = cuModuleLoadData(*mut Module, *const c_void);
         module_unload = cuModuleUnload(Module);
         module_function = cuModuleGetFunction(*mut Function, Module, *const c_char);
@@ -271,6 +278,13 @@ pub fn nvrtc() -> Result<&'static Nvrtc> {
     static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
     if let Some(nvrtc) = NVRTC.get() {
         return Ok(nvrtc);
+    }
+    if std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
+        return Err(Error::new(
+            Kind::Library,
+            "NVRTC is not used: the environment variable VERDIGRIS_NVRTC is \"none\"",
+        )
+        .advise("Unset it to have kernels compiled."));
     }
     let path = &library::load(library::Library::Nvrtc)?.path;
     // SAFETY: `library` has loaded this file without harm.

@@ -1,17 +1,19 @@
-//! From CUDA C to loaded kernels: NVRTC, a cache in memory and one on disk.
+//! From CUDA C and PTX to loaded kernels: NVRTC, the driver's compiler, and a cache in memory; `cache` is the one on disk.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
-use std::ffi::{c_char, CStr, CString};
-use std::fs;
+use std::ffi::{c_char, c_void, CStr, CString};
 use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::api::{self, nvrtcProgram, nvrtcResult, CUfunction_attribute, Function, Nvrtc};
-use super::device::{lock, Cuda};
+use super::api::{
+    self, nvrtcProgram, nvrtcResult, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState,
+    Nvrtc,
+};
+use super::device::{driver_version, lock, Cuda};
 use super::launch::Kernel;
+use super::shipped::{self, Ptx};
+use super::{cache, tier};
 use crate::counters;
 use crate::error::{Error, Kind, Result};
 
@@ -29,7 +31,7 @@ pub struct Style {
 }
 
 /// Sources of our own.
-const OWN: Style = Style { label: c"verdigris.cu", options: OPTIONS };
+static OWN: Style = Style { label: c"verdigris.cu", options: OPTIONS };
 
 /// What NVRTC made of a source.
 pub struct Image {
@@ -37,18 +39,14 @@ pub struct Image {
     pub bytes: Vec<u8>,
 }
 
-/// Where compiled kernels are kept between sessions; nowhere unless set.
-static DIRECTORY: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-pub fn set_cache_dir(directory: Option<PathBuf>) {
-    *lock(&DIRECTORY) = directory;
-}
-
 /// A device's loaded modules, by key.
 #[derive(Default)]
 pub struct Kernels {
     modules: Mutex<HashMap<String, Arc<Module>>>,
     pub(super) plans: super::run::Plans,
+    /// Where plans are carried out, and what is under way.
+    pub(super) tiers: tier::Tiers,
+    pub(super) interpreters: [OnceLock<Arc<Kernel>>; super::interpret::Family::ALL.len()],
 }
 
 /// A loaded module. Never unloaded.
@@ -84,7 +82,78 @@ impl Cuda {
     }
 
     fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
-        let image = image(source, Target::of(self.properties.capability)?, style)?;
+        let shipped = if std::ptr::eq(style, &OWN) { shipped::find(source) } else { None };
+        let image = match shipped.map(|ptx| self.link(&ptx)) {
+            Some(Ok(image)) => image,
+            // a driver that does not compile PTX (containers may leave that part out)
+            Some(Err(error)) if api::nvrtc().is_err() => return Err(error),
+            _ => image(source, Target::of(self.properties.capability)?, style)?,
+        };
+        self.load_image(&image, label)
+    }
+
+    /// The module that is shipped under a name.
+    pub(super) fn shipped(&self, name: &str) -> Result<Module> {
+        let ptx = shipped::named(name)
+            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))?;
+        self.load_image(&self.link(&ptx)?, name)
+    }
+
+    /// Whether the driver has compiled a shipped kernel before.
+    pub(super) fn has_shipped(&self, name: &str) -> bool {
+        shipped::named(name).and_then(|ptx| self.linked_name(&ptx).ok()).is_some_and(|name| cache::has(&name))
+    }
+
+    /// What compiled PTX is called on disk.
+    fn linked_name(&self, ptx: &Ptx) -> Result<String> {
+        let (major, minor) = self.properties.capability;
+        let version = driver_version()?;
+        Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint, version.0, version.1))
+    }
+
+    /// Has the driver compile PTX for the device, unless that is on disk from before.
+    fn link(&self, ptx: &Ptx) -> Result<Image> {
+        let name = self.linked_name(ptx)?;
+        if let Some(bytes) = cache::get(&name) {
+            return Ok(Image { bytes });
+        }
+        let _entered = self.enter()?;
+        let mut log = vec![0u8; 4096];
+        let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+        let mut link = Link { driver: self.driver, handle: std::ptr::null_mut() };
+        let (mut cubin, mut bytes) = (std::ptr::null_mut(), 0);
+        // SAFETY: the log outlives the link; the text ends in zero, and its length counts that.
+        let status = unsafe {
+            let mut status = (self.driver.link_create)(2, options.as_mut_ptr(), values.as_mut_ptr(), &mut link.handle);
+            if status == api::SUCCESS {
+                status = (self.driver.link_add)(
+                    link.handle,
+                    CUjitInputType::CU_JIT_INPUT_PTX,
+                    ptx.text().as_ptr().cast_mut().cast(),
+                    ptx.text().len(),
+                    c"verdigris.ptx".as_ptr(),
+                    0,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                );
+            }
+            if status == api::SUCCESS {
+                status = (self.driver.link_complete)(link.handle, &mut cubin, &mut bytes);
+            }
+            status
+        };
+        self.check(status, "cuLinkComplete").map_err(|e| {
+            let end = log.iter().position(|&c| c == 0).unwrap_or(log.len());
+            e.detail(String::from_utf8_lossy(&log[..end]).into_owned())
+        })?;
+        // SAFETY: the driver's memory, valid until the link is destroyed.
+        let image = Image { bytes: unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), bytes) }.to_vec() };
+        cache::put(&name, &image.bytes);
+        Ok(image)
+    }
+
+    fn load_image(&self, image: &Image, label: &str) -> Result<Module> {
         let _entered = self.enter()?;
         let mut handle = api::Module::NULL;
         // SAFETY: the image is a whole cubin, or PTX that ends in zero.
@@ -231,17 +300,16 @@ fn nvrtc_check(status: u32, function: &str) -> Result<()> {
 
 /// The compiled source, from the disk if it is there.
 pub fn image(source: &str, target: Target, style: &Style) -> Result<Image> {
-    let directory = lock(&DIRECTORY).clone();
-    let Some(directory) = directory else {
+    if cache::place().is_none() {
         return compile_as(source, target, style);
-    };
-    let path = directory.join(format!("{}.bin", name(source, target, style)?));
-    if let Some(bytes) = fetch(&path) {
+    }
+    let name = name(source, target, style)?;
+    if let Some(bytes) = cache::get(&name) {
         counters::CACHE_HITS.add(1);
         return Ok(Image { bytes });
     }
     let image = compile_as(source, target, style)?;
-    keep(&path, &image.bytes);
+    cache::put(&name, &image.bytes);
     Ok(image)
 }
 
@@ -292,6 +360,21 @@ pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> 
     Ok(Image { bytes })
 }
 
+/// A link that the driver is asked for.
+struct Link {
+    driver: &'static Driver,
+    handle: LinkState,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: created and destroyed once, in the context that is still current; a status cannot be used here.
+            unsafe { (self.driver.link_destroy)(self.handle) };
+        }
+    }
+}
+
 struct Program {
     nvrtc: &'static Nvrtc,
     handle: nvrtcProgram,
@@ -323,6 +406,16 @@ impl Drop for Program {
     }
 }
 
+/// A hash of all headers, which a source may include.
+fn headers() -> u64 {
+    static HASH: OnceLock<u64> = OnceLock::new();
+    *HASH.get_or_init(|| {
+        let mut hasher = DefaultHasher::new();
+        HEADERS.hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
 /// The name of a compiled source on disk: a hash of all that goes into it.
 fn name(source: &str, target: Target, style: &Style) -> Result<String> {
     let nvrtc = api::nvrtc()?;
@@ -331,60 +424,8 @@ fn name(source: &str, target: Target, style: &Style) -> Result<String> {
     nvrtc_check(unsafe { (nvrtc.version)(&mut major, &mut minor) }, "nvrtcVersion")?;
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
-        (salt, source, HEADERS, style.options, target, major, minor).hash(&mut hasher);
+        (salt, source, headers(), style.options, target, major, minor).hash(&mut hasher);
         hasher.finish()
     };
     Ok(format!("{:016x}{:016x}", half(0), half(1)))
-}
-
-fn checksum(bytes: &[u8]) -> [u8; 8] {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish().to_le_bytes()
-}
-
-/// A file's content, if it is whole.
-fn fetch(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = fs::read(path).ok()?;
-    let at = bytes.len().checked_sub(8)?;
-    let end = bytes.split_off(at);
-    (checksum(&bytes)[..] == end[..]).then_some(bytes)
-}
-
-/// Writes a file and moves it into place, so that no one sees a part of it. A cache that cannot be written is none.
-fn keep(path: &Path, bytes: &[u8]) {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let Some(directory) = path.parent() else { return };
-    let own = format!("{}.{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let part = directory.join(own);
-    let content = [bytes, &checksum(bytes)].concat();
-    if fs::create_dir_all(directory)
-        .and_then(|()| fs::write(&part, content))
-        .and_then(|()| fs::rename(&part, path))
-        .is_err()
-    {
-        let _ = fs::remove_file(&part);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_damaged_file_is_no_file() {
-        let directory = std::env::temp_dir().join(format!("verdigris-cache-{}", std::process::id()));
-        let path = directory.join("x.bin");
-        keep(&path, b"content");
-        assert_eq!(fetch(&path).as_deref(), Some(&b"content"[..]));
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[0] ^= 1;
-        fs::write(&path, &bytes).unwrap();
-        assert!(fetch(&path).is_none());
-        fs::write(&path, b"short").unwrap();
-        assert!(fetch(&path).is_none());
-        keep(&path, b"again");
-        assert_eq!(fetch(&path).as_deref(), Some(&b"again"[..]));
-        fs::remove_dir_all(&directory).unwrap();
-    }
 }

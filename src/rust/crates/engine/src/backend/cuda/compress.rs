@@ -1,9 +1,10 @@
 //! Takes the elements where a mask is TRUE: the mask and the values are computed in the kernels that use them.
 
-use super::codegen::{compress, parameters, THREADS};
+use super::codegen::{compress, parameters, Variant, THREADS};
 use super::device::Cuda;
 use super::launch::{Args, Packed};
-use super::run::{planned, Use};
+use super::run::{planned, Planned, Use};
+use super::{interpret, select, shipped, tier};
 use crate::buffer::View;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -19,7 +20,34 @@ pub fn compress(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Resul
         return Ok(View::contiguous(cuda.allocate(0)?, dtype, 0));
     }
     let variant = parameters::variant(plan, bound, 1, &[]);
-    let planned = planned(cuda, plan, Use::Compress(keep_na), variant)?;
+    match tier::kernel(cuda, plan, Use::Compress(keep_na), variant)? {
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
+        None => by_shipped(cuda, plan, bound, keep_na),
+    }
+}
+
+/// Without a kernel of the plan's own: mask and values are interpreted into memory, a shipped kernel finds the
+/// positions, and the values are gathered by them.
+fn by_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    let simple = shipped::plain(DType::Bool8);
+    let mut stored = plan.clone();
+    stored.outputs[0].1 = DType::Bool8;
+    let of = |dtype: DType| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
+    let views: Vec<View> = stored.outputs.iter().map(|(_, dtype)| of(*dtype)).collect::<Result<_>>()?;
+    let addresses: Vec<u64> = views.iter().map(View::address).collect();
+    interpret::run(cuda, &stored, bound, &addresses)?;
+    let mask = Bound { n: bound.n, inputs: vec![views[0].clone()], ..Bound::default() };
+    let planned = planned(cuda, &simple, Use::Compress(keep_na), shipped::PLAIN)?;
+    let positions = launch(cuda, &planned, &simple, &mask, shipped::PLAIN, DType::Int64)?;
+    let Some(values) = views.get(1) else { return Ok(positions) };
+    let total = positions.len();
+    let out = cuda.allocate(total * values.dtype.size())?;
+    select::gather(cuda, values, &positions, &out)?;
+    Ok(View::contiguous(out, values.dtype, total))
+}
+
+fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: Variant, dtype: DType) -> Result<View> {
+    let n = bound.n;
     let write = planned.second.as_ref().expect("both kernels are loaded together");
     let row = 32 * compress::in_flight(plan);
     // one wave of blocks, each warp with a stretch of its own

@@ -207,7 +207,9 @@ impl Cuda {
             return Ok(cuda);
         }
         let cuda: &'static Cuda = Box::leak(Box::new(Cuda::new(ordinal)?));
-        Ok(place.get_or_init(|| cuda))
+        let cuda = place.get_or_init(|| cuda);
+        super::tier::prepare_device(ordinal);
+        Ok(cuda)
     }
 
     fn new(ordinal: u32) -> Result<Cuda> {

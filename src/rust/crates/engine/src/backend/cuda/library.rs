@@ -72,7 +72,7 @@ impl Library {
     /// What the package cannot do without it.
     pub const fn purpose(self) -> &'static str {
         match self {
-            Library::Nvrtc => "fused and user-written kernels",
+            Library::Nvrtc => "a kernel for each expression, and user-written kernels",
             Library::NvJitLink => "linking for cuSPARSE and cuSOLVER",
             Library::CublasLt | Library::Cublas => "matrix products",
             Library::Cusparse => "sparse matrices",

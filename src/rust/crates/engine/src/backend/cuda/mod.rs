@@ -7,13 +7,17 @@
 //! what is no plan.
 
 pub mod api;
+pub mod cache;
 pub mod codegen;
 pub mod compile;
 pub mod device;
 pub mod flags;
+pub mod interpret;
 pub mod launch;
 pub mod library;
 pub mod memory;
+pub mod shipped;
+pub mod tier;
 pub mod user;
 
 mod blas;
@@ -41,7 +45,7 @@ use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
 use crate::transfer::{Ahead, Filling};
 
-pub use compile::set_cache_dir;
+pub use cache::set_cache_dir;
 pub use device::{count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
 

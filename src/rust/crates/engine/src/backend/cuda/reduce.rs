@@ -7,8 +7,10 @@ use super::codegen::{parameters, Variant, THREADS};
 use super::device::{Cuda, READY, TICKETS};
 use super::launch::{Args, Packed};
 use super::run::{planned, Planned, Use};
+use super::{interpret, shipped, tier};
+use crate::array::natural_dtype;
 use crate::backend::Outcome;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, View};
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
@@ -138,10 +140,53 @@ fn queue(
     target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
-    let v = pack_size(plan, form);
-    let variant: Variant = parameters::variant(plan, bound, v, &[]);
-    let planned = planned(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)?;
-    let shape = shape(cuda, &planned, packs_in_flight(plan, reduction), form, groups);
+    let variant: Variant = parameters::variant(plan, bound, pack_size(plan, form), &[]);
+    match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target),
+        None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, target),
+    }
+}
+
+/// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces those.
+fn queue_shipped(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+    target: Target,
+) -> Result<()> {
+    let (register, _) = plan.outputs[0];
+    let dtype = natural_dtype(plan.class(register));
+    let simple = shipped::plain(dtype);
+    // freed in the stream's order, and so behind the kernels
+    let values = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
+        bound.inputs[0].clone()
+    } else {
+        let buffer = cuda.allocate(bound.n * dtype.size())?;
+        let stored = Plan { outputs: vec![(register, dtype)], ..plan.clone() };
+        interpret::run(cuda, &stored, bound, &[buffer.address])?;
+        View::contiguous(buffer, dtype, bound.n)
+    };
+    let bound = Bound { n: bound.n, inputs: vec![values], ..Bound::default() };
+    let form = shipped::form_for(form(&simple, groups));
+    let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
+    launch(cuda, &planned, &simple, &bound, shipped::PLAIN, (reduction, form), groups, target)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn launch(
+    cuda: &Cuda,
+    planned: &Planned,
+    plan: &Plan,
+    bound: &Bound,
+    variant: Variant,
+    (reduction, form): (Reduction, Form),
+    groups: Groups,
+    target: Target,
+) -> Result<()> {
+    let shape = shape(cuda, planned, packs_in_flight(plan, reduction), form, groups);
     let parts = match form {
         _ if shape.slices == 1 => 0,
         Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),

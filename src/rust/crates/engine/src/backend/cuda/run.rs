@@ -7,6 +7,7 @@ use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tile
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
+use super::{interpret, tier};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan, Register};
@@ -14,7 +15,7 @@ use crate::reduction::Reduction;
 use crate::scan::Scan;
 
 /// What is done with a plan's value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Use {
     Store,
     Reduce(Reduction, bool, reduce::Form),
@@ -45,12 +46,17 @@ pub struct Plans {
     known: Mutex<HashMap<Plan, Made>>,
 }
 
-/// The kernel for a plan.
+/// The kernel for a plan, if it was made before.
+pub(super) fn known(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Option<Arc<Planned>> {
+    let known = lock(&cuda.kernels.plans.known);
+    let (_, _, found) = known.get(plan)?.iter().find(|(u, v, _)| (*u, *v) == (how, variant))?;
+    Some(found.clone())
+}
+
+/// The kernel for a plan; made here where it is new.
 pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Arc<Planned>> {
-    if let Some(list) = lock(&cuda.kernels.plans.known).get(plan) {
-        if let Some((_, _, found)) = list.iter().find(|(u, v, _)| (*u, *v) == (how, variant)) {
-            return Ok(found.clone());
-        }
+    if let Some(known) = known(cuda, plan, how, variant) {
+        return Ok(known);
     }
     let (source, name, v) = match how {
         Use::Store if variant.tiled.inputs != 0 => (tiled::source(plan, variant), tiled::NAME, 1),
@@ -94,23 +100,32 @@ impl Planned {
         variant: Variant,
         outputs: &[u64],
     ) -> Result<(Packed, Option<Queueing<'a>>)> {
-        let (flags, queueing) = if self.words == 0 || bound.sites.is_empty() {
-            ((0, 0), None)
-        } else {
-            let sites: Vec<_> = bound
-                .sites
-                .iter()
-                .filter_map(|(register, site)| {
-                    let (_, place) = self.places.iter().find(|(r, _)| r == register)?;
-                    Some((*place, site.clone()))
-                })
-                .collect();
-            let _entered = cuda.enter()?;
-            let (flags, queueing) = cuda.flags.take(cuda, self.words, &sites)?;
-            (flags, Some(queueing))
-        };
+        let (flags, queueing) = flag_words(cuda, &self.places, self.words, bound)?;
         Ok((parameters::pack(plan, bound, variant, self.v, outputs, flags)?, queueing))
     }
+}
+
+/// Words for a launch's warnings, where somebody waits for them; hold what comes beside them until the kernel is queued.
+pub(super) fn flag_words<'a>(
+    cuda: &'a Cuda,
+    places: &[(Register, Place)],
+    words: usize,
+    bound: &Bound,
+) -> Result<((u64, u64), Option<Queueing<'a>>)> {
+    if words == 0 || bound.sites.is_empty() {
+        return Ok(((0, 0), None));
+    }
+    let sites: Vec<_> = bound
+        .sites
+        .iter()
+        .filter_map(|(register, site)| {
+            let (_, place) = places.iter().find(|(r, _)| r == register)?;
+            Some((*place, site.clone()))
+        })
+        .collect();
+    let _entered = cuda.enter()?;
+    let (flags, queueing) = cuda.flags.take(cuda, words, &sites)?;
+    Ok((flags, Some(queueing)))
 }
 
 /// Computes a plan's outputs.
@@ -122,7 +137,9 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
     let tiled = tiled::choose(plan, bound);
     let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
     let variant = Variant { tiled, ..parameters::variant(plan, bound, v, &addresses) };
-    let planned = planned(cuda, plan, Use::Store, variant)?;
+    let Some(planned) = tier::kernel(cuda, plan, Use::Store, variant)? else {
+        return interpret::run(cuda, plan, bound, &addresses);
+    };
     let (packed, _queueing) = planned.parameters(cuda, plan, bound, variant, &addresses)?;
     let mut args = Args::new();
     args.push_bytes(&packed.bytes);

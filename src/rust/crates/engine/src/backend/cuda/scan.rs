@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::codegen::scan::{pack_size, tile};
-use super::codegen::{parameters, THREADS};
+use super::codegen::{parameters, Variant, THREADS};
 use super::device::Cuda;
 use super::launch::{Args, Packed};
-use super::run::{planned, Use};
-use crate::buffer::Buffer;
+use super::run::{planned, Planned, Use};
+use super::{interpret, shipped, tier};
+use crate::array::natural_dtype;
+use crate::buffer::{Buffer, View};
 use crate::dtype::Class;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
@@ -36,7 +38,46 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
 
 fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, status: u64) -> Result<()> {
     let variant = parameters::variant(plan, bound, pack_size(plan), &[output.address]);
-    let planned = planned(cuda, plan, Use::Scan(scan), variant)?;
+    match tier::kernel(cuda, plan, Use::Scan(scan), variant)? {
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, status),
+        None => queue_shipped(cuda, plan, bound, scan, output.address, status),
+    }
+}
+
+/// Scans without a kernel of the plan's own: its values are interpreted into memory, a shipped kernel scans those, and
+/// where the result is stored in another type than it is computed in, that is interpreted too.
+fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, status: u64) -> Result<()> {
+    let (register, dtype) = plan.outputs[0];
+    let natural = natural_dtype(plan.class(register));
+    let simple = shipped::plain(natural);
+    let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
+    // freed in the stream's order, and so behind the kernels
+    let values = cuda.allocate(bound.n * natural.size())?;
+    interpret::run(cuda, &stored, bound, &[values.address])?;
+    let of = |buffer: Arc<Buffer>| Bound {
+        n: bound.n,
+        inputs: vec![View::contiguous(buffer, natural, bound.n)],
+        ..Bound::default()
+    };
+    let planned = planned(cuda, &simple, Use::Scan(scan), shipped::PLAIN)?;
+    if dtype == natural && output.is_multiple_of(16) {
+        return launch(cuda, &planned, &simple, &of(values), shipped::PLAIN, output, status);
+    }
+    let scanned = cuda.allocate(bound.n * natural.size())?;
+    launch(cuda, &planned, &simple, &of(values), shipped::PLAIN, scanned.address, status)?;
+    let stored = Plan { outputs: vec![(0, dtype)], ..simple };
+    interpret::run(cuda, &stored, &of(scanned), &[output])
+}
+
+fn launch(
+    cuda: &Cuda,
+    planned: &Planned,
+    plan: &Plan,
+    bound: &Bound,
+    variant: Variant,
+    output: u64,
+    status: u64,
+) -> Result<()> {
     let tiles = bound.n.div_ceil(tile(plan));
     let groups = tiles.div_ceil(GROUP);
     let thousands = groups.div_ceil(GROUP);
@@ -49,7 +90,7 @@ fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffe
         job.u64(totals.address + (at * TOTAL) as u64);
     }
     job.u64(status);
-    let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[output.address])?;
+    let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[output])?;
     let mut args = Args::new();
     args.push_bytes(&params.bytes).push_bytes(&job.bytes);
     cuda.launch(&planned.kernel, [tiles as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)

@@ -1,0 +1,99 @@
+//! The interpreter tier: runs any elementwise plan at once, by kernels that are shipped compiled.
+//!
+//! `source` writes the kernels from the operation table, `encode` the programs that they carry out. Values are those
+//! of a plan's own kernel to the last bit: both are the operation table's expressions, compiled without fused
+//! multiply-add.
+
+pub mod encode;
+pub mod source;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+
+use std::sync::{Arc, Mutex};
+
+use self::encode::{encode, halves, single};
+use self::source::THREADS;
+use super::codegen::body;
+use super::device::{lock, Cuda};
+use super::launch::Args;
+use super::run::flag_words;
+use crate::backend::cuda::launch::Kernel;
+use crate::buffer::{Buffer, View};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Bound, Plan};
+
+pub(super) use encode::family_of;
+pub use source::Family;
+
+/// What a block may have of shared memory without being allowed more.
+const USUAL_SHARED: usize = 48 * 1024;
+
+/// Computes a plan's outputs. What does not fit one program is computed in pieces, through memory.
+pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<()> {
+    if bound.n == 0 {
+        return Ok(());
+    }
+    let (places, words) = body::places(plan);
+    let most = (cuda.properties.shared as usize).max(USUAL_SHARED);
+    let Some(mut program) = encode(plan, bound, outputs, &places, most) else {
+        return in_halves(cuda, plan, bound, outputs);
+    };
+    let kernel = kernel(cuda, program.family)?;
+    let (flags, _queueing) = flag_words(cuda, &places, words, bound)?;
+    program.set_flags(flags.0, flags.1);
+    let mut args = Args::new();
+    args.push_bytes(&program.bytes);
+    let grid = [program.blocks(THREADS) as u32, 1, 1];
+    cuda.launch(&kernel, grid, [THREADS as u32, 1, 1], program.shared(THREADS) as u32, &mut args)
+}
+
+fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<()> {
+    let Some(halves) = halves(plan, bound) else {
+        if outputs.len() > 1 {
+            return outputs.iter().enumerate().try_for_each(|(k, &output)| {
+                let (plan, bound) = single(plan, bound, k);
+                run(cuda, &plan, &bound, &[output])
+            });
+        }
+        return Err(Error::new(Kind::Launch, format!("an operation is too large for the interpreter: {}", plan.key())));
+    };
+    let (first, first_bound) = &halves.first;
+    let (second, mut second_bound) = halves.second;
+    let between: Vec<Arc<Buffer>> =
+        halves.between.iter().map(|dtype| cuda.allocate(bound.n * dtype.size())).collect::<Result<_>>()?;
+    let addresses: Vec<u64> = between.iter().map(|buffer| buffer.address).collect();
+    run(cuda, first, first_bound, &addresses)?;
+    for (buffer, &dtype) in between.into_iter().zip(&halves.between) {
+        second_bound.inputs.push(View::contiguous(buffer, dtype, bound.n));
+    }
+    run(cuda, &second, &second_bound, outputs)
+}
+
+/// A family's kernel, loaded at its first use.
+fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
+    let place = &cuda.kernels.interpreters[family as usize];
+    if let Some(kernel) = place.get() {
+        return Ok(kernel.clone());
+    }
+    // the background thread may be at it: the driver should not compile it twice
+    static LOADING: [Mutex<()>; Family::ALL.len()] = [const { Mutex::new(()) }; Family::ALL.len()];
+    let _loading = lock(&LOADING[family as usize]);
+    if let Some(kernel) = place.get() {
+        return Ok(kernel.clone());
+    }
+    let kernel = cuda.function(&cuda.shipped(family.name())?, family.name())?;
+    if cuda.properties.shared as usize > USUAL_SHARED {
+        cuda.allow_shared(&kernel, cuda.properties.shared)?;
+    }
+    Ok(place.get_or_init(|| kernel).clone())
+}
+
+/// Loads an interpreter, so that a first result need not wait for it.
+pub(super) fn load(cuda: &Cuda, family: Family) -> Result<()> {
+    kernel(cuda, family).map(drop)
+}
+
+/// Whether an interpreter is loaded, or need only be read from disk.
+pub(super) fn is_quick(cuda: &Cuda, family: Family) -> bool {
+    cuda.kernels.interpreters[family as usize].get().is_some() || cuda.has_shipped(family.name())
+}

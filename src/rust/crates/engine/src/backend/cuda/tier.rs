@@ -1,0 +1,354 @@
+//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles, where that is at hand; else the
+//! shipped interpreter, while the kernel is compiled in the background and replaces it from then on.
+//!
+//! A reduction whose bits depend on the order of its additions is always carried out by one kernel, so it waits for that;
+//! without NVRTC its values are interpreted into memory, and a shipped kernel reduces them.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use super::api;
+use super::codegen::Variant;
+use super::device::{lock, Cuda};
+use super::interpret::{self, Family};
+use super::run::{self, Planned, Use};
+use crate::dtype::Class;
+use crate::error::{Error, Kind, Result};
+use crate::plan::Plan;
+use crate::reduction::Reduction;
+
+/// What is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Tier {
+    /// A plan's own kernel once it is compiled, until then the interpreter.
+    Auto,
+    /// A plan's own kernel, waited for.
+    Compiled,
+    /// The interpreter and the shipped kernels.
+    Interpreted,
+}
+
+impl Tier {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tier::Auto => "auto",
+            Tier::Compiled => "compiled",
+            Tier::Interpreted => "interpreted",
+        }
+    }
+
+    /// # Errors
+    /// `Argument` for any other name.
+    pub fn from_name(name: &str) -> Result<Tier> {
+        [Tier::Auto, Tier::Compiled, Tier::Interpreted].into_iter().find(|t| t.name() == name).ok_or_else(|| {
+            Error::new(Kind::Argument, format!("there is no tier \"{name}\""))
+                .advise("Tiers are \"auto\", \"compiled\" and \"interpreted\".")
+        })
+    }
+}
+
+static TIER: AtomicU8 = AtomicU8::new(UNSET);
+const UNSET: u8 = u8::MAX;
+
+pub fn set_tier(tier: Tier) {
+    TIER.store(tier as u8, Ordering::Relaxed);
+}
+
+/// The choice of `set_tier`, else of the environment variable `VERDIGRIS_TIER`.
+pub fn tier() -> Tier {
+    match TIER.load(Ordering::Relaxed) {
+        0 => Tier::Auto,
+        1 => Tier::Compiled,
+        2 => Tier::Interpreted,
+        _ => {
+            let named = std::env::var("VERDIGRIS_TIER").ok().and_then(|name| Tier::from_name(&name).ok());
+            set_tier(named.unwrap_or(Tier::Auto));
+            tier()
+        }
+    }
+}
+
+/// A device's plans under way to NVRTC, and counts.
+#[derive(Default)]
+pub struct Tiers {
+    /// Queued, being compiled, or refused by the compiler: not to be queued again.
+    asked: Mutex<HashSet<(Plan, Use, Variant)>>,
+    interpreted: AtomicU64,
+    launched: AtomicU64,
+}
+
+/// How plans were carried out so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub interpreted: u64,
+    /// By kernels of their own.
+    pub compiled: u64,
+    /// Waiting for NVRTC, or with it.
+    pub queued: u64,
+}
+
+impl Cuda {
+    pub fn tier_counts(&self) -> Counts {
+        let tiers = &self.kernels.tiers;
+        Counts {
+            interpreted: tiers.interpreted.load(Ordering::Relaxed),
+            compiled: tiers.launched.load(Ordering::Relaxed),
+            queued: worker().map_or(0, |worker| {
+                let state = lock(&worker.state);
+                state.jobs.len() as u64 + u64::from(state.busy)
+            }),
+        }
+    }
+}
+
+/// The kernel that carries a plan out now; `None` for the interpreter.
+pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
+    let tiers = &cuda.kernels.tiers;
+    let found = match tier() {
+        Tier::Interpreted => None,
+        Tier::Compiled => Some(run::planned(cuda, plan, how, variant)?),
+        Tier::Auto => match run::known(cuda, plan, how, variant) {
+            Some(known) => Some(known),
+            None if NO_NVRTC.load(Ordering::Relaxed) => None,
+            None if may_differ(plan, how) || !is_quick(cuda, plan) => awaited(cuda, plan, how, variant)?,
+            None => {
+                queue(cuda, plan, how, variant);
+                None
+            }
+        },
+    };
+    let count = if found.is_some() { &tiers.launched } else { &tiers.interpreted };
+    count.fetch_add(1, Ordering::Relaxed);
+    Ok(found)
+}
+
+/// Whether the plan's interpreter is at hand. If the driver must compile it first, that is begun in the background,
+/// and NVRTC is quicker at one expression.
+fn is_quick(cuda: &Cuda, plan: &Plan) -> bool {
+    let Some(family) = interpret::family_of(plan) else { return true };
+    if interpret::is_quick(cuda, family) {
+        return true;
+    }
+    prepare(cuda.properties.ordinal, family);
+    false
+}
+
+/// The plan's own kernel; `None` where there is no NVRTC.
+fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
+    match run::planned(cuda, plan, how, variant) {
+        Err(error) if error.kind == Kind::Library => {
+            NO_NVRTC.store(true, Ordering::Relaxed);
+            Ok(None)
+        }
+        made => made.map(Some),
+    }
+}
+
+/// Whether the bits of a result depend on which kernel makes it: sums that round depend on the order of additions.
+fn may_differ(plan: &Plan, how: Use) -> bool {
+    let reduction = match how {
+        Use::Store | Use::Compress(_) => return false,
+        Use::Scan(_) => return true,
+        Use::Reduce(reduction, ..) => reduction,
+    };
+    let class = plan.class(plan.outputs[0].0);
+    let exact = match reduction {
+        Reduction::Min | Reduction::Max | Reduction::Range | Reduction::Any | Reduction::All => true,
+        Reduction::WhichMax | Reduction::WhichMin => true,
+        Reduction::Sum => matches!(class, Class::I32 | Class::I64),
+        Reduction::Product | Reduction::Mean | Reduction::Var => false,
+    };
+    !exact
+}
+
+// ---- compiling in the background --------------------------------------------------------------------
+
+/// Plans that wait at most: beyond that, one is queued when it is met again.
+const MOST_QUEUED: usize = 64;
+/// How long the end of the process waits for a compilation that is under way.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+enum Job {
+    /// The kernel of a plan.
+    Compile { ordinal: u32, plan: Plan, how: Use, variant: Variant },
+    /// An interpreter, which the driver compiles at its first use on a machine.
+    Interpreter { ordinal: u32, family: Family },
+}
+
+impl Job {
+    fn run(&self) -> Result<()> {
+        match self {
+            Job::Interpreter { ordinal, family } => interpret::load(Cuda::of(*ordinal)?, *family),
+            Job::Compile { ordinal, plan, how, variant } => {
+                let cuda = Cuda::of(*ordinal)?;
+                let made = run::planned(cuda, plan, *how, *variant);
+                // what the compiler refuses stays with the interpreter
+                if made.as_ref().err().is_none_or(|error| error.kind == Kind::Library) {
+                    lock(&cuda.kernels.tiers.asked).remove(&(plan.clone(), *how, *variant));
+                }
+                made.map(drop)
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    busy: bool,
+    stopped: bool,
+}
+
+struct Worker {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+static WORKER: OnceLock<Option<&'static Worker>> = OnceLock::new();
+/// NVRTC cannot be loaded: nothing is queued until it may have changed.
+static NO_NVRTC: AtomicBool = AtomicBool::new(false);
+
+/// The worker, if one was started.
+fn worker() -> Option<&'static Worker> {
+    WORKER.get().copied().flatten()
+}
+
+/// Starts the one thread that compiles.
+fn start() -> Option<&'static Worker> {
+    *WORKER.get_or_init(|| {
+        let worker: &'static Worker = Box::leak(Box::new(Worker { state: Mutex::default(), changed: Condvar::new() }));
+        at_exit();
+        std::thread::Builder::new().name("verdigris nvrtc".into()).spawn(move || work(worker)).ok()?;
+        Some(worker)
+    })
+}
+
+fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
+    let mut asked = lock(&cuda.kernels.tiers.asked);
+    let key = (plan.clone(), how, variant);
+    if asked.contains(&key) {
+        return;
+    }
+    let Some(worker) = start() else { return };
+    let mut state = lock(&worker.state);
+    if state.stopped || state.jobs.len() >= MOST_QUEUED {
+        return;
+    }
+    state.jobs.push_back(Job::Compile { ordinal: cuda.properties.ordinal, plan: key.0.clone(), how, variant });
+    worker.changed.notify_all();
+    asked.insert(key);
+}
+
+/// Has the interpreters of plain arithmetic loaded in the background; a device calls it when it is new.
+pub(super) fn prepare_device(ordinal: u32) {
+    if tier() != Tier::Compiled {
+        prepare(ordinal, Family::Wide);
+        prepare(ordinal, Family::Narrow);
+    }
+}
+
+/// Has an interpreter loaded in the background, once.
+fn prepare(ordinal: u32, family: Family) {
+    static ASKED: Mutex<Vec<(u32, Family)>> = Mutex::new(Vec::new());
+    let mut asked = lock(&ASKED);
+    if asked.contains(&(ordinal, family)) {
+        return;
+    }
+    asked.push((ordinal, family));
+    if let Some(worker) = start() {
+        lock(&worker.state).jobs.push_back(Job::Interpreter { ordinal, family });
+        worker.changed.notify_all();
+    }
+}
+
+fn work(worker: &'static Worker) {
+    let mut loaded = false;
+    loop {
+        let job = {
+            let mut state = lock(&worker.state);
+            loop {
+                if state.stopped {
+                    return;
+                }
+                if let Some(job) = state.jobs.pop_front() {
+                    state.busy = true;
+                    break job;
+                }
+                state = worker.changed.wait(state).unwrap_or_else(|p| p.into_inner());
+            }
+        };
+        // registered behind NVRTC's own, and so called before them
+        if matches!(job, Job::Compile { .. }) && !loaded && api::nvrtc().is_ok() {
+            at_exit();
+            loaded = true;
+        }
+        // a panic ends the job, not the thread; the plan stays with the interpreter
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
+        let mut state = lock(&worker.state);
+        if let Ok(Err(error)) = done {
+            if error.kind == Kind::Library && matches!(job, Job::Compile { .. }) {
+                NO_NVRTC.store(true, Ordering::Relaxed);
+                state.jobs.clear();
+            }
+        }
+        state.busy = false;
+        worker.changed.notify_all();
+    }
+}
+
+/// What was not found may be there now: `gpu_sitrep()` looks again.
+pub fn look_again() {
+    NO_NVRTC.store(false, Ordering::Relaxed);
+}
+
+/// Waits until nothing is queued, at most so long; whether that came about.
+pub fn wait(most: Duration) -> bool {
+    let Some(worker) = worker() else { return true };
+    idle(worker, most)
+}
+
+fn idle(worker: &Worker, most: Duration) -> bool {
+    let state = lock(&worker.state);
+    let waited = worker.changed.wait_timeout_while(state, most, |s| s.busy || !s.jobs.is_empty());
+    let (state, _) = waited.unwrap_or_else(|p| p.into_inner());
+    !state.busy && state.jobs.is_empty()
+}
+
+/// Has the end of the process wait for a compilation that is under way: NVRTC's own clean-up must not run beside it.
+fn at_exit() {
+    #[cfg(unix)]
+    {
+        extern "C" fn finish() {
+            // a forked child has no worker
+            if let (true, Some(worker)) = (super::device::at_home(), worker()) {
+                let mut state = lock(&worker.state);
+                state.stopped = true;
+                state.jobs.clear();
+                drop(state);
+                worker.changed.notify_all();
+                idle(worker, PATIENCE);
+            }
+        }
+        unsafe extern "C" {
+            fn atexit(function: extern "C" fn()) -> i32;
+        }
+        // SAFETY: the function touches nothing that is gone by then; its library is never unloaded.
+        unsafe { atexit(finish) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_have_names() {
+        for tier in [Tier::Auto, Tier::Compiled, Tier::Interpreted] {
+            assert_eq!(Tier::from_name(tier.name()).unwrap(), tier);
+        }
+        assert_eq!(Tier::from_name("quick").unwrap_err().kind, Kind::Argument);
+    }
+}
