@@ -198,8 +198,13 @@ expect_all_same <- function(found) {
   invisible()
 }
 
+# Where each new expression is compiled, several processes may share the long files: VERDIGRIS_PART=2/4 is the second quarter.
+part <- as.integer(strsplit(Sys.getenv("VERDIGRIS_PART", "1/1"), "/")[[1L]])
+is_ours <- function(k) k %% part[2L] == part[1L] %% part[2L]
+
 # Ends a file of differential tests: how many cases it had, and that they are not fewer than they were.
 expect_cases <- function(least) {
+  least <- least %/% part[2L]
   cat(sprintf("\ndifferential cases on %s: %d\n", test_device, cases$n))
   testthat::expect_gte(cases$n, least)
   cases$n <- 0L
