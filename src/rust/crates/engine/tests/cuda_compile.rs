@@ -279,9 +279,12 @@ fn joined(kernels: &[&Job]) -> String {
 fn compile_all(what: &str, kernels: &[Job], target: Target, effort: Effort) {
     let table_file = std::env::var_os("VERDIGRIS_NVRTC_TABLE"); // which is about single kernels
     let style = style(effort, target);
-    let together = if table_file.is_some() { 1 } else { TOGETHER };
+    // an interpreter is a program of its own
+    let alone = |(_, source): &&Job| table_file.is_some() || source.contains("#include \"interpret.h\"");
+    let (single, many): (Vec<&Job>, Vec<&Job>) = kernels.iter().partition(alone);
     // neighbours in the list are alike, and some kinds take long: deal them out
-    let programs = kernels.len().div_ceil(together);
+    let shared = many.len().div_ceil(TOGETHER);
+    let programs = single.len() + shared;
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let table = Mutex::new(Vec::new());
@@ -303,10 +306,12 @@ fn compile_all(what: &str, kernels: &[Job], target: Target, effort: Effort) {
         if program >= programs {
             return;
         }
-        let some: Vec<&Job> = kernels.iter().skip(program).step_by(programs).collect();
-        if together == 1 {
-            note(some[0]);
-        } else if let Err(error) = compile_as(&joined(&some), target, &style) {
+        if let Some(kernel) = single.get(program) {
+            note(kernel);
+            continue;
+        }
+        let some: Vec<&Job> = many.iter().copied().skip(program - single.len()).step_by(shared).collect();
+        if let Err(error) = compile_as(&joined(&some), target, &style) {
             // which of them is it?
             let before = failures.lock().unwrap().len();
             some.iter().for_each(|&kernel| note(kernel));
