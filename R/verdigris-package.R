@@ -25,10 +25,10 @@
 #'
 #' - `verdigris.cache_size`: bytes of compiled kernels to keep there, 256 MB by default; what was not used for longest
 #'   is removed. Read when the package is loaded.
-#' - `verdigris.tier`: how expressions are computed on a GPU. `"auto"` (the default) uses a compiled kernel
-#'   where there is one, else an interpreter that needs no compilation, while NVRTC compiles the kernel in the background;
-#'   `"compiled"` waits for the compiler; `"interpreted"` never calls it. Without NVRTC everything but [gpu_kernel()] works
-#'   by `"auto"`. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the default.
+#' - `verdigris.tier`: how expressions are computed on a GPU. `"auto"` (the default) has NVRTC compile each new
+#'   expression and waits for that, and without NVRTC uses an interpreter, so that everything but [gpu_kernel()] works;
+#'   `"background"` interprets a new expression at once, while NVRTC compiles its kernel in the background (R may take some seconds to
+#'   end then, since a compilation under way is waited for); `"compiled"` never interprets; `"interpreted"` never compiles. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the default.
 #'
 #' # Conditions
 #'

@@ -13,6 +13,7 @@ use super::api::{
 use super::device::{driver_version, lock, Cuda};
 use super::launch::Kernel;
 use super::shipped::{self, Ptx};
+use super::tier::Tier;
 use super::{cache, tier};
 use crate::counters;
 use crate::error::{Error, Kind, Result};
@@ -82,7 +83,9 @@ impl Cuda {
     }
 
     fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
-        let shipped = if std::ptr::eq(style, &OWN) { shipped::find(source) } else { None };
+        // NVRTC's are made for the very device
+        let at_once = matches!(tier::tier(), Tier::Background | Tier::Interpreted) || api::nvrtc().is_err();
+        let shipped = if std::ptr::eq(style, &OWN) && at_once { shipped::find(source) } else { None };
         let image = match shipped.map(|ptx| self.link(&ptx)) {
             Some(Ok(image)) => image,
             // a driver that does not compile PTX (containers may leave that part out)

@@ -1,5 +1,5 @@
-//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles, where that is at hand; else the
-//! shipped interpreter, while the kernel is compiled in the background and replaces it from then on.
+//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles; without NVRTC the shipped interpreter. On
+//! request a new plan is interpreted at once, while its kernel is compiled in the background and replaces the interpreter from then on.
 //!
 //! A reduction whose bits depend on the order of its additions is always carried out by one kernel, so it waits for that;
 //! without NVRTC its values are interpreted into memory, and a shipped kernel reduces them.
@@ -23,12 +23,14 @@ use crate::reduction::Reduction;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Tier {
-    /// A plan's own kernel once it is compiled, until then the interpreter.
+    /// A plan's own kernel, waited for; the interpreter where there is no NVRTC.
     Auto,
     /// A plan's own kernel, waited for.
     Compiled,
     /// The interpreter and the shipped kernels.
     Interpreted,
+    /// A plan's own kernel once it is compiled, until then the interpreter.
+    Background,
 }
 
 impl Tier {
@@ -37,16 +39,20 @@ impl Tier {
             Tier::Auto => "auto",
             Tier::Compiled => "compiled",
             Tier::Interpreted => "interpreted",
+            Tier::Background => "background",
         }
     }
 
     /// # Errors
     /// `Argument` for any other name.
     pub fn from_name(name: &str) -> Result<Tier> {
-        [Tier::Auto, Tier::Compiled, Tier::Interpreted].into_iter().find(|t| t.name() == name).ok_or_else(|| {
-            Error::new(Kind::Argument, format!("there is no tier \"{name}\""))
-                .advise("Tiers are \"auto\", \"compiled\" and \"interpreted\".")
-        })
+        [Tier::Auto, Tier::Compiled, Tier::Interpreted, Tier::Background]
+            .into_iter()
+            .find(|t| t.name() == name)
+            .ok_or_else(|| {
+                Error::new(Kind::Argument, format!("there is no tier \"{name}\""))
+                    .advise("Tiers are \"auto\", \"background\", \"compiled\" and \"interpreted\".")
+            })
     }
 }
 
@@ -63,6 +69,7 @@ pub fn tier() -> Tier {
         0 => Tier::Auto,
         1 => Tier::Compiled,
         2 => Tier::Interpreted,
+        3 => Tier::Background,
         _ => {
             let named = std::env::var("VERDIGRIS_TIER").ok().and_then(|name| Tier::from_name(&name).ok());
             set_tier(named.unwrap_or(Tier::Auto));
@@ -110,7 +117,9 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     let found = match tier() {
         Tier::Interpreted => None,
         Tier::Compiled => Some(run::planned(cuda, plan, how, variant)?),
-        Tier::Auto => match run::known(cuda, plan, how, variant) {
+        Tier::Auto if NO_NVRTC.load(Ordering::Relaxed) => None,
+        Tier::Auto => awaited(cuda, plan, how, variant)?,
+        Tier::Background => match run::known(cuda, plan, how, variant) {
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
             None if may_differ(plan, how) || !is_quick(cuda, plan) => awaited(cuda, plan, how, variant)?,
@@ -244,7 +253,7 @@ fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
 
 /// Has the interpreters of plain arithmetic loaded in the background; a device calls it when it is new.
 pub(super) fn prepare_device(ordinal: u32) {
-    if tier() != Tier::Compiled {
+    if matches!(tier(), Tier::Background | Tier::Interpreted) {
         prepare(ordinal, Family::Wide);
         prepare(ordinal, Family::Narrow);
     }
