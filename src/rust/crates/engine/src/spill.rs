@@ -175,10 +175,9 @@ mod tests {
         array.node().bring().unwrap();
         assert!(!make_room(Device::Cpu, 1).unwrap(), "a computation under way has asked for it");
         drop(used);
-        let before = memory::account(Device::Cpu).live();
+        // what the device's account says is other tests' matter too
         assert!(!make_room(Device::Cpu, u64::MAX).unwrap());
         assert!(make_room(Device::Cpu, 1).unwrap());
-        assert!(memory::account(Device::Cpu).live() < before);
         assert!(spilled() >= 8 * values.len() as u64 && array.is_ready() && array.node().view().is_none());
         let mut out = vec![0.0; values.len()];
         doubled.read(0, HostMut::Double(&mut out)).unwrap();
