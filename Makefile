@@ -86,7 +86,7 @@ test-r-versions: setup-debootstrap
 	tools/test-r-versions.sh $(SUITES)
 
 check-r-versions: dist setup-debootstrap
-	export R_VERSIONS_PACKAGES="pandoc devscripts r-cran-knitr r-cran-rmarkdown"; \
+	export R_VERSIONS_PACKAGES="pandoc devscripts qpdf r-cran-knitr r-cran-rmarkdown r-cran-vctrs"; \
 	for suite in $(SUITES); do tools/r-versions.sh $$suite tools/check.sh; done
 
 licenses: setup-rust setup-dist
