@@ -155,7 +155,8 @@ measure_calls <- function(case, round, f) {
   before <- counters()
   times <- repeats(function() {
     from <- now()
-    for (k in 1:5) f()
+    # a number may be on its way still: it is looked at
+    for (k in 1:5) f()[[1L]] + 0
     (now() - from) / 5
   })
   used <- counters() - before
