@@ -196,7 +196,7 @@ run_small <- function(table, round) {
   x <- as_gpu(host$x[1:10], dtype = "float32", device = device)
   y <- as_gpu(host$y[1:10], dtype = "float32", device = device)
   stopifnot(near(as.vector(x + y), host$x[1:10] + host$y[1:10], 1e-6), near(sum(x), sum(host$x[1:10]), 1e-6))
-  calls <- list(record_add = function() x + y, small_add = function() gpu_compute(x + y), small_sum = function() sum(x),
+  calls <- list(record_add = function() x + y, small_add = function() gpu_compute(x + y), small_sum = function() sum(x) + 0,
                 small_dlpack = function() from_dlpack(as_dlpack(x)))
   if (device != "cpu" && "small_kernel" %in% table$name) {
     kernel <- gpu_kernel('extern "C" __global__ void axpy(const float* x, float* y, float a, int n) {
