@@ -295,7 +295,7 @@ impl Node {
 
     /// Gives the node its values and lets go of the graph below it.
     pub fn settle(self: &Arc<Node>, view: View) {
-        spill::enlist(self, &view);
+        spill::computed(self, &view);
         self.touch(&view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
         drop(old);

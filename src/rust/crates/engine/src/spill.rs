@@ -4,7 +4,7 @@
 //! What a plan or a view holds is in use, and stays; so does what a computation has asked for that is on its way to a plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::backend;
 use crate::buffer::{Buffer, Device, View};
@@ -20,8 +20,18 @@ static SPILLED: AtomicU64 = AtomicU64::new(0);
 
 /// Ticks when large values are asked for.
 static CLOCK: AtomicU64 = AtomicU64::new(1);
-/// What was asked for from this tick on is in use by a computation under way.
-static IN_USE: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The computations under way, of all threads.
+static UNDER_WAY: Mutex<UnderWay> = Mutex::new(UnderWay { count: 0, since: u64::MAX });
+
+struct UnderWay {
+    count: usize,
+    /// What was asked for from this tick on is in use.
+    since: u64,
+}
+
+fn under_way() -> MutexGuard<'static, UnderWay> {
+    UNDER_WAY.lock().unwrap_or_else(|p| p.into_inner())
+}
 
 /// The next tick.
 pub fn tick() -> u64 {
@@ -29,15 +39,16 @@ pub fn tick() -> u64 {
 }
 
 /// While it lives, values that are asked for stay on the device: until a plan holds their views.
-pub struct Used {
-    before: u64,
-}
+pub struct Used(());
 
 impl Used {
     pub fn new() -> Used {
-        let before = IN_USE.load(Ordering::Relaxed);
-        IN_USE.store(before.min(CLOCK.load(Ordering::Relaxed)), Ordering::Relaxed);
-        Used { before }
+        let mut all = under_way();
+        if all.count == 0 {
+            all.since = CLOCK.load(Ordering::Relaxed);
+        }
+        all.count += 1;
+        Used(())
     }
 }
 
@@ -49,7 +60,11 @@ impl Default for Used {
 
 impl Drop for Used {
     fn drop(&mut self) {
-        IN_USE.store(self.before, Ordering::Relaxed);
+        let mut all = under_way();
+        all.count -= 1;
+        if all.count == 0 {
+            all.since = u64::MAX;
+        }
     }
 }
 
@@ -104,15 +119,15 @@ pub fn is_eligible(buffer: &Buffer) -> bool {
 static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
 
 /// Tells of a node that has got a buffer.
-pub fn enlist(node: &Arc<Node>, view: &View) {
+pub(crate) fn computed(node: &Arc<Node>, view: &View) {
     // on the cpu device memory is the host's already
-    if view.buffer.device == Device::Cpu || !is_eligible(&view.buffer) {
-        return;
+    if view.buffer.device != Device::Cpu && is_eligible(&view.buffer) {
+        enlist(node);
     }
-    enlist_now(node);
 }
 
-fn enlist_now(node: &Arc<Node>) {
+/// Makes a computed node one of those that may be spilled.
+pub fn enlist(node: &Arc<Node>) {
     let mut nodes = NODES.lock().unwrap_or_else(|p| p.into_inner());
     if nodes.len() == nodes.capacity() {
         nodes.retain(|node| node.strong_count() > 0);
@@ -129,10 +144,11 @@ fn enlist_now(node: &Arc<Node>) {
 /// Those of copying to the host.
 pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
     let nodes = NODES.lock().unwrap_or_else(|p| p.into_inner()).clone();
+    let since = under_way().since;
     let mut nodes: Vec<(u64, u64, Arc<Node>)> = nodes
         .iter()
         .filter_map(Weak::upgrade)
-        .filter(|node| node.device == device && node.last_use() < IN_USE.load(Ordering::Relaxed))
+        .filter(|node| node.device == device && node.last_use() < since)
         .filter_map(|node| Some((node.last_use(), node.spillable()?, node)))
         .collect();
     nodes.sort_by_key(|(used, ..)| *used);
@@ -155,43 +171,7 @@ pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{buffer_from, Array, Host, HostMut};
-
-    #[test]
-    fn spilled_values_come_back_when_they_are_needed() {
-        let values: Vec<f64> = (0..LARGE / 4).map(|k| k as f64).collect();
-        let array = Array::upload(Host::Double(&values), None, Device::Cpu, None).unwrap();
-        enlist_now(array.node());
-        let doubled = Array::apply(
-            crate::ops::OpId::find("add").unwrap(),
-            &[crate::array::Operand::Array(array.clone()), crate::array::Operand::Array(array.clone())],
-            None,
-        )
-        .unwrap();
-        let held = array.node().view().unwrap();
-        assert!(!make_room(Device::Cpu, 1).unwrap(), "a view that someone holds is in use");
-        drop(held);
-        let used = Used::new();
-        array.node().bring().unwrap();
-        assert!(!make_room(Device::Cpu, 1).unwrap(), "a computation under way has asked for it");
-        drop(used);
-        // what the device's account says is other tests' matter too
-        assert!(!make_room(Device::Cpu, u64::MAX).unwrap());
-        // what other tests compute meanwhile is in use too, and with it all that was asked for since
-        let freed = (0..5000).any(|_| {
-            make_room(Device::Cpu, 1).unwrap() || {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-                false
-            }
-        });
-        assert!(freed);
-        assert!(spilled() >= 8 * values.len() as u64 && array.is_ready() && array.node().view().is_none());
-        let mut out = vec![0.0; values.len()];
-        doubled.read(0, HostMut::Double(&mut out)).unwrap();
-        assert!(out.iter().zip(&values).all(|(a, b)| *a == 2.0 * b));
-        array.read(0, HostMut::Double(&mut out)).unwrap();
-        assert_eq!(out, values);
-    }
+    use crate::array::buffer_from;
 
     #[test]
     fn memory_that_others_hold_stays() {

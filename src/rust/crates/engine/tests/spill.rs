@@ -1,0 +1,31 @@
+//! Spilling on the cpu device, in a process of its own: what other tests have under way is in use, and stays.
+
+use verdigris_engine::array::{Array, Host, HostMut, Operand};
+use verdigris_engine::buffer::Device;
+use verdigris_engine::ops::OpId;
+use verdigris_engine::{memory, spill};
+
+#[test]
+fn spilled_values_come_back_when_they_are_needed() {
+    let values: Vec<f64> = (0..memory::LARGE / 4).map(|k| k as f64).collect();
+    let array = Array::upload(Host::Double(&values), None, Device::Cpu, None).unwrap();
+    spill::enlist(array.node());
+    let doubled =
+        Array::apply(OpId::find("add").unwrap(), &[Operand::Array(array.clone()), Operand::Array(array.clone())], None)
+            .unwrap();
+    let held = array.node().view().unwrap();
+    assert!(!spill::make_room(Device::Cpu, 1).unwrap(), "a view that someone holds is in use");
+    drop(held);
+    let used = spill::Used::new();
+    array.node().bring().unwrap();
+    assert!(!spill::make_room(Device::Cpu, 1).unwrap(), "a computation under way has asked for it");
+    drop(used);
+    assert!(!spill::make_room(Device::Cpu, u64::MAX).unwrap());
+    assert!(spill::make_room(Device::Cpu, 1).unwrap());
+    assert!(spill::spilled() >= 8 * values.len() as u64 && array.is_ready() && array.node().view().is_none());
+    let mut out = vec![0.0; values.len()];
+    doubled.read(0, HostMut::Double(&mut out)).unwrap();
+    assert!(out.iter().zip(&values).all(|(a, b)| *a == 2.0 * b));
+    array.read(0, HostMut::Double(&mut out)).unwrap();
+    assert_eq!(out, values);
+}
