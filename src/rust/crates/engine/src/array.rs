@@ -60,7 +60,7 @@ impl Operand {
 impl Array {
     pub fn from_view(view: View) -> Array {
         let node = Arc::new(Node::ready(view.clone()));
-        spill::enlist(&node, &view);
+        spill::computed(&node, &view);
         Array { node }
     }
 
@@ -153,8 +153,6 @@ impl Array {
             }
             resolved => resolved?,
         };
-        let warns = op.may_warn(class);
-        let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
@@ -174,7 +172,7 @@ impl Array {
         n: usize,
         device: Device,
         operands: &[Operand],
-        site: Option<Site>,
+        site: impl FnOnce(bool) -> Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
         let mut args = Args::new();
@@ -190,7 +188,8 @@ impl Array {
             });
         }
         // a large result keeps its call for messages of full devices
-        let site = if op.may_warn(class) || n * dtype.size() >= memory::LARGE { site } else { None };
+        let warns = op.may_warn(class);
+        let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
         let leaves = evaluate::bound(op, &args)?;
         let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
@@ -204,7 +203,7 @@ impl Array {
         }
         let class = self.dtype().class();
         let op = OpId::cast(dtype);
-        Array::record(op, class, dtype, self.len(), self.device(), &[Operand::Array(self.clone())], site)
+        Array::record(op, class, dtype, self.len(), self.device(), &[Operand::Array(self.clone())], |_| site)
     }
 
     fn in_dtype(&self, dtype: DType) -> Result<Array> {

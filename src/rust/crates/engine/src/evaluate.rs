@@ -50,7 +50,8 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         }
     }
     if stored.len() > 1 && !builder.fits() {
-        return stored.iter().try_for_each(|(node, _)| settle_together(std::slice::from_ref(node)));
+        // what the roots read is prepared; the kept values are below them
+        return kept.iter().chain(roots).try_for_each(settle_alone);
     }
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
@@ -344,6 +345,21 @@ mod tests {
         assert!(costly.is_ready());
         assert_eq!(values(&costly), [256.0, 512.0]);
         assert_eq!(values(&second), [512.0, 1024.0]);
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_kernel_is_stored_by_several() {
+        let x = array(&[1.0, -2.0]);
+        let costly = (0..COSTLY).fold(x, |x, _| twice(&x));
+        twice(&costly).settle().expect("computed");
+        let long: Vec<Array> = (0..4).map(|_| (0..MOST_OPS - COSTLY).fold(costly.clone(), |y, _| twice(&y))).collect();
+        let mut builder = Builder::new(2);
+        long.iter().for_each(|root| drop(builder.node(root.node())));
+        assert!(!builder.fits() && !costly.is_ready());
+        settle_all(&long).expect("computed");
+        assert!(costly.is_ready() && long.iter().all(Array::is_ready));
+        let by = f64::from(MOST_OPS).exp2();
+        assert!(long.iter().all(|root| values(root) == [by, -2.0 * by]));
     }
 
     #[test]

@@ -6,6 +6,23 @@ use crate::backend::cpu::convert::Converter;
 use crate::buffer::Buffer;
 use crate::error::Result;
 
+/// A host address that threads may share: each of them uses a part of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared(pub(crate) *mut u8);
+// SAFETY: see above.
+unsafe impl Send for Shared {}
+// SAFETY: see above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// # Safety
+    /// `at` must be within the memory.
+    pub(crate) unsafe fn at(self, at: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(at) }
+    }
+}
+
 /// Elements on the host that become bytes of a buffer: in order, or some rows of a matrix; as they are, or converted.
 #[derive(Clone, Copy)]
 pub struct Filling {

@@ -27,7 +27,7 @@ use crate::host;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
-use crate::transfer::{Ahead, Done, Filling};
+use crate::transfer::{Ahead, Done, Filling, Shared};
 
 struct Cpu;
 
@@ -73,23 +73,6 @@ fn check(buffer: &Buffer, from: usize, len: usize) -> usize {
 
 /// Bytes, or elements, that one task copies.
 const PIECE: usize = 1 << 20;
-
-/// An address that tasks may share: each of them writes a part of its own.
-#[derive(Clone, Copy)]
-struct Shared(*mut u8);
-// SAFETY: see above.
-unsafe impl Send for Shared {}
-// SAFETY: see above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// # Safety
-    /// `at` must be within the memory.
-    unsafe fn at(self, at: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.add(at) }
-    }
-}
 
 /// Copies, on all cores where that pays.
 fn move_bytes(source: &[u8], target: &mut [u8]) -> Result<()> {

@@ -32,10 +32,7 @@ fn by_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<
     let simple = shipped::plain(DType::Bool8);
     let mut stored = plan.clone();
     stored.outputs[0].1 = DType::Bool8;
-    let of = |dtype: DType| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
-    let views: Vec<View> = stored.outputs.iter().map(|(_, dtype)| of(*dtype)).collect::<Result<_>>()?;
-    let addresses: Vec<u64> = views.iter().map(View::address).collect();
-    interpret::run(cuda, &stored, bound, &addresses)?;
+    let views = interpret::values(cuda, &stored, bound)?;
     let mask = Bound { n: bound.n, inputs: vec![views[0].clone()], ..Bound::default() };
     let planned = planned(cuda, &simple, Use::Compress(keep_na), shipped::PLAIN)?;
     let positions = launch(cuda, &planned, &simple, &mask, shipped::PLAIN, DType::Int64)?;
@@ -56,7 +53,6 @@ fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: V
     let each = n.div_ceil(blocks * WARPS).next_multiple_of(row);
     let warps = cuda.allocate(blocks * WARPS * 4)?;
     let sums = cuda.allocate(blocks * 8)?;
-    let (grid, block) = ([blocks as u32, 1, 1], [THREADS as u32, 1, 1]);
     let job = |total: u64| {
         let mut job = Packed::default();
         job.u64(each as u64);
@@ -65,12 +61,8 @@ fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: V
         }
         job
     };
-    let total = cuda.receive(|slot| {
-        let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
-        let mut args = Args::new();
-        args.push_bytes(&params.bytes).push_bytes(&job(slot).bytes);
-        cuda.launch(&planned.kernel, grid, block, 0, &mut args)
-    })?;
+    let total =
+        cuda.receive(|slot| planned.launch(cuda, plan, bound, variant, &[], Some(&job(slot)), blocks as u32))?;
     let total = u64::from_ne_bytes(total[..8].try_into().expect("eight bytes")) as usize;
     let out = cuda.allocate(total * dtype.size())?;
     if total > 0 {
@@ -78,7 +70,7 @@ fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: V
         let params = parameters::pack(plan, bound, variant, 1, &[], (0, 0))?;
         let mut args = Args::new();
         args.push_bytes(&params.bytes).push_bytes(&job(0).bytes).push(out.address);
-        cuda.launch(write, grid, block, 0, &mut args)?;
+        cuda.launch(write, [blocks as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)?;
     }
     Ok(View::contiguous(out, dtype, total))
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::codegen::reduce::{pack_size, packs_in_flight, Form};
 use super::codegen::{parameters, Variant, THREADS};
 use super::device::{Cuda, READY, TICKETS};
-use super::launch::{Args, Packed};
+use super::launch::Packed;
 use super::run::{planned, Planned, Use};
 use super::{interpret, shipped, tier};
 use crate::array::natural_dtype;
 use crate::backend::Outcome;
-use crate::buffer::{Buffer, View};
+use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
@@ -160,16 +160,12 @@ fn queue_shipped(
     let (register, _) = plan.outputs[0];
     let dtype = natural_dtype(plan.class(register));
     let simple = shipped::plain(dtype);
-    // freed in the stream's order, and so behind the kernels
-    let values = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
-        bound.inputs[0].clone()
+    let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
+        bound.inputs.clone()
     } else {
-        let buffer = cuda.allocate(bound.n * dtype.size())?;
-        let stored = Plan { outputs: vec![(register, dtype)], ..plan.clone() };
-        interpret::run(cuda, &stored, bound, &[buffer.address])?;
-        View::contiguous(buffer, dtype, bound.n)
+        interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], ..plan.clone() }, bound)?
     };
-    let bound = Bound { n: bound.n, inputs: vec![values], ..Bound::default() };
+    let bound = Bound { n: bound.n, inputs, ..Bound::default() };
     let form = shipped::form_for(form(&simple, groups));
     let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
     launch(cuda, &planned, &simple, &bound, shipped::PLAIN, (reduction, form), groups, target)
@@ -210,8 +206,5 @@ fn launch(
     job.u32(target.mark);
     // a struct's size is a multiple of its alignment
     job.u32(0);
-    let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[])?;
-    let mut args = Args::new();
-    args.push_bytes(&params.bytes).push_bytes(&job.bytes);
-    cuda.launch(&planned.kernel, [shape.grid as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+    planned.launch(cuda, plan, bound, variant, &[], Some(&job), shape.grid as u32)
 }

@@ -92,7 +92,7 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
 impl Planned {
     /// The bytes of `Params`; takes words for the launch's warnings where somebody waits for them.
     /// Hold what comes beside them until the kernel is queued.
-    pub fn parameters<'a>(
+    fn parameters<'a>(
         &self,
         cuda: &'a Cuda,
         plan: &Plan,
@@ -102,6 +102,27 @@ impl Planned {
     ) -> Result<(Packed, Option<Queueing<'a>>)> {
         let (flags, queueing) = flag_words(cuda, &self.places, self.words, bound)?;
         Ok((parameters::pack(plan, bound, variant, self.v, outputs, flags)?, queueing))
+    }
+
+    /// Queues the kernel: its `Params`, and the struct that goes with its kind.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch(
+        &self,
+        cuda: &Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        variant: Variant,
+        outputs: &[u64],
+        job: Option<&Packed>,
+        grid: u32,
+    ) -> Result<()> {
+        let (params, _queueing) = self.parameters(cuda, plan, bound, variant, outputs)?;
+        let mut args = Args::new();
+        args.push_bytes(&params.bytes);
+        if let Some(job) = job {
+            args.push_bytes(&job.bytes);
+        }
+        cuda.launch(&self.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
     }
 }
 
@@ -140,15 +161,11 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
     let Some(planned) = tier::kernel(cuda, plan, Use::Store, variant)? else {
         return interpret::run(cuda, plan, bound, &addresses);
     };
-    let (packed, _queueing) = planned.parameters(cuda, plan, bound, variant, &addresses)?;
-    let mut args = Args::new();
-    args.push_bytes(&packed.bytes);
-    let grid = if tiled.inputs == 0 {
-        blocks(bound.n, elementwise::block_elements(plan))
+    let (tiles, grid) = if tiled.inputs == 0 {
+        (None, blocks(bound.n, elementwise::block_elements(plan)))
     } else {
         let (tiles, count) = tiled::tiles(plan, bound, tiled);
-        args.push_bytes(&tiles.bytes);
-        count as u32
+        (Some(tiles), count as u32)
     };
-    cuda.launch(&planned.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+    planned.launch(cuda, plan, bound, variant, &addresses, tiles.as_ref(), grid)
 }

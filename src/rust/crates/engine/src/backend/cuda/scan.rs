@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::codegen::scan::{pack_size, tile};
-use super::codegen::{parameters, Variant, THREADS};
+use super::codegen::{parameters, Variant};
 use super::device::Cuda;
-use super::launch::{Args, Packed};
+use super::launch::Packed;
 use super::run::{planned, Planned, Use};
 use super::{interpret, shipped, tier};
 use crate::array::natural_dtype;
@@ -51,22 +51,17 @@ fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u6
     let natural = natural_dtype(plan.class(register));
     let simple = shipped::plain(natural);
     let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
-    // freed in the stream's order, and so behind the kernels
-    let values = cuda.allocate(bound.n * natural.size())?;
-    interpret::run(cuda, &stored, bound, &[values.address])?;
-    let of = |buffer: Arc<Buffer>| Bound {
-        n: bound.n,
-        inputs: vec![View::contiguous(buffer, natural, bound.n)],
-        ..Bound::default()
-    };
+    let of = |inputs: Vec<View>| Bound { n: bound.n, inputs, ..Bound::default() };
+    let values = of(interpret::values(cuda, &stored, bound)?);
     let planned = planned(cuda, &simple, Use::Scan(scan), shipped::PLAIN)?;
     if dtype == natural && output.is_multiple_of(16) {
-        return launch(cuda, &planned, &simple, &of(values), shipped::PLAIN, output, status);
+        return launch(cuda, &planned, &simple, &values, shipped::PLAIN, output, status);
     }
     let scanned = cuda.allocate(bound.n * natural.size())?;
-    launch(cuda, &planned, &simple, &of(values), shipped::PLAIN, scanned.address, status)?;
+    launch(cuda, &planned, &simple, &values, shipped::PLAIN, scanned.address, status)?;
+    let scanned = View::contiguous(scanned, natural, bound.n);
     let stored = Plan { outputs: vec![(0, dtype)], ..simple };
-    interpret::run(cuda, &stored, &of(scanned), &[output])
+    interpret::run(cuda, &stored, &of(vec![scanned]), &[output])
 }
 
 fn launch(
@@ -90,8 +85,5 @@ fn launch(
         job.u64(totals.address + (at * TOTAL) as u64);
     }
     job.u64(status);
-    let (params, _queueing) = planned.parameters(cuda, plan, bound, variant, &[output])?;
-    let mut args = Args::new();
-    args.push_bytes(&params.bytes).push_bytes(&job.bytes);
-    cuda.launch(&planned.kernel, [tiles as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+    planned.launch(cuda, plan, bound, variant, &[output], Some(&job), tiles as u32)
 }

@@ -17,7 +17,7 @@ use crate::counters;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::memory;
-use crate::transfer::{Ahead, Filling};
+use crate::transfer::{Ahead, Filling, Shared};
 
 /// On an H100's host 8 threads copied 1e8 doubles in 28, 17.4, 16.5 and 18.0 ms by chunks of 0.5, 1, 2 and 4 MiB: smaller
 /// ones cost calls of the driver, larger ones leave the cache before they are on the bus.
@@ -109,23 +109,6 @@ impl Chunk {
         // SAFETY: the caller's target has room, and the chunk is filled.
         unsafe { std::ptr::copy_nonoverlapping(self.memory.host, target, bytes) };
         Ok(())
-    }
-}
-
-/// A host address that threads may share: each of them uses a part of its own.
-#[derive(Clone, Copy)]
-struct Shared(*mut u8);
-// SAFETY: see above.
-unsafe impl Send for Shared {}
-// SAFETY: see above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// # Safety
-    /// `at` must be within the memory.
-    unsafe fn at(self, at: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.add(at) }
     }
 }
 

@@ -19,6 +19,7 @@ use super::launch::Args;
 use super::run::flag_words;
 use crate::backend::cuda::launch::Kernel;
 use crate::buffer::{Buffer, View};
+use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Bound, Plan};
 
@@ -45,6 +46,15 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
     args.push_bytes(&program.bytes);
     let grid = [program.blocks(THREADS) as u32, 1, 1];
     cuda.launch(&kernel, grid, [THREADS as u32, 1, 1], program.shared(THREADS) as u32, &mut args)
+}
+
+/// A plan's outputs in memory of their own. It is freed in the stream's order, and so behind the kernels that read it.
+pub(super) fn values(cuda: &Cuda, plan: &Plan, bound: &Bound) -> Result<Vec<View>> {
+    let room = |&(_, dtype): &(_, DType)| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
+    let views: Vec<View> = plan.outputs.iter().map(room).collect::<Result<_>>()?;
+    let addresses: Vec<u64> = views.iter().map(View::address).collect();
+    run(cuda, plan, bound, &addresses)?;
+    Ok(views)
 }
 
 fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<()> {

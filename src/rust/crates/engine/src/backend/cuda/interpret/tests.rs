@@ -10,6 +10,7 @@ use super::source::{source, Family};
 use crate::array::{Array, Host, Operand};
 use crate::backend::cpu;
 use crate::backend::cuda::codegen::body;
+use crate::backend::cuda::differential::Random;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::expr::Site;
@@ -110,33 +111,22 @@ fn interpret(
     }
 }
 
-/// Sebastiano Vigna's splitmix64.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+    fn pick(&mut self, n: usize) -> usize {
+        self.below(n as u64) as usize
     }
 
     fn number(&mut self) -> f64 {
         const SPECIAL: [f64; 8] = [0.0, -0.0, f64::NAN, NA_F64, f64::INFINITY, f64::NEG_INFINITY, 1.0, 3e9];
-        match self.below(8) {
-            0 => SPECIAL[self.below(8)],
-            1 => self.below(7) as f64 - 3.0,
+        match self.pick(8) {
+            0 => SPECIAL[self.pick(8)],
+            1 => self.pick(7) as f64 - 3.0,
             _ => (self.next() as i64 >> 11) as f64 / (1u64 << 51) as f64,
         }
     }
 
     fn array(&mut self, n: usize) -> Array {
-        let dtype = DType::ALL[self.below(12)];
+        let dtype = DType::ALL[self.pick(12)];
         let values: Vec<[f64; 2]> = (0..n).map(|_| [self.number(), self.number()]).collect();
         let data = Array::upload(Host::Complex(&values), None, Device::Cpu, None).unwrap();
         let real = if matches!(dtype, DType::Complex64 | DType::Complex128) {
@@ -152,7 +142,7 @@ impl Random {
 
 /// An array of `n` elements, or one that is recycled, read by one of the ways there are.
 fn leaf(random: &mut Random, n: usize) -> Array {
-    match random.below(6) {
+    match random.pick(6) {
         0 => random.array(1),
         1 if n.is_multiple_of(3) => random.array(n / 3),
         2 if n.is_multiple_of(6) => {
@@ -171,18 +161,18 @@ fn leaf(random: &mut Random, n: usize) -> Array {
 
 fn tree(random: &mut Random, leaves: &[Array], depth: usize, ops: &[OpId], site: &mut u32) -> Array {
     if depth == 0 {
-        return leaves[random.below(leaves.len())].clone();
+        return leaves[random.pick(leaves.len())].clone();
     }
     loop {
-        let op = ops[random.below(ops.len())];
+        let op = ops[random.pick(ops.len())];
         let row = op.row();
         let operands: Vec<Operand> = (0..row.arity)
-            .map(|k| match random.below(5) {
+            .map(|k| match random.pick(5) {
                 0 if k > 0 || row.arity == 1 => Operand::Array(tree(random, leaves, 0, ops, site)),
                 1 if k > 0 => Operand::Value(Scalar::F64(random.number()), Kind::Double),
-                2 if k > 0 => Operand::Value(Scalar::I32([NA_I32, 2, -7][random.below(3)]), Kind::Integer),
+                2 if k > 0 => Operand::Value(Scalar::I32([NA_I32, 2, -7][random.pick(3)]), Kind::Integer),
                 _ => {
-                    let less = 1 + random.below(2);
+                    let less = 1 + random.pick(2);
                     Operand::Array(tree(random, leaves, depth.saturating_sub(less), ops, site))
                 }
             })
@@ -320,14 +310,14 @@ fn random_plans(seed: u64, families: &[Family], trees: usize) {
     let mut random = Random(seed);
     let ops = rows(families);
     for k in 0..trees {
-        let n = [1, 6, 48, 66, 258][random.below(5)];
+        let n = [1, 6, 48, 66, 258][random.pick(5)];
         let leaves: Vec<Array> =
-            (0..1 + random.below(5)).map(|_| leaf(&mut random, n)).filter(|a| a.len() == n).collect();
+            (0..1 + random.pick(5)).map(|_| leaf(&mut random, n)).filter(|a| a.len() == n).collect();
         if leaves.is_empty() {
             continue;
         }
         let mut site = 0;
-        let depth = 1 + random.below(6);
+        let depth = 1 + random.pick(6);
         let array = tree(&mut random, &leaves, depth, &ops, &mut site);
         let (plan, bound) = array.plan().unwrap();
         // now and then with so little shared memory that the plan does not fit
