@@ -120,8 +120,8 @@ test_that("what was recorded before keeps its elements", {
 test_that("tiers are chosen by name", {
   skip_on_os("mac")
   before <- .Call(verdigris:::C_tier, NULL)
-  expect_true(before %in% c("auto", "background", "compiled", "interpreted"))
-  for (tier in c("background", "compiled", "interpreted", "auto")) {
+  expect_true(before %in% c("auto", "compiled", "interpreted"))
+  for (tier in c("compiled", "interpreted", "auto")) {
     .Call(verdigris:::C_tier, tier)
     expect_identical(.Call(verdigris:::C_tier, NULL), tier)
   }
