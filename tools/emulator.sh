@@ -22,7 +22,7 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   $cxx -shared -Wl,-soname,libnvrtc.so.12 -o "$out/libnvrtc.so.12" "$out/nvrtc.o" -ldl
   $cxx -shared -Wl,-soname,libcublas.so.12 -Wl,-rpath,"$out" -o "$out/libcublas.so.12" "$out/cublas.o" "$out/libcuda.so.1"
   cp "$sources"/*.h "$out/"
-  rm -rf "$out"/*.o "$out/cache"
+  rm -rf "$out"/*.o "$out/cache" "$out/objects"
   echo "$stamp" >"$out/stamp"
 fi
 [ $# -gt 0 ] || exit 0
