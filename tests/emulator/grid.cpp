@@ -133,7 +133,7 @@ bool settle(Warp& warp, u32 one, u32 first) {
     const Lane& l = warp.lane[k];
     if (l.what != what || l.lanes != lanes || (u32)l.site != site)
       give_up(LAUNCH_FAILED, "threads of a warp meet in different places: %s at %s of line %u for the lanes %08x, %s at %s of line %d for %08x",
-              described(first + one), NAMES[what], site, lanes, described(first + k), NAMES[l.what], l.site, l.lanes);
+              described(first + one), NAMES[what], site & LINE, lanes, described(first + k), NAMES[l.what], l.site & LINE, l.lanes);
     votes |= (u32)(l.value != 0) << k;
   }
   for (u32 left = here; left; left &= left - 1) {
@@ -165,7 +165,7 @@ u64 together(Together what, u32 lanes, u64 value, u32 from, int site) {
   Warp& warp = block.warps[thread / 32];
   Lane& own = warp.lane[thread % 32];
   if (!(lanes >> (thread % 32) & 1))
-    give_up(LAUNCH_FAILED, "%s is not among the lanes %08x of its own %s at line %d", described(thread), lanes, NAMES[what], site);
+    give_up(LAUNCH_FAILED, "%s is not among the lanes %08x of its own %s at line %d", described(thread), lanes, NAMES[what], site & LINE);
   own.fiber = current;
   own.what = what;
   own.lanes = lanes;
@@ -189,7 +189,7 @@ void open_barrier() {
 u32 barrier(u32 value, int site) {
   if (block.at_barrier.empty()) block.site = site;
   else if (block.site != site)
-    give_up(LAUNCH_FAILED, "threads of a block meet in different barriers: %s at line %d, others at line %d", described(current->thread), site, block.site);
+    give_up(LAUNCH_FAILED, "threads of a block meet in different barriers: %s at line %d, others at line %d", described(current->thread), site & LINE, block.site & LINE);
   block.at_barrier.push_back(current);
   block.yes += value != 0;
   if (block.at_barrier.size() == block.live) open_barrier();
@@ -259,9 +259,9 @@ void run_block() {
         const Lane& l = warp.lane[t % 32];
         if (warp.waiting >> t % 32 & 1)
           give_up(LAUNCH_FAILED, "%s waits for ever: %s at line %d for the lanes %08x; %zu of %u threads are at a barrier (line %d)", described(t),
-                  NAMES[l.what], l.site, l.lanes, block.at_barrier.size(), block.live, block.site);
+                  NAMES[l.what], l.site & LINE, l.lanes, block.at_barrier.size(), block.live, block.site & LINE);
       }
-      give_up(LAUNCH_FAILED, "%zu of %u threads wait for ever at the barrier of line %d", block.at_barrier.size(), block.live, block.site);
+      give_up(LAUNCH_FAILED, "%zu of %u threads wait for ever at the barrier of line %d", block.at_barrier.size(), block.live, block.site & LINE);
     }
     go(fiber);
     switch_to(scheduler, fiber->context);
