@@ -75,8 +75,9 @@ const string& folder() {
 
 // Headers are written once for every set of texts.
 string folder_of(int count, const char* const* texts, const char* const* names, size_t& key) {
-  static std::mutex lock;
-  static std::map<size_t, string> known;
+  // never destroyed: a thread may compile while the process ends
+  static std::mutex& lock = *new std::mutex();
+  static auto& known = *new std::map<size_t, string>();
   key = 0;
   for (int k = 0; k < count; k++) key = key * 31 + std::hash<string>()(texts[k]) + std::hash<string>()(names[k]);
   std::lock_guard<std::mutex> held(lock);
