@@ -360,7 +360,7 @@ Status compile(Program& p, bool checked) {
   // what was compiled before, by any process: the engine's tests keep no kernels themselves
   char name[64];
   const std::hash<string> hash;
-  const string all = p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "");
+  const string all = p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "") + read_file(home() + "/stamp");
   snprintf(name, sizeof name, "/objects/%016zx%016zx", hash(all), hash(all + '\1'));
   const string kept = home() + name;
   if (!(p.image = read_file(kept)).empty()) return SUCCESS;
