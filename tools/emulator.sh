@@ -27,5 +27,5 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
 fi
 [ $# -gt 0 ] || exit 0
 export LD_LIBRARY_PATH=$out${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export VERDIGRIS_CUDA_PATH=$out VERDIGRIS_TEST_DEVICE=cuda R_USER_CACHE_DIR=$out/cache
+export VERDIGRIS_CUDA_PATH=$out VERDIGRIS_TEST_DEVICE=cuda R_USER_CACHE_DIR=$out/cache/${VERDIGRIS_EMULATOR_CHECK:+checked}
 exec "$@"

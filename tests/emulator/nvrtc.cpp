@@ -62,7 +62,7 @@ struct Folder {
     if (!mkdtemp(&path[0])) { perror("emulated NVRTC: mkdtemp"); abort(); }
   }
   ~Folder() {
-    if (owner == getpid()) (void)!system(("rm -rf '" + path + "'").c_str());
+    if (owner == getpid() && !getenv("VERDIGRIS_EMULATOR_KEEP")) (void)!system(("rm -rf '" + path + "'").c_str());
   }
 };
 const string& folder() {
