@@ -134,6 +134,21 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     Ok(found)
 }
 
+/// Whether a plan's own kernel is used where it is at hand.
+pub(super) fn compiles() -> bool {
+    match tier() {
+        Tier::Interpreted => false,
+        // without NVRTC everything is interpreted, always, so that bits do not change
+        Tier::Auto => !NO_NVRTC.load(Ordering::Relaxed),
+        Tier::Compiled | Tier::Background => true,
+    }
+}
+
+/// Counts a plan that its own kernel carries out.
+pub(super) fn count_compiled(cuda: &Cuda) {
+    cuda.kernels.tiers.launched.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Whether the plan's interpreter is at hand. If the driver must compile it first, that is begun in the background,
 /// and NVRTC is quicker at one expression.
 fn is_quick(cuda: &Cuda, plan: &Plan) -> bool {
