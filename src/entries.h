@@ -25,6 +25,7 @@ ENTRY(test_condition, 2)
 
 // compute.rs, operators.rs, reductions.rs, scans.rs
 ENTRY(compute, 1)
+ENTRY(compute_one, 1)
 ENTRY(compute_into, 3)
 ENTRY(explain, 1)
 ENTRY(operation_table, 0)

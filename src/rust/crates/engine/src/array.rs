@@ -225,6 +225,14 @@ impl Array {
         }
     }
 
+    /// Computes what is recorded, as `settle`, for who does not look at the values now.
+    pub fn compute(&self) -> Result<()> {
+        if self.node.is_ready() {
+            return Ok(());
+        }
+        evaluate::settle_together(std::slice::from_ref(&self.node))
+    }
+
     /// Computes what is recorded: queued on the device, not waited for.
     pub fn settle(&self) -> Result<View> {
         if let Some(view) = self.node.values()? {

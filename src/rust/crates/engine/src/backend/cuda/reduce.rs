@@ -140,7 +140,7 @@ fn queue(
     target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
-    let variant: Variant = parameters::variant(plan, bound, pack_size(plan, form), &[]);
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
     match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target),
         None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, target),
@@ -189,7 +189,7 @@ fn launch(
         _ => shape.grid,
     };
     // freed in the stream's order, so it may be dropped as soon as the kernel is queued
-    let partial = cuda.allocate(parts * ACCUMULATOR)?;
+    let partial = if parts == 0 { None } else { Some(cuda.allocate(parts * ACCUMULATOR)?) };
     let mut job = Packed::default();
     job.u64(groups.length as u64);
     job.u64(groups.inner as u64);
@@ -198,7 +198,7 @@ fn launch(
     job.u32(shape.x as u32);
     job.u32(shape.y as u32);
     job.u32(shape.across as u32);
-    job.u64(partial.address);
+    job.u64(partial.as_ref().map_or(0, |partial| partial.address));
     job.u64(target.out);
     job.u64(target.status);
     job.u64(cuda.tickets());

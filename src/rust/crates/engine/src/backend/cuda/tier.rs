@@ -126,6 +126,21 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     Ok(found)
 }
 
+/// Whether a plan's own kernel is used where it is at hand.
+pub(super) fn compiles() -> bool {
+    match tier() {
+        Tier::Interpreted => false,
+        // without NVRTC everything is interpreted, always, so that bits do not change
+        Tier::Auto => !NO_NVRTC.load(Ordering::Relaxed),
+        Tier::Compiled => true,
+    }
+}
+
+/// Counts a plan that its own kernel carries out.
+pub(super) fn count_compiled(cuda: &Cuda) {
+    cuda.kernels.tiers.launched.fetch_add(1, Ordering::Relaxed);
+}
+
 /// The plan's own kernel; `None` where there is no NVRTC.
 fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
     match run::planned(cuda, plan, how, variant) {
