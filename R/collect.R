@@ -69,21 +69,26 @@ as.vector.gpu_array <- function(x, mode = "any") {
   as.vector(y, mode)
 }
 
-#' @rdname collect
-#' @export
-as.double.gpu_array <- function(x, ...) as.double(.Call(C_collect, x))
+# The elements as an ordinary vector of another type: they are converted on the device, and copied once.
+collected_as <- function(x, type, dtype, call) {
+  .Call(C_collect, if (typeof(x) == type) x else .Call(C_cast, x, dtype, call))
+}
 
 #' @rdname collect
 #' @export
-as.integer.gpu_array <- function(x, ...) as.integer(.Call(C_collect, x))
+as.double.gpu_array <- function(x, ...) as.double(collected_as(x, "double", "float64", sys.call()))
 
 #' @rdname collect
 #' @export
-as.logical.gpu_array <- function(x, ...) as.logical(.Call(C_collect, x))
+as.integer.gpu_array <- function(x, ...) as.integer(collected_as(x, "integer", "int32", sys.call()))
 
 #' @rdname collect
 #' @export
-as.complex.gpu_array <- function(x, ...) as.complex(.Call(C_collect, x))
+as.logical.gpu_array <- function(x, ...) as.logical(collected_as(x, "logical", "bool8", sys.call()))
+
+#' @rdname collect
+#' @export
+as.complex.gpu_array <- function(x, ...) as.complex(collected_as(x, "complex", "complex128", sys.call()))
 
 #' @export
 as.character.gpu_array <- function(x, ...) {

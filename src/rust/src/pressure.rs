@@ -25,6 +25,8 @@ use crate::{handle, site};
 const REST: u32 = 39;
 /// Bytes that fresh pages are filled with in a second where a block that is kept would only be written: DESIGN 5.
 const FRESH: f64 = 25e9;
+/// The same where one or two threads take the pages as they compute, 4 KB at a time.
+const TOUCHED: f64 = 4e9;
 
 #[derive(Clone, Copy)]
 struct Last {
@@ -35,6 +37,8 @@ struct Last {
 thread_local! {
     static YOUNG: Cell<Option<Last>> = const { Cell::new(None) };
     static FULL: Cell<Option<Last>> = const { Cell::new(None) };
+    /// Bytes of fresh blocks at the end of the last collection.
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
     /// Bytes of vectors for R that were made since the last full collection.
     static READ: Cell<u64> = const { Cell::new(0) };
     /// Time in collections, for tests.
@@ -82,7 +86,9 @@ fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, tight: bool)
 fn relieve_now() {
     let tight = memory::is_tight();
     let before = memory::everything();
-    if !is_due(&YOUNG, tight) {
+    // fresh pages that garbage could have spared
+    let spent = Duration::from_secs_f64((host::fresh() - TAKEN.get()) as f64 / TOUCHED);
+    if !is_due(&YOUNG, tight || YOUNG.get().is_some_and(|last| spent > last.took)) {
         return;
     }
     collect(Collect::Young);
@@ -118,6 +124,7 @@ pub fn collect(how: Collect) {
     SPENT.set(SPENT.get() + took);
     let last = if how == Collect::Young { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
+    TAKEN.set(host::fresh());
     handle::reap();
 }
 

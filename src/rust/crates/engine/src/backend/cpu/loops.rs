@@ -17,8 +17,10 @@ pub struct Folding {
     pub start: unsafe extern "C" fn(*mut c_void, i32),
     /// Elements that follow each other into one accumulator.
     pub fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
-    /// Element `k` into accumulator `k`.
-    pub spread: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+    /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into accumulator `k`.
+    pub rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
+    /// Whole groups of neighbours, of some length, so many; each into its own accumulator.
+    pub groups: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32),
     pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),
     pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,
 }
