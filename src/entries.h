@@ -35,13 +35,15 @@ ENTRY(defer_sqrt, 1)
 ENTRY(reduce_groups, 4)
 ENTRY(scan, 2)
 
-// index.rs, linear.rs, random.rs
+// index.rs, join.rs, linear.rs, random.rs
 ENTRY(subset, 3)
 ENTRY(extent, 3)
 ENTRY(assign, 5)
 ENTRY(permute, 3)
 ENTRY(which, 1)
 ENTRY(sort, 3)
+ENTRY(join, 3)
+ENTRY(strided, 6)
 ENTRY(multiply, 3)
 ENTRY(random, 7)
 

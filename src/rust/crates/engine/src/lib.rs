@@ -19,6 +19,7 @@ pub mod expr;
 pub mod host;
 pub mod interop;
 pub mod interrupt;
+mod join;
 pub mod kernel;
 pub mod layout;
 pub mod memory;
