@@ -7,7 +7,7 @@ use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tile
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Args, Kernel, Packed};
-use super::{interpret, tier};
+use super::{interpret, select, tier};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Plan, Register};
@@ -153,6 +153,9 @@ pub(super) fn flag_words<'a>(
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     if bound.n == 0 {
         return Ok(());
+    }
+    if let Some((source, positions)) = select::gathers(plan, bound) {
+        return select::gather(cuda, source, positions, bound.n, outputs[0].address);
     }
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
     let tiled = tiled::choose(plan, bound);
