@@ -7,7 +7,7 @@ use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
-use crate::expr::{Arg, Args, Expr, Node, Site};
+use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
 use crate::layout::{Axis, Layout};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
@@ -168,6 +168,7 @@ impl Array {
         backend::of(device)?;
         let args = scalars.iter().map(|&s| Arg::Scalar(s)).collect();
         let natural = op.row().result_class(class);
+        let op = Operation::Row(op);
         let node = Node::lazy(natural_dtype(natural), n, device, Expr { op, class, args, site: None });
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
@@ -197,8 +198,13 @@ impl Array {
         // a large result keeps its call for messages of full devices
         let warns = op.may_warn(class);
         let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
-        let leaves = evaluate::bound(op, &args)?;
-        let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
+        Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
+    }
+
+    /// A recorded array, whose graph is kept small enough for one kernel.
+    fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+        let leaves = evaluate::bound(expr.op, &expr.args)?;
+        let node = Node::lazy(dtype, n, device, expr);
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
         Ok(Array { node: Arc::new(node) })
     }
@@ -412,16 +418,26 @@ impl Array {
         Ok((kept.cast(dtype, None)?, true))
     }
 
-    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA.
+    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
+    /// recorded, unless it would keep far more memory from being freed than it takes.
     pub fn gather(&self, positions: &Array) -> Result<Array> {
-        let at = positions.cast(DType::Int64, None)?.contiguous()?;
-        let source = self.contiguous()?;
-        let backend = backend::of(self.device())?;
-        let output = backend.allocate(at.len() * source.dtype.size())?;
-        if !at.is_empty() {
-            backend.gather(&source, &at, &output)?;
+        let (n, dtype) = (positions.len(), self.dtype());
+        if self.is_empty() || n == 0 {
+            return Array::filled(dtype, n, self.device());
         }
-        Ok(Array::from_view(View::contiguous(output, source.dtype, at.len())))
+        let view = self.contiguous()?;
+        // of memory that another library shares the node keeps the strided view
+        let is_own = self.node.view().is_some_and(|own| own.layout.is_contiguous());
+        let source = if is_own { self.clone() } else { Array::from_view(view) };
+        let mut args = Args::new();
+        args.push(Arg::Node(positions.cast(DType::Int64, None)?.node));
+        args.push(Arg::Node(source.node));
+        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
+        let out = Array::lazy(dtype, n, self.device(), expr)?;
+        if evaluate::holds_much(self.len() * dtype.size(), n * dtype.size()) {
+            out.settle()?;
+        }
+        Ok(out)
     }
 
     /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
@@ -465,6 +481,12 @@ impl Array {
     /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
     /// is read once. Waits for the count.
     pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let (plan, bound) = self.chosen(mask)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
+    }
+
+    /// The plan of a mask and of the values that it chooses from.
+    pub(crate) fn chosen(&self, mask: &Array) -> Result<(Plan, Bound)> {
         let mask = mask.in_dtype(DType::Bool8)?;
         let roots = [mask.node.clone(), self.node.clone()];
         let _used = spill::Used::new();
@@ -474,10 +496,9 @@ impl Array {
             // both at most inputs now
             mask.settle()?;
             self.settle()?;
-            return self.compress(&mask);
+            return self.chosen(&mask);
         }
-        let (plan, bound) = builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]);
-        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
+        Ok(builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]))
     }
 
     /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.

@@ -105,10 +105,6 @@ pub trait Backend: Send + Sync {
     /// the scan can give any, which are sums of whole numbers.
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32>;
 
-    /// `output[k] = source[positions[k]]`; a position (int64, from 0) outside the source gives NA.
-    /// All views are contiguous.
-    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()>;
-
     /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 

@@ -6,14 +6,10 @@ use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Buffer, View};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::{Arg, Args, Node, Site, Walk};
+use crate::expr::{Arg, Args, Node, Operation, Site, Walk, COSTLY};
 use crate::memory;
-use crate::ops::OpId;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
 use crate::spill;
-
-/// From this weight on, computing a value twice costs more than keeping it.
-const COSTLY: u32 = 8;
 
 /// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
 pub fn settle_all(arrays: &[Array]) -> Result<()> {
@@ -174,7 +170,7 @@ fn below(node: &Node, walk: Walk, kept: &mut Vec<Arc<Node>>) -> Result<()> {
 /// Keeps the graph small enough for one kernel: computes a new node's operands where it is not. Tells how many computed
 /// nodes there are below. What is recorded next starts from computed operands again, so that a loop of updates comes to
 /// the same graph, and so to the same kernel, again and again.
-pub(crate) fn bound(op: OpId, args: &Args) -> Result<u32> {
+pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
     let (weight, most) = Node::size(op, args);
     let leaves = if most as usize > MOST_INPUTS { leaves(args) } else { most };
     if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
@@ -184,6 +180,12 @@ pub(crate) fn bound(op: OpId, args: &Args) -> Result<u32> {
         Array::of(node.clone()).settle()?;
     }
     Ok(args.nodes().count() as u32)
+}
+
+/// Whether a result that is recorded had better be computed at once: it is small, and what it reads could not be freed meanwhile.
+pub(crate) fn holds_much(reads: usize, bytes: usize) -> bool {
+    const MUCH: usize = 256 << 20;
+    reads > MUCH && reads / 8 > bytes
 }
 
 /// Distinct computed nodes below.
@@ -345,6 +347,18 @@ mod tests {
         assert!(costly.is_ready());
         assert_eq!(values(&costly), [256.0, 512.0]);
         assert_eq!(values(&second), [512.0, 1024.0]);
+    }
+
+    #[test]
+    fn mask_and_values_read_an_operand_once() {
+        let (x, y) = (array(&[0.5, -1.0, 3.0]), array(&[0.5, 0.5, 2.0]));
+        let than = |op: &str, x: &Array, value: f64| {
+            apply(op, &[Operand::Array(x.clone()), Operand::Value(Scalar::F64(value), Kind::Double)])
+        };
+        let mask = apply("and", &[than("gt", &x, 0.0), than("lt", &y, 1.0)].map(Operand::Array));
+        let (plan, bound) = x.chosen(&mask).expect("a plan");
+        assert_eq!((plan.inputs.len(), plan.outputs.len(), bound.n), (2, 2, 3));
+        assert_eq!(values(&x.compress(&mask).expect("chosen")), [0.5]);
     }
 
     #[test]

@@ -122,15 +122,11 @@ fn described(plan: &Plan, bound: &Bound) -> Kernel {
             Access::Broadcast => "one for all".to_string(),
             Access::Recycled => "recycled".to_string(),
             Access::Strided(_) => format!("strides {}", joined(view.layout.strides())),
+            Access::Picked => "picked".to_string(),
         };
         let elements = view.len();
-        Traffic {
-            name: format!("x{}", k + 1),
-            dtype: view.dtype,
-            access,
-            elements,
-            bytes: elements * view.dtype.size(),
-        }
+        let moved = if input.access == Access::Picked { bound.n.min(elements) } else { elements };
+        Traffic { name: format!("x{}", k + 1), dtype: view.dtype, access, elements, bytes: moved * view.dtype.size() }
     });
     let writes = plan.outputs.iter().enumerate().map(|(k, (_, dtype))| Traffic {
         name: if k == 0 { "y".into() } else { format!("y{}", k + 1) },
@@ -152,19 +148,26 @@ fn listing(plan: &Plan, bound: &Bound, writes: &[Traffic]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(plan.code.len());
     let mut lines = Vec::new();
     for (register, instruction) in plan.code.iter().enumerate() {
-        let name = match instruction {
-            Instruction::Load(k) => format!("x{}", k + 1),
-            Instruction::Scalar(k, _) => bound.scalars[*k as usize].to_string(),
+        let text = match instruction {
+            Instruction::Load(k) => Err(format!("x{}", k + 1)),
+            Instruction::Scalar(k, _) => Err(bound.scalars[*k as usize].to_string()),
+            // positions count from 0
+            Instruction::Pick { input, at } => Ok(format!("x{}[{} + 1]", input + 1, names[*at as usize])),
             Instruction::Apply { op, args, .. } => {
                 let row = op.row();
                 let operands: Vec<&str> =
                     args[..row.arity as usize].iter().map(|&a| names[a as usize].as_str()).collect();
                 let called = if row.r.is_empty() { row.name } else { row.r };
-                let text = match (&operands[..], row.group) {
+                Ok(match (&operands[..], row.group) {
                     ([a, b], Group::Ops) => format!("{a} {called} {b}"),
                     ([a], Group::Ops) => format!("{called}{a}"),
                     _ => format!("{called}({})", operands.join(", ")),
-                };
+                })
+            }
+        };
+        let name = match text {
+            Err(name) => name,
+            Ok(text) => {
                 // an output has its own name
                 let name = match plan.outputs.iter().position(|(r, _)| *r as usize == register) {
                     Some(k) => writes[k].name.clone(),

@@ -81,10 +81,36 @@ impl FromIterator<Arg> for Args {
     }
 }
 
+/// What is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// A row of the operation table, element by element.
+    Row(OpId),
+    /// The elements of an array at given positions: operands are the positions (int64, from 0; outside and NA give NA), and
+    /// the array, which is computed and contiguous.
+    Pick,
+}
+
+impl Operation {
+    /// What it costs by itself, in cheap operations.
+    fn weight(self) -> u32 {
+        match self {
+            // a random draw is some hundred instructions
+            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_)) => 16,
+            Operation::Row(_) => 1,
+            // a line of memory for an element: who needs it twice had better keep it
+            Operation::Pick => COSTLY,
+        }
+    }
+}
+
+/// From this weight on, computing a value twice costs more than keeping it.
+pub const COSTLY: u32 = 8;
+
 /// A recorded operation.
 #[derive(Clone)]
 pub struct Expr {
-    pub op: OpId,
+    pub op: Operation,
     /// The class that computes.
     pub class: Class,
     pub args: Args,
@@ -133,11 +159,9 @@ impl Node {
         }
     }
 
-    /// The weight and leaves of a node that applies `op`.
-    pub fn size(op: OpId, args: &Args) -> (u32, u32) {
-        // a random draw is some hundred instructions
-        let own = if matches!(op.row().rule, Rule::Random(_)) { 16 } else { 1 };
-        args.nodes().fold((own, 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
+    /// The weight and leaves of a node that records `op`.
+    pub fn size(op: Operation, args: &Args) -> (u32, u32) {
+        args.nodes().fold((op.weight(), 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
             true => (weight, leaves.saturating_add(1)),
             false => (weight.saturating_add(node.weight), leaves.saturating_add(node.leaves)),
         })

@@ -68,6 +68,16 @@ fn copy(dtype: DType, access: Access) -> Plan {
     }
 }
 
+/// A plan that stores what it picks of one input at positions in another.
+fn picked(dtype: DType) -> Plan {
+    Plan {
+        inputs: vec![Input { dtype: DType::Int64, access: Access::Linear }, Input { dtype, access: Access::Picked }],
+        code: vec![Instruction::Load(0), Instruction::Pick { input: 1, at: 0 }],
+        outputs: vec![(1, dtype)],
+        scalars: 0,
+    }
+}
+
 /// The plan of `sqrt(a*a + b*b)*2 - exp(-a)/(1 + abs(b))`, or of `(a - b)^2`.
 fn fused(dtype: DType, long: bool) -> Plan {
     let make = || Array::upload(Host::Double(&[1.0; 16]), Some(dtype), Device::Cpu, None).unwrap();
@@ -115,6 +125,13 @@ fn jobs() -> Vec<Job> {
             }
         }
     }
+    for (k, dtype) in DType::ALL.into_iter().enumerate() {
+        let (plan, (wide, unaligned)) = (picked(dtype), variants[k % 4]);
+        jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned, ..Variant::default() })));
+    }
+    let picks = picked(DType::Float64);
+    let source = codegen::source_reduce(&picks, Variant::default(), Reduction::Sum, false, Form::Block);
+    jobs.push((format!("sum of {}", picks.key()), source));
     for dtype in [DType::Float16, DType::Float32, DType::Float64] {
         let aligned = Variant::default();
         jobs.push((format!("chain {dtype}"), codegen::source(&fused(dtype, true), aligned)));

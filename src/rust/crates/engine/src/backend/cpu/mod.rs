@@ -184,10 +184,6 @@ impl Backend for Cpu {
         Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
     }
 
-    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-        select::gather(source, positions, output)
-    }
-
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
         select::scatter(target, dtype, n, positions, values);
         Ok(())

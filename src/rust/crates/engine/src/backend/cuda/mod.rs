@@ -120,10 +120,6 @@ impl Backend for Cuda {
         scan::run(self, plan, bound, scan, output)
     }
 
-    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-        select::gather(self, source, positions, output)
-    }
-
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
         select::scatter(self, target, dtype, n, positions, values)
     }
