@@ -42,7 +42,7 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   return settled(out);
 }
 
-static int is_array(SEXP x) { return vg_handle_of(x) != NULL || Rf_inherits(x, "gpu_array"); }
+static int is_array(SEXP x) { return vg_is_ours(x) || Rf_inherits(x, "gpu_array"); }
 
 // The class that goes with a dim attribute and tsp.
 static void classify_as(SEXP x, SEXP dims, int series) {

@@ -13,7 +13,7 @@ use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
 use crate::spill;
 
 /// From this weight on, computing a value twice costs more than keeping it.
-const COSTLY: u32 = 8;
+pub const COSTLY: u32 = 8;
 
 /// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
 pub fn settle_all(arrays: &[Array]) -> Result<()> {
