@@ -32,8 +32,19 @@ static R_altrep_class_t class_of(int type) {
 
 static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 
-// The handle; of a vector that was only recorded made here, NULL where that fails.
-static void *try_handle(SEXP x) { return is_recorded(x) ? vg_give_handle(x) : R_ExternalPtrAddr(R_altrep_data1(x)); }
+// Whether Dataptr is asked for nothing but a handle.
+static int giving = 0;
+
+// The handle; of a vector that was only recorded made here, NULL where that fails. Who reads an element or asks for a handle does
+// not expect R to collect garbage. R has no function that keeps it from doing so, but does not in Dataptr.
+static void *try_handle(SEXP x) {
+  if (is_recorded(x)) {
+    giving = 1;
+    (void)DATAPTR_RO(x);
+    if (is_recorded(x)) return NULL;
+  }
+  return R_ExternalPtrAddr(R_altrep_data1(x));
+}
 
 static void *handle(SEXP x) {
   void *h = try_handle(x);
@@ -161,6 +172,12 @@ static R_xlen_t length_method(SEXP x) {
 
 // R's gc is off in here.
 static void *dataptr_method(SEXP x, Rboolean writable) {
+  static int nothing;
+  if (is_recorded(x)) vg_give_handle(x);
+  if (giving) {
+    giving = 0;
+    return &nothing;
+  }
   void *h = handle(x);
   void *host = vg_host_pointer(h, writable);
   if (host != NULL) return host;

@@ -39,7 +39,7 @@ struct Recipe {
     weight: u32,
     leaves: u32,
     op: OpId,
-    operands: [From; 2],
+    operands: [Source; 2],
     count: u8,
     dtype: DType,
     device: Device,
@@ -50,26 +50,26 @@ struct Recipe {
 /// Where an operand comes from.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
-enum From {
+enum Source {
     Cell,
     Logical,
     Integer,
     Double,
 }
 
-impl From {
+impl Source {
     fn kind(self) -> Kind {
         match self {
-            From::Logical => Kind::Logical,
-            From::Integer => Kind::Integer,
-            From::Cell | From::Double => Kind::Double,
+            Source::Logical => Kind::Logical,
+            Source::Integer => Kind::Integer,
+            Source::Cell | Source::Double => Kind::Double,
         }
     }
 
     fn value(self, bits: u64) -> Scalar {
         match self {
-            From::Logical | From::Integer => Scalar::I32(bits as i32),
-            From::Cell | From::Double => Scalar::F64(f64::from_bits(bits)),
+            Source::Logical | Source::Integer => Scalar::I32(bits as i32),
+            Source::Cell | Source::Double => Scalar::F64(f64::from_bits(bits)),
         }
     }
 }
@@ -93,7 +93,7 @@ fn owner<'a>(cell: SEXP) -> &'a Handle {
 
 /// What recording asks of an operand.
 struct Met {
-    from: From,
+    from: Source,
     bits: u64,
     cell: SEXP,
     typed: Typed,
@@ -113,9 +113,9 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
                 return Ok(None);
             }
             let (from, bits) = match r::kind_of(x) {
-                SEXPTYPE::LGLSXP => (From::Logical, r::LOGICAL_ELT(x, 0) as u64),
-                SEXPTYPE::INTSXP => (From::Integer, r::INTEGER_ELT(x, 0) as u64),
-                SEXPTYPE::REALSXP => (From::Double, r::REAL_ELT(x, 0).to_bits()),
+                SEXPTYPE::LGLSXP => (Source::Logical, r::LOGICAL_ELT(x, 0) as u64),
+                SEXPTYPE::INTSXP => (Source::Integer, r::INTEGER_ELT(x, 0) as u64),
+                SEXPTYPE::REALSXP => (Source::Double, r::REAL_ELT(x, 0).to_bits()),
                 _ => return Ok(None),
             };
             let typed = Typed::Value(from.kind());
@@ -123,7 +123,7 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
         }
         let array = |cell, dtype, len, device, weight, leaves| {
             let typed = Typed::Array(dtype);
-            Ok(Some(Met { from: From::Cell, bits: 0, cell, typed, len, device: Some(device), weight, leaves }))
+            Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), weight, leaves }))
         };
         let of_handle = |cell: SEXP, handle: &Handle| {
             let value = handle.peek();
@@ -179,7 +179,9 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut types = [Typed::Value(Kind::Logical); 2];
     types.iter_mut().zip(met.iter().flatten()).for_each(|(typed, met)| *typed = met.typed);
     let Ok((class, dtype)) = rule::resolve(op, &types[..list.len()]) else { return Ok(None) };
-    let Some((len, device)) = met.iter().flatten().find_map(|met| Some((met.len, met.device?))) else { return Ok(None) };
+    let Some((len, device)) = met.iter().flatten().find_map(|met| Some((met.len, met.device?))) else {
+        return Ok(None);
+    };
     if len == 0 || met.iter().flatten().any(|met| met.device.is_some_and(|d| d != device || met.len != len)) {
         return Ok(None);
     }
@@ -216,7 +218,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         weight,
         leaves,
         op,
-        operands: [From::Double; 2],
+        operands: [Source::Double; 2],
         count: list.len() as u8,
         dtype,
         device,
@@ -225,7 +227,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     for (k, met) in met.iter().flatten().enumerate() {
         (made.operands[k], made.values[k]) = (met.from, met.bits);
     }
-    let cells = met.map(|met| met.filter(|met| met.from == From::Cell).map(|met| met.cell));
+    let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
     // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands, our
     // caller's arguments. Raw bytes are aligned to 8.
     unsafe {
@@ -272,12 +274,12 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     }
     // SAFETY: the operands' cells hang on this one, which is reachable; see `record`.
     let below = unsafe { r::CDR(cell) };
-    let both = recipe.operands[..recipe.count as usize].iter().all(|from| *from == From::Cell) && recipe.count == 2;
+    let both = recipe.operands[..recipe.count as usize].iter().all(|from| *from == Source::Cell) && recipe.count == 2;
     let mut operands = [const { Operand::Value(Scalar::I32(0), Kind::Logical) }; 2];
     for (k, operand) in operands[..recipe.count as usize].iter_mut().enumerate() {
         let from = recipe.operands[k];
         *operand = match from {
-            From::Cell => {
+            Source::Cell => {
                 // SAFETY: as above.
                 let cell = unsafe {
                     match (both, k) {

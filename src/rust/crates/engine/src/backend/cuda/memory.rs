@@ -271,7 +271,10 @@ mod tests {
 
     #[test]
     fn small_blocks_are_kept_by_powers_of_two() {
-        assert_eq!([1, LEAST, LEAST + 1, SMALL, SMALL + 1].map(small), [Some(0), Some(0), Some(1), Some(SIZES - 1), None]);
+        assert_eq!(
+            [1, LEAST, LEAST + 1, SMALL, SMALL + 1].map(small),
+            [Some(0), Some(0), Some(1), Some(SIZES - 1), None]
+        );
         for bytes in [1, 255, 256, 257, 4096, 40_000, SMALL] {
             let size = small(bytes).unwrap();
             assert!(LEAST << size >= bytes && (size == 0 || LEAST << size < 2 * bytes));

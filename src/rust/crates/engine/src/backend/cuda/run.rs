@@ -142,9 +142,7 @@ impl Planned {
         let mut arguments = [address(&params), job.map_or(std::ptr::null_mut(), address)];
         let count = 1 + usize::from(job.is_some());
         // SAFETY: the structs are those that the kernel's source declares.
-        unsafe {
-            cuda.launch_at(&self.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments[..count])
-        }
+        unsafe { cuda.launch_at(&self.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments[..count]) }
     }
 }
 
