@@ -187,7 +187,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         &many
     };
     let tiled = tiled::choose(plan, bound);
-    if tiled.inputs == 0 && tier::compiles() {
+    if tiled.inputs == 0 && tier::uses_kernels() {
         let hit = lock(&cuda.kernels.plans.known).get(plan).and_then(|made| {
             let fit = parameters::fit(plan, bound, made.v, addresses);
             Some((made.find(Use::Store, fit.0)?, fit, made.block))

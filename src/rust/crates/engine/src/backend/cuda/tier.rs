@@ -127,13 +127,8 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
 }
 
 /// Whether a plan's own kernel is used where it is at hand.
-pub(super) fn compiles() -> bool {
-    match tier() {
-        Tier::Interpreted => false,
-        // without NVRTC everything is interpreted, always, so that bits do not change
-        Tier::Auto => !NO_NVRTC.load(Ordering::Relaxed),
-        Tier::Compiled => true,
-    }
+pub(super) fn uses_kernels() -> bool {
+    tier() != Tier::Interpreted
 }
 
 /// Counts a plan that its own kernel carries out.
