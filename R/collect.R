@@ -69,9 +69,9 @@ as.vector.gpu_array <- function(x, mode = "any") {
   as.vector(y, mode)
 }
 
-# The elements as an ordinary vector of another type: they are converted on the device, and copied once.
+# The elements as an ordinary vector of another type: the device converts them.
 collected_as <- function(x, type, dtype, call) {
-  .Call(C_collect, if (typeof(x) == type) x else .Call(C_cast, x, dtype, call))
+  if (typeof(x) == type) .Call(C_collect, x) else .Call(C_collect_as, x, dtype, call)
 }
 
 #' @rdname collect

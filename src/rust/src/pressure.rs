@@ -37,8 +37,6 @@ struct Last {
 thread_local! {
     static YOUNG: Cell<Option<Last>> = const { Cell::new(None) };
     static FULL: Cell<Option<Last>> = const { Cell::new(None) };
-    /// Bytes of fresh blocks at the end of the last collection.
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
     /// Bytes of vectors for R that were made since the last full collection.
     static READ: Cell<u64> = const { Cell::new(0) };
     /// Time in collections, for tests.
@@ -87,13 +85,14 @@ fn relieve_now() {
     let tight = memory::is_tight();
     let before = memory::everything();
     // fresh pages that garbage could have spared
-    let spent = Duration::from_secs_f64((host::fresh() - TAKEN.get()) as f64 / TOUCHED);
+    let (asked, missed) = host::asked();
+    let spent = Duration::from_secs_f64(missed as f64 / TOUCHED);
     if !is_due(&YOUNG, tight || YOUNG.get().is_some_and(|last| spent > last.took)) {
         return;
     }
     collect(Collect::Young);
     // what has outlived a collection or two the quick kind does not find
-    if memory::everything() > before - before / 4 {
+    if memory::everything() > before - (before / 4).min(asked / 2) {
         if !is_due(&FULL, tight) {
             return;
         }
@@ -107,7 +106,9 @@ pub fn collect(how: Collect) {
     if crate::altrep::forked() {
         return;
     }
-    let start = Instant::now();
+    // not the clock's: where others use the machine it would seem to cost what it does not
+    // SAFETY: looks at a clock.
+    let start = unsafe { r::vg_processor_seconds() };
     // SAFETY: R's own thread. Where gc is off, in Dataptr, this does nothing. Finalizers' errors stay in them.
     match how {
         Collect::Young => unsafe {
@@ -120,11 +121,12 @@ pub fn collect(how: Collect) {
             READ.set(0);
         },
     }
-    let took = start.elapsed();
+    // SAFETY: as above.
+    let took = Duration::try_from_secs_f64(unsafe { r::vg_processor_seconds() } - start).unwrap_or_default();
     SPENT.set(SPENT.get() + took);
     let last = if how == Collect::Young { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
-    TAKEN.set(host::fresh());
+    host::collected();
     handle::reap();
 }
 

@@ -25,8 +25,12 @@ const MOST_BYTES: u64 = 512 << 20;
 
 /// Page-locked bytes, in use or kept.
 static PINNED: AtomicU64 = AtomicU64::new(0);
-/// Bytes of blocks that none was kept for.
+/// Bytes of blocks since the last collection, and of those that none was kept for.
+static ASKED: AtomicU64 = AtomicU64::new(0);
 static FRESH: AtomicU64 = AtomicU64::new(0);
+/// From so many on garbage is likely to hold blocks that would have served.
+const LIKELY: u64 = 64 << 20;
+const MISSED: u64 = 8 << 20;
 /// Bytes that may be kept.
 static MOST_KEPT: AtomicU64 = AtomicU64::new(MOST_BYTES);
 
@@ -165,13 +169,17 @@ impl Block {
             let most = memory::pinned_limit(memory::machine() / 4)?.min(memory::machine() / 8);
             MOST_KEPT.store(most.max(MOST_BYTES), Ordering::Relaxed);
         }
+        let asked = ASKED.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
         if let Some(mut raw) = kept().take(size) {
             if let Device::Cuda(ordinal) = device {
                 raw.pin(ordinal);
             }
             return Ok(Block { raw: Some(raw) });
         }
-        FRESH.fetch_add(size as u64, Ordering::Relaxed);
+        let missed = FRESH.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        if asked >= LIKELY && missed >= MISSED {
+            memory::press();
+        }
         let fresh = || Raw::fresh(size);
         fresh()
             .or_else(|| {
@@ -236,9 +244,15 @@ pub fn cached() -> u64 {
     kept().bytes
 }
 
-/// Bytes of blocks so far that none was kept for, so that fresh pages were taken.
-pub fn fresh() -> u64 {
-    FRESH.load(Ordering::Relaxed)
+/// Bytes of blocks since the last collection, and of those that none was kept for, so that fresh pages were taken.
+pub fn asked() -> (u64, u64) {
+    (ASKED.load(Ordering::Relaxed), FRESH.load(Ordering::Relaxed))
+}
+
+/// After a collection.
+pub fn collected() {
+    ASKED.store(0, Ordering::Relaxed);
+    FRESH.store(0, Ordering::Relaxed);
 }
 
 /// Bytes that are page-locked, in use or kept.

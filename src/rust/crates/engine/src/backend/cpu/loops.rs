@@ -6,6 +6,8 @@ use std::ffi::c_void;
 pub type Loop = unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
 /// Storage to registers: `n` elements from index `i` on.
 pub type Load = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
+/// Storage to registers: `n` elements from index `i` on, each a step from the one before.
+pub type Stride = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i64, i32);
 /// Storage to registers, from given places.
 pub type Pick = unsafe extern "C" fn(*mut c_void, *const c_void, *const i64, i32);
 /// As `Pick`, from places that need not be among the `m` elements there are.

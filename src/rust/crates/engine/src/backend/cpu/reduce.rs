@@ -2,6 +2,7 @@
 //! threads does not change the answer.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::blocks::{Schedule, BLOCK};
 use super::loops::{Folding, FOLDS};
@@ -76,12 +77,15 @@ pub fn groups(
         .expect("the array casts to a class that the reduction serves");
     let schedule = Schedule::new(plan, bound);
     let count = groups.count();
+    let job = Job { schedule: &schedule, f, register, na_rm: na_rm.into(), groups };
+    if groups.inner == 1 && count > 1 && (1..=SHORT).contains(&groups.length) {
+        let status = job.short(out)?;
+        schedule.warn();
+        return Ok(status);
+    }
     let mut all = Accumulators::new(f, count);
     if groups.length > 0 && count > 0 {
-        let job = Job { schedule: &schedule, f, register, na_rm: na_rm.into(), groups };
-        if groups.inner == 1 && groups.outer > 1 && groups.length <= SHORT {
-            job.short(&mut all)?;
-        } else if groups.inner == 1 {
+        if groups.inner == 1 {
             job.segments(&mut all)?;
         } else if groups.inner <= BLOCK {
             job.rows(&mut all)?;
@@ -144,29 +148,29 @@ impl Job<'_> {
         })
     }
 
-    /// Each group is a few elements that follow each other: a block holds many groups.
-    fn short(&self, all: &mut Accumulators) -> Result<()> {
-        let length = self.groups.length;
-        let width = BLOCK / length;
-        let (own, size) = (all.shared(), all.size);
-        parallel(self.groups.outer, (PIECE / length).next_multiple_of(width), |from, to| {
+    /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once. Returns the
+    /// status bits.
+    fn short(&self, out: &mut [u8]) -> Result<u32> {
+        let Groups { outer, length, .. } = self.groups;
+        let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
+        let out = Shared(out.as_mut_ptr());
+        parallel(outer, (PIECE / length).next_multiple_of(width), |from, to| {
+            let mut own = Accumulators::new(self.f, width);
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for group in (from..to).step_by(width) {
                     let n = width.min(to - group);
                     let values = self.schedule.evaluate(scratch, group * length, n * length, self.register, None);
-                    // SAFETY: n * length values of the class; no other task has these groups.
+                    // SAFETY: n * length values of the class, n accumulators, and room for the results, which no other task has.
                     unsafe {
-                        (self.f.groups)(
-                            own.at(group * size).cast(),
-                            values.cast(),
-                            length as i32,
-                            n as i32,
-                            self.na_rm,
-                        );
+                        (self.f.start)(own.at(0), n as i32);
+                        (self.f.groups)(own.at(0), values.cast(), length as i32, n as i32, self.na_rm);
+                        let bits = (self.f.finish)(out.at(group * bytes).cast(), own.at(0), n as i32);
+                        status.fetch_or(bits, Ordering::Relaxed);
                     }
                 }
             });
-        })
+        })?;
+        Ok(status.into_inner())
     }
 
     /// Neighbours belong to different groups, and a block holds some rows of them.
