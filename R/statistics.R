@@ -78,7 +78,7 @@ covariance <- function(x, y, use, method, correlation) {
   out[, spoilt[[length(spoilt)]]] <- NA
   if (correlation && is.null(y)) {
     # base R has each column correlated with itself, whatever is missing in it
-    own <- which(!none[[1L]])
+    own <- seq_len(ncol(out))
     out[base::cbind(own, own)] <- 1
   }
   names <- lapply(parts, colnames)
