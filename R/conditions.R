@@ -81,8 +81,8 @@ reading_function <- function() {
   if (is.symbol(fun)) as.character(fun) else if (is.call(fun)) deparse(fun, nlines = 1L)[[1]] else "a function"
 }
 
-refuse_host_access <- function(length, bytes, name = reading_function()) {
-  force(name) # its place among the calls counts
+refuse_host_access <- function(length, bytes, name = NULL) {
+  if (is.null(name)) name <- reading_function()
   # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught
   if (name %in% c("deparse", "dput")) return()
   stop_verdigris(
@@ -98,8 +98,8 @@ refuse_host_access <- function(length, bytes, name = reading_function()) {
 
 informed <- new.env(parent = emptyenv())
 
-inform_host_access <- function(length, bytes, name = reading_function()) {
-  force(name) # its place among the calls counts
+inform_host_access <- function(length, bytes, name = NULL) {
+  if (is.null(name)) name <- reading_function()
   if (!is.null(informed[[name]])) return()
   assign(name, TRUE, envir = informed)
   inform(

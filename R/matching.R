@@ -121,13 +121,16 @@ equals <- function(x, value) {
 
 in_arrays <- function(x, table) {
   if (!matches_on_device(x, table)) return(call_base(base::`%in%`, list(plain_vector(x), plain_vector(table))))
-  if (is_gpu(x) && length(table) <= FEW) {
+  if (is_gpu(x) && few(table, x)) {
     if (length(table) == 0L || length(x) == 0L) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
     x <- strip(x)
     return(Reduce(`|`, lapply(unique(as.vector(table)), function(value) equals(x, value))))
   }
   match_arrays(x, table, 0L, NULL) > 0L
 }
+
+# Few enough to be compared one by one, as numbers that R can hold.
+few <- function(table, x) length(table) <= FEW && gpu_dtype(x) != "int64" && !(is_gpu(table) && gpu_dtype(table) == "int64")
 
 # An array as an ordinary vector for base R's match(), which takes objects for strings.
 plain_vector <- function(x) if (is_gpu(x)) as.vector(host_copy(x)) else x
@@ -147,7 +150,7 @@ match_on_device <- function(x, table, nomatch) {
   m <- length(table)
   device <- gpu_device(x)
   if (n == 0L || m == 0L) return(gpu_full(nomatch, n, device = device))
-  if (m <= FEW) {
+  if (few(table, x)) {
     values <- as.vector(table)
     out <- nomatch
     for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
@@ -224,14 +227,13 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
 #' @rdname matching
 #' @export
 cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L, ordered_result = FALSE, ...) {
-  n <- length(x)
   breaks <- host_copy(breaks)
-  known <- if (n && !is.complex(x)) range(x, na.rm = TRUE, finite = is.double(x))
-  usable <- !is.null(known) && is.numeric(breaks) && length(breaks) && !anyNA(breaks) && all(is.finite(known)) && (length(breaks) > 1L || breaks >= 2 && all(is.finite(range(x, na.rm = TRUE))))
   args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab, ordered_result = ordered_result, ...)
-  if (!usable) return(do.call(cut, c(list(as.vector(x)), args)))
-  # the levels come from base R, which needs of x only its range
-  shape <- call_base(base::cut.default, c(list(as.double(known)), args))
+  usable <- is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
+  # of one number breaks are made, of x's range
+  known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x))) as.double(range(x, na.rm = TRUE))
+  if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known)))) return(do.call(cut, c(list(as.vector(host_copy(x))), args)))
+  shape <- call_base(base::cut.default, c(list(known %||% 0), args))
   if (length(breaks) == 1L) {
     pieces <- as.integer(breaks + 1)
     reach <- known[2L] - known[1L]
@@ -300,9 +302,13 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
       at <- if (is.factor(x)) ifelse(is.na(x), nlevels(x) + 1L, as.integer(x)) else base::match(x, values)
       return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values, at = as_gpu(at, device = device)))
     }
-    values <- c(counted(x)$values, if (!is.null(missing <- missing_parts(x))) c(NA, NaN)[c(any(missing$na), !is.null(missing$nan) && any(missing$nan))])
+    missing <- vapply(missing_parts(x), any, NA)
+    if (sum(missing) > 1L) return(NULL)
+    values <- c(counted(x)$values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
     list(values = values, at = match_on_device(x, as_gpu(values, dtype = gpu_dtype(x), device = device), NA_integer_))
   })
+  # of NA and NaN base R has first what comes first
+  if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_vector)))
   sizes <- vapply(coded, function(p) length(p$values), 1L)
   strides <- cumprod(c(1, sizes))[seq_along(sizes)]
   cell <- Reduce(`+`, Map(function(p, stride) if (stride == 1) p$at - 1L else (as_doubles(p$at) - 1) * stride, coded, strides))

@@ -122,6 +122,8 @@ ranked <- function(x, ties, keep) {
   r <- runs(x)
   m <- r$known
   device <- gpu_device(x)
+  missing <- if (ties == "average") NA_real_ else NA_integer_
+  if (m == 0L) return(if (keep || r$n == 0L) gpu_full(missing, r$n, device = device) else gpu_seq(1L, by = 1L, length.out = r$n, device = device))
   place <- gpu_seq(1L, by = 1L, length.out = m, device = device)
   if (ties != "first") {
     start <- which(r$first)
@@ -129,7 +131,7 @@ ranked <- function(x, ties, keep) {
     of <- switch(ties, min = start, max = end, average = (start + end) / 2, last = start + end)
     place <- if (ties == "last") of[cumsum(r$first)] - place else of[cumsum(r$first)]
   }
-  y <- gpu_full(if (ties == "average") NA_real_ else NA_integer_, r$n, device = device)
+  y <- gpu_full(missing, r$n, device = device)
   y[r$at] <- place
   if (!keep && m < r$n) y[r$missing] <- (m + 1L):r$n
   y
@@ -187,11 +189,11 @@ unsorted_array <- function(x, na.rm, strictly) {
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
-  if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(x), na.rm = na.rm, ...))
-  x <- strip(x)
+  if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(host_copy(x)), na.rm = na.rm, ...))
   n <- length(x)
   known <- n - if (n) sum(is.na(x)) else 0L
-  if (known == 0L || known < n && !na.rm) return(as.vector(x[NA_integer_]))
+  if (known == 0L || known < n && !na.rm) return(as.vector(strip(x)[NA_integer_]))
+  x <- strip(x)
   half <- (known + 1L) %/% 2L
   middle <- as.vector(.Call(C_sort, x, FALSE, FALSE)[[1L]][if (known %% 2L == 1L) half else half + 0:1])
   if (length(middle) == 1L) middle else if (is.logical(x)) stats::median(middle) else mean(middle)

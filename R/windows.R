@@ -93,7 +93,7 @@ filter_array <- function(x, filter, method, sides, circular, init) {
   weights <- host_copy(filter)
   p <- length(weights)
   n <- length(x)
-  usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
+  usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
     sides %in% c(1L, 2L) && isFALSE(circular) && is.null(init)
   if (!usable) {
     args <- list(host_series(x), weights, method = method, sides = sides, circular = circular)
