@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
+use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
@@ -271,7 +272,7 @@ impl Array {
         self.planned(false)
     }
 
-    fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
+    pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
         let _used = spill::Used::new();
         let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
         let register = builder.node(&self.node);
@@ -280,7 +281,11 @@ impl Array {
 
     /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
     fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
-        for node in evaluate::prepare(roots, root_too)? {
+        let below = evaluate::prepare(roots, root_too)?;
+        for node in below.reductions {
+            evaluate::settle_together(&[node])?;
+        }
+        for node in below.kept {
             match evaluate::settle_together(&[node]) {
                 Err(error) if error.kind != ErrorKind::Memory => return Err(error),
                 _ => {}
@@ -350,19 +355,21 @@ impl Array {
         self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
-    /// Reduces within groups to an array of `groups.count()` values.
+    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what is done with
+    /// the values next, if that asks for them.
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
-        let dtype = reduction.result(class);
-        let backend = backend::of(self.device())?;
-        let count = groups.count() * reduction.width();
-        let output = backend.allocate(count * dtype.size())?;
-        if count > 0 {
-            let (plan, bound) = array.planned(true)?;
-            backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
-            recycle(plan, bound);
+        let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
+        let mut args = Args::new();
+        args.push(Arg::Node(array.node));
+        let expr = Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args, site: None };
+        let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
+        epilogue::postpone(&node, self.len() * self.dtype().size())?;
+        let out = Array { node };
+        if reduction.width() > 1 {
+            out.settle()?;
         }
-        Ok(Array::from_view(View::contiguous(output, dtype, count)))
+        Ok(out)
     }
 
     /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit

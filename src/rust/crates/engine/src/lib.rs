@@ -12,6 +12,7 @@ mod copies;
 pub mod counters;
 pub mod devices;
 pub mod dtype;
+mod epilogue;
 pub mod error;
 pub mod evaluate;
 pub mod explain;

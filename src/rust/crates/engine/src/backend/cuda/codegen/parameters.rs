@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Bound, Instruction, Plan};
 
 /// The most bytes that a kernel's parameters may have on every device.
-const MOST_BYTES: usize = 4096;
+pub const MOST_BYTES: usize = 4096;
 /// The bit of `packed` that stands for the outputs; inputs have theirs below it.
 pub const OUTPUT_BIT: u32 = 31;
 
