@@ -10,6 +10,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site, Walk, COSTLY};
 use crate::memory;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
+use crate::select;
 use crate::spill;
 
 /// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
@@ -322,6 +323,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     // the node's own, the caller's view, and those that the plan is bound to
     alone &= Arc::strong_count(&view.buffer) == 2 + reads;
     if alone {
+        select::forget_ranges();
         backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
         value.node().settle(view.clone());
     }
