@@ -117,6 +117,11 @@ test_that("what is picked is taken into its readers", {
   # as a mask's values, and as a mask
   k <- gpu(c(1L, 3L, 5L))
   expect_identical(as.vector(a[k][a[k] > 0]), c(5, 7))
+  # a few operations on one array wait for what is picked of it; NA is theirs to give
+  twice <- a * 2 + 1
+  expect_identical(as.vector(twice[i]), x[i] * 2 + 1)
+  expect_gt(pending(twice), 0)
+  expect_identical(as.vector(is.na(a)[c(NA, 7, 2)]), is.na(x)[c(NA, 7, 2)])
   # a subscript is looked through once, and anew when it has changed
   big <- gpu(c(2, 3, 1))
   expect_identical(as.vector(a[big]), x[c(2, 3, 1)])

@@ -203,7 +203,7 @@ impl Array {
     }
 
     /// A recorded array, whose graph is kept small enough for one kernel.
-    fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+    pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
         let node = Node::lazy(dtype, n, device, expr);
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
@@ -417,28 +417,6 @@ impl Array {
         Ok((kept.cast(dtype, None)?, true))
     }
 
-    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
-    /// recorded, unless it would keep far more memory from being freed than it takes.
-    pub fn gather(&self, positions: &Array) -> Result<Array> {
-        let (n, dtype) = (positions.len(), self.dtype());
-        if self.is_empty() || n == 0 {
-            return Array::filled(dtype, n, self.device());
-        }
-        let view = self.contiguous()?;
-        // of memory that another library shares the node keeps the strided view
-        let is_own = self.node.view().is_some_and(|own| own.layout.is_contiguous());
-        let source = if is_own { self.clone() } else { Array::from_view(view) };
-        let mut args = Args::new();
-        args.push(Arg::Node(positions.cast(DType::Int64, None)?.node));
-        args.push(Arg::Node(source.node));
-        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
-        let out = Array::lazy(dtype, n, self.device(), expr)?;
-        if evaluate::holds_much(self.len() * dtype.size(), n * dtype.size()) {
-            out.settle()?;
-        }
-        Ok(out)
-    }
-
     /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
     /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
     pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
@@ -461,7 +439,7 @@ impl Array {
     }
 
     /// `n` NAs (0 for uint8, which has none).
-    fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
+    pub(crate) fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
         Array::full(Scalar::I32(crate::scalar::NA_I32), dtype, n, device)
     }
 

@@ -17,6 +17,7 @@ pub mod error;
 pub mod evaluate;
 pub mod explain;
 pub mod expr;
+mod gather;
 pub mod host;
 pub mod interop;
 pub mod interrupt;
