@@ -60,7 +60,7 @@ is_index_matrix <- function(i, d) {
 #' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
 #'
-#' What is recorded in `x` is computed first. Subscripts from R are looked at on the host and copied; a subscript that is an array is
+#' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
 #' looked through on the device for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
 #' @param x An array.
 #' @param i,j,... Subscripts.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
+use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
@@ -207,7 +208,7 @@ impl Array {
     }
 
     /// A recorded array, whose graph is kept small enough for one kernel.
-    fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+    pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
         let node = Node::lazy(dtype, n, device, expr);
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
@@ -291,7 +292,7 @@ impl Array {
         self.planned(false)
     }
 
-    fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
+    pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
         let _used = spill::Used::new();
         let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
         let register = builder.node(&self.node);
@@ -300,7 +301,11 @@ impl Array {
 
     /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
     fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
-        for node in evaluate::prepare(roots, root_too)? {
+        let below = evaluate::prepare(roots, root_too)?;
+        for node in below.reductions {
+            evaluate::settle_together(&[node])?;
+        }
+        for node in below.kept {
             match evaluate::settle_together(&[node]) {
                 Err(error) if error.kind != ErrorKind::Memory => return Err(error),
                 _ => {}
@@ -370,19 +375,21 @@ impl Array {
         self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
-    /// Reduces within groups to an array of `groups.count()` values.
+    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what is done with
+    /// the values next, if that asks for them.
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
-        let dtype = reduction.result(class);
-        let backend = backend::of(self.device())?;
-        let count = groups.count() * reduction.width();
-        let output = backend.allocate(count * dtype.size())?;
-        if count > 0 {
-            let (plan, bound) = array.planned(true)?;
-            backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
-            recycle(plan, bound);
+        let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
+        let mut args = Args::new();
+        args.push(Arg::Node(array.node));
+        let expr = Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args, site: None };
+        let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
+        epilogue::postpone(&node, self.len() * self.dtype().size())?;
+        let out = Array { node };
+        if reduction.width() > 1 {
+            out.settle()?;
         }
-        Ok(Array::from_view(View::contiguous(output, dtype, count)))
+        Ok(out)
     }
 
     /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit
@@ -423,28 +430,6 @@ impl Array {
         Ok((kept.cast(dtype, None)?, true))
     }
 
-    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
-    /// recorded, unless it would keep far more memory from being freed than it takes.
-    pub fn gather(&self, positions: &Array) -> Result<Array> {
-        let (n, dtype) = (positions.len(), self.dtype());
-        if self.is_empty() || n == 0 {
-            return Array::filled(dtype, n, self.device());
-        }
-        let view = self.contiguous()?;
-        // of memory that another library shares the node keeps the strided view
-        let is_own = self.node.view().is_some_and(|own| own.layout.is_contiguous());
-        let source = if is_own { self.clone() } else { Array::from_view(view) };
-        let mut args = Args::new();
-        args.push(Arg::Node(positions.cast(DType::Int64, None)?.node));
-        args.push(Arg::Node(source.node));
-        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
-        let out = Array::lazy(dtype, n, self.device(), expr)?;
-        if evaluate::holds_much(self.len() * dtype.size(), n * dtype.size()) {
-            out.settle()?;
-        }
-        Ok(out)
-    }
-
     /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
     /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
     pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
@@ -467,7 +452,7 @@ impl Array {
     }
 
     /// `n` NAs (0 for uint8, which has none).
-    fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
+    pub(crate) fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
         Array::full(Scalar::I32(crate::scalar::NA_I32), dtype, n, device)
     }
 

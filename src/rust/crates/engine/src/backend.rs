@@ -90,7 +90,8 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Reduces within groups, into a buffer of the reduction's result type; there are no status bits.
+    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue; there are no
+    /// status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -98,7 +99,7 @@ pub trait Backend: Send + Sync {
         reduction: Reduction,
         na_rm: bool,
         groups: Groups,
-        output: &Arc<Buffer>,
+        outputs: &[Arc<Buffer>],
     ) -> Result<()>;
 
     /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns the status bits: waits for them where

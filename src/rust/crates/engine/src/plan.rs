@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::buffer::View;
+use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
 use crate::expr::{Arg, Node, Operation, Site, Walk};
 use crate::ops::OpId;
@@ -83,6 +83,16 @@ pub struct Plan {
     pub outputs: Vec<(Register, DType)>,
     /// How many scalars there are.
     pub scalars: usize,
+    /// What a reduction's kernel computes of its results, the epilogue; what that stores is all that is stored then.
+    pub after: Option<Box<After>>,
+}
+
+/// A plan over the results of a reduction.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct After {
+    pub plan: Plan,
+    /// The input that stands for the results; it has no memory.
+    pub results: u16,
 }
 
 /// What a plan is run on.
@@ -94,6 +104,18 @@ pub struct Bound {
     pub scalars: Vec<Scalar>,
     /// Where the instructions that may warn were recorded: register and call.
     pub sites: Vec<(Register, Option<Site>)>,
+    /// What `Plan::after` is run on.
+    pub after: Option<Box<Bound>>,
+}
+
+impl Bound {
+    /// With memory for an input that had none.
+    pub fn with(&self, input: u16, buffer: Arc<Buffer>) -> Bound {
+        let mut bound = self.clone();
+        let view = &mut bound.inputs[input as usize];
+        *view = View { buffer, ..view.clone() };
+        bound
+    }
 }
 
 impl Plan {
@@ -134,6 +156,9 @@ impl Plan {
         for (register, dtype) in &self.outputs {
             let _ = write!(key, ">{register}{dtype}");
         }
+        if let Some(after) = &self.after {
+            let _ = write!(key, "; x{} then {}", after.results, after.plan.key());
+        }
         key
     }
 }
@@ -167,6 +192,8 @@ pub fn recycle(mut plan: Plan, mut bound: Bound) {
     plan.code.clear();
     plan.outputs.clear();
     plan.scalars = 0;
+    plan.after = None;
+    bound.after = None;
     bound.n = 0;
     bound.inputs.clear();
     bound.scalars.clear();
@@ -328,6 +355,7 @@ impl Builder {
                 let op = match expr.op {
                     Operation::Row(op) => op,
                     Operation::Pick => return self.pick(&expr.args),
+                    Operation::Reduce { .. } => unreachable!("reductions are computed before, or stood in for"),
                 };
                 let mut args = [0; 3];
                 for (k, arg) in expr.args.iter().enumerate() {
@@ -343,6 +371,14 @@ impl Builder {
         });
         self.walk.note(node, register);
         register
+    }
+
+    /// Has an input stand for a node that is not computed. The view is of no memory; the register, and the input.
+    pub fn stand_in(&mut self, node: &Node, view: &View) -> (Register, u16) {
+        let input = self.input(view, Access::Linear);
+        let register = self.push(Instruction::Load(input));
+        self.walk.note(node, register);
+        (register, input)
     }
 
     fn operand(&mut self, arg: &Arg) -> Register {

@@ -1,9 +1,13 @@
 //! Which elements a subscript means: R's rules on numbers and logicals, as ranges where they are ranges.
 
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
 use crate::array::{Array, Host, HostMut, Operand};
 use crate::buffer::Device;
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::expr::Node;
 use crate::ops::id;
 use crate::reduction::{Reduction, STATUS_EMPTY};
 use crate::scalar::{Scalar, NA_I32, NA_I64};
@@ -217,11 +221,7 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     let wide = Operand::Array(subscript.cast(DType::Int64, None)?);
     // recorded: who reads by the positions computes them anew, which costs less than storing them
     let positions = Array::apply(id::SUB, &[wide, one], None)?;
-    let (mut low, mut high) = range_of(&positions, false)?;
-    let any_na = low == NA_I64;
-    if any_na {
-        (low, high) = range_of(&positions, true)?;
-    }
+    let Range { low, high, any_na } = range_known(subscript, &positions)?;
     if low < 0 {
         return Ok(None);
     }
@@ -229,6 +229,49 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
         return Ok(Some(Err(Fault::OutOfBounds)));
     }
     Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na })))
+}
+
+/// What is known of the positions that a subscript means.
+#[derive(Clone, Copy)]
+struct Range {
+    low: i64,
+    high: i64,
+    any_na: bool,
+}
+
+thread_local! {
+    /// The ranges of subscripts that were used last: `x[i] + y[i]` looks through `i` once, and waits once.
+    static RANGES: RefCell<Vec<(Weak<Node>, Range)>> = const { RefCell::new(Vec::new()) };
+}
+const MOST_RANGES: usize = 4;
+
+/// To be called where computed values are written over, in the memory that they are in.
+pub(crate) fn forget_ranges() {
+    RANGES.with_borrow_mut(Vec::clear);
+}
+
+fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
+    // an entry keeps the node's address from serving another
+    let is_it = |(node, _): &&(Weak<Node>, Range)| node.as_ptr() == Arc::as_ptr(subscript.node());
+    let known = RANGES.with_borrow(|ranges| ranges.iter().find(is_it).map(|(_, range)| *range));
+    // of memory that another library shares nothing is known for long
+    let is_lasting = subscript.is_ready() && !subscript.is_shared();
+    if let Some(range) = known.filter(|_| is_lasting) {
+        return Ok(range);
+    }
+    let (mut low, mut high) = range_of(positions, false)?;
+    let any_na = low == NA_I64;
+    if any_na {
+        (low, high) = range_of(positions, true)?;
+    }
+    let range = Range { low, high, any_na };
+    if is_lasting {
+        RANGES.with_borrow_mut(|ranges| {
+            ranges.truncate(MOST_RANGES - 1);
+            ranges.insert(0, (Arc::downgrade(subscript.node()), range));
+        });
+    }
+    Ok(range)
 }
 
 /// Smallest and largest number; (0, -1) where there is none, and NA where there is any that does not count.

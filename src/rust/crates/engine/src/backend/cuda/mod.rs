@@ -111,9 +111,9 @@ impl Backend for Cuda {
         reduction: Reduction,
         na_rm: bool,
         groups: Groups,
-        output: &Arc<Buffer>,
+        outputs: &[Arc<Buffer>],
     ) -> Result<()> {
-        reduce::groups(self, plan, bound, reduction, na_rm, groups, output)
+        reduce::groups(self, plan, bound, reduction, na_rm, groups, outputs)
     }
 
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {

@@ -102,6 +102,12 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     text.push_str("#include \"launch.cuh\"\n");
+    text + &within(plan, variant, v)
+}
+
+/// `text` without its headers: it may stand in a namespace.
+pub fn within(plan: &Plan, variant: Variant, v: usize) -> String {
+    let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
     for instruction in &plan.code {
         if let Instruction::Apply { op, class, .. } = instruction {
