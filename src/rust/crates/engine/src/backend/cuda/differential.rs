@@ -130,7 +130,9 @@ fn gather_is_the_cpus() {
             let results: Vec<Vec<u8>> = [cpu, cuda]
                 .map(|device| {
                     let out = device.allocate(n * dtype.size()).unwrap();
-                    device.gather(&put(device, &raw, dtype, 3), &put_positions(device, &at), &out).unwrap();
+                    let (source, at) = (put(device, &raw, dtype, 3), put_positions(device, &at));
+                    let (plan, bound) = Array::from_view(source).gather(&Array::from_view(at)).unwrap().plan().unwrap();
+                    device.run(&plan, &bound, std::slice::from_ref(&out)).unwrap();
                     get(device, &out)
                 })
                 .into();
