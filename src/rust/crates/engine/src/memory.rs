@@ -71,6 +71,16 @@ pub fn is_pressed() -> bool {
     PRESSED.load(Ordering::Relaxed)
 }
 
+/// Whether it still may: R's own collections free much too, and one right after another finds nothing.
+pub fn is_still_pressed() -> bool {
+    let pressed = ACCOUNTS.iter().any(|a| a.live() > a.next.load(Ordering::Relaxed));
+    if !pressed {
+        PRESSED.store(false, Ordering::Relaxed);
+        TIGHT.store(false, Ordering::Relaxed);
+    }
+    pressed
+}
+
 /// A device's bytes.
 pub struct Account {
     live: AtomicU64,
@@ -502,6 +512,9 @@ mod tests {
         assert_eq!(account(device).next.load(Ordering::Relaxed), 3 << 29);
         drop(small);
         assert_eq!(account(device).next.load(Ordering::Relaxed), CALM);
+        let held = Held::new(device, CALM + 1);
+        assert!(is_pressed() && is_still_pressed());
+        drop(held);
     }
 
     #[test]
