@@ -147,8 +147,10 @@ setGeneric("which.min")
 
 #' Sums and means along margins
 #'
-#' As [base::colSums()]; the result is an array on the same device, computed in one pass over `x` and over whatever
-#' was recorded in it. On a GPU that is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
+#' As [base::colSums()]; the result is an array on the same device. It is recorded: one pass over `x` takes in whatever
+#' was recorded in that, and goes on to what is done with the sums, so `sqrt(rowSums(x^2))` is one kernel. It runs when the values are asked for,
+#' or another sum along a margin is recorded; at once where `x` has more than 256 MiB, which would be held meanwhile.
+#' On a GPU it is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
 #' @param x An array of at least two dimensions.
 #' @param na.rm Whether missing values are left out.
 #' @param dims How many dimensions count as rows.

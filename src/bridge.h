@@ -64,4 +64,5 @@ void vg_vector_finalize(void *vector);        // Rust
 // ---- contained.c: R code that Rust may call ------------------------------------------------------
 int vg_interrupted(void);
 int vg_collect_young(void);
+double vg_processor_seconds(void);
 void vg_call_text(SEXP call, char *out, int room);

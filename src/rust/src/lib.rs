@@ -15,6 +15,7 @@ mod guard;
 mod handle;
 mod host;
 mod index;
+mod join;
 mod kernel;
 mod linear;
 mod operators;

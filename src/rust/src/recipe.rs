@@ -15,7 +15,7 @@ use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::Result;
-use verdigris_engine::evaluate::COSTLY;
+use verdigris_engine::expr::COSTLY;
 use verdigris_engine::memory;
 use verdigris_engine::ops::rule::{self, Typed};
 use verdigris_engine::ops::{OpId, Rule};

@@ -39,7 +39,7 @@ fn by_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<
     let Some(values) = views.get(1) else { return Ok(positions) };
     let total = positions.len();
     let out = cuda.allocate(total * values.dtype.size())?;
-    select::gather(cuda, values, &positions, &out)?;
+    select::gather(cuda, values, &positions, total, out.address)?;
     Ok(View::contiguous(out, values.dtype, total))
 }
 

@@ -9,7 +9,7 @@ use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tile
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
 use super::launch::{blocks, Kernel, Packed};
-use super::{interpret, tier};
+use super::{interpret, select, tier};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::plan::{Bound, Mix, Plan, Register};
@@ -173,6 +173,9 @@ pub(super) fn flag_words<'a>(
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     if bound.n == 0 {
         return Ok(());
+    }
+    if let Some((source, positions)) = select::gathers(plan, bound) {
+        return select::gather(cuda, source, positions, bound.n, outputs[0].address);
     }
     let (mut few, many): ([u64; 4], Vec<u64>);
     let addresses = if outputs.len() <= 4 {

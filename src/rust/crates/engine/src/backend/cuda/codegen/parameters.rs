@@ -48,6 +48,9 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
             Access::Strided(rank) => {
                 let _ = write!(text, " {divisor} extent{k}[{rank}]; {step} stride{k}[{rank}];");
             }
+            Access::Picked => {
+                let _ = write!(text, " i64 length{k};");
+            }
             _ => {}
         }
         text.push('\n');
@@ -96,7 +99,8 @@ pub fn pack(
                     }
                 }
             }
-            _ => {}
+            Access::Picked => p.u64(view.len() as u64),
+            Access::Linear | Access::Broadcast => {}
         }
     }
     // a scalar is bound in the class that the plan takes it in
@@ -145,7 +149,7 @@ pub fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
         let fits = is_aligned(view.address(), v * view.dtype.size());
         let packs = match input.access {
             Access::Linear => true,
-            Access::Broadcast => false,
+            Access::Broadcast | Access::Picked => false,
             Access::Recycled => view.len() % v == 0,
             Access::Strided(_) => {
                 let (shape, strides) = (view.layout.shape(), view.layout.strides());
