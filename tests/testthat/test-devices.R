@@ -120,8 +120,8 @@ test_that("what was recorded before keeps its elements", {
 test_that("tiers are chosen by name", {
   skip_on_os("mac")
   before <- .Call(verdigris:::C_tier, NULL)
-  expect_true(before %in% c("auto", "background", "compiled", "interpreted"))
-  for (tier in c("background", "compiled", "interpreted", "auto")) {
+  expect_true(before %in% c("auto", "compiled", "interpreted"))
+  for (tier in c("compiled", "interpreted", "auto")) {
     .Call(verdigris:::C_tier, tier)
     expect_identical(.Call(verdigris:::C_tier, NULL), tier)
   }
@@ -129,6 +129,24 @@ test_that("tiers are chosen by name", {
   expect_error(.Call(verdigris:::C_tier, "quick"), "no tier \"quick\"", class = "verdigris_error_argument")
   expect_error(.Call(verdigris:::C_tier, 1), class = "verdigris_error_argument")
   expect_identical(.Call(verdigris:::C_tier, NULL), before)
+})
+
+test_that("a new expression is interpreted until its kernel is there, with the same values", {
+  skip_if(test_device == "cpu", "no GPU is tested")
+  skip_if(.Call(verdigris:::C_tier, NULL) != "auto", "another tier is chosen")
+  counts <- function(seconds) .Call(verdigris:::C_tier_counts, gpu_device(x), seconds)
+  x <- gpu(c(NA, seq(-3, 3, length.out = 1000)))
+  expression <- function() gpu_compute(exp(-x^2 / 7) - x * 3 / (1 + abs(x)) + sin(x))
+  before <- counts(60)
+  first <- expression()
+  expect_identical(counts(60)$interpreted, before$interpreted + 1)
+  second <- expression()
+  expect_identical(counts(0)$compiled, before$compiled + 1)
+  expect_identical(as.vector(second), as.vector(first))
+  # what depends on the CUDA version waits for its kernel
+  before <- counts(60)
+  gpu_compute(sinh(x) * 2 - asin(x / 4))
+  expect_identical(counts(0)[c("interpreted", "compiled")], list(interpreted = before$interpreted, compiled = before$compiled + 1))
 })
 
 test_that("the cache's size is bytes, or the default", {

@@ -1,7 +1,7 @@
 //! Writes what `ptx/` holds, the kernels that are shipped, before it is compressed: `tools/ptx.sh` runs this with the
-//! NVRTC to use.
+//! NVRTCs to use. Each run writes packs and appends their lines to `index.txt`.
 //!
-//! usage: VERDIGRIS_CUDA_PATH=<folder of libnvrtc> cargo run --release -p verdigris-engine --example ptx -- FOLDER
+//! usage: VERDIGRIS_CUDA_PATH=<folder of libnvrtc> cargo run --release -p verdigris-engine --example ptx -- FOLDER ptx|75|80|...
 
 #[cfg(target_os = "macos")]
 fn main() {
@@ -14,49 +14,60 @@ fn main() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::Mutex;
     use verdigris_engine::backend::cuda::compile::{compile, Target};
-    use verdigris_engine::backend::cuda::shipped::{fingerprint, sources, Pack, ARCH};
+    use verdigris_engine::backend::cuda::shipped::{fingerprint, sources, Shipped, ARCH, COMPILED};
 
-    let folder = std::path::PathBuf::from(std::env::args().nth(1).expect("the folder to write to"));
-    let sources = sources();
-    let only = std::env::var("VERDIGRIS_PTX_ONLY").ok(); // packs, to look at their text
+    let mut arguments = std::env::args().skip(1);
+    let folder = std::path::PathBuf::from(arguments.next().expect("the folder to write to"));
+    let mut jobs: Vec<(Target, Shipped)> = Vec::new();
+    for what in arguments {
+        if what == "ptx" {
+            jobs.extend(sources().into_iter().map(|job| (Target::Ptx(ARCH), job)));
+            continue;
+        }
+        let arch = what.parse().expect("`ptx` or an architecture's number");
+        let pack: &'static str = format!("sm_{arch}").leak();
+        let compiled = sources().into_iter().filter(|job| COMPILED.iter().any(|family| family.name() == job.name));
+        jobs.extend(compiled.map(|job| (Target::Cubin(arch), Shipped { pack, ..job })));
+    }
     let next = AtomicUsize::new(0);
-    let texts = Mutex::new(vec![String::new(); sources.len()]);
+    let images = Mutex::new(vec![Vec::new(); jobs.len()]);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| loop {
                 let k = next.fetch_add(1, Ordering::Relaxed);
-                let Some(job) = sources.get(k) else { break };
-                if only.as_ref().is_some_and(|packs| !packs.split(',').any(|pack| pack == job.pack.name())) {
-                    continue;
-                }
-                let image = compile(&job.source, Target::Ptx(ARCH))
+                let Some((target, job)) = jobs.get(k) else { break };
+                let image = compile(&job.source, *target)
                     .unwrap_or_else(|e| panic!("{}: {e}\n{}", job.name, e.detail.as_deref().unwrap_or("")));
-                texts.lock().unwrap()[k] = plain(&image.bytes);
+                images.lock().unwrap()[k] = match target {
+                    Target::Ptx(_) => plain(&image.bytes),
+                    Target::Cubin(_) => image.bytes,
+                };
             });
         }
     });
-    let texts = texts.into_inner().unwrap();
-    let mut index = String::from("# made by tools/ptx.sh: fingerprint of the source, pack, from, to, name\n");
-    for pack in Pack::ALL {
-        let mut all = Vec::new();
-        let mut count = 0;
-        for (job, text) in sources.iter().zip(&texts).filter(|(job, _)| job.pack == pack) {
-            let from = all.len();
-            all.extend_from_slice(text.as_bytes());
-            all.push(0);
-            let _ =
-                writeln!(index, "{:032x} {} {from} {} {}", fingerprint(&job.source), pack.name(), all.len(), job.name);
-            count += 1;
+    let images = images.into_inner().unwrap();
+    let mut index = std::fs::read_to_string(folder.join("index.txt"))
+        .unwrap_or_else(|_| "# made by tools/ptx.sh: fingerprint of the source, pack, from, to, name\n".into());
+    let mut packs: Vec<(&str, Vec<u8>)> = Vec::new();
+    for ((_, job), image) in jobs.iter().zip(images) {
+        if packs.last().is_none_or(|(pack, _)| *pack != job.pack) {
+            packs.push((job.pack, Vec::new()));
         }
-        println!("{}: {count} kernels, {} KB", pack.name(), all.len() / 1000);
-        std::fs::write(folder.join(pack.name()), all).expect("the folder can be written");
+        let (pack, all) = packs.last_mut().expect("just made");
+        let from = all.len();
+        all.extend_from_slice(&image);
+        let _ = writeln!(index, "{:032x} {pack} {from} {} {}", fingerprint(&job.source), all.len(), job.name);
+    }
+    for (pack, all) in packs {
+        println!("{pack}: {} KB", all.len() / 1000);
+        std::fs::write(folder.join(pack), all).expect("the folder can be written");
     }
     std::fs::write(folder.join("index.txt"), index).expect("the folder can be written");
 }
 
-/// PTX without comments and blank lines, and without spaces that mean nothing.
+/// PTX without comments and blank lines, and without spaces that mean nothing; it ends in zero.
 #[cfg(not(target_os = "macos"))]
-fn plain(ptx: &[u8]) -> String {
+fn plain(ptx: &[u8]) -> Vec<u8> {
     let text = std::str::from_utf8(ptx).expect("PTX is text").trim_end_matches('\0');
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
@@ -67,5 +78,6 @@ fn plain(ptx: &[u8]) -> String {
         out.push_str(&line.replace('\t', " ").replace(", ", ","));
         out.push('\n');
     }
-    out
+    out.push('\0');
+    out.into_bytes()
 }

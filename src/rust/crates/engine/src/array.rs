@@ -158,6 +158,13 @@ impl Array {
             }
             resolved => resolved?,
         };
+        if let ([Operand::Array(x), Operand::Value(power, _)], true) = (operands, op == id::POW && dtype.is_float()) {
+            // the same bits, and no function of CUDA's that all other powers would need
+            if power.to(Class::F64) == Scalar::F64(2.0) {
+                let x = Operand::Array(x.in_class(class)?);
+                return Array::record(id::MUL, class, dtype, n, device, &[x.clone(), x], site);
+            }
+        }
         Array::record(op, class, dtype, n, device, operands, site)
     }
 

@@ -354,7 +354,9 @@ mod tests {
         twice(&costly).settle().expect("computed");
         let long: Vec<Array> = (0..4).map(|_| (0..MOST_OPS - COSTLY).fold(costly.clone(), |y, _| twice(&y))).collect();
         let mut builder = Builder::new(2);
-        long.iter().for_each(|root| drop(builder.node(root.node())));
+        for root in &long {
+            builder.node(root.node());
+        }
         assert!(!builder.fits() && !costly.is_ready());
         settle_all(&long).expect("computed");
         assert!(costly.is_ready() && long.iter().all(Array::is_ready));

@@ -11,6 +11,7 @@ use super::api::{
     Nvrtc,
 };
 use super::device::{driver_version, lock, Cuda};
+use super::interpret::{self, Family};
 use super::launch::Kernel;
 use super::shipped::{self, Ptx};
 use super::tier::Tier;
@@ -84,8 +85,8 @@ impl Cuda {
 
     fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
         // NVRTC's are made for the very device
-        let at_once = matches!(tier::tier(), Tier::Background | Tier::Interpreted) || api::nvrtc().is_err();
-        let shipped = if std::ptr::eq(style, &OWN) && at_once { shipped::find(source) } else { None };
+        let alone = tier::tier() == Tier::Interpreted || api::nvrtc().is_err();
+        let shipped = if std::ptr::eq(style, &OWN) && alone { shipped::find(source) } else { None };
         let image = match shipped.map(|ptx| self.link(&ptx)) {
             Some(Ok(image)) => image,
             // a driver that does not compile PTX (containers may leave that part out)
@@ -95,23 +96,37 @@ impl Cuda {
         self.load_image(&image, label)
     }
 
-    /// The module that is shipped under a name.
-    pub(super) fn shipped(&self, name: &str) -> Result<Module> {
-        let ptx = shipped::named(name)
-            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))?;
-        self.load_image(&self.link(&ptx)?, name)
+    /// An interpreter: machine code that is shipped, else PTX that is shipped and the driver compiles, else from NVRTC.
+    pub(super) fn interpreter(&self, family: Family) -> Result<Module> {
+        let name = family.name();
+        if let Some(code) = shipped::machine_code(name, self.properties.capability) {
+            // a driver too old for it says so
+            if let Ok(module) = self.load_image(&Image { bytes: code.to_vec() }, name) {
+                return Ok(module);
+            }
+        }
+        let linked = shipped::named(name)
+            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
+            .and_then(|ptx| self.link(&ptx));
+        match linked {
+            Ok(image) => self.load_image(&image, name),
+            Err(_) if api::nvrtc().is_ok() => self.load(&interpret::source::source(family), name),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Whether the driver has compiled a shipped kernel before.
-    pub(super) fn has_shipped(&self, name: &str) -> bool {
-        shipped::named(name).and_then(|ptx| self.linked_name(&ptx).ok()).is_some_and(|name| cache::has(&name))
+    /// Whether an interpreter's machine code is there: shipped, or from an earlier compilation by the driver.
+    pub(super) fn has_interpreter(&self, family: Family) -> bool {
+        let name = family.name();
+        shipped::machine_code(name, self.properties.capability).is_some()
+            || shipped::named(name).and_then(|ptx| self.linked_name(&ptx).ok()).is_some_and(|name| cache::has(&name))
     }
 
     /// What compiled PTX is called on disk.
     fn linked_name(&self, ptx: &Ptx) -> Result<String> {
         let (major, minor) = self.properties.capability;
         let version = driver_version()?;
-        Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint, version.0, version.1))
+        Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint(), version.0, version.1))
     }
 
     /// Has the driver compile PTX for the device, unless that is on disk from before.
@@ -419,15 +434,24 @@ fn headers() -> u64 {
     })
 }
 
-/// The name of a compiled source on disk: a hash of all that goes into it.
-fn name(source: &str, target: Target, style: &Style) -> Result<String> {
+/// NVRTC's version.
+///
+/// # Errors
+/// `Library` without NVRTC.
+pub fn version() -> Result<(u32, u32)> {
     let nvrtc = api::nvrtc()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: writes two numbers.
     nvrtc_check(unsafe { (nvrtc.version)(&mut major, &mut minor) }, "nvrtcVersion")?;
+    Ok((major.max(0) as u32, minor.max(0) as u32))
+}
+
+/// The name of a compiled source on disk: a hash of all that goes into it.
+fn name(source: &str, target: Target, style: &Style) -> Result<String> {
+    let version = version()?;
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
-        (salt, source, headers(), style.options, target, major, minor).hash(&mut hasher);
+        (salt, source, headers(), style.options, target, version).hash(&mut hasher);
         hasher.finish()
     };
     Ok(format!("{:016x}{:016x}", half(0), half(1)))

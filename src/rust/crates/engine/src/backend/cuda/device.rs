@@ -207,9 +207,7 @@ impl Cuda {
             return Ok(cuda);
         }
         let cuda: &'static Cuda = Box::leak(Box::new(Cuda::new(ordinal)?));
-        let cuda = place.get_or_init(|| cuda);
-        super::tier::prepare_device(ordinal);
-        Ok(cuda)
+        Ok(place.get_or_init(|| cuda))
     }
 
     fn new(ordinal: u32) -> Result<Cuda> {

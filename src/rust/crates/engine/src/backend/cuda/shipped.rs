@@ -1,5 +1,6 @@
 //! Kernels that come with the package as PTX, for machines without NVRTC and for results that wait for none: the
-//! interpreters, and every kernel whose source depends on types alone.
+//! interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as machine
+//! code as well, since the driver takes seconds to compile them.
 //!
 //! `ptx/` holds them: `index.txt`, a line a kernel (fingerprint of its source, pack, place in the pack, name), and the
 //! packs, compressed. `tools/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
@@ -25,117 +26,115 @@ use crate::scan::Scan;
 /// What PTX is written for: the oldest architecture that is served.
 pub const ARCH: u32 = 75;
 
+/// Architectures whose machine code is shipped; code of one serves the later ones of the same generation.
+pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
+
+/// The interpreters whose machine code is shipped.
+pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
+
 /// A kernel to ship.
 pub struct Shipped {
-    pub pack: Pack,
+    pub pack: &'static str,
     pub name: String,
     pub source: String,
 }
 
-/// Kernels that are compressed together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pack {
-    Narrow,
-    Wide,
-    Complex,
-    Special,
-    Reduce,
-    Scan,
-    Select,
-    Sort,
+macro_rules! packs {
+    ($($name:literal)*) => { [$(($name, include_bytes!(concat!("../../../ptx/", $name, ".zst")))),*] };
 }
 
-impl Pack {
-    pub const ALL: [Pack; 8] =
-        [Pack::Narrow, Pack::Wide, Pack::Complex, Pack::Special, Pack::Reduce, Pack::Scan, Pack::Select, Pack::Sort];
+/// Kernels that are compressed together: PTX, and machine code by its architecture.
+#[rustfmt::skip]
+const PACKS: [(&str, &[u8]); 13] = packs![
+    "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "sm_75" "sm_80" "sm_90" "sm_100" "sm_120"
+];
 
-    pub const fn name(self) -> &'static str {
-        match self {
-            Pack::Narrow => "narrow",
-            Pack::Wide => "wide",
-            Pack::Complex => "complex",
-            Pack::Special => "special",
-            Pack::Reduce => "reduce",
-            Pack::Scan => "scan",
-            Pack::Select => "select",
-            Pack::Sort => "sort",
-        }
-    }
-
-    const fn bytes(self) -> &'static [u8] {
-        match self {
-            Pack::Narrow => include_bytes!("../../../ptx/narrow.zst"),
-            Pack::Wide => include_bytes!("../../../ptx/wide.zst"),
-            Pack::Complex => include_bytes!("../../../ptx/complex.zst"),
-            Pack::Special => include_bytes!("../../../ptx/special.zst"),
-            Pack::Reduce => include_bytes!("../../../ptx/reduce.zst"),
-            Pack::Scan => include_bytes!("../../../ptx/scan.zst"),
-            Pack::Select => include_bytes!("../../../ptx/select.zst"),
-            Pack::Sort => include_bytes!("../../../ptx/sort.zst"),
-        }
-    }
-
-    /// The pack's text; decompressed at first use.
-    fn text(self) -> &'static [u8] {
-        static TEXTS: [OnceLock<Vec<u8>>; Pack::ALL.len()] = [const { OnceLock::new() }; Pack::ALL.len()];
-        TEXTS[self as usize].get_or_init(|| {
-            let mut text = Vec::new();
-            let decoder = ruzstd::decoding::StreamingDecoder::new(self.bytes());
-            let mut decoder = decoder.expect("the pack is as tools/ptx.sh made it");
-            decoder.read_to_end(&mut text).expect("the pack is as tools/ptx.sh made it");
-            text
-        })
-    }
+/// A pack's contents; decompressed at first use.
+fn contents(pack: usize) -> &'static [u8] {
+    static CONTENTS: [OnceLock<Vec<u8>>; PACKS.len()] = [const { OnceLock::new() }; PACKS.len()];
+    CONTENTS[pack].get_or_init(|| {
+        let mut bytes = Vec::new();
+        let decoder = ruzstd::decoding::StreamingDecoder::new(PACKS[pack].1);
+        let mut decoder = decoder.expect("the pack is as tools/ptx.sh made it");
+        decoder.read_to_end(&mut bytes).expect("the pack is as tools/ptx.sh made it");
+        bytes
+    })
 }
 
 const INDEX: &str = include_str!("../../../ptx/index.txt");
 
 struct Entry {
-    pack: Pack,
+    fingerprint: u128,
+    pack: usize,
     from: usize,
     to: usize,
     name: &'static str,
 }
 
-fn index() -> &'static HashMap<u128, Entry> {
-    static KNOWN: OnceLock<HashMap<u128, Entry>> = OnceLock::new();
+impl Entry {
+    fn read(line: &'static str) -> Option<Entry> {
+        let mut fields = line.splitn(5, ' ');
+        let fingerprint = u128::from_str_radix(fields.next()?, 16).ok()?;
+        let pack = fields.next()?;
+        let pack = PACKS.iter().position(|(name, _)| *name == pack)?;
+        let (from, to) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Entry { fingerprint, pack, from, to, name: fields.next()? })
+    }
+
+    fn bytes(&self) -> &'static [u8] {
+        &contents(self.pack)[self.from..self.to]
+    }
+
+    /// What machine code it is; `None` for PTX.
+    fn arch(&self) -> Option<u32> {
+        PACKS[self.pack].0.strip_prefix("sm_").and_then(|arch| arch.parse().ok())
+    }
+}
+
+struct Index {
+    ptx: HashMap<u128, Entry>,
+    code: Vec<Entry>,
+}
+
+fn index() -> &'static Index {
+    static KNOWN: OnceLock<Index> = OnceLock::new();
     KNOWN.get_or_init(|| {
-        let entry = |line: &'static str| {
-            let mut fields = line.splitn(5, ' ');
-            let fingerprint = u128::from_str_radix(fields.next()?, 16).ok()?;
-            let pack = fields.next()?;
-            let pack = Pack::ALL.into_iter().find(|p| p.name() == pack)?;
-            let from = fields.next()?.parse().ok()?;
-            let to = fields.next()?.parse().ok()?;
-            Some((fingerprint, Entry { pack, from, to, name: fields.next()? }))
-        };
-        INDEX.lines().filter(|line| !line.starts_with('#')).filter_map(entry).collect()
+        let lines = INDEX.lines().filter(|line| !line.starts_with('#')).filter_map(Entry::read);
+        let (code, ptx): (Vec<Entry>, Vec<Entry>) = lines.partition(|entry| entry.arch().is_some());
+        Index { ptx: ptx.into_iter().map(|entry| (entry.fingerprint, entry)).collect(), code }
     })
 }
 
 /// A shipped kernel's PTX.
-pub struct Ptx {
-    pub fingerprint: u128,
-    entry: &'static Entry,
-}
+pub struct Ptx(&'static Entry);
 
 impl Ptx {
+    pub fn fingerprint(&self) -> u128 {
+        self.0.fingerprint
+    }
+
     /// The text, which ends in zero.
     pub fn text(&self) -> &'static [u8] {
-        &self.entry.pack.text()[self.entry.from..self.entry.to]
+        self.0.bytes()
     }
 }
 
 /// The PTX of a source.
 pub fn find(source: &str) -> Option<Ptx> {
-    let fingerprint = fingerprint(source);
-    index().get(&fingerprint).map(|entry| Ptx { fingerprint, entry })
+    index().ptx.get(&fingerprint(source)).map(Ptx)
 }
 
 /// The PTX that is shipped under a name.
 pub fn named(name: &str) -> Option<Ptx> {
-    let (&fingerprint, entry) = index().iter().find(|(_, entry)| entry.name == name)?;
-    Some(Ptx { fingerprint, entry })
+    index().ptx.values().find(|entry| entry.name == name).map(Ptx)
+}
+
+/// The machine code that is shipped under a name for a device of this compute capability.
+pub fn machine_code(name: &str, (major, minor): (u32, u32)) -> Option<&'static [u8]> {
+    let serves = |arch: u32| arch / 10 == major && arch % 10 <= minor;
+    let all = index().code.iter().filter(|entry| entry.name == name);
+    let best = all.filter(|entry| entry.arch().is_some_and(serves)).max_by_key(|entry| entry.arch());
+    best.map(Entry::bytes)
 }
 
 /// The plan of a reduction whose values are stored as they are computed.
@@ -166,9 +165,9 @@ pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled 
 /// Everything to ship.
 pub fn sources() -> Vec<Shipped> {
     let mut out = Vec::new();
-    let mut add = |pack: Pack, name: String, source: String| out.push(Shipped { pack, name, source });
+    let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
     for family in Family::ALL {
-        let pack = [Pack::Narrow, Pack::Wide, Pack::Complex, Pack::Special][family as usize];
+        let pack = ["narrow", "wide", "complex", "special"][family as usize];
         add(pack, family.name().into(), interpret::source(family));
     }
     for reduction in Reduction::ALL {
@@ -176,7 +175,7 @@ pub fn sources() -> Vec<Shipped> {
             for form in FORMS {
                 for na_rm in [false, true] {
                     let source = codegen::source_reduce(&plain(natural_dtype(class)), PLAIN, reduction, na_rm, form);
-                    add(Pack::Reduce, format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
+                    add("reduce", format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
                 }
             }
         }
@@ -184,25 +183,25 @@ pub fn sources() -> Vec<Shipped> {
     for scan in Scan::ALL {
         for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
             let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
-            add(Pack::Scan, format!("{} {class:?}", scan.name()), source);
+            add("scan", format!("{} {class:?}", scan.name()), source);
         }
     }
     for keep_na in [false, true] {
         // what a mask chooses is gathered by its positions
         let source = codegen::compress::source(&plain(DType::Bool8), PLAIN, keep_na);
-        add(Pack::Select, format!("positions {keep_na}"), source);
+        add("select", format!("positions {keep_na}"), source);
     }
     for size in [1, 2, 4, 8, 16] {
-        add(Pack::Select, format!("gather {size}"), select::gather_source(size));
+        add("select", format!("gather {size}"), select::gather_source(size));
         for wide in [false, true] {
-            add(Pack::Select, format!("scatter {size} {wide}"), select::scatter_source(size, wide));
+            add("select", format!("scatter {size} {wide}"), select::scatter_source(size, wide));
         }
     }
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
         // from 2^30 elements on other kernels serve, which need NVRTC
         for positions in [false, true] {
             let form = sort::Form { dtype, positions, wide_positions: false, wide_counts: false };
-            add(Pack::Sort, format!("sort {dtype} {positions}"), form.source());
+            add("sort", format!("sort {dtype} {positions}"), form.source());
         }
     }
     out
@@ -245,10 +244,27 @@ mod tests {
     #[test]
     fn what_is_shipped_is_what_would_be_compiled() {
         let sources = sources();
-        let stale: Vec<&str> =
-            sources.iter().filter(|s| !index().contains_key(&fingerprint(&s.source))).map(|s| &*s.name).collect();
+        let stale: Vec<&str> = sources.iter().filter(|s| find(&s.source).is_none()).map(|s| &*s.name).collect();
         assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());
-        assert_eq!(index().len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
+        assert_eq!(index().ptx.len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
+        for entry in &index().code {
+            assert!(index().ptx.contains_key(&entry.fingerprint), "run `make ptx`: {} changed", entry.name);
+        }
+    }
+
+    #[test]
+    fn machine_code_serves_its_generation() {
+        for family in COMPILED {
+            let code = |capability| machine_code(family.name(), capability);
+            for arch in ARCHS {
+                let code = code((arch / 10, arch % 10)).expect("code");
+                assert!(code.starts_with(b"\x7fELF"), "{arch}");
+            }
+            assert_eq!(code((8, 9)), code((8, 0)));
+            assert_ne!(code((9, 0)), code((8, 0)));
+            assert!(code((7, 0)).is_none() && code((11, 0)).is_none() && code((13, 0)).is_none());
+        }
+        assert!(machine_code(Family::Special.name(), (9, 0)).is_none());
     }
 
     #[test]
@@ -260,8 +276,8 @@ mod tests {
 
     #[test]
     fn every_kernel_is_in_its_pack() {
-        for (&fingerprint, entry) in index() {
-            let text = Ptx { fingerprint, entry }.text();
+        for entry in index().ptx.values() {
+            let text = entry.bytes();
             assert_eq!(text.last(), Some(&0), "{}", entry.name);
             let text = std::str::from_utf8(&text[..text.len() - 1]).unwrap();
             assert!(text.starts_with(".version 8.0\n.target sm_75\n"), "{}: {:?}", entry.name, &text[..40]);

@@ -1,5 +1,6 @@
-//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles; without NVRTC the shipped interpreter. On
-//! request a new plan is interpreted at once, while its kernel is compiled in the background and replaces the interpreter from then on.
+//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles in the background; until that is there, and
+//! where there is no NVRTC, a shipped interpreter. An interpreter that the driver would first have to compile is not begun with: then
+//! the plan waits for NVRTC.
 //!
 //! A reduction whose bits depend on the order of its additions is always carried out by one kernel, so it waits for that;
 //! without NVRTC its values are interpreted into memory, and a shipped kernel reduces them.
@@ -12,7 +13,7 @@ use std::time::Duration;
 use super::api;
 use super::codegen::Variant;
 use super::device::{lock, Cuda};
-use super::interpret::{self, Family};
+use super::interpret;
 use super::run::{self, Planned, Use};
 use crate::dtype::Class;
 use crate::error::{Error, Kind, Result};
@@ -23,14 +24,12 @@ use crate::reduction::Reduction;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Tier {
-    /// A plan's own kernel, waited for; the interpreter where there is no NVRTC.
+    /// A plan's own kernel once it is compiled, until then an interpreter that is at hand.
     Auto,
     /// A plan's own kernel, waited for.
     Compiled,
     /// The interpreter and the shipped kernels.
     Interpreted,
-    /// A plan's own kernel once it is compiled, until then the interpreter.
-    Background,
 }
 
 impl Tier {
@@ -39,20 +38,16 @@ impl Tier {
             Tier::Auto => "auto",
             Tier::Compiled => "compiled",
             Tier::Interpreted => "interpreted",
-            Tier::Background => "background",
         }
     }
 
     /// # Errors
     /// `Argument` for any other name.
     pub fn from_name(name: &str) -> Result<Tier> {
-        [Tier::Auto, Tier::Compiled, Tier::Interpreted, Tier::Background]
-            .into_iter()
-            .find(|t| t.name() == name)
-            .ok_or_else(|| {
-                Error::new(Kind::Argument, format!("there is no tier \"{name}\""))
-                    .advise("Tiers are \"auto\", \"background\", \"compiled\" and \"interpreted\".")
-            })
+        [Tier::Auto, Tier::Compiled, Tier::Interpreted].into_iter().find(|t| t.name() == name).ok_or_else(|| {
+            Error::new(Kind::Argument, format!("there is no tier \"{name}\""))
+                .advise("Tiers are \"auto\", \"compiled\" and \"interpreted\".")
+        })
     }
 }
 
@@ -69,7 +64,6 @@ pub fn tier() -> Tier {
         0 => Tier::Auto,
         1 => Tier::Compiled,
         2 => Tier::Interpreted,
-        3 => Tier::Background,
         _ => {
             let named = std::env::var("VERDIGRIS_TIER").ok().and_then(|name| Tier::from_name(&name).ok());
             set_tier(named.unwrap_or(Tier::Auto));
@@ -117,12 +111,10 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     let found = match tier() {
         Tier::Interpreted => None,
         Tier::Compiled => Some(run::planned(cuda, plan, how, variant)?),
-        Tier::Auto if NO_NVRTC.load(Ordering::Relaxed) => None,
-        Tier::Auto => awaited(cuda, plan, how, variant)?,
-        Tier::Background => match run::known(cuda, plan, how, variant) {
+        Tier::Auto => match run::known(cuda, plan, how, variant) {
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
-            None if may_differ(plan, how) || !is_quick(cuda, plan) => awaited(cuda, plan, how, variant)?,
+            None if may_differ(plan, how) || !interpret::is_at_hand(cuda, plan) => awaited(cuda, plan, how, variant)?,
             None => {
                 queue(cuda, plan, how, variant);
                 None
@@ -132,17 +124,6 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     let count = if found.is_some() { &tiers.launched } else { &tiers.interpreted };
     count.fetch_add(1, Ordering::Relaxed);
     Ok(found)
-}
-
-/// Whether the plan's interpreter is at hand. If the driver must compile it first, that is begun in the background,
-/// and NVRTC is quicker at one expression.
-fn is_quick(cuda: &Cuda, plan: &Plan) -> bool {
-    let Some(family) = interpret::family_of(plan) else { return true };
-    if interpret::is_quick(cuda, family) {
-        return true;
-    }
-    prepare(cuda.properties.ordinal, family);
-    false
 }
 
 /// The plan's own kernel; `None` where there is no NVRTC.
@@ -178,29 +159,25 @@ fn may_differ(plan: &Plan, how: Use) -> bool {
 /// Plans that wait at most: beyond that, one is queued when it is met again.
 const MOST_QUEUED: usize = 64;
 /// How long the end of the process waits for a compilation that is under way.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
-enum Job {
-    /// The kernel of a plan.
-    Compile { ordinal: u32, plan: Plan, how: Use, variant: Variant },
-    /// An interpreter, which the driver compiles at its first use on a machine.
-    Interpreter { ordinal: u32, family: Family },
+/// A plan whose kernel is to be made.
+struct Job {
+    ordinal: u32,
+    plan: Plan,
+    how: Use,
+    variant: Variant,
 }
 
 impl Job {
     fn run(&self) -> Result<()> {
-        match self {
-            Job::Interpreter { ordinal, family } => interpret::load(Cuda::of(*ordinal)?, *family),
-            Job::Compile { ordinal, plan, how, variant } => {
-                let cuda = Cuda::of(*ordinal)?;
-                let made = run::planned(cuda, plan, *how, *variant);
-                // what the compiler refuses stays with the interpreter
-                if made.as_ref().err().is_none_or(|error| error.kind == Kind::Library) {
-                    lock(&cuda.kernels.tiers.asked).remove(&(plan.clone(), *how, *variant));
-                }
-                made.map(drop)
-            }
+        let cuda = Cuda::of(self.ordinal)?;
+        let made = run::planned(cuda, &self.plan, self.how, self.variant);
+        // what the compiler refuses stays with the interpreter
+        if made.as_ref().err().is_none_or(|error| error.kind == Kind::Library) {
+            lock(&cuda.kernels.tiers.asked).remove(&(self.plan.clone(), self.how, self.variant));
         }
+        made.map(drop)
     }
 }
 
@@ -246,42 +223,19 @@ fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
     if state.stopped || state.jobs.len() >= MOST_QUEUED {
         return;
     }
-    state.jobs.push_back(Job::Compile { ordinal: cuda.properties.ordinal, plan: key.0.clone(), how, variant });
+    state.jobs.push_back(Job { ordinal: cuda.properties.ordinal, plan: key.0.clone(), how, variant });
     worker.changed.notify_all();
     asked.insert(key);
 }
 
-/// Has the interpreters of plain arithmetic loaded in the background; a device calls it when it is new.
-pub(super) fn prepare_device(ordinal: u32) {
-    if matches!(tier(), Tier::Background | Tier::Interpreted) {
-        prepare(ordinal, Family::Wide);
-        prepare(ordinal, Family::Narrow);
-    }
-}
-
-/// Has an interpreter loaded in the background, once.
-fn prepare(ordinal: u32, family: Family) {
-    static ASKED: Mutex<Vec<(u32, Family)>> = Mutex::new(Vec::new());
-    let mut asked = lock(&ASKED);
-    if asked.contains(&(ordinal, family)) {
-        return;
-    }
-    asked.push((ordinal, family));
-    if let Some(worker) = start() {
-        lock(&worker.state).jobs.push_back(Job::Interpreter { ordinal, family });
-        worker.changed.notify_all();
-    }
-}
-
-fn work(worker: &'static Worker) {
+/// The thread that compiles. It never ends: what libraries keep for a thread would be cleaned up beside their own clean-up
+/// at the end of the process.
+fn work(worker: &'static Worker) -> ! {
     let mut loaded = false;
     loop {
         let job = {
             let mut state = lock(&worker.state);
             loop {
-                if state.stopped {
-                    return;
-                }
                 if let Some(job) = state.jobs.pop_front() {
                     state.busy = true;
                     break job;
@@ -290,7 +244,7 @@ fn work(worker: &'static Worker) {
             }
         };
         // registered behind NVRTC's own, and so called before them
-        if matches!(job, Job::Compile { .. }) && !loaded && api::nvrtc().is_ok() {
+        if !loaded && api::nvrtc().is_ok() {
             at_exit();
             loaded = true;
         }
@@ -298,7 +252,7 @@ fn work(worker: &'static Worker) {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
         let mut state = lock(&worker.state);
         if let Ok(Err(error)) = done {
-            if error.kind == Kind::Library && matches!(job, Job::Compile { .. }) {
+            if error.kind == Kind::Library {
                 NO_NVRTC.store(true, Ordering::Relaxed);
                 state.jobs.clear();
             }
@@ -337,7 +291,6 @@ fn at_exit() {
                 state.stopped = true;
                 state.jobs.clear();
                 drop(state);
-                worker.changed.notify_all();
                 idle(worker, PATIENCE);
             }
         }

@@ -1,0 +1,447 @@
+// libnvrtc: CUDA C to a shared object for this machine, by the host's C++ compiler.
+//
+// The preprocessor runs first, with cuda_on_host.h before the source. Then the text is rewritten where C++ has no way
+// to say what CUDA says, the kernels are listed behind it, and the compiler makes the "cubin" of it.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+using std::string;
+extern char** environ;
+
+namespace {
+
+enum Status { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6, INTERNAL = 11 };
+const int VERSION[] = {12, 8};
+const int ARCHS[] = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120};
+
+struct Program {
+  string source, name, headers;  // the folder of its headers
+  string image, log;
+};
+
+// ---- files ------------------------------------------------------------------------------------------
+bool write_file(const string& path, const string& text) {
+  FILE* f = fopen(path.c_str(), "w");
+  if (!f) return false;
+  bool ok = fwrite(text.data(), 1, text.size(), f) == text.size();
+  return fclose(f) == 0 && ok;
+}
+string read_file(const string& path) {
+  string text;
+  if (FILE* f = fopen(path.c_str(), "r")) {
+    char part[1 << 16];
+    while (size_t n = fread(part, 1, sizeof part, f)) text.append(part, n);
+    fclose(f);
+  }
+  return text;
+}
+
+// This process's folder, gone at its end.
+struct Folder {
+  string path;
+  pid_t owner = getpid();
+  Folder() {
+    const char* base = getenv("TMPDIR");
+    path = string(base && *base ? base : "/tmp") + "/cuda-on-host-XXXXXX";
+    if (!mkdtemp(&path[0])) { perror("emulated NVRTC: mkdtemp"); abort(); }
+  }
+  ~Folder() {
+    if (owner == getpid()) (void)!system(("rm -rf '" + path + "'").c_str());
+  }
+};
+const string& folder() {
+  static Folder folder;
+  return folder.path;
+}
+
+// Headers are written once for every set of texts.
+string folder_of(int count, const char* const* texts, const char* const* names) {
+  static std::mutex lock;
+  static std::map<size_t, string> known;
+  size_t key = 0;
+  for (int k = 0; k < count; k++) key = key * 31 + std::hash<string>()(texts[k]) + std::hash<string>()(names[k]);
+  std::lock_guard<std::mutex> held(lock);
+  string& path = known[key];
+  if (path.empty()) {
+    path = folder() + "/include" + std::to_string(known.size());
+    mkdir(path.c_str(), 0700);
+    for (int k = 0; k < count; k++) write_file(path + "/" + names[k], texts[k]);
+  }
+  return path;
+}
+
+// The folder where this library and cuda_on_host.h lie.
+string home() {
+  Dl_info info;
+  dladdr((void*)&folder_of, &info);
+  string path = info.dli_fname;
+  return path.substr(0, path.rfind('/'));
+}
+
+int run(const std::vector<string>& command, const string& log) {
+  std::vector<char*> arguments;
+  for (const string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  // messages in plain English and ASCII, and nothing loaded into the compiler that was meant for R
+  std::vector<char*> environment;
+  for (char** e = environ; *e; e++)
+    if (strncmp(*e, "LC_", 3) && strncmp(*e, "LANG", 4) && strncmp(*e, "LD_", 3)) environment.push_back(*e);
+  char english[] = "LC_ALL=C";
+  environment.push_back(english);
+  environment.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t child;
+  int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed) return 127;
+  int status;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return 127;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
+}
+
+// ---- rewriting --------------------------------------------------------------------------------------
+// What inline PTX becomes. The functions take the outputs, then the inputs; some the line too.
+struct Ptx { const char *text, *function; bool site; };
+const Ptx KNOWN[] = {
+    {"cvt.f32.f16 %0, %1;", "vg_ptx_f32_of_f16", false},
+    {"cvt.rn.f16.f32 %0, %1;", "vg_ptx_f16_of_f32", false},
+    {"st.volatile.global.v2.u64 [%0], {%1, %2};", "vg_ptx_store_pair", false},
+    {"ld.volatile.global.v2.u64 {%0, %1}, [%2];", "vg_ptx_load_pair", false},
+    {"st.volatile.global.v2.u32 [%0], {%1, %2};", "vg_ptx_store_pair", false},
+    {"ld.volatile.global.v2.u32 {%0, %1}, [%2];", "vg_ptx_load_pair", false},
+    {"{ .reg .pred p; .reg .b32 t; and.b32 t, %1, %2; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }",
+     "vg_ptx_same_bit", true},
+};
+
+bool in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+struct Rewriter {
+  const string& in;
+  string out;
+  size_t at = 0;
+  int line = 0;
+  string complaint;
+  std::vector<std::pair<string, string>> kernels;  // names and bounds
+  std::set<string> listed;
+  explicit Rewriter(const string& text) : in(text) { out.reserve(text.size() + 4096); }
+
+  size_t blanks(size_t p) const { while (p < in.size() && isspace((unsigned char)in[p])) p++; return p; }
+  string word(size_t p) const { size_t q = p; while (q < in.size() && in_word(in[q])) q++; return in.substr(p, q - p); }
+  // past a string or character that begins at p
+  size_t past_quote(size_t p) const {
+    const char quote = in[p++];
+    while (p < in.size() && in[p] != quote) p += in[p] == '\\' ? 2 : 1;
+    return p + 1;
+  }
+  // past the bracket that closes the one at p
+  size_t past_bracket(size_t p) const {
+    int depth = 0;
+    while (p < in.size()) {
+      const char c = in[p];
+      if (c == '"' || c == '\'') { p = past_quote(p); continue; }
+      if (c == '(') depth++;
+      if (c == ')' && --depth == 0) return p + 1;
+      p++;
+    }
+    return p;
+  }
+  void keep_lines(size_t from, size_t to) { for (size_t p = from; p < to; p++) if (in[p] == '\n') out += '\n'; }
+
+  // The name and the bounds of the kernel whose `__global__` ends at p.
+  void kernel(size_t p) {
+    string bounds = "0";
+    for (;;) {
+      p = blanks(p);
+      if (p >= in.size()) return;
+      if (!in_word(in[p])) { p++; continue; }
+      const string w = word(p);
+      const size_t next = blanks(p + w.size());
+      if (w == "__launch_bounds__" || w == "__attribute__") {
+        const size_t end = past_bracket(next);
+        if (w[2] == 'l') {
+          bounds = in.substr(next + 1, end - next - 2);
+          int depth = 0;
+          for (size_t k = 0; k < bounds.size(); k++) {
+            if (bounds[k] == '(') depth++;
+            if (bounds[k] == ')') depth--;
+            if (bounds[k] == ',' && depth == 0) bounds.resize(k);
+          }
+        }
+        p = end;
+        continue;
+      }
+      if (next < in.size() && in[next] == '(') {
+        if (listed.insert(w).second) kernels.push_back({w, bounds});
+        return;
+      }
+      p += w.size();
+    }
+  }
+
+  // The operands between colons: "=r"(x), "l"(y) as x, y.
+  void operands(size_t from, size_t to, std::vector<string>& list) const {
+    while ((from = blanks(from)) < to) {
+      if (in[from] == '"') { from = past_quote(from); continue; }
+      if (in[from] == '(') {
+        const size_t end = past_bracket(from);
+        list.push_back(in.substr(from, end - from));
+        from = end;
+        continue;
+      }
+      from++;
+    }
+  }
+  // Inline PTX; p is behind the word `asm`.
+  void ptx(size_t p) {
+    p = blanks(p);
+    while (in_word(in[p])) p = blanks(p + word(p).size());  // volatile
+    const size_t open = p, end = past_bracket(open);
+    string text;
+    p = blanks(open + 1);
+    while (in[p] == '"') {
+      const size_t close = past_quote(p);
+      text += in.substr(p + 1, close - p - 2);
+      p = blanks(close);
+    }
+    std::vector<size_t> colons{p};
+    for (size_t q = p; q + 1 < end;) {
+      if (in[q] == '"') { q = past_quote(q); continue; }
+      if (in[q] == '(') { q = past_bracket(q); continue; }
+      if (in[q] == ':') {
+        colons.push_back(q + 1);
+      }
+      q++;
+    }
+    colons.push_back(end - 1);
+    const Ptx* known = nullptr;
+    for (const Ptx& candidate : KNOWN) if (text == candidate.text) known = &candidate;
+    if (!known) {
+      complaint = "the emulator does not know this PTX (tests/emulator/nvrtc.cpp, KNOWN): " + text;
+      known = KNOWN;
+    }
+    std::vector<string> list;
+    for (size_t k = 1; k + 1 < colons.size() && k <= 2; k++) operands(colons[k], colons[k + 1], list);
+    out += string(" ") + known->function + "(";
+    for (size_t k = 0; k < list.size(); k++) out += (k ? ", " : "") + list[k];
+    if (known->site) out += ", " + std::to_string(line);
+    out += ")";
+    keep_lines(at, end);
+    at = end;
+  }
+
+  void all() {
+    bool after_extern = false, of_template = false, dynamic = false;
+    while (at < in.size()) {
+      const char c = in[at];
+      if (c == '#' && (at == 0 || in[at - 1] == '\n')) {  // a line marker
+        const size_t end = in.find('\n', at);
+        line = atoi(in.c_str() + at + 1) - 1;
+        out.append(in, at, end - at);
+        at = end;
+        continue;
+      }
+      if (c == '"' || c == '\'') {
+        const size_t end = past_quote(at);
+        out.append(in, at, end - at);
+        at = end;
+        continue;
+      }
+      if (isdigit((unsigned char)c)) {
+        // digit separators are no quotes
+        const size_t from = at;
+        while (at < in.size() && (in_word(in[at]) || in[at] == '.' || (in[at] == '\'' && in_word(in[at + 1])))) at++;
+        out.append(in, from, at - from);
+        continue;
+      }
+      if (!in_word(c)) {
+        if (c == '\n') line++;
+        if (c == ';' && dynamic) {
+          out += " __asm__(\"vg_dynamic_shared\")";
+          dynamic = false;
+        }
+        if (c == ';' || c == '}') of_template = false;
+        out += c;
+        at++;
+        continue;
+      }
+      const string w = word(at);
+      const size_t from = at;
+      at += w.size();
+      const bool is_extern = w == "extern";
+      if (w == "template") of_template = true;
+      if (w == "__global__") {
+        if (!of_template) kernel(at);
+      } else if (w == "__launch_bounds__") {
+        const size_t end = past_bracket(blanks(at));
+        keep_lines(at, end);
+        at = end;
+      } else if (w == "__shared__") {
+        if (after_extern) dynamic = true;
+        else out += "static __attribute__((section(\"vg_shared\")))";
+      } else if (w == "__grid_constant__") {
+        const size_t type = blanks(at);
+        const string name = word(type);
+        out += name + "&";
+        at = type + name.size();
+      } else if (w == "asm" || w == "__asm__") {
+        // not the labels of declarations, of which our header has none
+        at = from;
+        ptx(from + w.size());
+      } else {
+        out += w;
+      }
+      after_extern = is_extern;
+    }
+  }
+
+  void list() {
+    out += "\n# 1 \"kernels\"\nstatic const emulator::Kernel vg_kernels[] = {\n";
+    for (const auto& k : kernels) {
+      const string call = "emulator::Caller<decltype(" + k.first + "), &" + k.first + ">::";
+      out += "  {\"" + k.first + "\", " + call + "call, " + call + "sizes, " + call + "count, (emulator::u32)(" + k.second + ")},\n";
+    }
+    out += "  {nullptr, nullptr, nullptr, 0, 0}};\n"
+           "extern \"C\" __attribute__((visibility(\"default\"))) emulator::Module vg_module = {emulator::VERSION, &threadIdx, &blockIdx, "
+           "&blockDim, &gridDim, &vg_host, __start_vg_shared, __stop_vg_shared, vg_dynamic_shared, vg_kernels, " +
+           std::to_string(kernels.size()) + "};\n";
+  }
+};
+
+// kernel.cu:3:11: error: 'z' was not declared in this scope   ->   kernel.cu(3): error: identifier "z" is undefined
+string as_nvrtc_says(const string& log, const string& hide) {
+  string out;
+  for (size_t from = 0; from < log.size();) {
+    size_t end = log.find('\n', from);
+    if (end == string::npos) end = log.size();
+    string text = log.substr(from, end - from);
+    from = end + 1;
+    for (size_t p; !hide.empty() && (p = text.find(hide)) != string::npos;) text.erase(p, hide.size());
+    char file[256], what[2048];
+    int row, column, used = 0;
+    if (sscanf(text.c_str(), "%255[^:]:%d:%d: %n", file, &row, &column, &used) == 3 && used > 0) {
+      string message = text.substr(used);
+      if (sscanf(message.c_str(), "error: '%2047[^']' was not declared in this scope", what) == 1)
+        message = string("error: identifier \"") + what + "\" is undefined";
+      text = string(file) + "(" + std::to_string(row) + "): " + message;
+    }
+    out += text + "\n";
+  }
+  return out;
+}
+
+Status compile(Program& p, bool checked) {
+  static std::mutex lock;
+  static int count = 0;
+  string own;
+  {
+    std::lock_guard<std::mutex> held(lock);
+    own = folder() + "/" + std::to_string(count++) + "/";
+  }
+  mkdir(own.c_str(), 0700);
+  const char* cxx = getenv("VERDIGRIS_EMULATOR_CXX");
+  if (!cxx || !*cxx) cxx = "g++";
+  const string source = own + p.name, log = own + "log", plain = own + "plain.ii", ready = own + "ready.ii", object = own + "kernels.so";
+  const auto failed = [&](const string& more) {
+    p.log = as_nvrtc_says(read_file(log), own) + more;
+    return COMPILATION;
+  };
+  const auto cleared = [&](Status status) {
+    if (getenv("VERDIGRIS_EMULATOR_KEEP")) fprintf(stderr, "emulated NVRTC: %s\n", own.c_str());
+    else {
+      for (const string& path : {source, log, plain, ready, object}) unlink(path.c_str());
+      rmdir(own.c_str());
+    }
+    return status;
+  };
+  write_file(source, p.source);
+  int status = run({cxx, "-x", "c++", "-std=c++17", "-E", "-nostdinc", "-nostdinc++", "-include", home() + "/cuda_on_host.h", "-I", p.headers,
+                    "-o", plain, source}, log);
+  if (status == 127) return cleared(failed(string("error: the emulator needs the C++ compiler ") + cxx));
+  if (status) return cleared(failed(""));
+  const string text = read_file(plain);
+  Rewriter rewriter(text);
+  rewriter.all();
+  if (!rewriter.complaint.empty()) return cleared(failed(p.name + "(1): error: " + rewriter.complaint));
+  rewriter.list();
+  write_file(ready, rewriter.out);
+  std::vector<string> command{cxx, "-x", "c++-cpp-output", "-std=gnu++17", "-fpreprocessed", "-O1", "-fPIC", "-shared", "-w",
+                              "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden", "-fno-strict-aliasing",
+                              "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-threadsafe-statics",
+                              "-fno-diagnostics-show-caret", "-fdiagnostics-color=never", "-pipe"};
+  if (checked) command.insert(command.end(), {"-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"});
+  command.insert(command.end(), {"-o", object, ready, "-lm"});
+  if (run(command, log)) return cleared(failed(""));
+  p.image = read_file(object);
+  return cleared(p.image.empty() ? INTERNAL : SUCCESS);
+}
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) unsigned
+
+API nvrtcVersion(int* major, int* minor) {
+  *major = VERSION[0];
+  *minor = VERSION[1];
+  return SUCCESS;
+}
+API nvrtcGetNumSupportedArchs(int* count) {
+  *count = sizeof ARCHS / sizeof *ARCHS;
+  return SUCCESS;
+}
+API nvrtcGetSupportedArchs(int* archs) {
+  memcpy(archs, ARCHS, sizeof ARCHS);
+  return SUCCESS;
+}
+API nvrtcCreateProgram(Program** out, const char* source, const char* name, int count, const char* const* texts, const char* const* names) {
+  if (!out || !source) return INVALID_INPUT;
+  *out = new Program{source, name && *name ? name : "default_program", folder_of(count, texts, names), "", ""};
+  return SUCCESS;
+}
+API nvrtcDestroyProgram(Program** program) {
+  if (!program || !*program) return INVALID_PROGRAM;
+  delete *program;
+  *program = nullptr;
+  return SUCCESS;
+}
+API nvrtcCompileProgram(Program* program, int count, const char* const* options) {
+  if (!program) return INVALID_PROGRAM;
+  for (int k = 0; k < count; k++) {
+    const string option = options[k];
+    if (option.rfind("--gpu-architecture=", 0) && option != "--fmad=false" && option.rfind("--std=", 0) && option != "--device-as-default-execution-space") {
+      program->log = "error: the emulator does not know the option " + option + "\n";
+      return INVALID_OPTION;
+    }
+  }
+  return compile(*program, getenv("VERDIGRIS_EMULATOR_CHECK") != nullptr);
+}
+static unsigned give(const string& bytes, char* to, bool zero) {
+  memcpy(to, bytes.data(), bytes.size());
+  if (zero) to[bytes.size()] = 0;
+  return SUCCESS;
+}
+API nvrtcGetCUBINSize(Program* p, size_t* size) { *size = p->image.size(); return SUCCESS; }
+API nvrtcGetCUBIN(Program* p, char* to) { return give(p->image, to, false); }
+API nvrtcGetPTXSize(Program* p, size_t* size) { *size = p->image.size(); return SUCCESS; }
+API nvrtcGetPTX(Program* p, char* to) { return give(p->image, to, false); }
+API nvrtcGetProgramLogSize(Program* p, size_t* size) { *size = p->log.size() + 1; return SUCCESS; }
+API nvrtcGetProgramLog(Program* p, char* to) { return give(p->log, to, true); }

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Builds the emulated GPU (tests/emulator/README.md) into build/emulator where its sources are newer, and runs a command with it
+# in place of a GPU.
+#
+# usage: tools/emulator.sh [COMMAND ...]
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+sources=$root/tests/emulator out=$root/build/emulator
+cxx=${CXX:-g++}
+mkdir -p "$out"
+# kernels that an earlier emulator has compiled are not this one's
+stamp=$(cat "$sources"/*.cpp "$sources"/*.h "$0" | sha256sum | cut -c1-16)
+if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
+  # longjmp out of a fiber is what the hardened library functions take for an attack
+  flags="-std=c++17 -O2 -g -Wall -Wextra -Wno-clobbered -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE"
+  objects=()
+  for unit in grid memory device driver nvrtc cublas; do
+    $cxx $flags -c "$sources/$unit.cpp" -o "$out/$unit.o"
+  done
+  for unit in grid memory device driver; do objects+=("$out/$unit.o"); done
+  $cxx -shared -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" "${objects[@]}" -lpthread -ldl
+  $cxx -shared -Wl,-soname,libnvrtc.so.12 -o "$out/libnvrtc.so.12" "$out/nvrtc.o" -ldl
+  $cxx -shared -Wl,-soname,libcublas.so.12 -Wl,-rpath,"$out" -o "$out/libcublas.so.12" "$out/cublas.o" "$out/libcuda.so.1"
+  cp "$sources"/*.h "$out/"
+  rm -rf "$out"/*.o "$out/cache"
+  echo "$stamp" >"$out/stamp"
+fi
+[ $# -gt 0 ] || exit 0
+export LD_LIBRARY_PATH=$out${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export VERDIGRIS_CUDA_PATH=$out VERDIGRIS_TEST_DEVICE=cuda R_USER_CACHE_DIR=$out/cache
+exec "$@"
