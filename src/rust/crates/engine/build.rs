@@ -162,6 +162,7 @@ fn memory(declared: &mut String) -> String {
             "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
              extern \"C\" void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
              extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
+             extern \"C\" VG_CLONES void vg_gather_{d}(void* o_, const void* p_, i64 m, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = pick_{d}(p, m, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
         );
         let _ = writeln!(
@@ -169,6 +170,7 @@ fn memory(declared: &mut String) -> String {
             "fn vg_load_{d}(o: *mut c_void, p: *const c_void, i: i64, n: i32);\n\
              fn vg_stride_{d}(o: *mut c_void, p: *const c_void, i: i64, step: i64, n: i32);\n\
              fn vg_pick_{d}(o: *mut c_void, p: *const c_void, at: *const i64, n: i32);\n\
+             fn vg_gather_{d}(o: *mut c_void, p: *const c_void, m: i64, at: *const i64, n: i32);\n\
              fn vg_store_{d}(p: *mut c_void, o: *const c_void, i: i64, n: i32);"
         );
     }
@@ -272,7 +274,9 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
         let _ = writeln!(text, "[{}],", row.join(", "));
     }
     text.push_str("];\n");
-    for (table, kind) in [("LOADS", "Load"), ("STRIDES", "Stride"), ("PICKS", "Pick"), ("STORES", "Store")] {
+    for (table, kind) in
+        [("LOADS", "Load"), ("STRIDES", "Stride"), ("PICKS", "Pick"), ("GATHERS", "Gather"), ("STORES", "Store")]
+    {
         let row: Vec<String> =
             DType::ALL.iter().map(|d| format!("vg_{}_{} as {kind}", kind.to_lowercase(), d.name())).collect();
         let _ = writeln!(text, "pub static {table}: [{kind}; {}] = [{}];", row.len(), row.join(", "));

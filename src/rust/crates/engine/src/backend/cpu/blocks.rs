@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::loops::{LOADS, LOOPS, PICKS, STORES, STRIDES};
+use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::spread;
 use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
@@ -61,10 +61,8 @@ impl<'a> Schedule<'a> {
         let mut last = vec![0usize; plan.code.len()];
         for (k, instruction) in plan.code.iter().enumerate() {
             last[k] = last[k].max(k);
-            if let Instruction::Apply { op, args, .. } = instruction {
-                for &arg in &args[..op.row().arity as usize] {
-                    last[arg as usize] = k;
-                }
+            for &operand in instruction.operands() {
+                last[operand as usize] = k;
             }
         }
         for &(register, _) in &plan.outputs {
@@ -97,14 +95,13 @@ impl<'a> Schedule<'a> {
                     Place::Slot(slots - 1)
                 }
                 // the result never shares a slot with an operand: the loops' pointers do not alias
-                Instruction::Apply { .. } => Place::Slot(take(&mut free)),
+                Instruction::Apply { .. } | Instruction::Pick { .. } => Place::Slot(take(&mut free)),
             };
             places.push(place);
             // what is read here for the last time; each register once, though an instruction may read it twice
             let mut ended = [k as Register; 4];
-            if let Instruction::Apply { op, args, .. } = instruction {
-                ended[1..=op.row().arity as usize].copy_from_slice(&args[..op.row().arity as usize]);
-            }
+            let operands = instruction.operands();
+            ended[1..=operands.len()].copy_from_slice(operands);
             for (j, &r) in ended.iter().enumerate() {
                 let r = r as usize;
                 if last[r] == k
@@ -128,6 +125,8 @@ impl<'a> Schedule<'a> {
                 let parts = if matches!(class, Class::C64 | Class::C128) { 4 } else { 1 };
                 parts * if is_plain(*op) { 1 } else { 20 }
             }
+            // anywhere in memory
+            Instruction::Pick { .. } => 4,
             _ => 1,
         };
         1 + self.plan.code.iter().map(of).sum::<usize>()
@@ -194,6 +193,13 @@ impl<'a> Schedule<'a> {
                     if let Place::Slot(_) = self.places[k] {
                         self.load(scratch, *input as usize, i, n, place);
                     }
+                }
+                Instruction::Pick { input, at } => {
+                    let view = &self.bound.inputs[*input as usize];
+                    let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
+                    let body = GATHERS[view.dtype as usize];
+                    // SAFETY: n positions, room for n elements, and the view has m that follow each other.
+                    unsafe { body(place.cast(), view.address() as *const c_void, m, at, n as i32) };
                 }
                 Instruction::Apply { op, class, args } => {
                     let mut operands = [std::ptr::null::<c_void>(); 3];
@@ -362,7 +368,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
     // the loops' pointers do not alias
     let written = plan.outputs.iter().position(|&(register, dtype)| {
-        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
+        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
         register == last && computed && stored_as_computed(dtype) && plan.class(register) == dtype.class()
     });
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;

@@ -10,6 +10,8 @@ pub type Load = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 pub type Stride = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i64, i32);
 /// Storage to registers, from given places.
 pub type Pick = unsafe extern "C" fn(*mut c_void, *const c_void, *const i64, i32);
+/// As `Pick`, from places that need not be among the `m` elements there are.
+pub type Gather = unsafe extern "C" fn(*mut c_void, *const c_void, i64, *const i64, i32);
 /// Registers to storage, to index `i` on.
 pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 
