@@ -37,6 +37,8 @@ by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || 
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()], [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where
 #' they live, by sorting; on the cpu device by base R. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
 #'
+#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its breaks are the first two.
+#'
 #' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
 #' strings or factors.
 #' @param x An array; for `match()`, `%in%` and `findInterval()` an array or a vector.
@@ -214,7 +216,9 @@ count_below <- function(x, vec, strictly) {
   out[(if (strictly) 0L else m) + seq_len(n)]
 }
 
+# From R 4.5 on it has more arguments.
 #' @rdname matching
+#' @usage NULL
 #' @export
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
 
