@@ -30,7 +30,3 @@ is_interposed <- function(f) {
   home <- environment(f)
   is.environment(home) && exists(INTERPOSED, envir = home, inherits = FALSE)
 }
-
-# Attaching says nothing of the functions above: they mask base R's on purpose, and give what those give.
-#' @rawNamespace export(.conflicts.OK)
-.conflicts.OK <- TRUE

@@ -39,9 +39,9 @@ reduce_margin <- function(name, x, kept, na.rm) {
 
 #' Functions along margins
 #'
-#' [base::apply()], [base::sweep()] and [base::scale()] of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the
+#' [base::apply()], [base::sweep()], [base::scale()] and [base::asplit()] of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the
 #' device, with whatever was recorded in the array; other functions get the parts as ordinary vectors, on the host (see option
-#' `verdigris.host_access` in [verdigris-package]). `sweep()` and `scale()` record operations, in which the statistics are views that repeat.
+#' `verdigris.host_access` in [verdigris-package]). `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()` record operations, in which the statistics are views that repeat.
 #' @param X,x An array with dimensions.
 #' @param MARGIN,FUN,simplify,STATS,check.margin As in [base::apply()] and [base::sweep()].
 #' @param center,scale As in [base::scale()].
@@ -115,6 +115,32 @@ sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   }
   dim(spread) <- d
   FUN(x, spread, ...)
+}
+
+# From R 4.5 on it has an argument `drop`.
+#' @rdname apply
+#' @usage NULL
+#' @export
+asplit <- interposed("asplit", "x", asplit_array(x, MARGIN, get0("drop", environment(), inherits = FALSE)))
+
+asplit_array <- function(x, MARGIN, drop) {
+  d <- dim(x)
+  kept <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
+  usable <- !isTRUE(drop) && length(d) > 1L && length(x) && length(kept) && !anyNA(kept) && all(kept %in% seq_along(d)) && !anyDuplicated(kept) && length(kept) < length(d)
+  if (!usable) return(call_base(base::asplit, c(list(read_by("asplit", x), MARGIN), if (!is.null(drop)) list(drop = drop))))
+  rest <- setdiff(seq_along(d), kept)
+  parts <- .Call(C_permute, x, d, c(rest, kept))
+  size <- prod(d[rest])
+  names <- dimnames(x)
+  out <- lapply(seq_len(prod(d[kept])), function(k) {
+    y <- strided(parts, c(size, length(x) / size), c(1, 2), c(size, 1), start = c(0, k - 1))
+    dim(y) <- d[rest]
+    if (!all(vapply(names[rest], is.null, NA))) dimnames(y) <- names[rest]
+    y
+  })
+  dim(out) <- d[kept]
+  if (!all(vapply(names[kept], is.null, NA))) dimnames(out) <- names[kept]
+  out
 }
 
 #' @rdname apply

@@ -35,7 +35,9 @@ by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || 
 #' Distinct elements, matches and counts
 #'
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()], [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where
-#' they live, by sorting. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
+#' they live, by sorting; on the cpu device by base R. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
+#'
+#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its breaks are the first two.
 #'
 #' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
 #' strings or factors.
@@ -64,6 +66,7 @@ NULL
 unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
+  if (prefers_host(x)) return(through_host(strip(x), unique, incomparables, ...))
   strip(x)[!repeated_flags(x, isTRUE(list(...)$fromLast))]
 }
 
@@ -72,6 +75,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) == 0L) return(logical())
+  if (prefers_host(x)) return(as_gpu(duplicated(as.vector(host_copy(x, exact = TRUE)), ...), device = gpu_device(x)))
   repeated_flags(x, isTRUE(list(...)$fromLast))
 }
 
@@ -79,8 +83,9 @@ duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
 #' @export
 anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
-  from_last <- isTRUE(list(...)$fromLast)
   if (length(x) < 2L) return(0L)
+  if (prefers_host(x)) return(anyDuplicated(host_copy(x, exact = TRUE), ...))
+  from_last <- isTRUE(list(...)$fromLast)
   as.integer(c(first_place(repeated_flags(x, from_last), from_last), 0)[1L])
 }
 
@@ -156,6 +161,7 @@ match_on_device <- function(x, table, nomatch) {
     for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
     return(out)
   }
+  if (prefers_host(x) && gpu_dtype(x) != "int64") return(as_gpu(base::match(plain_vector(x), plain_vector(table), nomatch), device = device))
   table <- if (is_gpu(table)) strip(table) else as_gpu(as.vector(table), device = device)
   both <- join(list(table, x))
   r <- runs(both)
@@ -195,6 +201,10 @@ count_below <- function(x, vec, strictly) {
     tests <- lapply(values, function(v) if (strictly) x > v else x >= v)
     return(if (m == 1L) tests[[1L]] + 0L else Reduce(`+`, tests))
   }
+  if (prefers_host(x)) {
+    out <- base::findInterval(as.vector(x), as.vector(vec), left.open = strictly)
+    return(as_gpu(out, device = device))
+  }
   vec <- if (is_gpu(vec)) strip(vec) else as_gpu(as.vector(vec), device = device)
   # the sort is stable: of equal elements those that stand first here come first
   parts <- if (strictly) list(x, vec) else list(vec, x)
@@ -206,15 +216,21 @@ count_below <- function(x, vec, strictly) {
   out[(if (strictly) 0L else m) + seq_len(n)]
 }
 
+# From R 4.5 on it has more arguments.
 #' @rdname matching
+#' @usage NULL
 #' @export
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
   if (!is_gpu(x)) x <- as_gpu(as.vector(x), device = gpu_device(vec))
   if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
-  x <- as_doubles(strip(x))
   m <- length(vec)
+  if (prefers_host(x) && m > 2L * FEW) {
+    out <- base::findInterval(as.vector(host_copy(x)), as.vector(host_copy(vec)), rightmost.closed, all.inside, left.open)
+    return(as_gpu(out, device = gpu_device(x)))
+  }
+  x <- as_doubles(strip(x))
   out <- count_below(x, vec, left.open)
   if (m > 0L && rightmost.closed) {
     ends <- as.vector(vec[c(1L, m)])

@@ -4,7 +4,7 @@
 #'
 #' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they live. Missing values and ties are
 #' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `stats::mad()`, `IQR()` and
-#' `fivenum()` rest on them. On the cpu device base R finds these values, without sorting everything.
+#' `fivenum()` rest on them. On the cpu device base R finds orders and these values.
 #'
 #' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )` and `sort(index.return = TRUE)`, ranks
 #' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
@@ -76,6 +76,10 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
+  if (device == "cpu" && !settings$compose) {
+    host <- lapply(keys, function(k) as.vector(if (is_gpu(k)) host_copy(xtfrm(k)) else k))
+    return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
+  }
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
   decreasing <- rep_len(decreasing, length(keys))
   # by the last key first: each pass keeps what the ones before it made of equal elements
@@ -173,7 +177,7 @@ as_elements_named <- function(x, names) stats::setNames(as.vector(x), names)
 is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly))
 
 unsorted_array <- function(x, na.rm, strictly) {
-  if (is.complex(x)) return(call_base(base::is.unsorted, list(host_copy(x), na.rm, strictly)))
+  if (is.complex(x) || prefers_host(x)) return(call_base(base::is.unsorted, list(as.vector(host_copy(x)), na.rm, strictly)))
   if (length(x) <= 1L) return(FALSE)
   x <- strip(x)
   if (anyNA(x)) {

@@ -55,11 +55,10 @@ reduce_parts <- function(name, x, na.rm) {
 #' `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for R in every respect; failures and
 #' warnings of what was recorded come when it is looked at. The other reductions wait.
 #'
-#' `var()` and `sd()` of a vector run on the device; `var()` of a matrix or of two arguments runs on the host, and so does a
-#' trimmed mean.
+#' `var()` of a matrix or of two arguments is [cov()][covariance]'s; a trimmed mean runs on the host.
 #'
 #' @param x,... Arrays; other numbers may stand among them.
-#' @param y,use As in [stats::var()]; computed on the host where they are given.
+#' @param y,use As in [stats::var()].
 #' @param na.rm Whether missing values are left out.
 #' @param finite Whether infinite values are left out too.
 #' @param trim A fraction trimmed from each end; other than 0 the mean is computed on the host.
@@ -181,9 +180,10 @@ setMethod("colMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin(
 #' @export
 setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
-    args <- list(host_copy(x), host_copy(y), na.rm = na.rm)
-    if (!missing(use)) args$use <- use
-    return(call_base(stats::var, args))
+    # as stats::var() has it
+    if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
+    if (is.null(y) && is.null(dim(x)) || is.data.frame(y) || prefers_host(x)) return(call_base(stats::var, list(host_copy(x), host_copy(y), na.rm = na.rm, use = use)))
+    return(covariance(x, y, use, "pearson", FALSE))
   }
   reduce_one("var", x, isTRUE(na.rm))
 })

@@ -19,6 +19,8 @@
 }
 
 .onAttach <- function(libname, pkgname) {
+  # the functions that mask base R's do so on purpose, and give what those give (aaa-interpose.R): library() says nothing of them
+  assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
   packageStartupMessage(attach_message())
 }
 

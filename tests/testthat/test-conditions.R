@@ -33,13 +33,13 @@ test_that("a warning of a recorded operation comes when it is computed, once", {
   expect_identical(v, c(NaN, 2))
   expect_no_warning(as.vector(x))
   x <- sqrt(gpu(c(-1, 4)))
-  expect_warning(order(x), "NaNs produced")
+  expect_warning(base::order(x), "NaNs produced")
 })
 
 test_that("a warning that is an error leaves the array usable", {
   x <- sqrt(gpu(c(-1, 4)))
   withr::local_options(warn = 2)
-  expect_error(order(x), "NaNs produced")
+  expect_error(base::order(x), "NaNs produced")
   expect_error(as.vector(sqrt(gpu(-1))), "NaNs produced")
   withr::local_options(warn = 0)
   expect_identical(as.vector(x), c(NaN, 2))
@@ -131,7 +131,7 @@ test_that("an array that was freed can be copied and shown, not read", {
   expect_output(print(x), "[2], freed by gpu_free()", fixed = TRUE)
   expect_output(str(y), "freed by gpu_free()", fixed = TRUE)
   expect_identical(length(y), 2L)
-  for (f in list(as.vector, collect, function(v) v + 1, sum, order, function(v) v[1], format)) {
+  for (f in list(as.vector, collect, function(v) v + 1, sum, base::order, function(v) v[1], format)) {
     expect_error(f(y), class = "verdigris_error_consumed")
   }
 })

@@ -107,6 +107,25 @@ test_that("covariances and correlations agree with base R", {
   expect_all_same(composed(run()))
 })
 
+test_that("distances agree with base R", {
+  set.seed(10)
+  m <- matrix(round(rnorm(60), 2), 12, dimnames = list(letters[1:12], NULL))
+  zeros <- m * (abs(m) > 0.7)
+  run <- function() {
+    found <- list()
+    for (x in list(m, unname(zeros), matrix(1:6, 3), m[1, , drop = FALSE], replace(m, 5, NA), replace(m, 5, Inf))) {
+      for (method in c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski", "none")) {
+        # the call is another, as the tests make it
+        found <- c(found, compare(function(v) `attr<-`(dist(v, method, p = 3), "call", NULL), list(x), ulp = 64, what = paste("dist", method)))
+      }
+    }
+    found
+  }
+  expect_all_same(run())
+  expect_all_same(composed(run()))
+  expect_identical(attr(composed(dist(gpu(m))), "call"), quote(dist(gpu(m))))
+})
+
 test_that("weighted means and histograms agree with base R", {
   calls <- list("weighted.mean" = function(v) weighted.mean(v, seq_along(v)), "weighted.mean na.rm" = function(v) weighted.mean(v, seq_along(v), na.rm = TRUE), "weighted.mean own" = function(v) weighted.mean(v, abs(v)), "weighted.mean none" = function(v) weighted.mean(v))
   hists <- list("hist" = function(v) unclass(hist(v, plot = FALSE)), "hist 20" = function(v) unclass(hist(v, 20, plot = FALSE)), "hist breaks" = function(v) unclass(hist(v, seq(-1000, 1000, 50), plot = FALSE)), "hist left" = function(v) unclass(hist(v, 10, right = FALSE, plot = FALSE)), "hist lowest" = function(v) unclass(hist(v, c(-1000, 0, 1, 1000), include.lowest = FALSE, plot = FALSE)), "hist few" = function(v) unclass(hist(v, c(0, 1), plot = FALSE)), "hist rule" = function(v) unclass(hist(v, "scott", plot = FALSE)))

@@ -14,6 +14,7 @@ test_that("sorting, ordering and ranking agree with base R", {
   }
   found <- c(found, over_vectors(c(list("rank" = rank), ranks), layouts = "view"))
   found <- c(found, over_vectors(list("sort" = sort, "order" = function(v) order(v), "rank" = rank, "unique" = unique, "match" = function(v) match(v, rev(v))), "complex", sizes = c(0L, 1L, 64L)))
+  found <- c(found, composed(over_vectors(calls[grep("order|unsorted", names(calls))], layouts = c("whole", "view"))))
   expect_all_same(found)
 })
 
@@ -27,7 +28,8 @@ test_that("distinct elements and matches agree with base R", {
     "match strings" = function(v) match(v, c("1", "2")), "match none" = function(v) match(v, numeric()), "match factor" = function(v) match(v, factor(c("1", "2"))), "match without" = function(v) match(v, some, incomparables = 2),
     "in few" = function(v) v %in% c(1, NA), "in NaN" = function(v) v %in% c(2, NaN), "in many" = function(v) v %in% many, "in own" = function(v) 2 %in% v, "in none" = function(v) v %in% NULL, "in TRUE" = function(v) v %in% TRUE,
     "union" = function(v) union(v, some), "setdiff" = function(v) setdiff(v, some), "intersect" = function(v) intersect(v, some), "factor" = factor)
-  expect_all_same(over_vectors(calls))
+  expect_all_same(over_vectors(calls, layouts = c("whole", "view")))
+  expect_all_same(composed(over_vectors(calls)))
 })
 
 test_that("bins and counts agree with base R", {
@@ -44,7 +46,7 @@ test_that("bins and counts agree with base R", {
   found <- c(over_vectors(calls, layouts = c("whole", "view")), over_vectors(finite, kinds = "plain"), over_vectors(finite, kinds = "ties", layouts = "whole"))
   # the number of bins is the greatest element
   found <- c(found, over_vectors(list("tabulate" = function(v) tabulate(v)), kinds = c("ties", "plain")))
-  found <- c(found, composed(over_vectors(calls[startsWith(names(calls), "ta")], layouts = "whole")))
+  found <- c(found, composed(over_vectors(calls, layouts = "whole")), composed(over_vectors(finite, kinds = c("plain", "ties"), layouts = "whole")))
   found <- c(found, composed(over_vectors(list("tabulate" = function(v) tabulate(v)), kinds = c("ties", "plain"), layouts = "whole")))
   expect_all_same(found)
 })

@@ -5,14 +5,14 @@
 test_that("rule 7: an error of Dataptr is an ordinary R error, of its class", {
   withr::local_options(verdigris.host_access = "error")
   x <- gpu(c(3, 1, 2))
-  expect_error(order(x), class = "verdigris_error_host_access")
-  said <- try(order(x), silent = TRUE)
+  expect_error(base::order(x), class = "verdigris_error_host_access")
+  said <- try(base::order(x), silent = TRUE)
   expect_s3_class(said, "try-error")
   expect_match(said, "order reads 3 elements", fixed = TRUE)
   # gc works again afterwards
   expect_no_error(gc())
   withr::local_options(verdigris.host_access = "allow")
-  expect_identical(order(x), c(2L, 3L, 1L))
+  expect_identical(base::order(x), c(2L, 3L, 1L))
   # below R 4.3 the S4 bit, which deparse() shows, outlives unclass()
   if (getRversion() >= "4.3.0") expect_identical(eval(parse(text = deparse(unclass(x)))), c(3, 1, 2))
 })
@@ -23,7 +23,7 @@ test_that("rule 7: try() shows a call in which an array stands", {
   for (n in c(3, 100)) {
     x <- gpu(real(n))
     expect_match(try(do.call("f", list(x)), silent = TRUE), "mine")
-    expect_s3_class(try(do.call("order", list(x)), silent = TRUE), "try-error")
+    expect_s3_class(try(do.call(base::order, list(x)), silent = TRUE), "try-error")
     expect_output(dput(x), "1, 2,")
   }
 })
@@ -31,11 +31,11 @@ test_that("rule 7: try() shows a call in which an array stands", {
 test_that("rule 7: the notice comes when the host copy is set, once for a function", {
   withr::local_options(verdigris.host_access = "inform")
   x <- gpu(real(1000001))
-  reader <- function(x) order(x)[1]
+  reader <- function(x) base::order(x)[1]
   rm(list = ls(verdigris:::informed), envir = verdigris:::informed)
   seen <- copied <- NULL
-  withCallingHandlers(order(x), verdigris_host_access = function(m) {
-    seen <<- order(x)[1:2] # uses the array while it is being read
+  withCallingHandlers(base::order(x), verdigris_host_access = function(m) {
+    seen <<- base::order(x)[1:2] # uses the array while it is being read
     rlang::cnd_muffle(m)
   })
   expect_identical(seen, 1:2)
@@ -45,7 +45,7 @@ test_that("rule 7: the notice comes when the host copy is set, once for a functi
     rlang::cnd_muffle(message)
   })
   expect_true(copied)
-  expect_no_message(order(gpu(real(1000001))))
+  expect_no_message(base::order(gpu(real(1000001))))
 })
 
 test_that("rule 8: with classes that mean more the operators serve both orders", {
@@ -90,7 +90,7 @@ test_that("rule 9: finalizers only queue", {
   for (k in 1:1000) gpu(c(1, 2, 3))
   expect_lte(live()[["handles"]], before[["handles"]] + 1)
   x <- gpu(real())
-  invisible(order(x))
+  invisible(base::order(x))
   rm(x)
   expect_identical(live()[["bytes"]], before[["bytes"]])
   skip_on_os(c("mac", "windows"))
@@ -110,7 +110,7 @@ test_that("rule 9: finalizers only queue", {
 
 test_that("rule 9: an array serves until R has ended", {
   out <- in_new_r(
-    "last <- new.env()", "nothing <- reg.finalizer(last, function(e) cat('last:', sum(x), y[2], order(x)), onexit = TRUE)",
+    "last <- new.env()", "nothing <- reg.finalizer(last, function(e) cat('last:', sum(x), y[2], base::order(x)), onexit = TRUE)",
     "x <- as_gpu(c(3, 1, 2), device = 'cpu')", "y <- x * 2")
   expect_identical(out, "last: 6 2 2 3 1")
 })
@@ -162,7 +162,7 @@ test_that("rule 10: empty arrays", {
     expect_identical(as.vector(x), v)
     expect_identical(length(x), 0L)
     expect_identical(.subset(x, integer()), v)
-    expect_identical(order(unclass(x)), integer())
+    expect_identical(base::order(unclass(x)), integer())
   }
 })
 
@@ -210,7 +210,7 @@ test_that("rule 11: the class says what base R asks", {
   expect_true(is_gpu(frame$a))
   expect_identical(dim(as.data.frame(gpu(matrix(1:6, 2)))), c(2L, 3L))
   expect_identical(collect(unique(gpu(matrix(c(1, 1, 2, 2), 2)))), unique(matrix(c(1, 1, 2, 2), 2)))
-  expect_identical(duplicated(gpu(c(1, 1, 2))), c(FALSE, TRUE, FALSE))
+  expect_identical(collect(duplicated(gpu(c(1, 1, 2)))), c(FALSE, TRUE, FALSE))
 })
 
 test_that("rule 11: base R's and the tidyverse's functions that ask for the class", {

@@ -108,7 +108,7 @@ test_that("rule 3: a duplicate copies from its clean sibling, and from no other"
   address <- info(w)$address
   w[2] <- -5
   expect_identical(info(w)$address, address)
-  expect_identical(order(v), 1:100)
+  expect_identical(base::order(v), 1:100)
 })
 
 test_that("rule 4: R's writes arrive on the device, and a duplicate does not follow them", {

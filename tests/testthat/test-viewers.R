@@ -15,7 +15,7 @@ test_that("fetched bytes are counted", {
   x <- gpu(c(1, 2, 3))
   expect_identical(fetched_by(as.vector(x)), 24)
   expect_identical(fetched_by(collect(gpu(1:3))), 12)
-  expect_identical(fetched_by(order(x)), 24)
+  expect_identical(fetched_by(base::order(x)), 24)
 })
 
 test_that("print, format, str, summary, head and tail fetch what they show", {

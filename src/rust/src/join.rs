@@ -1,7 +1,7 @@
 //! Joined arrays, and views that repeat or overlap, for R.
 
 use crate::r::{self, *};
-use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
@@ -40,13 +40,15 @@ entry! {
     /// `step` for `extent` elements.
     fn strided(x, dim, of, start, step, extent) {
         let (dim, of, start, extent) = (convert::sizes(dim)?, convert::sizes(of)?, convert::sizes(start)?, convert::sizes(extent)?);
-        if start.len() != of.len() || extent.len() != of.len() || r::len(step) != of.len() || of.contains(&0) {
+        let Some(Host::Double(step)) = convert::host(step) else {
+            return Err(Error::new(Kind::Argument, "the steps of a view are doubles"));
+        };
+        if [start.len(), extent.len(), step.len()] != [of.len(); 3] || of.contains(&0) {
             return Err(Error::new(Kind::Argument, "each axis of a view has `of`, `start`, `step` and `extent`"));
         }
-        // SAFETY: doubles, as R code makes them; the length is checked.
-        let step = |k: usize| unsafe { r::REAL_ELT(step, k as R_xlen_t) } as isize;
-        let axes: Vec<Axis> =
-            (0..of.len()).map(|k| Axis { of: of[k] - 1, start: start[k], step: step(k), extent: extent[k] }).collect();
+        let axes: Vec<Axis> = (0..of.len())
+            .map(|k| Axis { of: of[k] - 1, start: start[k], step: step[k] as isize, extent: extent[k] })
+            .collect();
         Ok(handle::wrap(handle::array(x)?.strided(&dim, &axes)?))
     }
 }
