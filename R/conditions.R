@@ -21,7 +21,11 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
 written_call <- function(frame = parent.frame()) {
   k <- Position(function(f) identical(f, frame), sys.frames())
   if (is.na(k)) return(NULL)
-  ours <- function(k) k > 0L && identical(topenv(environment(sys.function(k))), topenv())
+  ours <- function(k) {
+    if (k < 1L) return(FALSE)
+    f <- sys.function(k)
+    is_interposed(f) || identical(topenv(environment(f)), topenv())
+  }
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]
   short_call(sys.call(k))
@@ -77,8 +81,8 @@ reading_function <- function() {
   if (is.symbol(fun)) as.character(fun) else if (is.call(fun)) deparse(fun, nlines = 1L)[[1]] else "a function"
 }
 
-refuse_host_access <- function(length, bytes) {
-  name <- reading_function()
+refuse_host_access <- function(length, bytes, name = NULL) {
+  if (is.null(name)) name <- reading_function()
   # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught
   if (name %in% c("deparse", "dput")) return()
   stop_verdigris(
@@ -94,8 +98,8 @@ refuse_host_access <- function(length, bytes) {
 
 informed <- new.env(parent = emptyenv())
 
-inform_host_access <- function(length, bytes) {
-  name <- reading_function()
+inform_host_access <- function(length, bytes, name = NULL) {
+  if (is.null(name)) name <- reading_function()
   if (!is.null(informed[[name]])) return()
   assign(name, TRUE, envir = informed)
   inform(

@@ -36,7 +36,7 @@ hosted_method <- function(f) {
 #' Functions of base R that have no device code yet. They copy their arrays to the host, and what they
 #' compute, where it is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
 #'
-#' These are the Fourier transforms, Bessel functions, `psigamma()`, `rank()`, `rle()`, `embed()` and `determinant()`, on which `det()` rests.
+#' These are the Fourier transforms, Bessel functions, `psigamma()` and `determinant()`, on which `det()` rests.
 #'
 #' @section Everything else:
 #' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in [verdigris-package]), and
@@ -46,48 +46,36 @@ hosted_method <- function(f) {
 #' vector works: every operation uploads it first. `print()` and `str()` show it as being in ordinary memory, and
 #' `x <- as_gpu(x)` uploads it once for all.
 #'
-#' Another package's own call of `fft()`, `rank()` and so on does not come here but to base R's function; there `rank()`
-#' compares the elements of an array pair by pair, which is slow: give it `as.vector(x)`.
+#' Another package's own call of `fft()` and so on does not come here but to base R's function.
 #' @param x An array.
 #' @param logarithm,... As in base R's functions of these names; so are all other arguments.
-#' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape. `rank()` and `determinant()` give
-#'   ordinary numbers, `rle()` an ordinary `rle` object.
+#' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape. `determinant()` gives
+#'   ordinary numbers.
 #' @section Errors:
 #' Base R's, in its words; those of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' fft(x)
 #' as_gpu(dgamma(x, shape = 2))
-#' rank(x)
-#' rle(x)
 #' det(as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu"))
-#' @eval sprintf("@aliases %s", paste0(c(unlist(HOSTED), "rank"), ",gpu_array-method", collapse = " "))
+#' @eval sprintf("@aliases %s", paste0(unlist(HOSTED), ",gpu_array-method", collapse = " "))
 #' @name host
 NULL
 
 # Made from base R's functions, as in functions.R. Each generic takes 3 ms to load, so that the 56 functions of the other
 # distributions are none: what they give is an ordinary vector with the class, which works and is uploaded when it is used.
 HOSTED <- list(
-  base = c("rle", "besselI", "besselJ", "besselK", "besselY", "psigamma"),
-  stats = c("fft", "mvfft", "embed")
+  base = c("besselI", "besselJ", "besselK", "besselY", "psigamma"),
+  stats = c("fft", "mvfft")
 )
 #' @evalNamespace sprintf("importFrom(stats,%s)", HOSTED$stats)
-#' @evalNamespace sprintf("exportMethods(%s)", c(unlist(HOSTED), "rank"))
+#' @evalNamespace sprintf("exportMethods(%s)", unlist(HOSTED))
 for (from in names(HOSTED)) for (name in HOSTED[[from]]) {
   f <- get(name, envir = asNamespace(from))
   setGeneric(name)
   setMethod(name, "gpu_array", hosted_method(f))
 }
 rm(from, name, f)
-
-setGeneric("rank")
-setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(), quote(ranked(x, supplied(environment())[-1L]))))
-
-ranked <- function(x, more) {
-  y <- xtfrm(x)
-  if (is.null(dim(x))) names(y) <- names(x)
-  call_base(base::rank, c(list(y), more), parent.frame())
-}
 
 # What order() and sort.list() ask of a class: numbers in the same order. It is they who read them on the host, by the rule on access.
 #' @rdname host
@@ -109,3 +97,11 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) call_base(determinan
 
 #' @export
 isSymmetric.gpu_array <- function(object, ...) isSymmetric(host_copy(object), ...)
+
+# A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array itself.
+read_by <- function(name, x) {
+  rule <- getOption("verdigris.host_access", "inform")
+  if (rule == "error") refuse_host_access(length(x), 8 * length(x), name)
+  if (rule == "inform" && length(x) > 1e6) inform_host_access(length(x), 8 * length(x), name)
+  host_copy(x)
+}

@@ -124,7 +124,10 @@ select_array <- function(x, given, d, drop) {
   out <- .Call(C_subset, x, d, at)
   if (is.character(out)) fault()
   extents <- vapply(seq_along(d), function(k) {
-    if (is.null(at[[k]])) d[k] else as.integer(.Call(C_extent, x, d, replace(vector("list", length(d)), k, at[k]))[1L] / prod(d[-k]))
+    if (is.null(at[[k]])) return(d[k])
+    # of the others nothing may be there to divide by
+    if (any(d[-k] == 0L)) return(as.integer(.Call(C_extent, gpu_full(0, d[k], device = gpu_device(x)), d[k], at[k])[1L]))
+    as.integer(.Call(C_extent, x, d, replace(vector("list", length(d)), k, at[k]))[1L] / prod(d[-k]))
   }, 1L)
   kept <- if (is.null(names)) NULL else Map(function(n, i) {
     if (is.null(n) || is.null(i)) n else n[if (is_gpu(i)) as.vector(i) else i]
@@ -298,119 +301,6 @@ aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   dim(out) <- d[perm]
   if (!is.null(dimnames(a))) dimnames(out) <- dimnames(a)[perm]
   out
-}
-
-#' Positions and order
-#'
-#' `which()`, `sort()` and `quantile()` of arrays, computed where they live. Missing values and ties are treated as base R treats them.
-#' All wait for the device. `quantile()` sorts, and fetches the few values that it needs. [base::order()] has no method, and
-#' [rank()][host] none on the device: they read the array on the host.
-#' @param x An array.
-#' @param decreasing,na.last As in [base::sort()].
-#' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
-#' @param arr.ind,useNames As in [base::which()].
-#' @param ... Further arguments; other methods of sorting run on the host, and so does the sorting of complex numbers.
-#' @returns `sort()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a matrix an ordinary one),
-#'   `quantile()` R numbers.
-#' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`.
-#' @examples
-#' x <- as_gpu(c(3, 1, 2), device = "cpu")
-#' sort(x)
-#' quantile(x, 0.5)
-#' which(x > 1)
-#' @name sorting
-NULL
-
-setGeneric("which")
-
-#' @rdname sorting
-#' @export
-setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
-  if (!is.logical(x)) stop_as_base("argument to 'which' is not logical")
-  out <- .Call(C_which, x)
-  if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
-  # as in base R, `useNames` is about `arr.ind` alone
-  if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
-  out
-})
-
-#' @rdname sorting
-#' @export
-sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
-  if (...length() || is.complex(x)) return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
-  n <- length(x)
-  missing <- if (n) sum(is.na(x)) else 0L
-  named <- !is.null(names(x))
-  found <- .Call(C_sort, x, isTRUE(decreasing), named)
-  out <- found[[1L]]
-  if (named) names(out) <- names(x)[collect(found[[2L]])]
-  # missing values come last from the device
-  if (missing == 0L || isTRUE(na.last)) return(out)
-  if (is.na(na.last)) return(out[seq_len(n - missing)])
-  out[c(n - missing + seq_len(missing), seq_len(n - missing))]
-}
-
-#' @rdname sorting
-#' @export
-quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
-  # base R finds a few order statistics without sorting everything
-  if (gpu_device(x) == "cpu" && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
-  if (anyNA(x)) {
-    if (!na.rm) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-  }
-  sorted <- sort(as_flat(x))
-  n <- length(sorted)
-  probs <- as.vector(probs)
-  if (n == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
-    return(stats::quantile(as.vector(sorted), probs, names = names, type = type))
-  }
-  # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
-  around <- 1 + (n - 1) * probs
-  reach <- sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
-  known <- as.vector(sorted[reach])
-  at <- function(k) known[match(k, reach)]
-  value <- quantile_formula(at, n, probs, type)
-  # R before 4.6 keeps integers in some types
-  if (is.double(stats::quantile(known[1L], 0.5, names = FALSE, type = type))) value <- as.double(value)
-  if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
-  value
-}
-
-# Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order statistics.
-quantile_formula <- function(at, n, probs, type) {
-  if (type == 7) {
-    index <- 1 + (n - 1) * probs
-    low <- floor(index)
-    high <- ceiling(index)
-    value <- at(low)
-    weight <- index - low
-    other <- which(index > low & at(high) != value)
-    value[other] <- (1 - weight[other]) * value[other] + weight[other] * at(high)[other]
-    return(value)
-  }
-  if (type <= 3) {
-    nppm <- if (type == 3) n * probs - 0.5 else n * probs
-    fuzz <- if (type == 3) 0 else 4 * .Machine$double.eps
-    j <- floor(nppm + fuzz)
-    weight <- switch(type, nppm > j, ((nppm > j) + 1) / 2, (nppm != j) | (j %% 2L == 1L))
-  } else {
-    a <- switch(type - 3, 0, 0.5, 0, 1, 1 / 3, 3 / 8)
-    b <- if (type %in% c(5, 6, 8, 9)) switch(type - 4, 0.5, 0, NA, 1 / 3, 3 / 8) else 1
-    fuzz <- 4 * .Machine$double.eps
-    nppm <- a + probs * (n + 1 - a - b)
-    j <- floor(nppm + fuzz)
-    weight <- nppm - j
-    weight[abs(weight) < fuzz] <- 0
-  }
-  low <- at(pmin.int(pmax.int(j, 1), n))
-  high <- at(pmin.int(pmax.int(j + 1, 1), n))
-  value <- low
-  other <- which(weight != 0 & low != high)
-  value[weight == 1] <- high[weight == 1]
-  mixed <- setdiff(other, which(weight == 1))
-  if (length(mixed)) value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
-  value
 }
 
 # The array as a plain vector, still on its device.

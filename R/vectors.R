@@ -7,22 +7,22 @@ through_host <- function(x, f, ...) {
   as_gpu(f(host_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
 }
 
-#' Vectors of arrays: joining, repeating, distinct elements
+#' Vectors of arrays: joining and repeating
 #'
-#' Base R's generics for arrays. `rev()` and `rep()` work on the device. `c()`, `unique()`, `duplicated()` and `all.equal()` run on
-#' the host for now: they copy the elements there, and `c()` and `unique()` copy the result back.
+#' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the elements once, on the device. `all.equal()`
+#' reads the arrays on the host.
 #'
 #' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
 #' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
-#' array, by its own rules on types; slices of columns stay on the device. `cbind()` and `rbind()` have no method and give ordinary matrices.
+#' array, by its own rules on types; slices of columns stay on the device.
 #' @param x,target,current Arrays; `current` may be an ordinary vector.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
 #' @param recursive,use.names As in [base::c()].
-#' @param incomparables As in [base::unique()].
+#' @param times,length.out,each As in [base::rep()].
 #' @param row.names,optional,nm As in [base::as.data.frame()].
-#' @returns `rev()`, `rep()`, `unique()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can hold the
+#' @returns `rev()`, `rep()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can hold the
 #'   elements; `c()` with what is no number gives what base R gives. `as.data.frame()`: a data frame whose columns are arrays.
-#'   `duplicated()`, `anyDuplicated()` and `all.equal()`: as in base R.
+#'   `all.equal()`: as in base R.
 #' @section Errors:
 #' Those of [collect()] and [as_gpu()].
 #' @examples
@@ -30,7 +30,6 @@ through_host <- function(x, f, ...) {
 #' c(x, 4)
 #' rev(x)
 #' rep(x, 2)
-#' unique(x)
 #' as.data.frame(as_gpu(matrix(1:4, 2), device = "cpu"))
 #' all.equal(x, c(3, 1, 3))
 #' @name vectors
@@ -38,47 +37,51 @@ NULL
 
 #' @rdname vectors
 #' @export
-unique.gpu_array <- function(x, incomparables = FALSE, ...) through_host(x, unique, incomparables, ...)
-
-#' @rdname vectors
-#' @export
-duplicated.gpu_array <- function(x, incomparables = FALSE, ...) duplicated(host_copy(x, exact = TRUE), incomparables, ...)
-
-#' @rdname vectors
-#' @export
-anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...)
-
-#' @rdname vectors
-#' @export
 rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
 
 #' @rdname vectors
 #' @export
-rep.gpu_array <- function(x, ...) {
-  at <- rep(seq_along(x), ...)
-  y <- x[at]
-  if (is.null(dim(x)) && !is.null(names(x))) names(y) <- names(x)[at]
+rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
+  plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least)
+  all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (length(length.out) == 1L && is.na(length.out) || plain(length.out, 0))
+  if (all_plain && length(x) == 0L && (is.na(length.out) || length.out == 0)) return(x)
+  if (!all_plain || length(x) == 0L) {
+    at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
+    y <- strip(x)[at]
+    if (is.null(dim(x)) && !is.null(names(x))) names(y) <- names(x)[at]
+    return(y)
+  }
+  each <- trunc(each)
+  y <- if (is.na(length.out)) repeated(x, each, trunc(times)) else recycle(repeated(x, each), trunc(length.out))
+  if (is.null(dim(x)) && !is.null(names(x))) names(y) <- rep(names(x), times = times, length.out = length.out, each = each)
   y
 }
 
-# On the host for now. What means more than numbers decides the result's class there, as for base vectors.
+# These give no names, as base R's.
+#' @rawNamespace S3method(rep.int,gpu_array)
+rep.int.gpu_array <- function(x, times) strip(rep.gpu_array(strip(x), times))
+#' @rawNamespace S3method(rep_len,gpu_array)
+rep_len.gpu_array <- function(x, length.out) strip(rep.gpu_array(strip(x), length.out = length.out))
+
+# What means more than numbers decides the result's class on the host, as for base vectors.
 #' @rdname vectors
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   parts <- list(...)
-  arrays <- vapply(parts, is_gpu, NA)
-  host <- lapply(parts, function(x) {
-    if (!is_gpu(x)) return(x)
-    y <- as.vector(x)
-    if (is.null(dim(x))) names(y) <- names(x)
-    y
-  })
-  plain <- all(arrays | vapply(parts, function(x) is.null(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA))
-  y <- do.call(c, c(host, list(recursive = recursive, use.names = use.names)))
-  if (!plain) return(y)
-  # numbers from R adopt the arrays' dtype where it can hold their type
-  dtype <- common_dtype(parts[arrays], typeof(y))
-  as_gpu(y, dtype = dtype, device = gpu_device(parts[[which(arrays)[1L]]]))
+  plain <- vapply(parts, function(x) is.null(x) || is_number(x) || inherits(x, "integer64"), NA)
+  if (!all(plain)) {
+    host <- lapply(parts, function(x) {
+      if (!is_gpu(x)) return(x)
+      y <- as.vector(x)
+      if (is.null(dim(x))) names(y) <- names(x)
+      y
+    })
+    return(do.call(c, c(host, list(recursive = recursive, use.names = use.names))))
+  }
+  y <- join(unname(lapply(parts[!vapply(parts, is.null, NA)], as_elements)))
+  names <- joined_names(parts, use.names)
+  if (!is.null(names)) names(y) <- names
+  y
 }
 
 #' @rdname vectors

@@ -9,6 +9,7 @@ ENTRY(cast, 3)
 ENTRY(to_device, 2)
 ENTRY(collect, 1)
 ENTRY(collect_integer64, 1)
+ENTRY(collect_as, 3)
 ENTRY(fetch, 3)
 ENTRY(digits, 3)
 ENTRY(bare, 1)
@@ -25,6 +26,7 @@ ENTRY(test_condition, 2)
 
 // compute.rs, operators.rs, reductions.rs, scans.rs
 ENTRY(compute, 1)
+ENTRY(compute_one, 1)
 ENTRY(compute_into, 3)
 ENTRY(explain, 1)
 ENTRY(operation_table, 0)
@@ -34,13 +36,15 @@ ENTRY(defer_sqrt, 1)
 ENTRY(reduce_groups, 4)
 ENTRY(scan, 2)
 
-// index.rs, linear.rs, random.rs
+// index.rs, join.rs, linear.rs, random.rs
 ENTRY(subset, 3)
 ENTRY(extent, 3)
 ENTRY(assign, 5)
 ENTRY(permute, 3)
 ENTRY(which, 1)
 ENTRY(sort, 3)
+ENTRY(join, 3)
+ENTRY(strided, 6)
 ENTRY(multiply, 3)
 ENTRY(random, 7)
 

@@ -3,6 +3,7 @@
 
 test_device <- Sys.getenv("VERDIGRIS_TEST_DEVICE", "cpu")
 if (test_device == "cuda") test_device <- "cuda:0"
+emulated <- nzchar(Sys.getenv("VERDIGRIS_EMULATOR")) # by tests/emulator
 
 gpu <- function(x, dtype = NULL) as_gpu(x, dtype = dtype, device = test_device)
 
@@ -14,7 +15,7 @@ outcome <- function(expr) {
       {
         v <- expr
         # a number that is on its way is looked at here, where its warnings are heard
-        if (is_gpu(v)) v <- collect(v) else if (is.numeric(v)) v <- v[]
+        if (is_gpu(v) || is.list(v)) v <- collect(v) else if (is.numeric(v)) v <- v[]
         if (test_device != "cpu") gpu_sync(test_device)
         v
       },

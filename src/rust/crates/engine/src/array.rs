@@ -90,6 +90,11 @@ impl Array {
         self.node.is_ready()
     }
 
+    /// Whether it is recorded, and nobody else knows it: what is computed of it need not be kept.
+    pub fn is_passing(&self) -> bool {
+        self.device() == Device::Cpu && !self.is_ready() && Arc::strong_count(&self.node) == 1
+    }
+
     /// Whether another library sees the memory.
     pub fn is_shared(&self) -> bool {
         self.node.view().is_some_and(|view| view.buffer.is_shared())
@@ -230,6 +235,14 @@ impl Array {
         } else {
             self.cast(natural_dtype(class), None)
         }
+    }
+
+    /// Computes what is recorded, as `settle`, for who does not look at the values now.
+    pub fn compute(&self) -> Result<()> {
+        if self.node.is_ready() {
+            return Ok(());
+        }
+        evaluate::settle_together(std::slice::from_ref(&self.node))
     }
 
     /// Computes what is recorded: queued on the device, not waited for.

@@ -21,6 +21,7 @@ mod gather;
 pub mod host;
 pub mod interop;
 pub mod interrupt;
+mod join;
 pub mod kernel;
 pub mod layout;
 pub mod memory;

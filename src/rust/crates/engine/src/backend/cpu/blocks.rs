@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES};
+use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::parallel;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
@@ -19,6 +19,8 @@ pub const BLOCK: usize = 1024;
 const TASK: usize = 32 * BLOCK;
 /// A recycled vector of this many elements or more is read run by run.
 const RUN: usize = 32;
+/// A view whose first axis has this many elements or more is read run by run.
+const AXIS: usize = 8;
 /// Bytes of a register: a block of the widest class.
 const ROOM: usize = BLOCK * 16;
 
@@ -229,11 +231,31 @@ impl<'a> Schedule<'a> {
                     (done, from) = (done + run, 0);
                 }
             }
+            _ if view.layout.shape()[0] >= AXIS => {
+                let (base, size) = (view.buffer.address as *const c_void, view.dtype.class().size());
+                let step = view.layout.strides()[0] as i64;
+                runs(view, i, n, |done, at, run| {
+                    // SAFETY: the run is within the view and within the block.
+                    unsafe {
+                        let target = place.add(done * size).cast();
+                        match step {
+                            1 => LOADS[dtype](target, base, at, run as i32),
+                            _ => STRIDES[dtype](target, base, at, step, run as i32),
+                        }
+                    }
+                });
+            }
             _ => {
                 let at = scratch.slot(self.slots).cast::<i64>();
                 // SAFETY: the slot past the registers has room for a block of places, all within the view.
                 unsafe {
-                    places(view, i, std::slice::from_raw_parts_mut(at, n));
+                    let places = std::slice::from_raw_parts_mut(at, n);
+                    let step = view.layout.strides()[0] as i64;
+                    runs(view, i, n, |done, at, run| {
+                        for (k, place) in (0..).zip(&mut places[done..done + run]) {
+                            *place = at + k * step;
+                        }
+                    });
                     PICKS[dtype](place.cast(), view.buffer.address as *const c_void, at, n as i32);
                 }
             }
@@ -265,8 +287,9 @@ impl Scratch {
     }
 }
 
-/// The places in a view's buffer of elements `i ..`, modulo the view's length.
-fn places(view: &View, i: usize, out: &mut [i64]) {
+/// Elements `i .. i + n` of a view, modulo its length, as runs along its first axis: how many come before the run, the place of
+/// its first element in the buffer, and its length.
+fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usize)) {
     let (shape, strides) = (view.layout.shape(), view.layout.strides());
     let mut index = i % view.len();
     let mut at: Vec<usize> = Vec::with_capacity(shape.len());
@@ -277,15 +300,13 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
     let mut place = view.layout.place(i % view.len()) as i64;
     let step = strides[0] as i64;
     let mut done = 0;
-    while done < out.len() {
+    while done < n {
         // along the first axis, then one on along the others
-        let run = (shape[0] - at[0]).min(out.len() - done);
-        for (k, slot) in out[done..done + run].iter_mut().enumerate() {
-            *slot = place + k as i64 * step;
-        }
-        done += run;
-        at[0] += run;
-        place += run as i64 * step;
+        let length = (shape[0] - at[0]).min(n - done);
+        run(done, place, length);
+        done += length;
+        at[0] += length;
+        place += length as i64 * step;
         for axis in 0..shape.len() {
             if at[axis] < shape[axis] {
                 break;

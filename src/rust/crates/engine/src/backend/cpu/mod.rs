@@ -6,6 +6,7 @@ mod blocks;
 pub(crate) mod convert;
 mod loops;
 mod memory;
+mod multiply;
 mod parallel;
 mod reduce;
 mod scan;
@@ -208,9 +209,9 @@ impl Backend for Cpu {
         sort::sort(self, values, decreasing, with_positions)
     }
 
-    fn multiply(&self, _: &Product<'_>, _: &Arc<Buffer>) -> Result<bool> {
-        // R links the BLAS that its owner chose; the bridge uses that one
-        Ok(false)
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
+        // of two matrices: R links the BLAS that its owner chose; the bridge uses that one
+        multiply::multiply(product, output)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::codegen::reduce::{epilogue_variant, form, pack_size, packs_in_flight, Form};
 use super::codegen::{body, parameters, Variant, THREADS};
 use super::device::{Cuda, READY, TICKETS};
-use super::launch::Packed;
+use super::launch::{Packed, MOST_BYTES};
 use super::run::{self, flag_words, planned, Planned, Use};
 use super::{interpret, shipped, tier};
 use crate::array::natural_dtype;
@@ -88,17 +88,22 @@ fn with_epilogue(
 ) -> Result<bool> {
     let (Some(after), Some(given)) = (&plan.after, &bound.after) else { return Ok(false) };
     let form = form(plan, groups);
-    let variant = parameters::variant(plan, bound, pack_size(plan, form), &[]);
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
-    let needs_wide = parameters::variant(&after.plan, given, 1, &addresses).wide && !variant.wide;
+    let (apart, packed) = parameters::fit(&after.plan, given, 1, &addresses);
     // words for warnings are taken once a launch
-    if needs_wide || !bound.sites.is_empty() && !given.sites.is_empty() {
+    if apart.wide && !variant.wide || !bound.sites.is_empty() && !given.sites.is_empty() {
         return Ok(false);
     }
-    let variant_after = epilogue_variant(after, variant);
-    let parameters = |flags| parameters::pack(&after.plan, given, variant_after, 1, &addresses, flags);
-    let bytes = parameters::pack(plan, bound, variant, 1, &[], (0, 0))?.bytes.len() + parameters((0, 0))?.bytes.len();
-    if bytes + MOST_JOB > parameters::MOST_BYTES {
+    let fit = (epilogue_variant(after, variant), packed);
+    let bytes = |plan: &Plan, bound: &Bound, fit, addresses: &[u64], flags| -> Result<Vec<u8>> {
+        let mut params = Packed::default();
+        parameters::pack(&mut params, plan, bound, fit, addresses, flags)?;
+        Ok(params.bytes().to_vec())
+    };
+    let both = bytes(plan, bound, (variant, 0), &[], (0, 0))?.len()
+        + bytes(&after.plan, given, fit, &addresses, (0, 0))?.len();
+    if both + MOST_JOB > MOST_BYTES {
         return Ok(false);
     }
     let Some(planned) = tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
@@ -106,8 +111,7 @@ fn with_epilogue(
     };
     let (places, words) = body::places(&after.plan);
     let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
-    let after = parameters(flags)?;
-    let target = Target { after: after.bytes, ..Target::buffer(0) };
+    let target = Target { after: bytes(&after.plan, given, fit, &addresses, flags)?, ..Target::buffer(0) };
     launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target)?;
     Ok(true)
 }
@@ -179,7 +183,7 @@ fn queue(
     target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
-    let variant: Variant = parameters::variant(plan, bound, pack_size(plan, form), &[]);
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
     match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target),
         None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, target),
@@ -228,7 +232,7 @@ fn launch(
         _ => shape.grid,
     };
     // freed in the stream's order, so it may be dropped as soon as the kernel is queued
-    let partial = cuda.allocate(parts * ACCUMULATOR)?;
+    let partial = if parts == 0 { None } else { Some(cuda.allocate(parts * ACCUMULATOR)?) };
     let mut job = Packed::default();
     job.u64(groups.length as u64);
     job.u64(groups.inner as u64);
@@ -237,7 +241,7 @@ fn launch(
     job.u32(shape.x as u32);
     job.u32(shape.y as u32);
     job.u32(shape.across as u32);
-    job.u64(partial.address);
+    job.u64(partial.as_ref().map_or(0, |partial| partial.address));
     job.u64(target.out);
     job.u64(target.status);
     job.u64(cuda.tickets());

@@ -1,0 +1,36 @@
+# Functions of base R that are no generics, exported under their own names: base R's own formals and body, in front of which a call
+# with an array among its arguments goes to a function of this package.
+#
+# So for anything else they are base R's, to the frames and calls that their conditions name. An S4 generic would do the same,
+# and cost 3 to 4 ms each when the package is loaded.
+
+# What an environment of interposed functions holds, by which `written_call()` knows them.
+INTERPOSED <- ".verdigris"
+
+interposed <- function(name, among, method, home = "base") {
+  f <- get(name, envir = asNamespace(home))
+  is_array <- function(argument) {
+    if (argument == "...") return(quote(any(vapply(list(...), inherits, NA, "gpu_array"))))
+    if (identical(formals(f)[[argument]], quote(expr = ))) return(bquote(!missing(.(as.name(argument))) && inherits(.(as.name(argument)), "gpu_array")))
+    bquote(inherits(.(as.name(argument)), "gpu_array"))
+  }
+  test <- Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
+  method <- substitute(method)
+  method[[1L]] <- call("$", quote(asNamespace("verdigris")), method[[1L]])
+  body(f) <- bquote({
+    if (.(test)) return(.(method))
+    .(body(f))
+  })
+  environment(f) <- new.env(parent = asNamespace(home))
+  assign(INTERPOSED, TRUE, envir = environment(f))
+  f
+}
+
+is_interposed <- function(f) {
+  home <- environment(f)
+  is.environment(home) && exists(INTERPOSED, envir = home, inherits = FALSE)
+}
+
+# Attaching says nothing of the functions above: they mask base R's on purpose, and give what those give.
+#' @rawNamespace export(.conflicts.OK)
+.conflicts.OK <- TRUE

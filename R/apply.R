@@ -1,0 +1,139 @@
+# Functions along the margins of arrays: what reduces or sweeps runs on the device.
+
+# Base R's functions that `apply()` knows, by what the device computes.
+known_reduction <- function(FUN) {
+  known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, any = base::any, all = base::all,
+    var = stats::var, sd = stats::sd, var = var, sd = sd)
+  names(known)[vapply(known, identical, NA, FUN)][1L]
+}
+
+# A reduction of x along its other dimensions than `kept`, flat; NULL where base R's answer is another than the device's.
+reduce_margin <- function(name, x, kept, na.rm) {
+  d <- dim(x)
+  rest <- setdiff(seq_along(d), kept)
+  long <- prod(d[rest])
+  if (length(x) == 0L || is.complex(x) || gpu_dtype(x) == "int64") return(NULL)
+  if (name %in% c("any", "all") && !is.logical(x)) return(NULL)
+  # nothing may be left in a group, of which base R warns
+  if (na.rm && name %in% c("min", "max", "var", "sd")) return(NULL)
+  if (name %in% c("var", "sd") && long < 2) return(NULL)
+  if (identical(kept, seq_along(kept))) {
+    groups <- c(1, long, prod(d[kept]))
+  } else {
+    if (!identical(kept, setdiff(seq_along(d), seq_along(rest)))) x <- .Call(C_permute, x, d, c(rest, kept))
+    groups <- c(prod(d[kept]), long, 1)
+  }
+  whole <- !is.double(x)
+  # base R's extremes of logicals are integers
+  if (is.logical(x) && name %in% c("min", "max")) x <- gpu_cast(x, "int32")
+  if (whole && name == "prod") x <- gpu_cast(x, "float64")
+  out <- .Call(C_reduce_groups, if (name == "sd") "var" else name, strip(x), na.rm, groups)
+  if (name == "sd") return(sqrt(out))
+  if (name %in% c("any", "all")) return(gpu_cast(out, "bool8"))
+  if (whole && name == "sum") {
+    if (any(abs(out) > .Machine$integer.max, na.rm = TRUE)) return(NULL)
+    out <- gpu_cast(out, "int32")
+  }
+  out
+}
+
+#' Functions along margins
+#'
+#' [base::apply()], [base::sweep()] and [base::scale()] of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the
+#' device, with whatever was recorded in the array; other functions get the parts as ordinary vectors, on the host (see option
+#' `verdigris.host_access` in [verdigris-package]). `sweep()` and `scale()` record operations, in which the statistics are views that repeat.
+#' @param X,x An array with dimensions.
+#' @param MARGIN,FUN,simplify,STATS,check.margin As in [base::apply()] and [base::sweep()].
+#' @param center,scale As in [base::scale()].
+#' @param ... Passed on to `FUN`; of the functions that `apply()` knows `na.rm` is taken.
+#' @returns What base R gives, in an array on the device of `x`; of `apply()` with another function what base R gives. `scale()` has its centres and scales
+#'   as ordinary vectors in its attributes, and waits for them.
+#' @section Errors:
+#' Base R's, in its words; those of [gpu_compute()]; `verdigris_error_host_access` where reads are forbidden.
+#' @examples
+#' m <- as_gpu(matrix(c(1, 2, 3, 4, 5, 9), 2), device = "cpu")
+#' apply(m, 1, max)
+#' sweep(m, 2, colMeans(m))
+#' scale(m)
+#' @name apply
+NULL
+
+#' @rdname apply
+#' @export
+apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify))
+
+apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
+  d <- dim(X)
+  more <- list(...)
+  name <- known_reduction(FUN)
+  na.rm <- FALSE
+  takes <- !is.na(name) && isTRUE(simplify) && length(d) > 1L && (!length(more) || identical(names(more), "na.rm") && (isTRUE(more[[1L]]) || isFALSE(more[[1L]])))
+  if (takes) {
+    na.rm <- length(more) && more[[1L]]
+    kept <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(X))) else as.integer(MARGIN)
+    if (length(kept) && !anyNA(kept) && all(kept %in% seq_along(d)) && !anyDuplicated(kept) && length(kept) < length(d)) {
+      out <- reduce_margin(name, X, kept, na.rm)
+      if (!is.null(out)) {
+        names <- dimnames(X)[kept]
+        if (length(kept) == 1L) {
+          if (!is.null(names[[1L]])) names(out) <- names[[1L]]
+        } else {
+          dim(out) <- d[kept]
+          if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
+        }
+        return(out)
+      }
+    }
+  }
+  call_base(base::apply, list(read_by("apply", X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
+}
+
+#' @rdname apply
+#' @export
+sweep <- interposed("sweep", "x", sweep_array(x, MARGIN, STATS, match.fun(FUN), check.margin, ...))
+
+sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
+  d <- dim(x)
+  kept <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(as.vector(MARGIN))
+  if (is.null(d) || anyNA(kept) || !all(kept %in% seq_along(d)) || anyDuplicated(kept) || !is_number(STATS) || !length(STATS)) {
+    return(hosted(base::sweep, list(x, MARGIN, STATS, FUN, check.margin, ...)))
+  }
+  if (check.margin && !identical(if (is.null(dim(STATS))) length(STATS) else dim(STATS), d[kept])) {
+    # base R has the say on what does not fit, of an array of one element along all other dimensions
+    call_base(base::sweep, list(base::array(0, replace(d, -kept, 1L)), kept, blank(STATS), `+`, TRUE))
+  }
+  size <- prod(d[kept])
+  whole <- length(STATS) == size
+  stats <- if (is_gpu(STATS)) STATS else as_gpu(as.vector(STATS), dtype = host_dtype(STATS, x), device = gpu_device(x))
+  if (!whole && size %% length(STATS) != 0) {
+    # the statistics run on over the other dimensions, as base R has it
+    rest <- setdiff(seq_along(d), kept)
+    spread <- .Call(C_permute, recycle(stats, prod(d)), d[c(kept, rest)], order(c(kept, rest)))
+  } else {
+    axes <- match(seq_along(d), kept, nomatch = 0L)
+    spread <- strided(recycle(stats, size), d[kept], pmax.int(axes, 1L), d, step = as.double(axes > 0L))
+  }
+  dim(spread) <- d
+  FUN(x, spread, ...)
+}
+
+#' @rdname apply
+#' @export
+scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
+  if (length(dim(x)) != 2L) x <- matrix(x, dimnames = if (!is.null(names(x))) list(names(x), NULL))
+  p <- ncol(x)
+  takes <- function(v) is.logical(v) && !is_gpu(v) || is.numeric(v) && length(v) == p
+  if (is.complex(x) || !length(x) || !takes(center) || !takes(scale)) return(with_scaled(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
+  if (is.logical(center)) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
+  center <- host_copy(center)
+  if (!is.null(center)) x <- sweep(x, 2L, center, check.margin = FALSE)
+  if (is.logical(scale)) scale <- if (isTRUE(scale[1L])) collect(sqrt(colSums(x^2, na.rm = TRUE) / pmax(1, colSums(!is.na(x)) - 1)))
+  scale <- host_copy(scale)
+  if (!is.null(scale)) x <- sweep(x, 2L, scale, "/", check.margin = FALSE)
+  with_attributes(x, c(attributes(x), if (is.numeric(center)) list("scaled:center" = center), if (is.numeric(scale)) list("scaled:scale" = scale)))
+}
+
+with_scaled <- function(y, x) {
+  kept <- attributes(y)
+  with_attributes(as_gpu(as.vector(y), dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), kept)
+}

@@ -1,0 +1,231 @@
+# Groups: what is computed of the elements that share a key.
+#
+# The elements are put in the order of their groups by one sort of the keys. A group is then cut into pieces of a fixed length, the last one
+# filled up with what changes nothing, and all pieces are reduced at once; so are the pieces' results, until each group has one.
+
+GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last")
+
+# Pieces of groups: so much is wasted at most in each group.
+PIECE <- 64
+
+# The keys as places among their levels: `codes`, an array (NA where a key is missing); `levels`, names of each key's levels.
+grouping <- function(keys, device) {
+  coded <- lapply(keys, function(key) {
+    if (!is_gpu(key)) {
+      key <- as.factor(key)
+      return(list(codes = as_gpu(as.integer(key), device = device), levels = levels(key)))
+    }
+    values <- counted(key)$values
+    if (!length(values)) return(list(codes = gpu_full(NA_integer_, length(key), device = device), levels = character()))
+    list(codes = match_on_device(key, as_gpu(values, dtype = gpu_dtype(key), device = device), NA_integer_), levels = as.character(values))
+  })
+  levels <- lapply(coded, `[[`, "levels")
+  extent <- lengths(levels, use.names = FALSE)
+  if (prod(extent) > .Machine$integer.max) stop_as_base("total number of levels >= 2^31")
+  strides <- cumprod(c(1L, extent))
+  codes <- coded[[1L]]$codes
+  for (k in seq_along(coded)[-1L]) codes <- codes + as.integer(strides[k]) * (coded[[k]]$codes - 1L)
+  list(codes = codes, levels = stats::setNames(levels, names(keys)), extent = extent)
+}
+
+# One number of each group, flat, as many as there are groups: an array, and which groups have elements.
+reduce_by <- function(x, codes, groups, name, na.rm) {
+  x <- strip(x)
+  device <- gpu_device(x)
+  known <- if (na.rm) !is.na(x) & !is.na(codes) else !is.na(codes)
+  if (!all(known)) {
+    x <- x[known]
+    codes <- codes[known]
+  }
+  found <- .Call(C_sort, codes, FALSE, TRUE)
+  starts <- if (length(codes)) collect(which(runs_begin(found[[1L]]))) else integer()
+  present <- if (length(starts)) as.vector(found[[1L]][starts]) else integer()
+  counts <- diff(c(starts, length(codes) + 1L))
+  whole <- typeof(x) %in% c("integer", "logical")
+  if (name == "count") {
+    out <- as_gpu(as.integer(counts), device = device)
+  } else if (!length(present)) {
+    out <- recycle(x, 0)
+  } else if (name == "first") {
+    out <- x[found[[2L]][starts]]
+  } else if (name == "last") {
+    out <- x[found[[2L]][starts + counts - 1L]]
+  } else {
+    y <- x[found[[2L]]]
+    if (name %in% c("min", "max")) {
+      if (is.logical(y)) y <- gpu_cast(y, "int32")
+    } else if (whole) {
+      y <- gpu_cast(y, "float64")
+    }
+    out <- switch(name,
+      mean = pieced(y, counts, "sum") / counts,
+      var = , sd = {
+        wide <- as_gpu(rep.int(seq_along(counts), counts), device = device)
+        deviation <- y - (pieced(y, counts, "sum") / counts)[wide]
+        spread <- pieced(deviation * deviation, counts, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
+        if (name == "sd") sqrt(spread) else spread
+      },
+      pieced(y, counts, name))
+    if (whole && name == "sum" && !any(abs(out) > .Machine$integer.max, na.rm = TRUE)) out <- gpu_cast(out, "int32")
+  }
+  list(values = out, present = present)
+}
+
+runs_begin <- function(sorted) {
+  n <- length(sorted)
+  if (n == 1L) return(gpu_full(TRUE, 1L, device = gpu_device(sorted)))
+  join(list(gpu_full(TRUE, 1L, device = gpu_device(sorted)), sorted[-1L] != sorted[-n]))
+}
+
+# Reduces groups that follow each other, of these lengths (1 or more): "sum", "prod", "min" or "max".
+pieced <- function(y, counts, name) {
+  device <- gpu_device(y)
+  idle <- switch(name, sum = 0, prod = 1, min = if (is.integer(y)) .Machine$integer.max else Inf, max = if (is.integer(y)) -.Machine$integer.max else -Inf)
+  if (is.integer(y)) idle <- as.integer(idle)
+  while (any(counts > 1L)) {
+    pieces <- ceiling(counts / PIECE)
+    inside <- sequence(pieces) - 1
+    begins <- rep.int(cumsum(c(0, counts))[seq_along(counts)], pieces) + PIECE * inside
+    lengths <- pmin.int(PIECE, rep.int(counts, pieces) - PIECE * inside)
+    lane <- repeated(gpu_seq(0, by = 1, length.out = PIECE, device = device), times = sum(pieces))
+    place <- repeated(as_gpu(begins, device = device), each = PIECE) + lane
+    filled <- repeated(as_gpu(as.double(lengths), device = device), each = PIECE) > lane
+    # what lies outside of a piece is not looked at, but must be somewhere
+    y <- ifelse(filled, y[pmin(place, length(y) - 1) + 1], idle)
+    y <- .Call(C_reduce_groups, name, y, FALSE, c(sum(pieces), PIECE, 1))
+    counts <- pieces
+  }
+  y
+}
+
+#' Groups of elements
+#'
+#' `gpu_group()` computes one number of each group of elements, on the device: by a sort of the keys and a few passes over the elements, however many
+#' groups there are. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
+#' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. On the cpu device `rowsum()` and `tapply()` are base R's.
+#'
+#' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place of each group come to the host; which groups there are is waited for.
+#' @param x,X An array: a vector, or for `rowsum()` a matrix too.
+#' @param g,group,INDEX The groups: an array or a vector or factor, as long as `x`; for `gpu_group()` and `tapply()` a list of several, of which each combination is a group.
+#' @param f What is computed: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or `"last"`.
+#' @param na.rm Whether missing elements are left out. Elements whose key is missing always are, but in `rowsum()`.
+#' @param FUN,default,simplify,reorder As in [base::tapply()] and [base::rowsum()].
+#' @param ... Passed on to `FUN`; for `ave()` the groups.
+#' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each key and the levels in its dimnames, as `tapply()` has them; in groups that have no elements `NA`,
+#'   and 0 for `"count"`. `rowsum()`: a matrix with a row for each group. `ave()`: an array like `x`.
+#' @section Errors:
+#' `verdigris_error_argument` for groups of another length; base R's, in its words.
+#' @examples
+#' x <- as_gpu(c(1, 2, 3, 4), device = "cpu")
+#' gpu_group(x, c("a", "b", "a", "a"), "mean")
+#' gpu_group(x, list(u = c(1, 1, 2, 2), v = c("p", "q", "q", "q")), "sum")
+#' tapply(x, c(1, 2, 1, 2), max)
+#' rowsum(x, c(1, 2, 1, 2))
+#' ave(x, c(1, 1, 2, 2))
+#' @export
+gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"), na.rm = FALSE) {
+  if (!is_gpu(x) || is.complex(x)) abort_argument("x", "an array of numbers", x)
+  f <- match.arg(f)
+  keys <- if (is.list(g) && !is.object(g) || is.data.frame(g)) as.list(g) else list(g)
+  if (!length(keys)) abort_argument("g", "at least one key", g)
+  wrong <- which(lengths(keys) != length(x))
+  if (length(wrong)) abort_argument("g", sprintf("as long as `x` (%s elements)", format_count(length(x))), keys[[wrong[1L]]])
+  grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(na.rm))
+}
+
+# As tapply() has it: an array with a dimension for each key.
+grouped <- function(x, by, name, na.rm, default = NA) {
+  groups <- prod(by$extent)
+  found <- reduce_by(x, by$codes, groups, name, na.rm)
+  out <- found$values
+  if (!identical(found$present, seq_len(groups))) {
+    # groups without elements
+    none <- if (name == "count") 0L else default
+    all <- gpu_full(vector(typeof(out), 1L)[if (is.na(none)) 2L else 1L], groups, dtype = gpu_dtype(out), device = gpu_device(out))
+    if (!is.na(none) && none != 0) all <- all + none
+    if (length(found$present)) all[found$present] <- out
+    out <- all
+  }
+  dim(out) <- by$extent
+  dimnames(out) <- by$levels
+  out
+}
+
+# Base R's functions that the device computes of groups.
+known_group <- function(FUN) {
+  known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
+  names(known)[vapply(known, identical, NA, FUN)][1L]
+}
+
+#' @rdname gpu_group
+#' @export
+tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) match.fun(FUN), ..., default = default, simplify = simplify))
+
+tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRUE) {
+  name <- known_group(FUN)
+  more <- list(...)
+  keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)
+  takes <- !is.na(name) && isTRUE(simplify) && !is.complex(X) && identical(default, NA) && length(keys) && all(lengths(keys) == length(X)) &&
+    (!length(more) || identical(names(more), "na.rm") && isFALSE(more[[1L]])) && !prefers_host(X) && length(X)
+  if (takes) {
+    by <- grouping(keys, gpu_device(X))
+    out <- grouped(X, by, name, FALSE)
+    # sums that do not fit are base R's matter
+    if (!(name == "sum" && !is.double(X) && is.double(out))) {
+      if (name == "count" && any(out == 0L)) out <- ifelse(out == 0L, NA_integer_, out)
+      return(out)
+    }
+  }
+  known <- !is.na(name)
+  out <- call_base(base::tapply, list(if (known) host_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX, FUN, ..., default = default, simplify = simplify))
+  if (known && is_number(out)) with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(X)), device = gpu_device(X)), attributes(out)) else out
+}
+
+plain_key <- function(key) if (is_gpu(key)) as.vector(host_copy(key)) else key
+
+#' @rdname gpu_group
+#' @export
+rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
+  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && !anyNA(group) && length(dim(x)) <= 2L
+  on_base <- function() {
+    out <- call_base(base::rowsum, list(host_copy(x), plain_key(group), reorder = reorder, na.rm = na.rm, ...))
+    with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(x)), device = gpu_device(x)), attributes(out))
+  }
+  if (!usable || prefers_host(x)) return(on_base())
+  device <- gpu_device(x)
+  values <- if (is_gpu(group)) counted(group)$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
+  codes <- if (is_gpu(group)) match_on_device(group, as_gpu(values, dtype = gpu_dtype(group), device = device), NA_integer_) else as_gpu(base::match(group, values), device = device)
+  p <- NCOL(x)
+  columns <- lapply(seq_len(p), function(k) {
+    y <- reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(na.rm))
+    if (length(y$present) == length(values)) return(y$values)
+    all <- gpu_full(vector(typeof(y$values), 1L), length(values), dtype = gpu_dtype(y$values), device = device)
+    if (length(y$present)) all[y$present] <- y$values
+    all
+  })
+  if (is.integer(x) && any(vapply(columns, is.double, NA))) return(on_base())
+  out <- if (p == 1L) columns[[1L]] else join(columns)
+  dim(out) <- c(length(values), p)
+  names <- list(as.character(values), colnames(x))
+  if (!reorder) {
+    first <- as.vector(match_on_device(as_gpu(seq_along(values), device = device), codes, NA_integer_))
+    out <- out[order(first), , drop = FALSE]
+    names[[1L]] <- names[[1L]][order(first)]
+  }
+  dimnames(out) <- names
+  out
+}
+
+#' @rdname gpu_group
+#' @export
+ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "stats")
+
+ave_array <- function(x, keys, FUN) {
+  name <- known_group(FUN)
+  usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) && !any(vapply(keys, anyNA, NA))
+  if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
+  by <- grouping(unname(keys), gpu_device(x))
+  value <- strip(grouped(x, by, name, FALSE))
+  x[] <- value[by$codes]
+  x
+}

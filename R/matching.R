@@ -1,0 +1,326 @@
+# Equal elements: distinct ones, matches, bins, counts. What is larger than a few elements rests on a stable sort, whose runs of equal
+# elements say which is the first, and which of two vectors it comes from.
+
+# Tables of so many numbers are compared one by one, in one kernel.
+FEW <- 8L
+
+# Where x is missing: NA and NaN are different elements for these functions, as in base R. Each is a logical array or NULL.
+missing_parts <- function(x) {
+  if (!length(x) || !anyNA(x)) return(NULL)
+  if (!is.double(x)) return(list(na = is.na(x)))
+  nan <- is.nan(x)
+  list(na = is.na(x) & !nan, nan = nan)
+}
+
+# The first (or last) place where a logical array is TRUE; none where it never is.
+first_place <- function(mask, from_last) {
+  if (!any(mask)) return(numeric())
+  if (from_last) length(mask) + 1 - which.max(rev(mask)) else which.max(mask)
+}
+
+repeated_flags <- function(x, from_last) {
+  x <- strip(x)
+  r <- runs(x)
+  flags <- gpu_full(TRUE, r$n, device = gpu_device(x))
+  if (r$known > 0L) flags[r$at[if (from_last) r$last else r$first]] <- FALSE
+  if (r$known < r$n) {
+    alone <- unlist(lapply(missing_parts(x), first_place, from_last))
+    flags[alone] <- FALSE
+  }
+  flags
+}
+
+by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) || length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
+
+#' Distinct elements, matches and counts
+#'
+#' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()], [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where
+#' they live, by sorting. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
+#'
+#' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
+#' strings or factors.
+#' @param x An array; for `match()`, `%in%` and `findInterval()` an array or a vector.
+#' @param table,vec What is matched with, an array or a vector; `vec` in order.
+#' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()], [base::tabulate()] and [base::table()].
+#' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()].
+#' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of base R.
+#' @returns Arrays on the device of `x`, of base R's type; `match()` and `%in%` of an ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
+#'   `anyDuplicated()` what base R gives.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
+#' @examples
+#' x <- as_gpu(c(3, 1, 3, NA), device = "cpu")
+#' unique(x)
+#' x[!duplicated(x)]
+#' match(x, c(1, 3))
+#' findInterval(x, c(0, 2))
+#' table(x, useNA = "ifany")
+#' rle(x)
+#' @name matching
+NULL
+
+#' @rdname matching
+#' @export
+unique.gpu_array <- function(x, incomparables = FALSE, ...) {
+  if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
+  if (length(x) < 2L) return(strip(x))
+  strip(x)[!repeated_flags(x, isTRUE(list(...)$fromLast))]
+}
+
+#' @rdname matching
+#' @export
+duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
+  if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
+  if (length(x) == 0L) return(logical())
+  repeated_flags(x, isTRUE(list(...)$fromLast))
+}
+
+#' @rdname matching
+#' @export
+anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
+  if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
+  from_last <- isTRUE(list(...)$fromLast)
+  if (length(x) < 2L) return(0L)
+  as.integer(c(first_place(repeated_flags(x, from_last), from_last), 0)[1L])
+}
+
+setGeneric("rle")
+#' @rdname matching
+#' @export
+setMethod("rle", "gpu_array", function(x) {
+  n <- length(x)
+  if (!is.null(dim(x)) || !is.null(names(x)) || n < 2L || is.complex(x)) return(base::rle(collect_vector(x)))
+  x <- strip(x)
+  changes <- x[-1L] != x[-n]
+  ends <- c(collect(which(changes | is.na(changes))), n)
+  structure(list(lengths = diff(c(0L, ends)), values = collect(x[ends])), class = "rle")
+})
+
+# As base R sees it: a vector with its names, or a matrix.
+collect_vector <- function(x) host_copy(x, exact = TRUE)
+
+# ---- matching ----------------------------------------------------------------------------------------
+
+#' @rdname matching
+#' @export
+match <- interposed("match", c("x", "table"), match_arrays(x, table, nomatch, incomparables))
+
+#' @rdname matching
+#' @usage x \%in\% table
+#' @export
+`%in%` <- interposed("%in%", c("x", "table"), in_arrays(x, table))
+
+matches_on_device <- function(x, table) is_number(x) && is_number(table) && !is.complex(x) && !is.complex(table)
+
+# Where x equals one number, missing ones included; never NA.
+equals <- function(x, value) {
+  if (is.nan(value)) return(is.nan(x))
+  if (is.na(value)) return(if (is.double(x)) is.na(x) & !is.nan(x) else is.na(x))
+  x == value & !is.na(x)
+}
+
+in_arrays <- function(x, table) {
+  if (!matches_on_device(x, table)) return(call_base(base::`%in%`, list(plain_vector(x), plain_vector(table))))
+  if (is_gpu(x) && few(table, x)) {
+    if (length(table) == 0L || length(x) == 0L) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
+    x <- strip(x)
+    return(Reduce(`|`, lapply(unique(as.vector(table)), function(value) equals(x, value))))
+  }
+  match_arrays(x, table, 0L, NULL) > 0L
+}
+
+# Few enough to be compared one by one, as numbers that R can hold.
+few <- function(table, x) length(table) <= FEW && gpu_dtype(x) != "int64" && !(is_gpu(table) && gpu_dtype(table) == "int64")
+
+# An array as an ordinary vector for base R's match(), which takes objects for strings.
+plain_vector <- function(x) if (is_gpu(x)) as.vector(host_copy(x)) else x
+
+match_arrays <- function(x, table, nomatch, incomparables) {
+  nomatch <- as.integer(nomatch)
+  if (!matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables)) || length(nomatch) != 1L) {
+    return(call_base(base::match, list(plain_vector(x), plain_vector(table), nomatch, incomparables)))
+  }
+  if (!is_gpu(x)) return(collect(match_on_device(as_gpu(as.vector(x), device = gpu_device(table)), table, nomatch)))
+  match_on_device(x, table, nomatch)
+}
+
+match_on_device <- function(x, table, nomatch) {
+  x <- strip(x)
+  n <- length(x)
+  m <- length(table)
+  device <- gpu_device(x)
+  if (n == 0L || m == 0L) return(gpu_full(nomatch, n, device = device))
+  if (few(table, x)) {
+    values <- as.vector(table)
+    out <- nomatch
+    for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
+    return(out)
+  }
+  table <- if (is_gpu(table)) strip(table) else as_gpu(as.vector(table), device = device)
+  both <- join(list(table, x))
+  r <- runs(both)
+  out <- gpu_full(nomatch, m + n, device = device)
+  if (r$known > 0L) {
+    # the sort is stable: a run that has an element of the table begins with the first one
+    begins <- r$at[r$first]
+    head <- begins[cumsum(r$first)]
+    out[r$at] <- ifelse(head <= m, head, nomatch)
+  }
+  out <- out[m + seq_len(n)]
+  if (r$known < r$n) {
+    missing <- missing_parts(x)
+    among <- missing_parts(table)
+    for (part in names(missing)) {
+      at <- if (is.null(among[[part]])) numeric() else first_place(among[[part]], FALSE)
+      if (length(at)) out <- ifelse(missing[[part]], as.integer(at), out)
+    }
+  }
+  out
+}
+
+# For base R's own match(), which asks this of an object, from R 4.2 on.
+mtfrm.gpu_array <- function(x) as.vector(host_copy(x))
+
+# ---- bins --------------------------------------------------------------------------------------------
+
+# How many of `vec`, in order, are at most x (less than x, if `strictly`); NA where x is.
+count_below <- function(x, vec, strictly) {
+  n <- length(x)
+  m <- length(vec)
+  device <- gpu_device(x)
+  if (n == 0L) return(gpu_full(0L, 0L, device = device))
+  if (m <= 2L * FEW) {
+    values <- as.vector(vec)
+    if (m == 0L) return(ifelse(is.na(x), NA_integer_, 0L))
+    tests <- lapply(values, function(v) if (strictly) x > v else x >= v)
+    return(if (m == 1L) tests[[1L]] + 0L else Reduce(`+`, tests))
+  }
+  vec <- if (is_gpu(vec)) strip(vec) else as_gpu(as.vector(vec), device = device)
+  # the sort is stable: of equal elements those that stand first here come first
+  parts <- if (strictly) list(x, vec) else list(vec, x)
+  r <- runs(join(parts))
+  own <- if (strictly) c(0L, n) else c(m, 0L)
+  from_vec <- if (strictly) r$at > n else r$at <= m
+  out <- gpu_full(NA_integer_, m + n, device = device)
+  out[r$at] <- cumsum(from_vec)
+  out[(if (strictly) 0L else m) + seq_len(n)]
+}
+
+#' @rdname matching
+#' @export
+findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
+
+intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
+  if (!is_gpu(x)) x <- as_gpu(as.vector(x), device = gpu_device(vec))
+  if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
+  x <- as_doubles(strip(x))
+  m <- length(vec)
+  out <- count_below(x, vec, left.open)
+  if (m > 0L && rightmost.closed) {
+    ends <- as.vector(vec[c(1L, m)])
+    out <- if (left.open) ifelse(x == ends[1L], 1L, out) else ifelse(x == ends[2L], m - 1L, out)
+  }
+  if (all.inside) out <- pmin(pmax(out, 1L), m - 1L)
+  gpu_cast(out, "int32")
+}
+
+#' @rdname matching
+#' @export
+cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L, ordered_result = FALSE, ...) {
+  breaks <- host_copy(breaks)
+  args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab, ordered_result = ordered_result, ...)
+  usable <- is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
+  # of one number breaks are made, of x's range
+  known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x))) as.double(range(x, na.rm = TRUE))
+  if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known)))) return(do.call(cut, c(list(as.vector(host_copy(x))), args)))
+  shape <- call_base(base::cut.default, c(list(known %||% 0), args))
+  if (length(breaks) == 1L) {
+    pieces <- as.integer(breaks + 1)
+    reach <- known[2L] - known[1L]
+    if (reach == 0) {
+      reach <- if (known[1L] != 0) abs(known[1L]) else 1
+      breaks <- seq.int(known[1L] - reach / 1000, known[2L] + reach / 1000, length.out = pieces)
+    } else {
+      breaks <- seq.int(known[1L], known[2L], length.out = pieces)
+      breaks[c(1L, pieces)] <- c(known[1L] - reach / 1000, known[2L] + reach / 1000)
+    }
+  } else {
+    breaks <- sort.int(as.double(breaks))
+  }
+  x <- as_doubles(strip(x))
+  pieces <- length(breaks) - 1L
+  code <- count_below(x, breaks, right)
+  if (include.lowest) code <- if (right) ifelse(x == breaks[1L], 1L, code) else ifelse(x == breaks[pieces + 1L], pieces, code)
+  code <- gpu_cast(ifelse(code < 1L | code > pieces, NA_integer_, code), "int32")
+  if (is.null(levels(shape))) return(code)
+  out <- as.vector(code)
+  attributes(out) <- attributes(shape)
+  out
+}
+
+# ---- counts ------------------------------------------------------------------------------------------
+
+# The distinct known elements, in order, and how many there are of each: ordinary vectors.
+counted <- function(x) {
+  r <- runs(x)
+  if (r$known == 0L) return(list(values = vector(typeof(x), 0L), counts = integer()))
+  starts <- collect(which(r$first))
+  list(values = as.vector(r$sorted[starts]), counts = diff(c(starts, r$known + 1L)))
+}
+
+#' @rdname matching
+#' @export
+tabulate <- interposed("tabulate", "bin", tabulate_array(bin, nbins))
+
+tabulate_array <- function(bin, nbins) {
+  usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
+  if (prefers_host(bin) || !is.numeric(bin) || !usual) return(call_base(base::tabulate, list(host_copy(bin), nbins)))
+  found <- counted(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32"))
+  out <- integer(nbins)
+  inside <- found$values >= 1L & found$values <= nbins
+  out[found$values[inside]] <- found$counts[inside]
+  out
+}
+
+#' @rdname matching
+#' @export
+table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(list(...)))[-1L], if (!missing(dnn)) dnn, deparse.level,
+  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))))
+
+table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
+  dnn <- dnn %||% labels_of(expressions, deparse.level)
+  on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
+  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) || is.character(x), NA)
+  n <- length(parts[[1L]])
+  if (!all(usable) || n == 0L || any(lengths(parts) != n) || prefers_host(Find(is_gpu, parts))) return(on_base(lapply(parts, plain_vector)))
+  device <- device_of(parts)
+  # each argument as the places of its elements among its distinct ones
+  coded <- lapply(parts, function(x) {
+    if (!is_gpu(x)) {
+      f <- if (is.factor(x)) x else factor(x, exclude = NULL)
+      values <- if (is.factor(x)) c(seq_along(levels(x)), NA) else sort(unique(x), na.last = TRUE)
+      at <- if (is.factor(x)) ifelse(is.na(x), nlevels(x) + 1L, as.integer(x)) else base::match(x, values)
+      return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values, at = as_gpu(at, device = device)))
+    }
+    missing <- vapply(missing_parts(x), any, NA)
+    if (sum(missing) > 1L) return(NULL)
+    values <- c(counted(x)$values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
+    list(values = values, at = match_on_device(x, as_gpu(values, dtype = gpu_dtype(x), device = device), NA_integer_))
+  })
+  # of NA and NaN base R has first what comes first
+  if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_vector)))
+  sizes <- vapply(coded, function(p) length(p$values), 1L)
+  strides <- cumprod(c(1, sizes))[seq_along(sizes)]
+  cell <- Reduce(`+`, Map(function(p, stride) if (stride == 1) p$at - 1L else (as_doubles(p$at) - 1) * stride, coded, strides))
+  found <- counted(cell)
+  rows <- lapply(seq_along(coded), function(k) coded[[k]]$values[found$values %/% strides[k] %% sizes[k] + 1])
+  # base R says of one element of each kind what the table looks like; each row's cell is where its words stand
+  out <- on_base(rows)
+  at <- Map(function(row, names) base::match(as.character(row), names), rows, unname(dimnames(out)))
+  cells <- do.call(cbind, at)
+  kept <- stats::complete.cases(cells)
+  out[] <- 0L
+  flat <- as.vector(1 + (cells[kept, , drop = FALSE] - 1) %*% cumprod(c(1, dim(out)))[seq_along(dim(out))])
+  for (k in seq_along(flat)) out[flat[k]] <- out[flat[k]] + found$counts[kept][k]
+  out
+}

@@ -1,0 +1,268 @@
+# Order: sorting, ranks, quantiles, positions of what is TRUE.
+
+#' Positions and order
+#'
+#' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they live. Missing values and ties are
+#' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `stats::mad()`, `IQR()` and
+#' `fivenum()` rest on them. On the cpu device base R finds these values, without sorting everything.
+#'
+#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )` and `sort(index.return = TRUE)`, ranks
+#' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
+#' function, which reads the array on the host; there `rank()` compares its elements pair by pair, which is slow: give it `as.vector(x)`.
+#' @param x An array.
+#' @param decreasing,na.last As in [base::sort()], [base::order()] and [base::rank()].
+#' @param method As in [base::order()]; the device has one.
+#' @param ties.method,strictly As in [base::rank()] and [base::is.unsorted()].
+#' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
+#' @param arr.ind,useNames As in [stats::IQR()] and [base::which()].
+#' @param ... For `order()` the keys, arrays or vectors. Else further arguments.
+#' @returns `sort()`, `order()`, `rank()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a matrix an ordinary one), the others R numbers.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
+#' @examples
+#' x <- as_gpu(c(3, 1, 2), device = "cpu")
+#' sort(x)
+#' x[order(x, decreasing = TRUE)]
+#' rank(c(x, 3))
+#' quantile(x, 0.5)
+#' median(x)
+#' which(x > 1)
+#' @name sorting
+NULL
+
+setGeneric("which")
+
+#' @rdname sorting
+#' @export
+setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
+  if (!is.logical(x)) stop_as_base("argument to 'which' is not logical")
+  out <- .Call(C_which, x)
+  if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
+  # as in base R, `useNames` is about `arr.ind` alone
+  if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
+  out
+})
+
+#' @rdname sorting
+#' @export
+sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
+  more <- list(...)
+  if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x)) {
+    return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
+  }
+  n <- length(x)
+  missing <- if (n) sum(is.na(x)) else 0L
+  named <- !is.null(names(x))
+  found <- .Call(C_sort, x, isTRUE(decreasing), named)
+  out <- found[[1L]]
+  if (named) names(out) <- names(x)[collect(found[[2L]])]
+  # missing values come last from the device
+  if (missing == 0L || isTRUE(na.last)) return(out)
+  if (is.na(na.last)) return(out[seq_len(n - missing)])
+  out[c(n - missing + seq_len(missing), seq_len(n - missing))]
+}
+
+#' @rdname sorting
+#' @export
+order <- interposed("order", "...", order_arrays(list(...), na.last, decreasing, if (missing(method)) "auto" else method))
+
+order_arrays <- function(keys, na.last, decreasing, method) {
+  keys <- unname(keys)
+  usable <- vapply(keys, function(k) (is_number(k) || is.factor(k)) && !is.complex(k), NA)
+  n <- length(keys[[1L]])
+  plain <- length(na.last) == 1L && is.logical(na.last) && is.logical(decreasing) && !anyNA(decreasing) && length(decreasing) %in% c(1L, length(keys))
+  if (!all(usable) || any(lengths(keys) != n) || !plain || n == 0L) {
+    host <- lapply(keys, function(k) if (is_gpu(k)) xtfrm(k) else k)
+    return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
+  }
+  device <- device_of(keys)
+  keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
+  decreasing <- rep_len(decreasing, length(keys))
+  # by the last key first: each pass keeps what the ones before it made of equal elements
+  at <- NULL
+  for (k in rev(seq_along(keys))) {
+    key <- if (is.null(at)) keys[[k]] else keys[[k]][at]
+    found <- .Call(C_sort, key, decreasing[k], TRUE)[[2L]]
+    at <- if (is.null(at)) found else at[found]
+  }
+  if (isTRUE(na.last)) return(at)
+  missing <- Reduce(`|`, lapply(keys, is.na))
+  if (is.na(na.last)) return(at[!missing[at]])
+  if (length(keys) == 1L) {
+    k <- sum(missing)
+    return(if (k == 0L) at else if (k == n) at else join(list(at[(n - k + 1L):n], at[seq_len(n - k)])))
+  }
+  # of several keys each has its own missing elements first: numbered so, they sort as they are
+  first <- lapply(Map(order_first, keys, decreasing), strip)
+  order_arrays(first, TRUE, FALSE, method)
+}
+
+# Places of the elements in order, equal where these are, the missing ones before all others.
+order_first <- function(key, decreasing) {
+  y <- ranked(key, "min", TRUE)
+  ifelse(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)
+}
+
+# An array's elements in order, those that are not missing: `at`, their places; `first`, whether each is the first of a run of equal ones.
+runs <- function(x) {
+  x <- strip(x)
+  n <- length(x)
+  found <- .Call(C_sort, x, FALSE, TRUE)
+  m <- n - if (n > 0L) sum(is.na(x)) else 0L
+  sorted <- if (m == n) found[[1L]] else found[[1L]][seq_len(m)]
+  at <- if (m == n) found[[2L]] else found[[2L]][seq_len(m)]
+  differs <- if (m > 1L) sorted[-1L] != sorted[-m]
+  list(n = n, known = m, sorted = sorted, at = at, missing = if (m < n) found[[2L]][(m + 1L):n],
+    first = if (m > 0L) join(c(list(gpu_full(TRUE, 1L, device = gpu_device(x))), list(differs)[m > 1L])),
+    last = if (m > 0L) join(c(list(differs)[m > 1L], list(gpu_full(TRUE, 1L, device = gpu_device(x))))))
+}
+
+# Ranks of what is known; missing elements come last, in their order, or stay missing.
+ranked <- function(x, ties, keep) {
+  r <- runs(x)
+  m <- r$known
+  device <- gpu_device(x)
+  missing <- if (ties == "average") NA_real_ else NA_integer_
+  if (m == 0L) return(if (keep || r$n == 0L) gpu_full(missing, r$n, device = device) else gpu_seq(1L, by = 1L, length.out = r$n, device = device))
+  place <- gpu_seq(1L, by = 1L, length.out = m, device = device)
+  if (ties != "first") {
+    start <- which(r$first)
+    end <- which(r$last)
+    of <- switch(ties, min = start, max = end, average = (start + end) / 2, last = start + end)
+    place <- if (ties == "last") of[cumsum(r$first)] - place else of[cumsum(r$first)]
+  }
+  y <- gpu_full(missing, r$n, device = device)
+  y[r$at] <- place
+  if (!keep && m < r$n) y[r$missing] <- (m + 1L):r$n
+  y
+}
+
+setGeneric("rank")
+#' @rdname sorting
+#' @export
+setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(), quote(rank_array(x, na.last, match.arg(ties.method)))))
+
+rank_array <- function(x, na.last, ties) {
+  missing <- is.na(x)
+  known <- length(x) - if (length(x)) sum(missing) else 0L
+  names <- if (is.null(dim(x))) names(x)
+  if (is.complex(x) || ties == "random" || known == 0L || length(na.last) != 1L) {
+    y <- xtfrm(x)
+    names(y) <- names
+    return(call_base(base::rank, list(as_elements_named(y, names), na.last = na.last, ties.method = ties)))
+  }
+  keep <- identical(na.last, "keep") || is.na(na.last)
+  y <- ranked(x, ties, keep)
+  if (known < length(x) && !keep && !isTRUE(as.logical(na.last))) {
+    k <- length(x) - known
+    y <- ifelse(missing, y - known, y + k)
+    if (ties != "average") y <- gpu_cast(y, "int32")
+  }
+  if (is.na(na.last)) {
+    y <- y[!missing]
+    names <- names[!collect(missing)]
+  }
+  if (!is.null(names)) names(y) <- names
+  y
+}
+
+as_elements_named <- function(x, names) stats::setNames(as.vector(x), names)
+
+#' @rdname sorting
+#' @export
+is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly))
+
+unsorted_array <- function(x, na.rm, strictly) {
+  if (is.complex(x)) return(call_base(base::is.unsorted, list(host_copy(x), na.rm, strictly)))
+  if (length(x) <= 1L) return(FALSE)
+  x <- strip(x)
+  if (anyNA(x)) {
+    if (!na.rm) return(NA)
+    x <- x[!is.na(x)]
+    if (length(x) <= 1L) return(FALSE)
+  }
+  n <- length(x)
+  any(if (strictly) x[-1L] <= x[-n] else x[-1L] < x[-n])
+}
+
+#' @rdname sorting
+#' @importFrom stats median
+#' @export
+median.gpu_array <- function(x, na.rm = FALSE, ...) {
+  if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(host_copy(x)), na.rm = na.rm, ...))
+  n <- length(x)
+  known <- n - if (n) sum(is.na(x)) else 0L
+  if (known == 0L || known < n && !na.rm) return(as.vector(strip(x)[NA_integer_]))
+  x <- strip(x)
+  half <- (known + 1L) %/% 2L
+  middle <- as.vector(.Call(C_sort, x, FALSE, FALSE)[[1L]][if (known %% 2L == 1L) half else half + 0:1])
+  if (length(middle) == 1L) middle else if (is.logical(x)) stats::median(middle) else mean(middle)
+}
+
+#' @rdname sorting
+#' @export
+IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats")
+
+iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+
+#' @rdname sorting
+#' @export
+quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  # base R finds a few order statistics without sorting everything
+  if (prefers_host(x) && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
+  if (anyNA(x)) {
+    if (!na.rm) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
+  }
+  sorted <- sort(as_flat(x))
+  n <- length(sorted)
+  probs <- as.vector(probs)
+  if (n == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
+    return(stats::quantile(as.vector(sorted), probs, names = names, type = type))
+  }
+  # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
+  around <- 1 + (n - 1) * probs
+  reach <- sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
+  known <- as.vector(sorted[reach])
+  at <- function(k) known[match(k, reach)]
+  value <- quantile_formula(at, n, probs, type)
+  # R before 4.6 keeps integers in some types
+  if (is.double(stats::quantile(known[1L], 0.5, names = FALSE, type = type))) value <- as.double(value)
+  if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
+  value
+}
+
+# Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order statistics.
+quantile_formula <- function(at, n, probs, type) {
+  if (type == 7) {
+    index <- 1 + (n - 1) * probs
+    low <- floor(index)
+    high <- ceiling(index)
+    value <- at(low)
+    weight <- index - low
+    other <- which(index > low & at(high) != value)
+    value[other] <- (1 - weight[other]) * value[other] + weight[other] * at(high)[other]
+    return(value)
+  }
+  if (type <= 3) {
+    nppm <- if (type == 3) n * probs - 0.5 else n * probs
+    fuzz <- if (type == 3) 0 else 4 * .Machine$double.eps
+    j <- floor(nppm + fuzz)
+    weight <- switch(type, nppm > j, ((nppm > j) + 1) / 2, (nppm != j) | (j %% 2L == 1L))
+  } else {
+    a <- switch(type - 3, 0, 0.5, 0, 1, 1 / 3, 3 / 8)
+    b <- if (type %in% c(5, 6, 8, 9)) switch(type - 4, 0.5, 0, NA, 1 / 3, 3 / 8) else 1
+    fuzz <- 4 * .Machine$double.eps
+    nppm <- a + probs * (n + 1 - a - b)
+    j <- floor(nppm + fuzz)
+    weight <- nppm - j
+    weight[abs(weight) < fuzz] <- 0
+  }
+  low <- at(pmin.int(pmax.int(j, 1), n))
+  high <- at(pmin.int(pmax.int(j + 1, 1), n))
+  value <- low
+  other <- which(weight != 0 & low != high)
+  value[weight == 1] <- high[weight == 1]
+  mixed <- setdiff(other, which(weight == 1))
+  if (length(mixed)) value[mixed] <- (1 - weight[mixed]) * low[mixed] + weight[mixed] * high[mixed]
+  value
+}

@@ -1,0 +1,361 @@
+# Arrays of other shapes: joined, repeated, placed on a diagonal. Repeating and windows are views, which take no memory.
+
+# A view of x as an array of shape `dim`; each of its axes, fastest first, walks axis `of` from `start` (from 0) on.
+strided <- function(x, dim, of, extent, step = rep(1, length(of)), start = rep(0, length(of))) {
+  .Call(C_strided, x, as.double(dim), as.double(of), as.double(start), as.double(step), as.double(extent))
+}
+
+# Every element `each` times, all of that `times` times, without attributes: a view.
+repeated <- function(x, each = 1, times = 1) {
+  if (each == 1 && times == 1) return(strip(x))
+  strided(x, length(x), c(1, 1, 1), c(each, length(x), times), step = c(0, 1, 0))
+}
+
+# The elements recycled to n.
+recycle <- function(x, n) {
+  size <- length(x)
+  if (size == n) return(strip(x))
+  if (size == 0) return(gpu_full(vector(typeof(x), 1L)[2L], n, dtype = gpu_dtype(x), device = gpu_device(x)))
+  if (size == 1) return(repeated(x, each = n))
+  if (size > n) return(strided(x, size, 1, n))
+  y <- repeated(x, times = ceiling(n / size))
+  if (n %% size == 0) y else strided(y, length(y), 1, n)
+}
+
+is_number <- function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
+
+# The device of the first array of a list.
+device_of <- function(parts) gpu_device(Find(is_gpu, parts))
+
+# One after the other, in the dtype that all meet in.
+join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
+
+# Whether base R's own function on the host serves an array of the cpu device better than several passes on it. Tests switch that off,
+# so that what runs on a GPU is compared with base R where there is none.
+settings <- new.env(parent = emptyenv())
+settings$compose <- FALSE
+prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
+
+# ---- joining -----------------------------------------------------------------------------------------
+
+# What the result's names would be: base R's, from vectors of the same lengths.
+joined_names <- function(parts, use.names) {
+  named <- !is.null(names(parts)) || any(vapply(parts, function(x) is.null(dim(x)) && !is.null(names(x)), NA))
+  if (!use.names || !named) return(NULL)
+  names(do.call(c, lapply(parts, function(x) {
+    if (is.null(x)) return(NULL)
+    `names<-`(logical(length(x)), if (is.null(dim(x))) names(x))
+  })))
+}
+
+# Labels of the arguments of cbind() and rbind(): their names, else by `deparse.level` the symbols or the expressions.
+labels_of <- function(expressions, level) {
+  given <- unname(names(expressions)) %||% character(length(expressions))
+  found <- vapply(expressions, function(e) {
+    if (level == 1 && is.symbol(e)) as.character(e) else if (level == 2) deparse(e, control = NULL, nlines = 1L) else ""
+  }, "")
+  unname(ifelse(given == "", unname(found), given))
+}
+
+bind <- function(parts, labels, given, level, by_row) {
+  names(parts) <- NULL
+  f <- if (by_row) base::rbind else base::cbind
+  plain <- vapply(parts, function(x) is.null(x) || is_number(x) && !inherits(x, "ts"), NA)
+  if (!all(plain) || !any(vapply(parts, is_gpu, NA))) {
+    # a frame takes the names of its columns from the arguments' names
+    frame <- any(vapply(parts, is.data.frame, NA))
+    vectors <- vapply(parts, function(x) length(dim(x)) != 2L, NA)
+    names(parts) <- ifelse(vectors | given != "", labels, "")
+    if (all(names(parts) == "")) names(parts) <- NULL
+    if (frame) return(call_base(if (by_row) base::rbind.data.frame else base::cbind.data.frame, parts))
+    return(call_base(f, c(lapply(parts, host_copy), list(deparse.level = level))))
+  }
+  side <- if (by_row) 2L else 1L
+  extents <- lapply(parts, function(x) if (length(dim(x)) == 2L) dim(x))
+  matrices <- !vapply(extents, is.null, NA)
+  inner <- vapply(extents[matrices], `[`, 1L, side)
+  if (any(inner != inner[1L])) {
+    stop_as_base(sprintf("number of %s of matrices must match (see arg %d)", if (by_row) "columns" else "rows", which(matrices)[which(inner != inner[1L])[1L]]))
+  }
+  n <- if (any(matrices)) inner[1L] else max(lengths(parts))
+  # what is empty counts only where all is
+  counts <- matrices | n == 0 | lengths(parts) > 0L
+  odd <- which(counts & !matrices & lengths(parts) > 0L & (lengths(parts) > n | n %% pmax.int(lengths(parts), 1L) != 0L))
+  if (length(odd)) warn_as_base(sprintf("number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", odd[1L]))
+
+  device <- device_of(parts)
+  columns <- lapply(which(counts), function(k) {
+    x <- parts[[k]] %||% logical()
+    if (!matrices[k]) return(if (length(x) == 1L && !is_gpu(x)) rep_len(strip(x), n) else if (is_gpu(x)) recycle(x, n) else rep_len(strip(x), n))
+    if (by_row && is_gpu(x)) strip(t(x)) else as_elements(if (by_row) t(x) else x)
+  })
+  size <- vapply(which(counts), function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)
+  # of all arguments the type, also of those that are empty
+  types <- lapply(parts[!vapply(parts, is.null, NA)], function(x) if (is_gpu(x)) recycle(x, 0) else as.vector(x)[0L])
+  out <- .Call(C_join, c(columns, types), NULL, device)
+  if (by_row) out <- .Call(C_permute, out, c(n, sum(size)), 2:1)
+  dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
+
+  along <- lapply(which(matrices), function(k) dimnames(parts[[k]])[[side]])
+  vectors <- lapply(which(counts & !matrices & lengths(parts) == n), function(k) names(parts[[k]]))
+  shared <- c(Filter(Negate(is.null), along), Filter(Negate(is.null), vectors))
+  own <- lapply(which(counts), function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "") labels[k])
+  across <- if (!all(vapply(own, is.null, NA))) unlist(Map(function(names, n) names %||% character(n), own, size))
+  names <- list(if (length(shared)) shared[[1L]], across)
+  if (!all(vapply(names, is.null, NA))) dimnames(out) <- if (by_row) rev(names) else names
+  out
+}
+
+as_elements <- function(x) if (is_gpu(x)) strip(x) else if (inherits(x, "integer64")) x else as.vector(x)
+
+#' Arrays bound by columns or rows
+#'
+#' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the device. What
+#' `rbind()` gives is a view of rows that lie one after the other. With a data frame among them the result is one, whose columns stay
+#' arrays; with what is no number, such as a string or a factor, base R decides, on the host.
+#' @param ... Arrays, numbers, matrices.
+#' @param deparse.level As in [base::cbind()].
+#' @returns A matrix of class `gpu_array` on the device of the first array, in the dtype that all meet in, with base R's dimnames. What is recorded is
+#'   computed first; nothing is waited for.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
+#' @examples
+#' x <- as_gpu(1:3, device = "cpu")
+#' cbind(x, 1, y = x^2)
+#' rbind(x, 4:6)
+#' @name bind
+NULL
+
+#' @rdname bind
+#' @export
+cbind.gpu_array <- function(..., deparse.level = 1) {
+  expressions <- as.list(substitute(list(...)))[-1L]
+  deparse.level <- level_given(base::cbind, deparse.level)
+  bind(list(...), labels_of(expressions, deparse.level), names(expressions) %||% character(length(expressions)), deparse.level, FALSE)
+}
+
+#' @rdname bind
+#' @export
+rbind.gpu_array <- function(..., deparse.level = 1) {
+  expressions <- as.list(substitute(list(...)))[-1L]
+  deparse.level <- level_given(base::rbind, deparse.level)
+  bind(list(...), labels_of(expressions, deparse.level), names(expressions) %||% character(length(expressions)), deparse.level, TRUE)
+}
+
+# What base R's function was called with: it does not tell its methods.
+level_given <- function(f, level) {
+  if (identical(sys.function(sys.parent(2L)), f)) get("deparse.level", envir = sys.frame(sys.parent(2L))) else level
+}
+
+# ---- made from elements ------------------------------------------------------------------------------
+
+#' Matrices and arrays of elements
+#'
+#' [base::matrix()], [base::array()], [base::outer()], [base::kronecker()], [base::diag()] and their like, for arrays: on the device, by views of the
+#' elements where these repeat. With no array among the arguments they are base R's functions.
+#'
+#' `outer()` and `kronecker()` record their product, which is fused with what is done to it; other functions than operators get arrays
+#' and must compute elementwise, as in base R. `row()`, `col()`, `upper.tri()` and `lower.tri()` of an array give arrays.
+#' @param data,x,X,Y Elements, or matrices.
+#' @param nrow,ncol,byrow,dimnames,dim,names As in [base::matrix()], [base::array()] and [base::diag()].
+#' @param FUN A function of two vectors, or the name of one.
+#' @param as.factor,diag As in [base::row()] and [base::upper.tri()].
+#' @param ... Passed on to `FUN`.
+#' @returns An array on the device of the argument, of the shape and the type that base R gives. Nothing is waited for.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_memory`.
+#' @examples
+#' x <- as_gpu(c(1, 2, 3), device = "cpu")
+#' matrix(x, 2, 3, byrow = TRUE)
+#' outer(x, 1:2)
+#' diag(x)
+#' m <- matrix(x, 3, 3)
+#' m[upper.tri(m)]
+#' @name shape
+NULL
+
+# The elements in the places that base R's function has given their numbers: for shapes that are not plain.
+placed <- function(x, places) {
+  out <- strip(x)[as.vector(places)]
+  with_attributes(out, attributes(places))
+}
+
+#' @rdname shape
+#' @export
+matrix <- interposed("matrix", "data", matrix_of_array(data, nrow, ncol, byrow, dimnames, missing(nrow), missing(ncol)))
+
+matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_columns) {
+  n <- length(data)
+  whole <- function(k) is.numeric(k) && !is_gpu(k) && length(k) >= 1L && isTRUE(k[1L] >= 0 & k[1L] <= .Machine$integer.max)
+  rows <- if (no_rows && no_columns) n else if (no_rows && whole(ncol)) ceiling(n / trunc(ncol[1L])) else nrow
+  columns <- if (no_columns && whole(rows)) (if (no_rows) 1 else ceiling(n / trunc(rows[1L]))) else ncol
+  d <- if (whole(rows) && whole(columns)) trunc(c(rows[1L], columns[1L]))
+  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !(isTRUE(byrow) || isFALSE(byrow))) {
+    args <- c(list(seq_len(n)), if (!no_rows) list(nrow = nrow), if (!no_columns) list(ncol = ncol), list(byrow = byrow, dimnames = dimnames))
+    return(placed(data, call_base(base::matrix, args)))
+  }
+  out <- recycle(data, prod(d))
+  if (byrow && n > 1L) out <- .Call(C_permute, out, rev(d), 2:1)
+  dim(out) <- d
+  if (!is.null(dimnames)) dimnames(out) <- dimnames
+  out
+}
+
+#' @rdname shape
+#' @export
+array <- interposed("array", "data", array_of_array(data, dim, dimnames))
+
+array_of_array <- function(data, dim, dimnames) {
+  dim <- as.integer(as.vector(dim))
+  if (length(dim) == 0L || anyNA(dim) || any(dim < 0L)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
+  out <- recycle(data, prod(dim))
+  dim(out) <- dim
+  if (is.list(dimnames) && length(dimnames)) dimnames(out) <- dimnames
+  out
+}
+
+#' @rdname shape
+#' @export
+outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*") "*" else match.fun(FUN), ...))
+
+outer_arrays <- function(X, Y, FUN, ...) {
+  if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))
+  if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
+  shape <- function(x) dim(x) %||% length(x)
+  names_of <- function(x) if (is.null(dim(x))) list(names(x)) else dimnames(x) %||% vector("list", length(dim(x)))
+  device <- device_of(list(X, Y))
+  x <- if (is_gpu(X)) strip(X) else as_gpu(as.vector(X), device = device)
+  y <- if (is_gpu(Y)) strip(Y) else as_gpu(as.vector(Y), device = device)
+  d <- c(shape(X), shape(Y))
+  a <- repeated(x, times = length(y))
+  b <- repeated(y, each = length(x))
+  if (identical(FUN, "*")) {
+    out <- matrix_like(a, b)
+  } else {
+    out <- FUN(a, b, ...)
+    if (length(out) != prod(d)) {
+      stop_as_base(sprintf("dims [product %d] do not match the length of object [%d]", as.integer(prod(d)), length(out)))
+    }
+  }
+  dim(out) <- d
+  names <- c(names_of(X), names_of(Y))
+  if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
+  out
+}
+
+# Base R multiplies matrices: in doubles, each product added to 0.
+matrix_like <- function(a, b) if (is.complex(a) || is.complex(b)) a * b + 0 else as_doubles(a) * as_doubles(b) + 0
+
+as_doubles <- function(x) if (is.double(x)) x else gpu_cast(x, "float64")
+
+#' @rdname shape
+#' @usage X \%o\% Y
+#' @export
+`%o%` <- interposed("%o%", c("X", "Y"), outer_arrays(X, Y, "*"))
+
+#' @rdname shape
+#' @export
+kronecker <- interposed("kronecker", c("X", "Y"), kronecker_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*") `*` else match.fun(FUN), make.dimnames, ...))
+#' @rdname shape
+#' @usage X \%x\% Y
+#' @export
+`%x%` <- interposed("%x%", c("X", "Y"), kronecker_arrays(X, Y, `*`, FALSE))
+
+kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
+  if (!is_number(X) || !is_number(Y) || make.dimnames || !length(X) || !length(Y)) {
+    f <- if (isS4(host_copy(X)) || isS4(host_copy(Y))) methods::kronecker else base::kronecker
+    return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
+  }
+  device <- device_of(list(X, Y))
+  dims <- lapply(list(X, Y), function(x) dim(x) %||% length(x))
+  rank <- max(lengths(dims))
+  dims <- lapply(dims, function(d) c(d, rep(1L, rank - length(d))))
+  # axis k of the result walks Y's axis k within each element of X's
+  extent <- as.vector(rbind(dims[[2L]], dims[[1L]]))
+  axes <- rep(seq_len(rank), each = 2L)
+  spread <- function(x, which) {
+    x <- if (is_gpu(x)) x else as_gpu(as.vector(x), device = device)
+    strided(x, dims[[which]], axes, extent, step = rep(if (which == 1L) c(0, 1) else c(1, 0), rank))
+  }
+  a <- spread(X, 1L)
+  b <- spread(Y, 2L)
+  out <- if (identical(FUN, `*`)) matrix_like(a, b) else FUN(a, b, ...)
+  dim(out) <- dims[[1L]] * dims[[2L]]
+  out
+}
+
+#' @rdname shape
+#' @export
+diag <- interposed("diag", "x", diag_of_array(x, if (!missing(nrow)) nrow, if (!missing(ncol)) ncol, names, nargs()))
+
+diag_of_array <- function(x, nrow, ncol, names, given) {
+  if (length(dim(x)) == 2L) {
+    if (!is.null(nrow) || !is.null(ncol)) stop_as_base("'nrow' or 'ncol' cannot be specified when 'x' is a matrix")
+    d <- dim(x)
+    m <- min(d)
+    if (m == 0L) return(recycle(x, 0))
+    y <- strided(x, length(x), 1, m, step = d[1L] + 1)
+    nms <- dimnames(x)
+    if (names && !any(vapply(nms, is.null, NA)) && length(nms) == 2L) {
+      own <- lapply(nms, `[`, seq_len(m))
+      if (identical(own[[1L]], own[[2L]])) names(y) <- own[[1L]]
+    }
+    return(y)
+  }
+  if (is.array(x) && length(dim(x)) != 1L) stop_as_base("'x' is an array, but not one-dimensional.")
+  # of one number without extents the number is the extent
+  if (length(x) == 1L && given == 1L) return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
+  n <- nrow %||% length(x)
+  p <- ncol %||% n
+  usual <- function(k) is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 && k <= .Machine$integer.max)
+  if (!usual(n) || !usual(p) || length(x) == 0L) {
+    return(as_gpu(call_base(base::diag, list(host_copy(x), n, p)), dtype = gpu_dtype(x), device = gpu_device(x)))
+  }
+  n <- trunc(n)
+  p <- trunc(p)
+  m <- min(n, p)
+  y <- gpu_full(vector(typeof(x), 1L), n * p, dtype = gpu_dtype(x), device = gpu_device(x))
+  y[seq(1, by = n + 1, length.out = m)] <- recycle(x, m)
+  dim(y) <- c(n, p)
+  y
+}
+
+index_of <- function(x, margin) {
+  d <- dim(x)
+  whole <- gpu_seq(1L, by = 1L, length.out = d[margin], device = gpu_device(x))
+  y <- if (margin == 1L) repeated(whole, times = d[2L]) else repeated(whole, each = d[1L])
+  dim(y) <- d
+  y
+}
+
+#' @rdname shape
+#' @export
+row <- interposed("row", "x", index_matrix(x, 1L, base::row, as.factor))
+#' @rdname shape
+#' @export
+col <- interposed("col", "x", index_matrix(x, 2L, base::col, as.factor))
+
+index_matrix <- function(x, margin, f, as.factor) {
+  if (as.factor || length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), as.factor)))
+  index_of(x, margin)
+}
+
+# An ordinary array of this shape, to be asked about that.
+blank <- function(x) {
+  y <- logical(length(x))
+  if (!is.null(dim(x))) dim(y) <- dim(x)
+  if (!is.null(dimnames(x))) dimnames(y) <- dimnames(x)
+  y
+}
+
+#' @rdname shape
+#' @export
+upper.tri <- interposed("upper.tri", "x", triangle(x, diag, `<`, `<=`, base::upper.tri))
+#' @rdname shape
+#' @export
+lower.tri <- interposed("lower.tri", "x", triangle(x, diag, `>`, `>=`, base::lower.tri))
+
+triangle <- function(x, diag, strict, with_diagonal, f) {
+  if (length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), diag)))
+  (if (diag) with_diagonal else strict)(index_of(x, 1L), index_of(x, 2L))
+}

@@ -1,0 +1,138 @@
+# Statistics of several variables: covariances, correlations, histograms, distances.
+
+#' Covariances and correlations
+#'
+#' [stats::var()], [stats::cov()] and [stats::cor()] of arrays: centred on the device, and multiplied there, for `use` of `"everything"`, `"all.obs"`, `"complete.obs"` and `"na.or.complete"` and
+#' Pearson's and Spearman's methods. Kendall's method and `"pairwise.complete.obs"` run on the host, and so does everything on the cpu device.
+#' @param x,y Matrices, or vectors of one length.
+#' @param use,method As in [stats::cor()].
+#' @returns An ordinary number or matrix, as base R gives. The device is waited for.
+#' @section Errors:
+#' Base R's, in its words; those of [matmult].
+#' @examples
+#' m <- as_gpu(cbind(a = c(1, 2, 4), b = c(3, 1, 2)), device = "cpu")
+#' cov(m)
+#' cor(m, method = "spearman")
+#' @name covariance
+NULL
+
+#' @rdname covariance
+#' @export
+cov <- interposed("cov", c("x", "y"), covariance(x, y, use, match.arg(method), FALSE), home = "stats")
+#' @rdname covariance
+#' @export
+cor <- interposed("cor", c("x", "y"), covariance(x, y, use, match.arg(method), TRUE), home = "stats")
+
+covariance <- function(x, y, use, method, correlation) {
+  f <- if (correlation) stats::cor else stats::cov
+  on_base <- function() call_base(f, list(host_frame(x), host_frame(y), use = use, method = method))
+  x <- if (is.data.frame(x)) as.matrix(collect(x)) else x
+  y <- if (is.data.frame(y)) as.matrix(collect(y)) else y
+  parts <- c(list(x), if (!is.null(y)) list(y))
+  usable <- all(vapply(parts, function(p) is_number(p) && !is.complex(p) && length(dim(p)) %in% c(0L, 2L) && length(p) > 0L, NA))
+  like <- Find(is_gpu, parts)
+  use <- c("all.obs", "complete.obs", "pairwise.complete.obs", "everything", "na.or.complete")[pmatch(use, c("all.obs", "complete.obs", "pairwise.complete.obs", "everything", "na.or.complete"))]
+  if (!usable || is.na(use) || use == "pairwise.complete.obs" || method == "kendall" || prefers_host(like) || is.null(y) && is.null(dim(x)) ||
+        !is.null(y) && NROW(x) != NROW(y) || NROW(x) < 2L) {
+    return(on_base())
+  }
+  device <- gpu_device(like)
+  table_of <- function(p) {
+    p <- if (is_gpu(p)) p else as_gpu(p, device = device)
+    q <- as_doubles(strip(p))
+    dim(q) <- c(NROW(p), NCOL(p))
+    q
+  }
+  tables <- lapply(parts, table_of)
+  missing <- vapply(tables, anyNA, NA)
+  if (any(missing)) {
+    if (use == "all.obs") return(on_base())
+    if (use != "everything") {
+      whole <- Reduce(`&`, lapply(tables, function(p) rowSums(is.na(p)) == 0))
+      if (sum(whole) < 2) return(on_base())
+      whole <- which(whole)
+      tables <- lapply(tables, function(p) p[whole, , drop = FALSE])
+    }
+  }
+  # columns in which something is missing have no result, and do not spoil the others
+  spoilt <- lapply(tables, function(p) as.vector(colSums(is.na(p)) > 0))
+  if (method == "spearman") tables <- lapply(tables, function(p) do.call(cbind, lapply(seq_len(ncol(p)), function(k) rank(p[, k], na.last = "keep"))))
+  n <- nrow(tables[[1L]])
+  centred <- lapply(tables, function(p) sweep(p, 2L, colMeans(p), check.margin = FALSE))
+  second <- centred[[length(centred)]]
+  product <- collect(if (ncol(centred[[1L]]) == 1L && ncol(second) == 1L) gpu_full(sum(centred[[1L]] * second), c(1, 1), device = "cpu") else t(centred[[1L]]) %*% second)
+  out <- product / (n - 1)
+  if (correlation) {
+    size <- lapply(centred, function(p) sqrt(as.vector(colSums(p * p))))
+    flat <- unlist(size)
+    out <- product / tcrossprod(size[[1L]], size[[length(size)]])
+    none <- lapply(size, function(s) !is.na(s) & s == 0)
+    if (any(unlist(none))) {
+      warn_as_base("the standard deviation is zero")
+      out[none[[1L]], ] <- NA
+      out[, none[[length(none)]]] <- NA
+    }
+    out <- pmin(pmax(out, -1), 1)
+  }
+  out[spoilt[[1L]], ] <- NA
+  out[, spoilt[[length(spoilt)]]] <- NA
+  if (correlation && is.null(y)) {
+    # base R has each column correlated with itself, whatever is missing in it
+    own <- seq_len(ncol(out))
+    out[base::cbind(own, own)] <- 1
+  }
+  names <- lapply(parts, colnames)
+  names <- list(names[[1L]], names[[length(names)]])
+  if (is.null(dim(x)) && (is.null(y) || is.null(dim(y)))) return(as.vector(out))
+  dimnames(out) <- if (!all(vapply(names, is.null, NA))) names
+  out
+}
+
+host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_copy(x)
+
+#' Histograms
+#'
+#' [graphics::hist()] of an array: the bins are counted on the device, and only their counts come to the host. Breaks that are a function, or the name of
+#' another rule than Sturges', are found on the host.
+#' @param x An array of finite numbers; others are left out.
+#' @param breaks,plot,right,include.lowest,... As in [graphics::hist()].
+#' @returns An object of class `histogram`, invisibly where it is drawn. The device is waited for.
+#' @section Errors:
+#' Base R's, in its words.
+#' @examples
+#' hist(as_gpu(c(1, 2, 2, 3, 5), device = "cpu"), plot = FALSE)$counts
+#' @name histogram
+NULL
+
+#' @rdname histogram
+#' @importFrom graphics hist
+#' @export
+hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE) {
+  name <- deparse1(substitute(x))
+  usable <- !is.complex(x) && !is.logical(x) && (is.numeric(breaks) && !is_gpu(breaks) || is.character(breaks) && tolower(breaks[1L]) == "sturges")
+  values <- if (usable) strip(x)[is.finite(x)]
+  if (!usable || !length(values)) {
+    out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right, plot = FALSE)
+  } else {
+    n <- length(values)
+    reach <- as.double(range(values))
+    if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
+    if (length(breaks) == 1L) breaks <- pretty(reach, n = breaks, min.n = 1)
+    # what base R says of the smallest and the largest element, with the counts of all
+    out <- hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, plot = FALSE)
+    breaks <- out$breaks
+    # base R's fuzz: what was rounded belongs to the bin where it seems to be
+    bins <- length(breaks) - 1L
+    fuzz <- 1e-7 * stats::median(diff(breaks))
+    moved <- if (right) c(if (include.lowest) -fuzz else fuzz, rep.int(fuzz, bins)) else c(rep.int(-fuzz, bins), if (include.lowest) fuzz else -fuzz)
+    code <- count_below(as_doubles(values), breaks + moved, right)
+    code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code
+    counts <- tabulate(gpu_cast(code, "int32"), bins)
+    out$counts <- counts
+    out$density <- counts / (n * diff(breaks))
+  }
+  out$xname <- name
+  if (!plot) return(out)
+  plot(out, ...)
+  invisible(out)
+}

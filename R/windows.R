@@ -1,0 +1,124 @@
+# Windows that move along a vector: views that overlap, and passes that double the window.
+
+#' Moving windows
+#'
+#' `gpu_roll()` gives the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()] of an array gives a view of its
+#' windows, which takes no memory. [stats::filter()] runs convolutions on the device.
+#'
+#' A window's sum is made of sums of windows half as wide, so that `gpu_roll()` reads the array about `2 * log2(k)` times, and an `NA` or infinite element
+#' spoils only the windows that it is in, as in a sum of each.
+#' @param x An array: a vector, or a matrix for `embed()`.
+#' @param k How many elements a window has.
+#' @param f What is computed of each: `"sum"`, `"mean"`, `"min"` or `"max"`.
+#' @param align Which element of the window its value stands at: the last (`"right"`), the first or the middle one (left of the middle where `k` is even).
+#' @param fill What stands where a window would leave the array; `NULL` leaves these places out.
+#' @param dimension,filter,method,sides,circular,init As in [stats::embed()] and [stats::filter()]; recursive filters, and those of matrices, run on the host.
+#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or of `length(x) - k + 1` elements with `fill = NULL`; double, but for `"min"` and `"max"` of
+#'   integers. `embed()` and `filter()`: what base R gives, as an array. Nothing is waited for.
+#' @section Errors:
+#' `verdigris_error_argument` for a wrong `k` or `fill`; base R's, in its words.
+#' @examples
+#' x <- as_gpu(c(1, 3, 2, 5, 4), device = "cpu")
+#' gpu_roll(x, 3, "mean")
+#' gpu_roll(x, 2, "max", fill = NULL)
+#' embed(x, 2)
+#' stats::filter(x, c(0.5, 0.5))
+#' @export
+gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right", "center", "left"), fill = NA) {
+  if (!is_gpu(x)) abort_argument("x", "an array", x)
+  f <- match.arg(f)
+  align <- match.arg(align)
+  n <- length(x)
+  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || is.na(k) || k < 1 || k %% 1 != 0) abort_argument("k", "a whole number, 1 or more", k)
+  if (!is.null(fill) && !(is_number(fill) && length(fill) == 1L)) abort_argument("fill", "one number or NULL", fill)
+  x <- strip(x)
+  if (is.logical(x)) x <- gpu_cast(x, "int32")
+  if (f %in% c("sum", "mean") && !is.double(x) && !is.complex(x)) x <- gpu_cast(x, "float64")
+  join_windows <- switch(f, min = pmin, max = pmax, `+`)
+  out <- if (k > n) recycle(x, 0) else rolled(x, k, join_windows)
+  if (f == "mean") out <- out / k
+  if (is.null(fill)) return(out)
+  before <- min(n, switch(align, right = k - 1, left = 0, center = (k - 1) %/% 2))
+  after <- n - length(out) - before
+  fill <- if (is_gpu(fill)) as.vector(fill) else fill
+  join(c(if (before > 0) list(rep(fill, before)), list(out), if (after > 0) list(rep(fill, after))))
+}
+
+# Windows of k elements joined in twos: those of 1, 2, 4 ... are made of each other, and k of those whose sizes add up to it.
+rolled <- function(x, k, f) {
+  n <- length(x)
+  part <- function(y, from, count) if (from == 0 && count == length(y)) y else strided(y, length(y), 1, count, start = from)
+  wide <- x
+  size <- 1
+  out <- NULL
+  done <- 0
+  repeat {
+    if (k %/% size %% 2 == 1) {
+      count <- n - done - size + 1
+      out <- if (is.null(out)) wide else f(part(out, 0, count), part(wide, done, count))
+      done <- done + size
+    }
+    if (done == k) return(out)
+    count <- n - 2 * size + 1
+    wide <- f(part(wide, 0, count), part(wide, size, count))
+    size <- 2 * size
+  }
+}
+
+#' @rdname gpu_roll
+#' @export
+embed <- interposed("embed", "x", embed_array(x, dimension), home = "stats")
+
+embed_array <- function(x, dimension) {
+  n <- NROW(x)
+  usable <- is.numeric(dimension) && !is_gpu(dimension) && length(dimension) == 1L && isTRUE(dimension >= 1 && dimension <= n && dimension %% 1 == 0)
+  if (!usable || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
+  rows <- n - dimension + 1
+  p <- NCOL(x)
+  if (length(dim(x)) == 2L && !is.complex(x)) x <- as_doubles(x) # as base R, which fills a matrix of zeros
+  y <- if (p == 1L) {
+    strided(x, length(x), c(1, 1), c(rows, dimension), step = c(1, -1), start = c(0, dimension - 1))
+  } else {
+    strided(x, c(n, p), c(1, 2, 1), c(rows, p, dimension), step = c(1, 1, -1), start = c(0, 0, dimension - 1))
+  }
+  dim(y) <- c(rows, p * dimension)
+  y
+}
+
+#' @rdname gpu_roll
+#' @export
+filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init)) init), home = "stats")
+
+filter_array <- function(x, filter, method, sides, circular, init) {
+  weights <- host_copy(filter)
+  p <- length(weights)
+  n <- length(x)
+  usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
+    sides %in% c(1L, 2L) && isFALSE(circular) && is.null(init)
+  if (!usable) {
+    args <- list(host_series(x), weights, method = method, sides = sides, circular = circular)
+    args$init <- init
+    out <- call_base(stats::filter, args)
+    return(with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(x)), device = gpu_device(x)), attributes(out)))
+  }
+  # the last weight meets the first element of each window
+  m <- n - p + 1
+  values <- as_doubles(strip(x))
+  out <- NULL
+  for (k in seq_len(p)) {
+    term <- strided(values, n, 1, m, start = p - k) * as.double(weights[k])
+    out <- if (is.null(out)) 0 + term else out + term
+  }
+  # a window with a missing element has no value, whatever its weight
+  if (anyNA(values)) out <- ifelse(rolled(is.na(values) + 0L, p, `+`) > 0L, NA_real_, out)
+  after <- if (sides == 2L) p %/% 2L else 0L
+  before <- p - 1L - after
+  out <- join(c(list(rep(NA_real_, before))[before > 0L], list(out), list(rep(NA_real_, after))[after > 0L]))
+  with_attributes(out, list(tsp = attr(x, "tsp") %||% c(1, n, 1)))
+}
+
+# The array as an ordinary vector or time series.
+host_series <- function(x) {
+  y <- collect(x)
+  if (is.null(attr(x, "tsp"))) y else stats::ts(y, start = attr(x, "tsp")[1L], frequency = attr(x, "tsp")[3L])
+}

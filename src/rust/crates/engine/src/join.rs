@@ -1,0 +1,99 @@
+//! Arrays put together: one after the other in new memory, and views that repeat or overlap.
+
+use crate::array::Array;
+use crate::backend;
+use crate::buffer::{Device, View};
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::layout::Axis;
+
+impl Array {
+    /// The elements of all parts, in order, cast to the dtype, in new memory of the device.
+    pub fn join(parts: &[Array], dtype: DType, device: Device) -> Result<Array> {
+        let n = parts.iter().map(Array::len).sum::<usize>();
+        let size = dtype.size();
+        let backend = backend::of(device)?;
+        let output = backend.allocate(n * size)?;
+        let mut at = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            let view = part.to_device(device)?.cast(dtype, None)?.contiguous()?;
+            backend.copy(&view.buffer, view.layout.offset() * size, &output, at * size, view.len() * size)?;
+            at += view.len();
+        }
+        Ok(Array::from_view(View::contiguous(output, dtype, n)))
+    }
+
+    /// A view whose axes each walk one of this array's, of shape `dim`: several may walk the same one, whose index is then the sum
+    /// of theirs, and an axis with a step of 0 repeats.
+    ///
+    /// # Errors
+    /// `Shape` where a view would leave the array.
+    pub fn strided(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
+        let wrong = || Error::new(Kind::Shape, "a view would leave its array");
+        if dim.iter().product::<usize>() != self.len() || axes.iter().any(|axis| axis.of >= dim.len()) {
+            return Err(wrong());
+        }
+        let nothing = axes.iter().any(|axis| axis.extent == 0);
+        for (of, &extent) in dim.iter().enumerate() {
+            let (mut low, mut high) = (0isize, 0isize);
+            for axis in axes.iter().filter(|axis| axis.of == of) {
+                let reach = axis.step * (axis.extent as isize - 1);
+                low += axis.start as isize + reach.min(0);
+                high += axis.start as isize + reach.max(0);
+            }
+            if !nothing && (low < 0 || high >= extent as isize) {
+                return Err(wrong());
+            }
+        }
+        self.view(dim, axes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{host_bytes, Host, HostMut};
+
+    fn doubles(x: &Array) -> Vec<f64> {
+        let mut out = vec![0.0; x.len()];
+        x.read(0, HostMut::Double(&mut out)).unwrap();
+        out
+    }
+
+    fn three() -> Array {
+        Array::upload(Host::Double(&[1.0, 2.0, 3.0]), None, Device::Cpu, None).unwrap()
+    }
+
+    #[test]
+    fn parts_are_joined_in_order_and_cast() {
+        let whole = Array::upload(Host::Integer(&[4, 5]), None, Device::Cpu, None).unwrap();
+        let none = three().view(&[3], &[Axis { of: 0, start: 0, step: 1, extent: 0 }]).unwrap();
+        let back = three().view(&[3], &[Axis { of: 0, start: 2, step: -1, extent: 3 }]).unwrap();
+        let joined = Array::join(&[three(), none, whole, back], DType::Float64, Device::Cpu).unwrap();
+        assert_eq!(doubles(&joined), [1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 2.0, 1.0]);
+        assert!(Array::join(&[], DType::Int32, Device::Cpu).unwrap().is_empty());
+    }
+
+    #[test]
+    fn axes_repeat_and_overlap() {
+        let repeat = |extent| Axis { of: 0, start: 0, step: 0, extent };
+        let each = three().strided(&[3], &[repeat(2), Axis::whole(0, 3)]).unwrap();
+        assert_eq!(doubles(&each), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+        let times = three().strided(&[3], &[Axis::whole(0, 3), repeat(2)]).unwrap();
+        assert_eq!(doubles(&times), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+        let windows =
+            three().strided(&[3], &[Axis::whole(0, 2), Axis { of: 0, start: 1, step: -1, extent: 2 }]).unwrap();
+        assert_eq!(doubles(&windows), [2.0, 3.0, 1.0, 2.0]);
+        assert_eq!(host_bytes(&each.contiguous().unwrap()).unwrap().len(), 48);
+    }
+
+    #[test]
+    fn a_view_that_leaves_the_array_is_refused() {
+        let beyond = [Axis::whole(0, 3), Axis { of: 0, start: 0, step: 1, extent: 2 }];
+        assert!(three().strided(&[3], &beyond).is_err());
+        let before = [Axis { of: 0, start: 0, step: -1, extent: 2 }];
+        assert!(three().strided(&[3], &before).is_err());
+        assert!(three().strided(&[3], &[Axis::whole(1, 1)]).is_err());
+        assert!(three().strided(&[2], &[Axis::whole(0, 2)]).is_err());
+    }
+}

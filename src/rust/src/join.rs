@@ -1,0 +1,52 @@
+//! Joined arrays, and views that repeat or overlap, for R.
+
+use crate::r::{self, *};
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::buffer::Device;
+use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::layout::Axis;
+use verdigris_engine::ops::rule::promote;
+
+use crate::convert;
+use crate::entry;
+use crate::handle;
+
+entry! {
+    /// The elements of a list's arrays and host numbers one after the other, without attributes, on `device`, in the dtype that
+    /// all meet in unless one is given.
+    fn join(parts, dtype, device) {
+        let device: Device = convert::device(device)?;
+        let operands = (0..r::len(parts))
+            // SAFETY: a list that R code made.
+            .map(|k| convert::operand(unsafe { VECTOR_ELT(parts, k as R_xlen_t) }, device))
+            .collect::<Result<Vec<_>>>()?;
+        let types: Vec<_> = operands.iter().map(Operand::typed).collect();
+        let dtype = match convert::dtype(dtype)? {
+            Some(dtype) => dtype,
+            None if types.is_empty() => return Err(Error::new(Kind::Argument, "there is nothing to join")),
+            None => promote(&types),
+        };
+        let parts = operands
+            .into_iter()
+            .map(|operand| match operand {
+                Operand::Array(a) | Operand::Vector(a, _) => Ok(a),
+                Operand::Value(scalar, _) => Array::full(scalar, dtype, 1, device),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(handle::wrap(Array::join(&parts, dtype, device)?))
+    }
+
+    /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from 0) on by
+    /// `step` for `extent` elements.
+    fn strided(x, dim, of, start, step, extent) {
+        let (dim, of, start, extent) = (convert::sizes(dim)?, convert::sizes(of)?, convert::sizes(start)?, convert::sizes(extent)?);
+        if start.len() != of.len() || extent.len() != of.len() || r::len(step) != of.len() || of.contains(&0) {
+            return Err(Error::new(Kind::Argument, "each axis of a view has `of`, `start`, `step` and `extent`"));
+        }
+        // SAFETY: doubles, as R code makes them; the length is checked.
+        let step = |k: usize| unsafe { r::REAL_ELT(step, k as R_xlen_t) } as isize;
+        let axes: Vec<Axis> =
+            (0..of.len()).map(|k| Axis { of: of[k] - 1, start: start[k], step: step(k), extent: extent[k] }).collect();
+        Ok(handle::wrap(handle::array(x)?.strided(&dim, &axes)?))
+    }
+}
