@@ -43,6 +43,9 @@ test: setup-rust setup-test setup-python
 kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
 
+emulate: library setup-test
+	tools/emulate.sh
+
 ptx: setup-rust setup-r setup-ptx
 	tools/ptx.sh
 
@@ -102,4 +105,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test kernels ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

@@ -69,21 +69,26 @@ as.vector.gpu_array <- function(x, mode = "any") {
   as.vector(y, mode)
 }
 
-#' @rdname collect
-#' @export
-as.double.gpu_array <- function(x, ...) as.double(.Call(C_collect, x))
+# The elements as an ordinary vector of another type: the device converts them.
+collected_as <- function(x, type, dtype, call) {
+  if (typeof(x) == type) .Call(C_collect, x) else .Call(C_collect_as, x, dtype, call)
+}
 
 #' @rdname collect
 #' @export
-as.integer.gpu_array <- function(x, ...) as.integer(.Call(C_collect, x))
+as.double.gpu_array <- function(x, ...) as.double(collected_as(x, "double", "float64", sys.call()))
 
 #' @rdname collect
 #' @export
-as.logical.gpu_array <- function(x, ...) as.logical(.Call(C_collect, x))
+as.integer.gpu_array <- function(x, ...) as.integer(collected_as(x, "integer", "int32", sys.call()))
 
 #' @rdname collect
 #' @export
-as.complex.gpu_array <- function(x, ...) as.complex(.Call(C_collect, x))
+as.logical.gpu_array <- function(x, ...) as.logical(collected_as(x, "logical", "bool8", sys.call()))
+
+#' @rdname collect
+#' @export
+as.complex.gpu_array <- function(x, ...) as.complex(collected_as(x, "complex", "complex128", sys.call()))
 
 #' @export
 as.character.gpu_array <- function(x, ...) {

@@ -33,17 +33,19 @@
 #' gpu_compute(state + x, out = state)
 #' alias
 #' @export
-gpu_compute <- function(..., out = NULL) {
+gpu_compute <- function(..., out = NULL) invisible(.External2(C_settle))
+
+# What is not one array without `out`.
+compute_several <- function(..., out, call) {
   arrays <- list(...)
   if (!length(arrays)) abort_argument("...", "at least one array", NULL)
   for (x in arrays) if (!is_gpu(x)) abort_argument("...", "GPU arrays", x)
   if (!is.null(out)) {
     if (length(arrays) > 1L) abort_argument("...", "one array where `out` is given", arrays)
-    .Call(C_compute_into, ..1, out, sys.call())
-    return(invisible(out))
+    return(.Call(C_compute_into, ..1, out, call))
   }
   .Call(C_compute, arrays)
-  invisible(..1)
+  ..1
 }
 
 #' What computing an array would run

@@ -56,11 +56,12 @@ is_index_matrix <- function(i, d) {
 #' Parts of arrays
 #'
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
-#' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory, everything else is gathered on the device.
+#' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are recorded: the kernel that
+#' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
 #'
-#' What is recorded in `x` is computed first. Subscripts from R are looked at on the host and copied; a subscript that is an array is
-#' read on the device (and moved to `x`'s first), and `x[x > 0]` waits for the number of elements that it selects.
+#' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
+#' looked through on the device for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
 #' @param x An array.
 #' @param i,j,... Subscripts.
 #' @param drop Whether extents of one are dropped.

@@ -3,13 +3,15 @@
 matrix_product <- function(x, y) {
   if (!takes_product(x) || !takes_product(y)) return(on_host(`%*%`, x, y))
   device <- gpu_device(if (is_gpu(x)) x else y)
-  extents <- if (device != "cpu") product_extents(x, y)
-  # base R has the say on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
-  if (is.null(extents)) return(as_gpu(on_host(`%*%`, x, y), dtype = product_dtype(x, y), device = device))
+  extents <- product_extents(x, y)
+  # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
+  by_host <- function() as_gpu(on_host(`%*%`, x, y), dtype = product_dtype(x, y), device = device)
+  if (is.null(extents) || device == "cpu" && min(extents[c(1L, 3L)]) > 1) return(by_host())
   like <- if (is_gpu(x)) x else y
   a <- if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
   b <- if (is_gpu(y)) y else as_gpu(y, dtype = host_dtype(y, like), device = device)
   out <- .Call(C_multiply, a, b, extents)
+  if (is.null(out)) return(by_host())
   dim(out) <- extents[c(1L, 3L)]
   dimnames(out) <- product_dimnames(if (length(dim(x)) == 2L) dimnames(x), if (length(dim(y)) == 2L) dimnames(y))
   out

@@ -6,7 +6,11 @@ STATUS_OVERFLOW <- 2L
 # One array reduced by the device; base R words the warnings.
 reduce_one <- function(name, x, na.rm, call = NULL) {
   out <- .Call(C_reduce, name, x, na.rm)
-  if (!is.list(out)) return(out)
+  if (is.list(out)) explain_status(name, out, x, call) else out
+}
+
+# A value that comes in a list with its status.
+explain_status <- function(name, out, x, call) {
   value <- out[[1L]]
   status <- out[[2L]]
   if (bitwAnd(status, STATUS_OVERFLOW)) {
@@ -20,21 +24,22 @@ reduce_one <- function(name, x, na.rm, call = NULL) {
   value
 }
 
-# A method of the Summary group: the parts are reduced where they live, then base R reduces the results.
+# A method of the Summary group.
 summary_method <- function(name) {
-  f <- get(name, baseenv())
   force(name)
-  function(..., na.rm = FALSE) {
-    if (...length() == 1L) return(reduce_one(name, ..1, isTRUE(na.rm), sys.call()))
-    parts <- lapply(list(...), function(x) {
-      if (!is_gpu(x)) return(x)
-      out <- .Call(C_reduce, name, x, isTRUE(na.rm))
-      if (!is.list(out)) return(out)
-      if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
-      out[[1L]]
-    })
-    do.call(f, c(parts, list(na.rm = na.rm)))
-  }
+  function(..., na.rm = FALSE) .External2(C_whole)
+}
+
+# Of several: the parts are reduced where they live, then base R reduces the results.
+reduce_parts <- function(name, x, na.rm) {
+  parts <- lapply(x, function(x) {
+    if (!is_gpu(x)) return(x)
+    out <- .Call(C_reduce, name, x, isTRUE(na.rm))
+    if (!is.list(out)) return(out)
+    if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
+    out[[1L]]
+  })
+  do.call(get(name, baseenv()), c(parts, list(na.rm = na.rm)))
 }
 
 #' Reductions
@@ -141,8 +146,10 @@ setGeneric("which.min")
 
 #' Sums and means along margins
 #'
-#' As [base::colSums()]; the result is an array on the same device, computed in one pass over `x` and over whatever
-#' was recorded in it. On a GPU that is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
+#' As [base::colSums()]; the result is an array on the same device. It is recorded: one pass over `x` takes in whatever
+#' was recorded in that, and goes on to what is done with the sums, so `sqrt(rowSums(x^2))` is one kernel. It runs when the values are asked for,
+#' or another sum along a margin is recorded; at once where `x` has more than 256 MiB, which would be held meanwhile.
+#' On a GPU it is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
 #' @param x An array of at least two dimensions.
 #' @param na.rm Whether missing values are left out.
 #' @param dims How many dimensions count as rows.

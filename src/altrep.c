@@ -1,7 +1,8 @@
 // The ALTREP classes: how R's own code sees an array (ARCHITECTURE.md, "An array is an R vector").
 //
-// A vector's data1 is an external pointer to a Handle in Rust. Methods call Rust functions that
-// return a status; conditions are raised here, with no Rust frame alive.
+// A vector's data1 is an external pointer to a Handle in Rust; or, where it was only recorded, the cell of its recipe
+// (rust/src/recipe.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that return a status;
+// conditions are raised here, with no Rust frame alive.
 #include <string.h>
 #include "bridge.h"
 
@@ -29,17 +30,53 @@ static R_altrep_class_t class_of(int type) {
   }
 }
 
-static void *handle(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
+static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 
-void *vg_handle_of(SEXP x) {
+// Whether Dataptr is asked for nothing but a handle.
+static int giving = 0;
+
+// The handle; of a vector that was only recorded made here, NULL where that fails. Who reads an element or asks for a handle does
+// not expect R to collect garbage. R has no function that keeps it from doing so, but does not in Dataptr.
+static void *try_handle(SEXP x) {
+  if (is_recorded(x)) {
+    giving = 1;
+    (void)DATAPTR_RO(x);
+    if (is_recorded(x)) return NULL;
+  }
+  return R_ExternalPtrAddr(R_altrep_data1(x));
+}
+
+static void *handle(SEXP x) {
+  void *h = try_handle(x);
+  if (h == NULL && vg_pending) vg_settle(R_NilValue);
+  return h;
+}
+
+SEXP vg_data_of(SEXP x) {
+  if (!ALTREP(x) || place_of(TYPEOF(x)) < 0 || !R_altrep_inherits(x, class_of(TYPEOF(x)))) return NULL;
+  return R_altrep_data1(x);
+}
+
+// x, or what base's wrappers hold, where it is one of our vectors; else NULL, the pointer.
+static SEXP ours(SEXP x) {
   while (ALTREP(x)) {
     int place = place_of(TYPEOF(x));
     if (place < 0) return NULL;
-    if (R_altrep_inherits(x, class_of(TYPEOF(x)))) return handle(x);
+    if (R_altrep_inherits(x, class_of(TYPEOF(x)))) return x;
     if (wrappers[place] == NULL || ALTREP_CLASS(x) != wrappers[place]) return NULL;
     x = R_altrep_data1(x);
   }
   return NULL;
+}
+
+// Whether R counts more than one reference, which is never too few; a macro in some versions.
+int vg_is_shared(SEXP x) { return MAYBE_SHARED(x); }
+
+int vg_is_ours(SEXP x) { return ours(x) != NULL; }
+
+void *vg_handle_of(SEXP x) {
+  SEXP vector = ours(x);
+  return vector == NULL ? NULL : try_handle(vector);
 }
 
 // A wrapper goes into a file as a wrapper, with its own attributes around those of the vector inside.
@@ -65,18 +102,30 @@ static void finalize(SEXP pointer) {
   vg_handle_finalize(h);
 }
 
-SEXP vg_new(int type, void *h) {
+SEXP vg_new_pointer(void *h) {
+  SEXP pointer = PROTECT(R_MakeExternalPtr(h, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, finalize, FALSE);
+  UNPROTECT(1);
+  return pointer;
+}
+
+static SEXP new_vector(int type, SEXP data) {
 #if R_VERSION < R_Version(4, 3, 0)
   static int first = 1;
   if (first) vg_slow_dispatch = 1; // the package was loaded and maybe attached just now
   first = 0;
 #endif
-  SEXP pointer = PROTECT(R_MakeExternalPtr(h, R_NilValue, R_NilValue));
-  R_RegisterCFinalizerEx(pointer, finalize, FALSE);
-  SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
+  return R_new_altrep(class_of(type), data, R_NilValue);
+}
+
+SEXP vg_new(int type, void *h) {
+  SEXP pointer = PROTECT(vg_new_pointer(h));
+  SEXP x = new_vector(type, pointer);
   UNPROTECT(1);
   return x;
 }
+
+SEXP vg_new_recorded(int type, SEXP cell) { return new_vector(type, cell); }
 
 SEXP vg_set_class(SEXP x, int shape) {
   // of an operand that was saved: it is not the dtype of this array
@@ -116,10 +165,19 @@ static void inform(void *h) {
   if (vg_altrep_length(h) > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
-static R_xlen_t length_method(SEXP x) { return vg_altrep_length(handle(x)); }
+static R_xlen_t length_method(SEXP x) {
+  SEXP data = R_altrep_data1(x);
+  return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_altrep_length(R_ExternalPtrAddr(data));
+}
 
 // R's gc is off in here.
 static void *dataptr_method(SEXP x, Rboolean writable) {
+  static int nothing;
+  if (is_recorded(x)) vg_give_handle(x);
+  if (giving) {
+    giving = 0;
+    return &nothing;
+  }
   void *h = handle(x);
   void *host = vg_host_pointer(h, writable);
   if (host != NULL) return host;
@@ -130,7 +188,7 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
   return host;
 }
 
-static const void *dataptr_or_null_method(SEXP x) { return vg_host_pointer(handle(x), 0); }
+static const void *dataptr_or_null_method(SEXP x) { return is_recorded(x) ? NULL : vg_host_pointer(handle(x), 0); }
 
 static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
   void *h = handle(x);

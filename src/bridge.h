@@ -29,10 +29,19 @@ SEXP vg_quick_dispatch(SEXP result); // returns `result`
 // ---- altrep.c ------------------------------------------------------------------------------------
 void vg_register_altrep(DllInfo *dll);
 SEXP vg_new(int type, void *handle);          // a class-less vector that owns the handle; unprotected
+int vg_is_shared(SEXP x);                     // whether R counts more than one reference
+int vg_is_ours(SEXP x);                       // whether one of our vectors, also through base's wrappers
 void *vg_handle_of(SEXP x);                   // its handle, also through base's wrappers; NULL where not ours
+SEXP vg_data_of(SEXP x);                      // what one of our vectors holds: its handle's external pointer, or a recipe's cell; NULL, the pointer, where not ours
+SEXP vg_new_pointer(void *handle);            // an external pointer that owns the handle; unprotected
+SEXP vg_new_recorded(int type, SEXP cell);    // a class-less vector of a recipe; unprotected
 SEXP vg_set_class(SEXP x, int shape);         // 0 vector, 1 matrix, 2 array, 3 ts, 4 matrix that is a ts
 void vg_learn_wrapper(SEXP x);                // x is wrapped by base: remember the class of the wrapper
 SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype, also of what a wrapper holds, or NULL
+
+// Rust: recipes (recipe.rs).
+void *vg_give_handle(SEXP x);                 // the handle of a vector that was recorded, made now; NULL on failure
+R_xlen_t vg_recorded_length(SEXP cell);
 
 // Rust: the methods' work. Those that may fail leave a condition.
 R_xlen_t vg_altrep_length(void *handle);
@@ -55,4 +64,5 @@ void vg_vector_finalize(void *vector);        // Rust
 // ---- contained.c: R code that Rust may call ------------------------------------------------------
 int vg_interrupted(void);
 int vg_collect_young(void);
+double vg_processor_seconds(void);
 void vg_call_text(SEXP call, char *out, int room);

@@ -1,5 +1,6 @@
 // R code that Rust may call: what jumps in it ends here, and never passes a Rust frame.
 #include <string.h>
+#include <time.h>
 #include <R_ext/Utils.h>
 #include "bridge.h"
 
@@ -21,6 +22,9 @@ static void collect_young(void *unused) {
 
 // The quick kind of garbage collection, which C cannot ask for otherwise. 0 where an interrupt ended it.
 int vg_collect_young(void) { return R_ToplevelExec(collect_young, NULL); }
+
+// Processor time of this process.
+double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 typedef struct {
   SEXP call;

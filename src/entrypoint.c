@@ -40,8 +40,11 @@
 #include "entries.h"
 #undef ENTRY
 
-// operators.c: what says R's rules on attributes around an entry of Rust's
+// operators.c, calls.c: what says R's rules on attributes around an entry of Rust's
 void vg_init_operators(void);
+void vg_init_calls(void);
+SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
@@ -58,7 +61,8 @@ static const R_CallMethodDef entries[] = {
 #undef ENTRY
 
 static const R_ExternalMethodDef externals[] = {
-    {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3}, {NULL, NULL, 0}};
+    {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
+    {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);
@@ -66,6 +70,7 @@ void R_init_verdigris(DllInfo *dll) {
   R_forceSymbols(dll, TRUE);
   vg_register_altrep(dll);
   vg_init_operators();
+  vg_init_calls();
   vg_register_vectors(dll);
   vg_init();
 }

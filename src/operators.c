@@ -42,7 +42,7 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   return settled(out);
 }
 
-static int is_array(SEXP x) { return vg_handle_of(x) != NULL || Rf_inherits(x, "gpu_array"); }
+static int is_array(SEXP x) { return vg_is_ours(x) || Rf_inherits(x, "gpu_array"); }
 
 // The class that goes with a dim attribute and tsp.
 static void classify_as(SEXP x, SEXP dims, int series) {
@@ -100,10 +100,27 @@ static void deprecated_recycling(int array_first) {
   UNPROTECT(4);
 }
 
+// Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R does not
+// tell quickly. Half of what recording costs is attributes that are not there.
+#if R_VERSION < R_Version(4, 5, 0)
+static int is_plain(SEXP x) {
+  SEXP attributes = ATTRIB(x);
+  return attributes == R_NilValue || (TAG(attributes) == R_ClassSymbol && CDR(attributes) == R_NilValue);
+}
+#else
+static int is_plain(SEXP x) { return 0; }
+#endif
+
 // NULL where an operand is not for the device.
 static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   if (!takes(x) || !takes(y)) return R_NilValue;
   R_xlen_t nx = Rf_xlength(x), ny = Rf_xlength(y);
+  if ((nx == ny || nx == 1 || ny == 1) && is_plain(x) && is_plain(y)) {
+    SEXP out = PROTECT(recorded(op, x, y, rho));
+    vg_set_class(out, 0);
+    UNPROTECT(1);
+    return out;
+  }
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
   int xshape = 1, yshape = 1, arithmetic = Rf_asLogical(most);
   // in arithmetic a matrix of one element beside a vector counts as a vector; R deprecates it
@@ -166,7 +183,10 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
 // something keep turning it off.
 #if R_VERSION < R_Version(4, 3, 0)
 static void note_dispatch(SEXP rho) {
+  static unsigned calls = 0;
   static int slow = 0;
+  // looked at now and then: a loop is long enough, or of no account
+  if (calls++ % 8 != 0) return;
   static SEXP defined = NULL;
   if (defined == NULL) defined = Rf_install(".defined");
   if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) vg_slow_dispatch = 1;

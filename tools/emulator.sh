@@ -8,6 +8,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 sources=$root/tests/emulator out=$root/build/emulator
 cxx=${CXX:-g++}
 mkdir -p "$out"
+exec 9>"$out/lock"; flock 9 # one builds, others wait
 # kernels that an earlier emulator has compiled are not this one's
 stamp=$(cat "$sources"/*.cpp "$sources"/*.h "$0" | sha256sum | cut -c1-16)
 if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
@@ -22,10 +23,13 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   $cxx -shared -Wl,-soname,libnvrtc.so.12 -o "$out/libnvrtc.so.12" "$out/nvrtc.o" -ldl
   $cxx -shared -Wl,-soname,libcublas.so.12 -Wl,-rpath,"$out" -o "$out/libcublas.so.12" "$out/cublas.o" "$out/libcuda.so.1"
   cp "$sources"/*.h "$out/"
-  rm -rf "$out"/*.o "$out/cache"
+  rm -rf "$out"/*.o "$out/cache" "$out/objects"
   echo "$stamp" >"$out/stamp"
 fi
+exec 9>&-
 [ $# -gt 0 ] || exit 0
 export LD_LIBRARY_PATH=$out${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export VERDIGRIS_CUDA_PATH=$out VERDIGRIS_TEST_DEVICE=cuda R_USER_CACHE_DIR=$out/cache
+# tests of what takes a GPU's size or speed look at VERDIGRIS_EMULATOR
+export VERDIGRIS_EMULATOR=1
+export VERDIGRIS_CUDA_PATH=$out VERDIGRIS_TEST_DEVICE=cuda R_USER_CACHE_DIR=$out/cache/${VERDIGRIS_EMULATOR_CHECK:+checked}
 exec "$@"

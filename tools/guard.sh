@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counts instructions, which are the same on every run and need no GPU: of recording, planning and the cpu evaluator
-# (src/rust/crates/engine/examples/guard.rs) and of recording from R, by callgrind; and those of generated kernels, which NVRTC
+# (src/rust/crates/engine/examples/guard.rs) and of small calls from R, by callgrind; and those of generated kernels, which NVRTC
 # compiles for sm_90. bench/bounds.csv has what each took when it was last written; more than a tenth above that fails.
 #
 # usage: tools/guard.sh [--write]     --write: make what was counted the bounds. Say in the commit why they rose.
@@ -28,20 +28,43 @@ each() { # FEW MANY COMMAND ...: the command gets the number of times as its las
   echo $((($(total) - first) / (many - few)))
 }
 engine() { "${valgrind[@]}" $guard run "$@"; }
-recording() { R --vanilla --no-echo -d "${valgrind[*]}" -f "$work/record.R" --args "$1"; }
-cat >"$work/record.R" <<'R'
-library(verdigris)
+# What R does for each body, in one run: callgrind writes what it has counted so far, and begins anew, where a function of ours
+# is called. R's heap has room for all of it, since a collection falls into one part or another by chance.
+cat >"$work/calls.R" <<'R'
+suppressMessages(library(verdigris))
 x <- as_gpu(c(1, 2, 3), device = "cpu")
 y <- as_gpu(c(4, 5, 6), device = "cpu")
-repeated <- function(n) for (i in seq_len(n)) x + y
-repeated(as.integer(commandArgs(TRUE)))
+bodies <- list(
+  "x + y" = function(n) for (i in seq_len(n)) x + y,
+  "gpu_compute(x + y)" = function(n) for (i in seq_len(n)) gpu_compute(x + y),
+  "sum(x)" = function(n) for (i in seq_len(n)) sum(x),
+  "x <- x * 0.5 + 1" = function(n) for (i in seq_len(n)) x <<- x * 0.5 + 1
+)
+mark <- function() .Call(verdigris:::C_counters)
+for (body in bodies) {
+  for (n in c(300, 1)) body(n) # compiled by now
+  mark()
+  body(2000)
+  mark()
+}
+cat(names(bodies), sep = "\n", file = commandArgs(TRUE))
 R
+calls() {
+  local r k=0
+  R --vanilla --no-echo --min-nsize=20M --min-vsize=300M -d "${valgrind[*]} --dump-before=vg_counters" \
+    -f "$work/calls.R" --args "$work/names" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+  r=$(Rscript --vanilla -e 'cat(sub("[.][0-9]+$", "", getRversion()))')
+  while read -r name; do
+    k=$((k + 2))
+    echo "R $r $name,$(awk '/^(summary|totals):/ { printf "%d", $2 / 2000; exit }' "$work/out.$k")"
+  done <"$work/names"
+}
 
 {
   echo subject,instructions
   $guard kernels | sed 's/^/kernel /'
   $guard list | while read -r name; do echo "$name,$(each 5 25 engine "$name" </dev/null)"; done
-  echo "R $(Rscript --vanilla -e 'cat(sub("[.][0-9]+$", "", getRversion()))') x + y,$(each 1000 6000 recording </dev/null)"
+  calls </dev/null
 } >$counted
 
 if [ "${1:-}" = --write ]; then cp $counted $bounds; echo "guard.sh: $bounds has $(($(wc -l <$bounds) - 1)) bounds"; exit 0; fi

@@ -59,12 +59,14 @@ VG_HIDDEN __attribute__((aligned(1024))) char vg_dynamic_shared[emulator::DYNAMI
 const int warpSize = 32;
 
 // ---- what threads do together -----------------------------------------------------------------------
-#define __syncthreads() ((void)vg_host->barrier(0, __LINE__))
-#define __syncthreads_count(p) ((int)vg_host->barrier((p) != 0, __LINE__))
-#define __syncthreads_or(p) ((int)(vg_host->barrier((p) != 0, __LINE__) != 0))
-#define __syncthreads_and(p) ((int)(vg_host->barrier((p) == 0, __LINE__) == 0))
+// the line, and which use of it
+#define VG_SITE (__LINE__ | __COUNTER__ << 18)
+#define __syncthreads() ((void)vg_host->barrier(0, VG_SITE))
+#define __syncthreads_count(p) ((int)vg_host->barrier((p) != 0, VG_SITE))
+#define __syncthreads_or(p) ((int)(vg_host->barrier((p) != 0, VG_SITE) != 0))
+#define __syncthreads_and(p) ((int)(vg_host->barrier((p) == 0, VG_SITE) == 0))
 #define VG_1ST(a, ...) a
-#define __syncwarp(...) ((void)vg_host->together(emulator::SYNC, VG_1ST(__VA_ARGS__ __VA_OPT__(,) 0xFFFFFFFFu), 0, 0, __LINE__))
+#define __syncwarp(...) ((void)vg_host->together(emulator::SYNC, VG_1ST(__VA_ARGS__ __VA_OPT__(,) 0xFFFFFFFFu), 0, 0, VG_SITE))
 #define __activemask() vg_active_is_not_served
 
 inline unsigned vg_lane() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31u; }
@@ -84,20 +86,20 @@ inline unsigned vg_across(unsigned by, int width) {
 }
 inline unsigned vg_at(int from, int width) { return (vg_lane() & ~(unsigned)(width - 1)) | ((unsigned)from & (width - 1)); }
 #define VG_WIDTH(...) VG_1ST(__VA_ARGS__ __VA_OPT__(,) 32)
-#define __shfl_sync(m, x, from, ...) vg_shuffle(m, x, vg_at(from, VG_WIDTH(__VA_ARGS__)), __LINE__)
-#define __shfl_up_sync(m, x, by, ...) vg_shuffle(m, x, vg_up(by, VG_WIDTH(__VA_ARGS__)), __LINE__)
-#define __shfl_down_sync(m, x, by, ...) vg_shuffle(m, x, vg_down(by, VG_WIDTH(__VA_ARGS__)), __LINE__)
-#define __shfl_xor_sync(m, x, by, ...) vg_shuffle(m, x, vg_across(by, VG_WIDTH(__VA_ARGS__)), __LINE__)
+#define __shfl_sync(m, x, from, ...) vg_shuffle(m, x, vg_at(from, VG_WIDTH(__VA_ARGS__)), VG_SITE)
+#define __shfl_up_sync(m, x, by, ...) vg_shuffle(m, x, vg_up(by, VG_WIDTH(__VA_ARGS__)), VG_SITE)
+#define __shfl_down_sync(m, x, by, ...) vg_shuffle(m, x, vg_down(by, VG_WIDTH(__VA_ARGS__)), VG_SITE)
+#define __shfl_xor_sync(m, x, by, ...) vg_shuffle(m, x, vg_across(by, VG_WIDTH(__VA_ARGS__)), VG_SITE)
 #define VG_BALLOT(m, p, site) ((unsigned)vg_host->together(emulator::BALLOT, m, (p) != 0, 0, site))
-#define __ballot_sync(m, p) VG_BALLOT(m, p, __LINE__)
-#define __any_sync(m, p) ((int)(VG_BALLOT(m, p, __LINE__) != 0))
-#define __all_sync(m, p) ((int)(VG_BALLOT(m, !(p), __LINE__) == 0))
+#define __ballot_sync(m, p) VG_BALLOT(m, p, VG_SITE)
+#define __any_sync(m, p) ((int)(VG_BALLOT(m, p, VG_SITE) != 0))
+#define __all_sync(m, p) ((int)(VG_BALLOT(m, !(p), VG_SITE) == 0))
 template <class T> inline unsigned vg_match(unsigned lanes, T x, int site) {
   emulator::u64 word = 0;
   __builtin_memcpy(&word, &x, sizeof(T));
   return (unsigned)vg_host->together(emulator::MATCH, lanes, word, 0, site);
 }
-#define __match_any_sync(m, x) vg_match(m, x, __LINE__)
+#define __match_any_sync(m, x) vg_match(m, x, VG_SITE)
 
 inline void __threadfence() { __sync_synchronize(); }
 inline void __threadfence_block() { __sync_synchronize(); }

@@ -21,7 +21,7 @@ namespace {
 
 enum Status : unsigned {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201, JIT_COMPILER_NOT_FOUND = 221, SHARED_OBJECT_INIT_FAILED = 303, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+  INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, JIT_COMPILER_NOT_FOUND = 221, SHARED_OBJECT_INIT_FAILED = 303, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
   ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, MISALIGNED_ADDRESS = 716,
   LAUNCH_FAILED = 719, HARDWARE_STACK_ERROR = 714, NOT_SUPPORTED = 801
 };
@@ -35,6 +35,7 @@ const Text TEXTS[] = {
     {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
     {JIT_COMPILER_NOT_FOUND, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "PTX JIT compiler library not found"},
     {SHARED_OBJECT_INIT_FAILED, "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED", "shared object initialization failed"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
@@ -422,6 +423,8 @@ API cuModuleLoadData(Loaded** out, const void* image) {
   Elf64_Ehdr head;
   if (memcmp(bytes, ELFMAG, SELFMAG)) return INVALID_IMAGE;
   memcpy(&head, bytes, sizeof head);
+  // machine code of a real GPU, as it is shipped for the interpreters
+  if (head.e_machine == EM_CUDA) return NO_BINARY_FOR_GPU;
   // the linker writes the section headers last
   const size_t size = head.e_shoff + (size_t)head.e_shnum * head.e_shentsize;
   // the loader knows libraries by name: each needs one of its own

@@ -15,6 +15,8 @@ namespace emulator {
 class Stack {
  public:
   explicit Stack(size_t bytes) : bytes_(bytes) {
+    static size_t count = 0;
+    colour_ = count++ * 448 % 16384;
     memory_ = (char*)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED) { perror("emulated GPU: a stack"); abort(); }
     mprotect(memory_, 4096, PROT_NONE);
@@ -22,11 +24,12 @@ class Stack {
   ~Stack() { munmap(memory_, bytes_); }
   Stack(const Stack&) = delete;
   char* base() const { return memory_; }
-  size_t bytes() const { return bytes_; }
+  /// Where it begins. Not all at the same distance from a page's end: they would share few lines of the cache.
+  char* top() const { return memory_ + bytes_ - colour_; }
 
  private:
   char* memory_;
-  size_t bytes_;
+  size_t bytes_, colour_;
 };
 
 #if defined(__x86_64__)
@@ -60,7 +63,7 @@ emulator_switch:
 )");
 
 inline void prepare(Context& context, const Stack& stack, void (*entry)()) {
-  void** top = (void**)(stack.base() + stack.bytes());
+  void** top = (void**)stack.top();
   *--top = nullptr;  // `entry` never returns; and its stack is aligned as after a call
   *--top = (void*)entry;
   for (int k = 0; k < 6; k++) *--top = nullptr;
@@ -74,7 +77,7 @@ struct Context { ucontext_t state; };
 inline void prepare(Context& context, const Stack& stack, void (*entry)()) {
   getcontext(&context.state);
   context.state.uc_stack.ss_sp = stack.base() + 4096;
-  context.state.uc_stack.ss_size = stack.bytes() - 4096;
+  context.state.uc_stack.ss_size = (size_t)(stack.top() - stack.base()) - 4096;
   context.state.uc_link = nullptr;
   makecontext(&context.state, entry, 0);
 }

@@ -9,7 +9,6 @@
 #include <cstdarg>
 #include <cstring>
 #include <ctime>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -30,22 +29,38 @@ struct Fiber {
   u32 thread = 0;
 };
 
+// A thread while it waits for others of its warp.
 struct Lane {
-  enum { NOT_STARTED, RUNS, WAITS, ENDED, ABSENT } state;
   Fiber* fiber;
   Together what;
   u32 lanes, from;
   int site;
   u64 value;
 };
-struct Warp { Lane lane[32]; };
+struct Warp {
+  Lane lane[32];
+  u32 alive, waiting;  // bits
+};
+
+// Fibers that may go on, in the order in which they may: a ring, never longer than the block.
+struct Ready {
+  Fiber* ring[1024];
+  u32 first = 0, count = 0;
+  void push(Fiber* fiber) { ring[(first + count++) & 1023] = fiber; }
+  Fiber* pop() {
+    Fiber* fiber = ring[first];
+    first = (first + 1) & 1023;
+    count--;
+    return fiber;
+  }
+};
 
 struct Block {
   Launch* launch;
   u32 threads, next, live;
   std::vector<u32> order;  // in which threads start
   std::vector<Warp> warps;
-  std::deque<Fiber*> ready;
+  Ready ready;
   // the barrier
   std::vector<Fiber*> at_barrier;
   u32 yes, answer;
@@ -88,63 +103,59 @@ const char* described(u32 thread) {
   snprintf(out, sizeof text[0], "thread (%u, %u, %u)", t.x, t.y, t.z);
   return out;
 }
-Lane& lane_of(u32 thread) { return block.warps[thread / 32].lane[thread % 32]; }
 
 void go(Fiber* fiber) {
   current = fiber;
   *block.launch->module->thread = place_of(fiber->thread);
 }
 
-// Leaves this fiber until `go` comes to it again.
+// Leaves this fiber until somebody goes to it again.
 void wait_here() {
   Fiber* self = current;
-  switch_to(self->context, scheduler);
+  if (block.ready.count == 0) return switch_to(self->context, scheduler);
+  Fiber* next = block.ready.pop();
+  go(next);
+  switch_to(self->context, next->context);
 }
 
 // ---- warps ------------------------------------------------------------------------------------------
 const char* const NAMES[] = {"a shuffle", "a vote", "__syncwarp()", "__match_any_sync()"};
 
-// Whether all that `one` waits for have come; then gives each its answer.
-bool settle(Warp& warp, const Lane& one, u32 first) {
-  const u32 lanes = one.lanes;
-  for (u32 k = 0; k < 32; k++) {
-    const Lane& l = warp.lane[k];
-    if (!(lanes >> k & 1) || l.state == Lane::ENDED || l.state == Lane::ABSENT) continue;
-    if (l.state != Lane::WAITS) return false;
-    if (l.what != one.what || l.lanes != lanes || l.site != one.site)
-      give_up(LAUNCH_FAILED, "threads of a warp meet in different places: %s at %s of line %d for the lanes %08x, %s at %s of line %d for %08x",
-              described(first + (u32)(&one - warp.lane)), NAMES[one.what], one.site, lanes, described(first + k), NAMES[l.what], l.site, l.lanes);
-  }
+// Whether all that lane `one` waits for have come; then gives each its answer.
+bool settle(Warp& warp, u32 one, u32 first) {
+  const Together what = warp.lane[one].what;
+  const u32 lanes = warp.lane[one].lanes, site = (u32)warp.lane[one].site, here = lanes & warp.alive;
+  if ((warp.waiting & here) != here) return false;
   u64 answer[32];
   u32 votes = 0;
-  for (u32 k = 0; k < 32; k++)
-    if ((lanes >> k & 1) && warp.lane[k].state == Lane::WAITS && warp.lane[k].value) votes |= 1u << k;
-  const Together what = one.what;
-  for (u32 k = 0; k < 32; k++) {
+  for (u32 left = here; left; left &= left - 1) {
+    const u32 k = (u32)__builtin_ctz(left);
     const Lane& l = warp.lane[k];
-    if (!(lanes >> k & 1) || l.state != Lane::WAITS) continue;
+    if (l.what != what || l.lanes != lanes || (u32)l.site != site)
+      give_up(LAUNCH_FAILED, "threads of a warp meet in different places: %s at %s of line %u for the lanes %08x, %s at %s of line %d for %08x",
+              described(first + one), NAMES[what], site & LINE, lanes, described(first + k), NAMES[l.what], l.site & LINE, l.lanes);
+    votes |= (u32)(l.value != 0) << k;
+  }
+  for (u32 left = here; left; left &= left - 1) {
+    const u32 k = (u32)__builtin_ctz(left);
+    const Lane& l = warp.lane[k];
     switch (what) {
-      case SHUFFLE: {
-        const Lane& from = warp.lane[l.from];
-        // of a lane that takes no part the value is not defined
-        answer[k] = (lanes >> l.from & 1) && from.state == Lane::WAITS ? from.value : 0xA5A5A5A5A5A5A5A5ull;
-        break;
-      }
+      // of a lane that takes no part the value is not defined
+      case SHUFFLE: answer[k] = here >> l.from & 1 ? warp.lane[l.from].value : 0xA5A5A5A5A5A5A5A5ull; break;
       case BALLOT: answer[k] = votes; break;
       case MATCH:
         answer[k] = 0;
-        for (u32 j = 0; j < 32; j++)
-          if ((lanes >> j & 1) && warp.lane[j].state == Lane::WAITS && warp.lane[j].value == l.value) answer[k] |= 1u << j;
+        for (u32 others = here; others; others &= others - 1)
+          if (warp.lane[__builtin_ctz(others)].value == l.value) answer[k] |= others & -others;
         break;
       default: answer[k] = 0;
     }
   }
-  for (u32 k = 0; k < 32; k++) {
-    Lane& l = warp.lane[k];
-    if (!(lanes >> k & 1) || l.state != Lane::WAITS) continue;
-    l.state = Lane::RUNS;
-    l.value = answer[k];
-    if (l.fiber != current) block.ready.push_back(l.fiber);
+  warp.waiting &= ~here;
+  for (u32 left = here; left; left &= left - 1) {
+    const u32 k = (u32)__builtin_ctz(left);
+    warp.lane[k].value = answer[k];
+    if (warp.lane[k].fiber != current) block.ready.push(warp.lane[k].fiber);
   }
   return true;
 }
@@ -154,14 +165,15 @@ u64 together(Together what, u32 lanes, u64 value, u32 from, int site) {
   Warp& warp = block.warps[thread / 32];
   Lane& own = warp.lane[thread % 32];
   if (!(lanes >> (thread % 32) & 1))
-    give_up(LAUNCH_FAILED, "%s is not among the lanes %08x of its own %s at line %d", described(thread), lanes, NAMES[what], site);
-  own.state = Lane::WAITS;
+    give_up(LAUNCH_FAILED, "%s is not among the lanes %08x of its own %s at line %d", described(thread), lanes, NAMES[what], site & LINE);
+  own.fiber = current;
   own.what = what;
   own.lanes = lanes;
   own.from = from;
   own.site = site;
   own.value = value;
-  if (!settle(warp, own, thread / 32 * 32)) wait_here();
+  warp.waiting |= 1u << thread % 32;
+  if (!settle(warp, thread % 32, thread / 32 * 32)) wait_here();
   return own.value;
 }
 
@@ -170,14 +182,14 @@ void open_barrier() {
   block.answer = block.yes;
   block.yes = 0;
   for (Fiber* fiber : block.at_barrier)
-    if (fiber != current) block.ready.push_back(fiber);
+    if (fiber != current) block.ready.push(fiber);
   block.at_barrier.clear();
 }
 
 u32 barrier(u32 value, int site) {
   if (block.at_barrier.empty()) block.site = site;
   else if (block.site != site)
-    give_up(LAUNCH_FAILED, "threads of a block meet in different barriers: %s at line %d, others at line %d", described(current->thread), site, block.site);
+    give_up(LAUNCH_FAILED, "threads of a block meet in different barriers: %s at line %d, others at line %d", described(current->thread), site & LINE, block.site & LINE);
   block.at_barrier.push_back(current);
   block.yes += value != 0;
   if (block.at_barrier.size() == block.live) open_barrier();
@@ -188,10 +200,10 @@ u32 barrier(u32 value, int site) {
 void ended(u32 thread) {
   block.live--;
   Warp& warp = block.warps[thread / 32];
-  warp.lane[thread % 32].state = Lane::ENDED;
+  warp.alive &= ~(1u << thread % 32);
   // others may have waited for this one alone
   for (u32 k = 0; k < 32; k++)
-    if (warp.lane[k].state == Lane::WAITS) settle(warp, warp.lane[k], thread / 32 * 32);
+    if (warp.waiting >> k & 1) settle(warp, k, thread / 32 * 32);
   if (block.live > 0 && block.at_barrier.size() == block.live) open_barrier();
 }
 
@@ -201,13 +213,10 @@ void worker() {
     while (block.next < block.threads) {
       const u32 thread = block.order[block.next++];
       self->thread = thread;
-      Lane& lane = lane_of(thread);
-      lane.state = Lane::RUNS;
-      lane.fiber = self;
       go(self);
       block.launch->kernel->call(block.launch->arguments.data());
       ended(thread);
-      if (!block.ready.empty()) break;
+      if (block.ready.count) break;
     }
     idle.push_back(self);
     wait_here();
@@ -217,20 +226,22 @@ void worker() {
 void run_block() {
   block.next = 0;
   block.live = block.threads;
-  block.ready.clear();
+  block.ready = Ready();
   block.at_barrier.clear();
   block.yes = 0;
-  for (u32 w = 0; w < block.warps.size(); w++)
-    for (u32 k = 0; k < 32; k++) block.warps[w].lane[k].state = w * 32 + k < block.threads ? Lane::NOT_STARTED : Lane::ABSENT;
+  for (u32 w = 0; w < block.warps.size(); w++) {
+    const u32 threads = std::min(block.threads - w * 32, 32u);
+    block.warps[w].alive = threads == 32 ? ~0u : (1u << threads) - 1u;
+    block.warps[w].waiting = 0;
+  }
   const Module& m = *block.launch->module;
   if (m.shared_end > m.shared) memset(m.shared, UNSET, m.shared_end - m.shared);
   if (block.launch->shared) memset(m.dynamic, UNSET, block.launch->shared);
   memset(m.dynamic + block.launch->shared, ~UNSET, CANARY);
   while (block.live > 0) {
     Fiber* fiber;
-    if (!block.ready.empty()) {
-      fiber = block.ready.front();
-      block.ready.pop_front();
+    if (block.ready.count) {
+      fiber = block.ready.pop();
     } else if (block.next < block.threads) {
       if (idle.empty()) {
         fibers.push_back(std::make_unique<Fiber>());
@@ -244,12 +255,13 @@ void run_block() {
       continue;
     } else {
       for (u32 t = 0; t < block.threads; t++) {
-        const Lane& l = lane_of(t);
-        if (l.state == Lane::WAITS)
+        const Warp& warp = block.warps[t / 32];
+        const Lane& l = warp.lane[t % 32];
+        if (warp.waiting >> t % 32 & 1)
           give_up(LAUNCH_FAILED, "%s waits for ever: %s at line %d for the lanes %08x; %zu of %u threads are at a barrier (line %d)", described(t),
-                  NAMES[l.what], l.site, l.lanes, block.at_barrier.size(), block.live, block.site);
+                  NAMES[l.what], l.site & LINE, l.lanes, block.at_barrier.size(), block.live, block.site & LINE);
       }
-      give_up(LAUNCH_FAILED, "%zu of %u threads wait for ever at the barrier of line %d", block.at_barrier.size(), block.live, block.site);
+      give_up(LAUNCH_FAILED, "%zu of %u threads wait for ever at the barrier of line %d", block.at_barrier.size(), block.live, block.site & LINE);
     }
     go(fiber);
     switch_to(scheduler, fiber->context);

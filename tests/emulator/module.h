@@ -11,7 +11,8 @@ struct Index { u32 x, y, z; };
 /// What a warp does together.
 enum Together { SHUFFLE = 0, BALLOT = 1, SYNC = 2, MATCH = 3 };
 
-/// What kernels ask of the one that runs them. `site` is the line of the source that asks.
+/// What kernels ask of the one that runs them. `site` is the place in the source that asks: its low bits are the line.
+const int LINE = (1 << 18) - 1;
 struct Host {
   /// SHUFFLE gives the value of lane `lane`, BALLOT the lanes whose value is not 0, MATCH those with this one's value.
   u64 (*together)(Together what, u32 lanes, u64 value, u32 lane, int site);

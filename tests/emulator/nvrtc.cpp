@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -31,7 +32,9 @@ const int VERSION[] = {12, 8};
 const int ARCHS[] = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120};
 
 struct Program {
-  string source, name, headers;  // the folder of its headers
+  string source, name;
+  string headers;  // the folder of its headers
+  size_t key;      // a hash of them
   string image, log;
 };
 
@@ -62,7 +65,7 @@ struct Folder {
     if (!mkdtemp(&path[0])) { perror("emulated NVRTC: mkdtemp"); abort(); }
   }
   ~Folder() {
-    if (owner == getpid()) (void)!system(("rm -rf '" + path + "'").c_str());
+    if (owner == getpid() && !getenv("VERDIGRIS_EMULATOR_KEEP")) (void)!system(("rm -rf '" + path + "'").c_str());
   }
 };
 const string& folder() {
@@ -71,10 +74,10 @@ const string& folder() {
 }
 
 // Headers are written once for every set of texts.
-string folder_of(int count, const char* const* texts, const char* const* names) {
+string folder_of(int count, const char* const* texts, const char* const* names, size_t& key) {
   static std::mutex lock;
   static std::map<size_t, string> known;
-  size_t key = 0;
+  key = 0;
   for (int k = 0; k < count; k++) key = key * 31 + std::hash<string>()(texts[k]) + std::hash<string>()(names[k]);
   std::lock_guard<std::mutex> held(lock);
   string& path = known[key];
@@ -350,16 +353,19 @@ string as_nvrtc_says(const string& log, const string& hide) {
 }
 
 Status compile(Program& p, bool checked) {
-  static std::mutex lock;
-  static int count = 0;
-  string own;
-  {
-    std::lock_guard<std::mutex> held(lock);
-    own = folder() + "/" + std::to_string(count++) + "/";
-  }
-  mkdir(own.c_str(), 0700);
+  static std::atomic<int> count{0};
   const char* cxx = getenv("VERDIGRIS_EMULATOR_CXX");
   if (!cxx || !*cxx) cxx = "g++";
+  // what was compiled before, by any process: the engine's tests keep no kernels themselves
+  char name[64];
+  const std::hash<string> hash;
+  const string all = p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "");
+  snprintf(name, sizeof name, "/objects/%016zx%016zx", hash(all), hash(all + '\1'));
+  const string kept = home() + name;
+  if (!(p.image = read_file(kept)).empty()) return SUCCESS;
+  const int number = count++;
+  const string own = folder() + "/" + std::to_string(number) + "/";
+  mkdir(own.c_str(), 0700);
   const string source = own + p.name, log = own + "log", plain = own + "plain.ii", ready = own + "ready.ii", object = own + "kernels.so";
   const auto failed = [&](const string& more) {
     p.log = as_nvrtc_says(read_file(log), own) + more;
@@ -392,6 +398,9 @@ Status compile(Program& p, bool checked) {
   command.insert(command.end(), {"-o", object, ready, "-lm"});
   if (run(command, log)) return cleared(failed(""));
   p.image = read_file(object);
+  mkdir((home() + "/objects").c_str(), 0700);
+  const string part = kept + "." + std::to_string(getpid()) + "." + std::to_string(number);
+  if (!write_file(part, p.image) || rename(part.c_str(), kept.c_str())) unlink(part.c_str());
   return cleared(p.image.empty() ? INTERNAL : SUCCESS);
 }
 
@@ -414,7 +423,8 @@ API nvrtcGetSupportedArchs(int* archs) {
 }
 API nvrtcCreateProgram(Program** out, const char* source, const char* name, int count, const char* const* texts, const char* const* names) {
   if (!out || !source) return INVALID_INPUT;
-  *out = new Program{source, name && *name ? name : "default_program", folder_of(count, texts, names), "", ""};
+  *out = new Program{source, name && *name ? name : "default_program", "", 0, "", ""};
+  (*out)->headers = folder_of(count, texts, names, (*out)->key);
   return SUCCESS;
 }
 API nvrtcDestroyProgram(Program** program) {

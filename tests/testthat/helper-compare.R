@@ -3,6 +3,7 @@
 
 test_device <- Sys.getenv("VERDIGRIS_TEST_DEVICE", "cpu")
 if (test_device == "cuda") test_device <- "cuda:0"
+emulated <- nzchar(Sys.getenv("VERDIGRIS_EMULATOR")) # by tests/emulator
 
 gpu <- function(x, dtype = NULL) as_gpu(x, dtype = dtype, device = test_device)
 

@@ -92,6 +92,105 @@ test_that("a recorded operand that is recycled is a kernel of its own", {
   expect_identical(vapply(e$kernels, function(k) k$n, 0), c(3, 6))
 })
 
+test_that("what is picked is taken into its readers", {
+  x <- c(5, NA, 7, NaN, -1)
+  i <- c(5, 1, 2, 4, 1)
+  a <- gpu(x)
+  j <- gpu(i)
+  e <- gpu_explain(a[j] * 2 + a[j + 0])
+  expect_length(e$kernels, 1)
+  expect_setequal(e$kernels[[1]]$reads$access, c("linear", "picked"))
+  expect_length(e$kernels[[1]]$reads$access, 2)
+  expect_identical(as.vector(a[j] * 2 + a[j]), x[i] * 3)
+  # subscripts from the host
+  e <- gpu_explain(a[i] + gpu(as.double(1:5)))
+  expect_identical(e$kernels[[1]]$code, c("t1 <- x2[x1 + 1]", "y <- t1 + x3"))
+  expect_identical(as.vector(a[c(6, 1, NA)] + 1), c(NA, 6, NA))
+  launches <- function(value) {
+    before <- .Call(verdigris:::C_counters)
+    force(value)
+    (.Call(verdigris:::C_counters) - before)[[1L]]
+  }
+  # (an interpreter would store the values before they are reduced)
+  if (test_device == "cpu") expect_identical(launches(sum(a[i], na.rm = TRUE) + 0), 1)
+  expect_identical(sum(a[i], na.rm = TRUE), sum(x[i], na.rm = TRUE))
+  # as a mask's values, and as a mask
+  k <- gpu(c(1L, 3L, 5L))
+  expect_identical(as.vector(a[k][a[k] > 0]), c(5, 7))
+  # a few operations on one array wait for what is picked of it; NA is theirs to give
+  twice <- a * 2 + 1
+  expect_identical(as.vector(twice[i]), x[i] * 2 + 1)
+  expect_gt(pending(twice), 0)
+  expect_identical(as.vector(is.na(a)[c(NA, 7, 2)]), is.na(x)[c(NA, 7, 2)])
+  # a subscript is looked through once, and anew when it has changed
+  big <- gpu(c(2, 3, 1))
+  expect_identical(as.vector(a[big]), x[c(2, 3, 1)])
+  if (test_device == "cpu") expect_identical(launches(gpu_compute(a[big] * 2)), 1)
+  gpu_compute(big - 1, out = big)
+  expect_identical(as.vector(a[big]), x[c(1, 2)])
+  # a matrix: positions of rows and columns are computed on the way
+  m <- matrix(as.double(1:12), 3)
+  expect_length(gpu_explain(gpu(m)[c(3, 1), c(1, 4, 2)] + 1)$kernels, 1)
+  expect_identical(collect(gpu(m)[c(3, 1), gpu(c(1, 4, 2))] + 1), m[c(3, 1), c(1, 4, 2)] + 1)
+})
+
+test_that("of the second reader on what is picked is stored", {
+  a <- gpu(runif(10))
+  b <- a[c(3, 9, 3)]
+  expect_gt(pending(b), 0)
+  first <- as.vector(b + 1)
+  expect_gt(pending(b), 0)
+  second <- as.vector(b + 1)
+  expect_identical(pending(b), 0)
+  expect_identical(first, second)
+})
+
+test_that("what a mask chooses reads each operand once", {
+  x <- c(0.5, -1, 3, NA, 2)
+  y <- c(0.5, 0.5, 0.5, 0.5, 3)
+  a <- gpu(x)
+  b <- gpu(y)
+  expect_identical(as.vector(a[a > 0 & b < 1]), x[x > 0 & y < 1])
+  expect_identical(gpu_explain(a > 0 & b < 1)$kernels[[1]]$reads$name, c("x1", "x2"))
+})
+
+test_that("reductions along margins go on to what is done with them", {
+  m <- matrix(c(3, 1, NA, 2, 4, 2), 2, dimnames = list(c("a", "b"), NULL))
+  x <- gpu(m)
+  one <- function(y) expect_length(gpu_explain(y)$kernels, 1)
+  e <- gpu_explain(sqrt(rowSums(x^2, na.rm = TRUE)))
+  expect_identical(e$kernels[[1]]$code[2:3], c("t2 <- apply(t1, 1, sum, na.rm = TRUE)", "y <- sqrt(t2)"))
+  expect_identical(e$kernels[[1]]$n, 2)
+  expect_match(e$kernels[[1]]$source, "namespace after")
+  y <- gpu(c(1, 2, 3))
+  one(colMeans(x) * 2 + y)
+  one(rowSums(x) / rowMeans(x))
+  expect_identical(collect(sqrt(rowSums(x^2, na.rm = TRUE))), sqrt(rowSums(m^2, na.rm = TRUE)))
+  expect_identical(collect(colMeans(x) * 2 + y), colMeans(m) * 2 + c(1, 2, 3))
+  expect_identical(collect(rowSums(x) / rowMeans(x)), rowSums(m) / rowMeans(m))
+  expect_identical(collect(x / rowSums(x)), m / rowSums(m))
+  a <- array(as.double(1:24), 2:4)
+  one(log(colSums(gpu(a), dims = 2)))
+  expect_identical(collect(1 / colSums(gpu(a), dims = 2)), 1 / colSums(a, dims = 2))
+  expect_identical(collect(-rowMeans(gpu(a), dims = 2)), -rowMeans(a, dims = 2))
+  s <- rowSums(x)
+  root <- sqrt(s - 100)
+  expect_warning(as.vector(root), "NaNs produced")
+  expect_identical(pending(s), 0)
+  expect_identical(collect(s), rowSums(m))
+})
+
+test_that("a reduction that is not computed does not outlive the next", {
+  x <- gpu(matrix(runif(20), 4))
+  s <- rowSums(x)
+  expect_gt(pending(s), 0)
+  t <- colSums(x)
+  expect_identical(pending(s), 0)
+  v <- x[1:4]
+  for (k in 1:300) v <- rowSums(x * v) / 2
+  expect_identical(length(as.vector(v)), 4L)
+})
+
 test_that("an explanation prints", {
   x <- as_gpu(matrix(1, 3, 2), device = "cpu")
   expect_snapshot(gpu_explain(t(x) * 2 + c(0, 1)))

@@ -11,6 +11,12 @@ use crate::{convert, entry, handle, site};
 const HOLDERS: usize = 2;
 
 entry! {
+    /// Computes one array: queued on its device, not waited for.
+    fn compute_one(x) {
+        handle::array(x)?.compute()?;
+        Ok(r::null())
+    }
+
     /// Computes the arrays of a list, those of one length and device together: queued on their device, not waited for.
     fn compute(arrays) {
         // SAFETY: a list that R code made; each index is within its length.

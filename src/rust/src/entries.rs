@@ -85,6 +85,14 @@ entry! {
         vectors::read(&array, 0, array.len())
     }
 
+    /// All elements as an ordinary vector of the type of another dtype, without attributes.
+    fn collect_as(x, dtype, call) {
+        let array = handle::array(x)?;
+        let dtype = convert::dtype(dtype)?.unwrap_or(array.dtype());
+        array.settle()?;
+        vectors::read(&array.cast(dtype, site::of(call))?, 0, array.len())
+    }
+
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
     fn collect_integer64(x) {
         let array = handle::array(x)?;

@@ -18,7 +18,7 @@ use verdigris_engine::expr::Node;
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
 use crate::vectors::Vector;
-use crate::{convert, site};
+use crate::{convert, recipe, site};
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -35,6 +35,10 @@ pub struct Handle {
     /// Whether this is no array for R, but a number that a reduction has yet to give.
     number: bool,
     array: RefCell<Array>,
+    /// The cell of these values (`recipe.rs`), kept by the vector; null where there is none.
+    cell: Cell<SEXP>,
+    /// Whether the values were others before.
+    rewritten: Cell<bool>,
     host: RefCell<Option<Rc<Block>>>,
     rare: RefCell<Option<Box<Rare>>>,
 }
@@ -74,6 +78,8 @@ impl Handle {
             stale: Cell::new(false),
             number: false,
             array: RefCell::new(array),
+            cell: Cell::new(std::ptr::null_mut()),
+            rewritten: Cell::new(false),
             host: RefCell::default(),
             rare: RefCell::default(),
         }
@@ -111,6 +117,29 @@ impl Handle {
 
     pub fn is_number(&self) -> bool {
         self.number
+    }
+
+    /// Gives the handle other values; recipes keep those that they were recorded on.
+    fn replace(&self, array: Array) {
+        let old = self.array.replace(array);
+        self.rewritten.set(true);
+        let cell = self.cell.replace(std::ptr::null_mut());
+        if !cell.is_null() {
+            recipe::part(cell, old);
+        }
+    }
+
+    /// Whether it was given other values: what is recorded on it holds them in a node, since it is likely to get others again.
+    pub fn is_rewritten(&self) -> bool {
+        self.rewritten.get()
+    }
+
+    pub fn cell(&self) -> SEXP {
+        self.cell.get()
+    }
+
+    pub fn set_cell(&self, cell: SEXP) {
+        self.cell.set(cell);
     }
 
     /// Looks at the rare part, made here where there is none.
@@ -157,7 +186,7 @@ impl Handle {
     /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
     /// The host copy keeps its address, and is filled again at the next read.
     pub fn rewrite(&self, array: Array) {
-        self.array.replace(array);
+        self.replace(array);
         self.forget();
         if let Some(block) = self.host.borrow().as_ref() {
             block.stamp.set(block.stamp.get() + 1);
@@ -188,7 +217,7 @@ impl Handle {
     pub fn free(&self) {
         let old = self.peek();
         let nothing = Buffer::new(old.device(), 0, 0, Box::new(()));
-        self.array.replace(Array::from_view(View::contiguous(Arc::new(nothing), old.dtype(), 0)));
+        self.replace(Array::from_view(View::contiguous(Arc::new(nothing), old.dtype(), 0)));
         self.freed.set(true);
         self.dirty.set(false);
         self.host.take();
@@ -217,7 +246,7 @@ impl Handle {
             }
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
-            self.array.replace(new);
+            self.replace(new);
         }
         self.dirty.set(false);
         Ok(())

@@ -102,8 +102,14 @@ entry! {
         }
         let out = match ranges {
             Some(axes) => array.view(&dim, &axes)?,
-            None if dim.len() == 1 => array.gather(&found[0].positions(array.device())?)?,
-            None => array.gather(&select::combine(&dim, &found, array.device())?)?,
+            None => {
+                let positions = match &found[..] {
+                    [one] => one.positions(array.device())?,
+                    _ => select::combine(&dim, &found, array.device())?,
+                };
+                let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
+                if is_inside { array.gather_inside(&positions)? } else { array.gather(&positions)? }
+            }
         };
         Ok(handle::wrap(out))
     }

@@ -22,6 +22,7 @@ mod operators;
 mod pressure;
 mod r;
 mod random;
+mod recipe;
 mod reductions;
 mod scans;
 mod site;

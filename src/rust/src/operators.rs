@@ -13,6 +13,7 @@ use verdigris_engine::scalar::Scalar;
 use crate::convert;
 use crate::entry;
 use crate::handle;
+use crate::recipe;
 use crate::site;
 
 /// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
@@ -56,7 +57,12 @@ entry! {
     /// Records an operation on one value or two (`y` is null for one); C tells the call where one is wanted.
     fn record_here(op, x, y) {
         let list = [x, y];
-        recorded(row(op)?, &list[..if y.is_null() { 1 } else { 2 }], site::here).map(handle::bare)
+        let list = &list[..if y.is_null() { 1 } else { 2 }];
+        let op = row(op)?;
+        match recipe::record(op, list)? {
+            Some(out) => Ok(out),
+            None => recorded(op, list, site::here).map(handle::bare),
+        }
     }
 }
 

@@ -25,6 +25,8 @@ use crate::{handle, site};
 const REST: u32 = 39;
 /// Bytes that fresh pages are filled with in a second where a block that is kept would only be written: DESIGN 5.
 const FRESH: f64 = 25e9;
+/// The same where one or two threads take the pages as they compute, 4 KB at a time.
+const TOUCHED: f64 = 4e9;
 
 #[derive(Clone, Copy)]
 struct Last {
@@ -82,12 +84,15 @@ fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, tight: bool)
 fn relieve_now() {
     let tight = memory::is_tight();
     let before = memory::everything();
-    if !is_due(&YOUNG, tight) {
+    // fresh pages that garbage could have spared
+    let (asked, missed) = host::asked();
+    let spent = Duration::from_secs_f64(missed as f64 / TOUCHED);
+    if !is_due(&YOUNG, tight || YOUNG.get().is_some_and(|last| spent > last.took)) {
         return;
     }
     collect(Collect::Young);
     // what has outlived a collection or two the quick kind does not find
-    if memory::everything() > before - before / 4 {
+    if memory::everything() > before - (before / 4).min(asked / 2) {
         if !is_due(&FULL, tight) {
             return;
         }
@@ -101,7 +106,9 @@ pub fn collect(how: Collect) {
     if crate::altrep::forked() {
         return;
     }
-    let start = Instant::now();
+    // not the clock's: where others use the machine it would seem to cost what it does not
+    // SAFETY: looks at a clock.
+    let start = unsafe { r::vg_processor_seconds() };
     // SAFETY: R's own thread. Where gc is off, in Dataptr, this does nothing. Finalizers' errors stay in them.
     match how {
         Collect::Young => unsafe {
@@ -114,10 +121,12 @@ pub fn collect(how: Collect) {
             READ.set(0);
         },
     }
-    let took = start.elapsed();
+    // SAFETY: as above.
+    let took = Duration::try_from_secs_f64(unsafe { r::vg_processor_seconds() } - start).unwrap_or_default();
     SPENT.set(SPENT.get() + took);
     let last = if how == Collect::Young { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
+    host::collected();
     handle::reap();
 }
 

@@ -20,6 +20,10 @@ extern "C" {
     // ours: altrep.c and conditions.c
     pub fn vg_new(kind: c_int, handle: *mut c_void) -> SEXP;
     pub fn vg_handle_of(x: SEXP) -> *mut c_void;
+    pub fn vg_data_of(x: SEXP) -> SEXP;
+    pub fn vg_is_shared(x: SEXP) -> c_int;
+    pub fn vg_new_pointer(handle: *mut c_void) -> SEXP;
+    pub fn vg_new_recorded(kind: c_int, cell: SEXP) -> SEXP;
     pub fn vg_set_class(x: SEXP, shape: c_int) -> SEXP;
     pub fn vg_learn_wrapper(x: SEXP);
     pub fn vg_written_dtype(x: SEXP) -> SEXP;
@@ -27,6 +31,7 @@ extern "C" {
     pub fn vg_new_vector(kind: c_int, vector: *mut c_void) -> SEXP;
     pub fn vg_interrupted() -> c_int;
     pub fn vg_collect_young() -> c_int;
+    pub fn vg_processor_seconds() -> f64;
     pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
 }
 

@@ -17,6 +17,7 @@ use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
 use crate::convert;
 use crate::entry;
 use crate::handle::{self, Handle};
+use crate::recipe;
 
 fn reduction(name: SEXP) -> Result<Reduction> {
     let name = convert::string(name, "name")?;
@@ -87,7 +88,7 @@ entry! {
     /// where those say something.
     fn reduce(name, x, na_rm) {
         let reduction = reduction(name)?;
-        let array = handle::array(x)?;
+        let array = recipe::passing(x)?;
         let na_rm = convert::flag(na_rm, "na.rm")?;
         if let Some(number) = later(&array, reduction, na_rm)? {
             return Ok(number);

@@ -53,11 +53,16 @@ pub static vg_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mu
 #[no_mangle]
 pub static vg_site_light: AtomicI32 = AtomicI32::new(0);
 
+/// Has C tell the call that R is in to a cell of a recipe.
+pub fn want(cell: SEXP, warns: bool) {
+    vg_site_light.store((!warns).into(), Ordering::Relaxed);
+    vg_site_wanted.store(cell, Ordering::Relaxed);
+}
+
 /// A site for the call that R is in; C tells the call itself on the way back.
 pub fn here(warns: bool) -> Option<Site> {
-    vg_site_light.store((!warns).into(), Ordering::Relaxed);
     let cell = linked(r::null());
-    vg_site_wanted.store(cell, Ordering::Relaxed);
+    want(cell, warns);
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
 }
 

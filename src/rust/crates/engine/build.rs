@@ -29,6 +29,8 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-changed=src/backend/cpu/fold.h");
+    println!("cargo:rerun-if-changed=src/backend/cpu/quick.h");
     println!("cargo:rerun-if-changed=src/ops/table");
     println!("cargo:rerun-if-changed=src/dtype.rs");
     println!("cargo:rerun-if-changed=src/reduction.rs");
@@ -42,7 +44,8 @@ fn main() {
     let mut declared = String::new();
     let mut units = Vec::new();
     for (k, rows) in table::TABLES.iter().enumerate() {
-        units.push((format!("loops{k}"), loops(rows, &mut declared)));
+        // the special functions and complex numbers are calls and branches, which wider registers do not serve
+        units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3), &mut declared)));
     }
     units.push(("memory".into(), memory(&mut declared)));
     units.push(("reductions".into(), reductions(&mut declared)));
@@ -67,9 +70,8 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"scan.h\"\n");
-    // the special functions and complex numbers are calls and branches, which wider registers do not serve
-    text.push_str(if matches!(name, "loops2" | "loops3") { "#define VG_CLONES\n" } else { CLONES });
+    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n");
+    text.push_str(CLONES);
     text.push_str(body);
     let source = out.join(format!("{name}.cpp"));
     if fs::read_to_string(&source).ok().as_deref() != Some(&text) {
@@ -80,12 +82,14 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
         .cpp_link_stdlib(None)
         .std("c++14")
         .include(kernels)
+        .include(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/backend/cpu"))
         .opt_level(3)
         .debug(false)
         .warnings(false)
         .flag_if_supported("-ffp-contract=off")
         .flag_if_supported("-fno-math-errno")
         .flag_if_supported("-fno-trapping-math")
+        .flag_if_supported("-Wno-psabi")
         .flag_if_supported("-fno-exceptions")
         .flag_if_supported("-fno-rtti")
         .file(source)
@@ -102,8 +106,18 @@ const CLONES: &str = r#"
 #endif
 "#;
 
-/// A loop over a block for each operation and class.
-fn loops(rows: &[Op], declared: &mut String) -> String {
+/// Operations of which a block comes to the same bits in fewer steps (`quick.h`) than by the table's function for each element.
+fn quick(op: &Op, class: Class) -> Option<&'static str> {
+    match (op.name, class) {
+        ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
+        ("intdiv", Class::F64) => Some("intdiv_block(o, a, b, n)"),
+        ("div", Class::C128) => Some("div_block(o, a, b, n)"),
+        _ => None,
+    }
+}
+
+/// A loop over a block for each operation and class; `wide` where they are compiled for wider registers too.
+fn loops(rows: &[Op], wide: bool, declared: &mut String) -> String {
     let mut text = String::new();
     for op in rows {
         for class in Class::ALL {
@@ -118,11 +132,16 @@ fn loops(rows: &[Op], declared: &mut String) -> String {
                 let _ = write!(operands, "const {c}* __restrict {letter} = (const {c}*){letter}_; ");
                 let _ = write!(arguments, "{letter}[k], ");
             }
+            let clones = if wide || quick(op, class).is_some() { "VG_CLONES " } else { "" };
+            let block = match quick(op, class) {
+                Some(block) => block.to_owned(),
+                None => format!("for (i32 k = 0; k < n; k++) o[k] = {name}({arguments}i + k, w)"),
+            };
             let _ = writeln!(
                 text,
-                "extern \"C\" VG_CLONES void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
+                "extern \"C\" {clones}void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
                  {operands}{result}* __restrict o = ({result}*)o_; u32 w = 0;\n  \
-                 for (i32 k = 0; k < n; k++) o[k] = {name}({arguments}i + k, w);\n  *w_ |= w;\n}}"
+                 {block};\n  *w_ |= w;\n}}"
             );
             let _ = writeln!(
                 declared,
@@ -141,37 +160,26 @@ fn memory(declared: &mut String) -> String {
         let _ = writeln!(
             text,
             "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
+             extern \"C\" void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
              extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
+             extern \"C\" VG_CLONES void vg_gather_{d}(void* o_, const void* p_, i64 m, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = pick_{d}(p, m, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
         );
         let _ = writeln!(
             declared,
             "fn vg_load_{d}(o: *mut c_void, p: *const c_void, i: i64, n: i32);\n\
+             fn vg_stride_{d}(o: *mut c_void, p: *const c_void, i: i64, step: i64, n: i32);\n\
              fn vg_pick_{d}(o: *mut c_void, p: *const c_void, at: *const i64, n: i32);\n\
+             fn vg_gather_{d}(o: *mut c_void, p: *const c_void, m: i64, at: *const i64, n: i32);\n\
              fn vg_store_{d}(p: *mut c_void, o: *const c_void, i: i64, n: i32);"
         );
     }
     text
 }
 
-/// The accumulators of `reduce.h` behind plain functions.
+/// The accumulators of `reduce.h` behind plain functions, which take elements as `fold.h` does.
 fn reductions(declared: &mut String) -> String {
-    // Eight accumulators take elements in turn, so that the additions of one need not wait for each other.
-    let mut text = String::from(
-        r#"
-template <class A, class T> VG_FN void fold(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
-  const T* __restrict x = (const T*)x_; A lane[8]; i32 k = 0;
-  for (int l = 0; l < 8; l++) lane[l] = A::start();
-  for (; k + 8 <= n; k += 8) for (int l = 0; l < 8; l++) accumulate(lane[l], x[k + l], i + k + l, narm != 0);
-  for (int l = 0; k < n; k++, l++) accumulate(lane[l], x[k], i + k, narm != 0);
-  for (int l = 0; l < 8; l++) A::merge(*(A*)a_, lane[l]);
-}
-template <class A, class T> VG_FN void spread(void* a_, const void* x_, i64 i, i32 n, i32 narm) {
-  A* __restrict a = (A*)a_; const T* __restrict x = (const T*)x_;
-  for (i32 k = 0; k < n; k++) accumulate(a[k], x[k], i, narm != 0);
-}
-"#,
-    );
+    let mut text = String::new();
     for r in Reduction::ALL {
         for class in Class::ALL.into_iter().filter(|&c| r.serves(c)) {
             let t = class.c_type();
@@ -181,8 +189,9 @@ template <class A, class T> VG_FN void spread(void* a_, const void* x_, i64 i, i
                 text,
                 "extern \"C\" i32 vg_size_{name}() {{ return sizeof({a}); }}\n\
                  extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
-                 extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold<{a}, {t}>(a, x, i, n, narm); }}\n\
-                 extern \"C\" VG_CLONES void vg_spread_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ spread<{a}, {t}>(a, x, i, n, narm); }}\n\
+                 extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold(*({a}*)a, (const {t}*)x, i, n, narm != 0); }}\n\
+                 extern \"C\" VG_CLONES void vg_rows_{name}(void* a, const void* x, i64 i, i32 rows, i32 inner, i32 narm) {{ fold_rows(({a}*)a, (const {t}*)x, i, rows, inner, narm != 0); }}\n\
+                 extern \"C\" VG_CLONES void vg_groups_{name}(void* a, const void* x, i32 length, i32 n, i32 narm) {{ fold_groups(({a}*)a, (const {t}*)x, length, n, narm != 0); }}\n\
                  extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
                  extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
             );
@@ -191,7 +200,8 @@ template <class A, class T> VG_FN void spread(void* a_, const void* x_, i64 i, i
                 "fn vg_size_{name}() -> i32;\n\
                  fn vg_start_{name}(a: *mut c_void, n: i32);\n\
                  fn vg_fold_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
-                 fn vg_spread_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
+                 fn vg_rows_{name}(a: *mut c_void, x: *const c_void, i: i64, rows: i32, inner: i32, narm: i32);\n\
+                 fn vg_groups_{name}(a: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32);\n\
                  fn vg_merge_{name}(a: *mut c_void, b: *const c_void, n: i32);\n\
                  fn vg_finish_{name}(o: *mut c_void, a: *const c_void, n: i32) -> u32;"
             );
@@ -264,7 +274,9 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
         let _ = writeln!(text, "[{}],", row.join(", "));
     }
     text.push_str("];\n");
-    for (table, kind) in [("LOADS", "Load"), ("PICKS", "Pick"), ("STORES", "Store")] {
+    for (table, kind) in
+        [("LOADS", "Load"), ("STRIDES", "Stride"), ("PICKS", "Pick"), ("GATHERS", "Gather"), ("STORES", "Store")]
+    {
         let row: Vec<String> =
             DType::ALL.iter().map(|d| format!("vg_{}_{} as {kind}", kind.to_lowercase(), d.name())).collect();
         let _ = writeln!(text, "pub static {table}: [{kind}; {}] = [{}];", row.len(), row.join(", "));
@@ -278,7 +290,7 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
                     return "None".into();
                 }
                 let n = format!("{}_{}", r.accumulator().to_lowercase(), c.c_type());
-                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, spread: vg_spread_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
+                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, groups: vg_groups_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
             })
             .collect();
         let _ = writeln!(text, "[{}],", row.join(", "));

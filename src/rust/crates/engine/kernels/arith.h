@@ -5,13 +5,6 @@
 #pragma once
 #include "prelude.h"
 
-VG_FN i32 na_of(i32) { return NA_I32; }
-VG_FN i64 na_of(i64) { return NA_I64; }
-VG_FN f32 na_of(f32) { return nan_f32(); }
-VG_FN f64 na_of(f64) { return na_f64(); }
-VG_FN c64 na_of(c64) { c64 z = {nan_f32(), nan_f32()}; return z; }
-VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
-
 // What R's functions of two numbers give when either is NaN: NA if either is NA.
 VG_FN f64 nan_of(f64 a, f64 b) { return is_na_payload(a) || is_na_payload(b) ? na_f64() : nan_f64(); }
 VG_FN f32 nan_of(f32, f32) { return nan_f32(); }

@@ -171,6 +171,8 @@ template <class S> VG_STEP void write_unit(S* p, const S* x) {
 #define BROADCAST 1u
 #define RECYCLED 2u
 #define STRIDED 3u
+// PICKED has its length instead: positions come from an operand.
+#define PICKED 4u
 
 // x / d for x below 2^63, with what the host has prepared (Granlund and Montgomery 1994).
 VG_STEP i64 divide(i64 x, const u64* divisor) {
@@ -222,6 +224,16 @@ template <class D> VG_STEP void load_placed(const Thread& t, const u64* input, i
   memcpy(&q, x, 16);
   t.mine[(t.scratch * U + u) * VG_THREADS] = q;
 }
+#if VG_CELL >= 8
+// The elements at positions that were computed, to the scratch slot.
+template <class D> VG_STEP void load_picked(const Thread& t, const u64* input, const Place& at) {
+  const typename D::Stored* p = (const typename D::Stored*)input[0];
+  Cell x[V];
+#pragma unroll
+  for (int k = 0; k < V; k++) x[k] = cell(D::pick(p, (i64)input[2], read<i64>(at, k)));
+  keep(t, t.scratch, x);
+}
+#endif
 template <class D> VG_STEP void store(const Thread& t, i64 n, const u64* output, const Cell (&x)[V]) {
   typedef typename D::Stored S;
   S* p = (S*)output[0];

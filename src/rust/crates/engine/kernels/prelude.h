@@ -62,6 +62,12 @@ VG_FN f32 f32_of_bits(u32 b) { f32 x; memcpy(&x, &b, 4); return x; }
 VG_FN f64 na_f64() { return f64_of_bits(0x7FF80000000007A2ull); }
 VG_FN f64 nan_f64() { return f64_of_bits(0x7FF8000000000000ull); }
 VG_FN f32 nan_f32() { return f32_of_bits(0x7FC00000u); }
+VG_FN i32 na_of(i32) { return NA_I32; }
+VG_FN i64 na_of(i64) { return NA_I64; }
+VG_FN f32 na_of(f32) { return nan_f32(); }
+VG_FN f64 na_of(f64) { return na_f64(); }
+VG_FN c64 na_of(c64) { c64 z = {nan_f32(), nan_f32()}; return z; }
+VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
 
 VG_FN bool is_nan(f64 x) { return x != x; }
 VG_FN bool is_nan(f32 x) { return x != x; }
@@ -134,6 +140,27 @@ VG_FN f32 load_float32(const f32* p, i64 i) { return p[i]; }
 VG_FN f64 load_float64(const f64* p, i64 i) { return p[i]; }
 VG_FN c64 load_complex64(const c64* p, i64 i) { return p[i]; }
 VG_FN c128 load_complex128(const c128* p, i64 i) { return p[i]; }
+
+// The element at a position, of m; NA outside. Another one is read there, so that no thread waits at a branch: m > 0.
+#define PICK(dtype, stored, value, na)                                         \
+  VG_FN value pick_##dtype(const stored* p, i64 m, i64 at) {                   \
+    const bool inside = (u64)at < (u64)m;                                      \
+    const value x = load_##dtype(p, inside ? at : 0);                          \
+    return inside ? x : na;                                                    \
+  }
+PICK(bool8, u8, i32, NA_I32)
+PICK(int8, i8, i32, NA_I32)
+PICK(uint8, u8, i32, 0)  // which has no NA
+PICK(int16, i16, i32, NA_I32)
+PICK(int32, i32, i32, NA_I32)
+PICK(int64, i64, i64, NA_I64)
+PICK(float16, u16, f32, nan_f32())
+PICK(bfloat16, u16, f32, nan_f32())
+PICK(float32, f32, f32, nan_f32())
+PICK(float64, f64, f64, na_f64())
+PICK(complex64, c64, c64, na_of(x))
+PICK(complex128, c128, c128, na_of(x))
+#undef PICK
 
 // Values are in range here: the casts (cast.h) have made what does not fit NA.
 VG_FN void store_bool8(u8* p, i64 i, i32 x) { p[i] = x == NA_I32 ? NA_BOOL8 : (u8)(x != 0); }

@@ -1,6 +1,7 @@
 // Reductions on the card, in one launch. The including source has defined
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
 //   A       the accumulator, T the class it takes, NARM, U packs in flight
+//   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
 // and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), LANES.
 //
 // Which thread adds which element, and in what order parts are merged, depends only on the shape of the
@@ -22,11 +23,18 @@ struct Job {
   u32* tickets;               // zero before and after
   u32* ready;                 // where the host waits for `mark`, or null
   u32 mark;
+#ifdef AFTER
+  after::Params after;        // of the epilogue, which stores what `out` would
+#endif
 };
 
 VG_FN void put(const Job& job, i64 group, const A& a) {
   u32 status = 0;
+#ifdef AFTER
+  after::run(job.after, group, A::finish(a, status));
+#else
   job.out[group] = A::finish(a, status);
+#endif
   if (job.status != nullptr) *job.status = status;
   if (job.ready != nullptr) {
     __threadfence_system();  // the value first

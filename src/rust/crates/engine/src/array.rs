@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
+use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
-use crate::expr::{Arg, Args, Expr, Node, Site};
+use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
 use crate::layout::{Axis, Layout};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
@@ -89,6 +90,11 @@ impl Array {
         self.node.is_ready()
     }
 
+    /// Whether it is recorded, and nobody else knows it: what is computed of it need not be kept.
+    pub fn is_passing(&self) -> bool {
+        self.device() == Device::Cpu && !self.is_ready() && Arc::strong_count(&self.node) == 1
+    }
+
     /// Whether another library sees the memory.
     pub fn is_shared(&self) -> bool {
         self.node.view().is_some_and(|view| view.buffer.is_shared())
@@ -168,6 +174,7 @@ impl Array {
         backend::of(device)?;
         let args = scalars.iter().map(|&s| Arg::Scalar(s)).collect();
         let natural = op.row().result_class(class);
+        let op = Operation::Row(op);
         let node = Node::lazy(natural_dtype(natural), n, device, Expr { op, class, args, site: None });
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
@@ -197,8 +204,13 @@ impl Array {
         // a large result keeps its call for messages of full devices
         let warns = op.may_warn(class);
         let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
-        let leaves = evaluate::bound(op, &args)?;
-        let node = Node::lazy(dtype, n, device, Expr { op, class, args, site });
+        Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
+    }
+
+    /// A recorded array, whose graph is kept small enough for one kernel.
+    pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+        let leaves = evaluate::bound(expr.op, &expr.args)?;
+        let node = Node::lazy(dtype, n, device, expr);
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
         Ok(Array { node: Arc::new(node) })
     }
@@ -223,6 +235,14 @@ impl Array {
         } else {
             self.cast(natural_dtype(class), None)
         }
+    }
+
+    /// Computes what is recorded, as `settle`, for who does not look at the values now.
+    pub fn compute(&self) -> Result<()> {
+        if self.node.is_ready() {
+            return Ok(());
+        }
+        evaluate::settle_together(std::slice::from_ref(&self.node))
     }
 
     /// Computes what is recorded: queued on the device, not waited for.
@@ -272,7 +292,7 @@ impl Array {
         self.planned(false)
     }
 
-    fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
+    pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
         let _used = spill::Used::new();
         let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
         let register = builder.node(&self.node);
@@ -281,7 +301,11 @@ impl Array {
 
     /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
     fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
-        for node in evaluate::prepare(roots, root_too)? {
+        let below = evaluate::prepare(roots, root_too)?;
+        for node in below.reductions {
+            evaluate::settle_together(&[node])?;
+        }
+        for node in below.kept {
             match evaluate::settle_together(&[node]) {
                 Err(error) if error.kind != ErrorKind::Memory => return Err(error),
                 _ => {}
@@ -351,19 +375,21 @@ impl Array {
         self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
-    /// Reduces within groups to an array of `groups.count()` values.
+    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what is done with
+    /// the values next, if that asks for them.
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
-        let dtype = reduction.result(class);
-        let backend = backend::of(self.device())?;
-        let count = groups.count() * reduction.width();
-        let output = backend.allocate(count * dtype.size())?;
-        if count > 0 {
-            let (plan, bound) = array.planned(true)?;
-            backend.reduce_groups(&plan, &bound, reduction, na_rm, groups, &output)?;
-            recycle(plan, bound);
+        let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
+        let mut args = Args::new();
+        args.push(Arg::Node(array.node));
+        let expr = Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args, site: None };
+        let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
+        epilogue::postpone(&node, self.len() * self.dtype().size())?;
+        let out = Array { node };
+        if reduction.width() > 1 {
+            out.settle()?;
         }
-        Ok(Array::from_view(View::contiguous(output, dtype, count)))
+        Ok(out)
     }
 
     /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit
@@ -404,18 +430,6 @@ impl Array {
         Ok((kept.cast(dtype, None)?, true))
     }
 
-    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA.
-    pub fn gather(&self, positions: &Array) -> Result<Array> {
-        let at = positions.cast(DType::Int64, None)?.contiguous()?;
-        let source = self.contiguous()?;
-        let backend = backend::of(self.device())?;
-        let output = backend.allocate(at.len() * source.dtype.size())?;
-        if !at.is_empty() {
-            backend.gather(&source, &at, &output)?;
-        }
-        Ok(Array::from_view(View::contiguous(output, source.dtype, at.len())))
-    }
-
     /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
     /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
     pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
@@ -438,7 +452,7 @@ impl Array {
     }
 
     /// `n` NAs (0 for uint8, which has none).
-    fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
+    pub(crate) fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
         Array::full(Scalar::I32(crate::scalar::NA_I32), dtype, n, device)
     }
 
@@ -457,6 +471,12 @@ impl Array {
     /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
     /// is read once. Waits for the count.
     pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let (plan, bound) = self.chosen(mask)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
+    }
+
+    /// The plan of a mask and of the values that it chooses from.
+    pub(crate) fn chosen(&self, mask: &Array) -> Result<(Plan, Bound)> {
         let mask = mask.in_dtype(DType::Bool8)?;
         let roots = [mask.node.clone(), self.node.clone()];
         let _used = spill::Used::new();
@@ -466,10 +486,9 @@ impl Array {
             // both at most inputs now
             mask.settle()?;
             self.settle()?;
-            return self.compress(&mask);
+            return self.chosen(&mask);
         }
-        let (plan, bound) = builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]);
-        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
+        Ok(builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]))
     }
 
     /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.

@@ -90,7 +90,8 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Reduces within groups, into a buffer of the reduction's result type; there are no status bits.
+    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue; there are no
+    /// status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -98,16 +99,12 @@ pub trait Backend: Send + Sync {
         reduction: Reduction,
         na_rm: bool,
         groups: Groups,
-        output: &Arc<Buffer>,
+        outputs: &[Arc<Buffer>],
     ) -> Result<()>;
 
     /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns the status bits: waits for them where
     /// the scan can give any, which are sums of whole numbers.
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32>;
-
-    /// `output[k] = source[positions[k]]`; a position (int64, from 0) outside the source gives NA.
-    /// All views are contiguous.
-    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()>;
 
     /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;

@@ -160,6 +160,9 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
+        if from == 0 && n == self.len() && self.is_passing() {
+            return self.evaluate_into(wire, bytes);
+        }
         let mut view = match self.few(from + n)? {
             Some(few) => few.settle()?,
             None => self.settle()?,
@@ -178,15 +181,20 @@ impl Array {
             at += room.len();
             let piece = Array::from_view(View { layout, ..view.clone() }).cast(wire, None)?;
             if self.device() == Device::Cpu {
-                let out = Buffer::new(Device::Cpu, room.as_mut_ptr() as u64, room.len(), Box::new(()));
-                let (plan, bound) = piece.plan()?;
-                backend.run(&plan, &bound, &[Arc::new(out)])?;
+                piece.evaluate_into(wire, room)?;
             } else {
                 let piece = piece.contiguous()?;
                 backend.download(&piece.buffer, piece.layout.offset() * wire.size(), room)?;
             }
         }
         Ok(())
+    }
+
+    /// Computes the values where R wants them: on the cpu device, which shares memory with R.
+    fn evaluate_into(&self, wire: DType, room: &mut [u8]) -> Result<()> {
+        let out = Buffer::new(Device::Cpu, room.as_mut_ptr() as u64, room.len(), Box::new(()));
+        let (plan, bound) = self.cast(wire, None)?.plan()?;
+        backend::of(Device::Cpu)?.run(&plan, &bound, &[Arc::new(out)])
     }
 
     /// The same values on another device.

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Buffer, View};
+use crate::epilogue::{host, stand_in, Reducing};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::{Arg, Args, Node, Site, Walk};
+use crate::expr::{Arg, Args, Expr, Node, Operation, Site, Walk, COSTLY};
 use crate::memory;
-use crate::ops::OpId;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
+use crate::select;
 use crate::spill;
-
-/// From this weight on, computing a value twice costs more than keeping it.
-const COSTLY: u32 = 8;
 
 /// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
 pub fn settle_all(arrays: &[Array]) -> Result<()> {
@@ -37,19 +35,28 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
     let _used = spill::Used::new();
-    let kept = if n == 0 { Vec::new() } else { prepare(roots, false)? };
-    if let ([node], []) = (roots, &kept[..]) {
+    let Below { kept, reductions } = if n == 0 { Below::default() } else { prepare(roots, false)? };
+    let host = host(&reductions)?;
+    if let ([node], [], None) = (roots, &kept[..], &host) {
         return settle_alone(node);
     }
+    // what the reduction itself reads is planned first: that may compute nodes of ours
+    let reduction = host.as_ref().map(Reducing::new).transpose()?;
+    let host = host.filter(|host| !host.is_ready());
     let mut builder = Builder::new(n);
-    let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len());
-    for node in roots.iter().chain(&kept) {
+    let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
+    let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
+    // the results are stored too: what R still has of them is not known before it collects
+    for node in roots.iter().chain(&kept).chain(&host) {
         // computing what cannot be fused may have computed a root too
-        if !node.is_ready() {
+        if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
         }
     }
     if stored.len() > 1 && !builder.fits() {
+        if let Some(host) = &host {
+            settle_together(std::slice::from_ref(host))?;
+        }
         // what the roots read is prepared; the kept values are below them
         return kept.iter().chain(roots).try_for_each(settle_alone);
     }
@@ -62,7 +69,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
                 buffers.push((node, buffer));
             }
             // keeping a value is a favour
-            Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() => {}
+            Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() && host.is_none() => {}
             Err(error) => return Err(error),
         }
     }
@@ -72,8 +79,13 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     if n > 0 {
         let (plan, bound) = builder.outputs(&outputs);
         let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
-        backend.run(&plan, &bound, &targets)?;
-        recycle(plan, bound);
+        match reduction.zip(results) {
+            Some((reduction, (_, input))) => reduction.run(plan, bound, input, &targets)?,
+            None => {
+                backend.run(&plan, &bound, &targets)?;
+                recycle(plan, bound);
+            }
+        }
     }
     for (node, buffer) in buffers {
         node.settle(View::contiguous(buffer, node.dtype, n));
@@ -112,7 +124,9 @@ fn settle_alone(node: &Arc<Node>) -> Result<()> {
 /// The first `n` elements of a node alone, which stays as it is; no node hears of it.
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
     let _used = spill::Used::new();
-    prepare(std::slice::from_ref(node), false)?;
+    for reduction in prepare(std::slice::from_ref(node), false)?.reductions {
+        settle_together(&[reduction])?;
+    }
     let backend = backend::of(node.device)?;
     let buffer = backend.allocate(n * node.dtype.size())?;
     if n > 0 {
@@ -132,26 +146,37 @@ pub(crate) fn is_kept(node: &Node) -> bool {
     node.was_passed() && node.weight >= COSTLY
 }
 
+/// What a walk found below the roots of a kernel, of their length.
+#[derive(Default)]
+pub(crate) struct Below {
+    /// To be stored.
+    pub kept: Vec<Arc<Node>>,
+    /// Reductions within groups that are not computed; a kernel takes in one of them, if it begins with that.
+    pub reductions: Vec<Arc<Node>>,
+}
+
 /// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
-/// strided views that would be recycled. Returns those of the roots' length that are to be kept; a root itself
-/// only if `root_too`.
-pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Vec<Arc<Node>>> {
-    let mut kept = Vec::new();
+/// strided views that would be recycled. Returns those of the roots' length that are to be kept, a root itself
+/// only if `root_too`, and the reductions, roots too.
+pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
+    let mut found = Below::default();
     let walk = Walk::new();
-    for root in roots {
-        if walk.visit(root) {
-            below(root, walk, &mut kept)?;
-            if root_too && is_kept(root) && !root.is_ready() {
-                kept.push(root.clone());
-            }
+    for root in roots.iter().filter(|root| walk.visit(root)) {
+        if root.is_reduction() {
+            found.reductions.push(root.clone());
+            continue;
+        }
+        below(root, walk, &mut found)?;
+        if root_too && is_kept(root) && !root.is_ready() {
+            found.kept.push(root.clone());
         }
     }
-    kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
-    Ok(kept)
+    found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
+    Ok(found)
 }
 
 /// `prepare` for what is below a node.
-fn below(node: &Node, walk: Walk, kept: &mut Vec<Arc<Node>>) -> Result<()> {
+fn below(node: &Node, walk: Walk, found: &mut Below) -> Result<()> {
     // a copy: the node's lock is not held while others are computed
     let args = match node.args() {
         Some(args) => args,
@@ -163,9 +188,13 @@ fn below(node: &Node, walk: Walk, kept: &mut Vec<Arc<Node>>) -> Result<()> {
             Array::of(arg.clone()).contiguous()?;
             continue;
         }
-        below(arg, walk, kept)?;
+        if arg.is_reduction() {
+            found.reductions.push(arg.clone());
+            continue;
+        }
+        below(arg, walk, found)?;
         if is_kept(arg) && !arg.is_ready() {
-            kept.push(arg.clone());
+            found.kept.push(arg.clone());
         }
     }
     Ok(())
@@ -174,7 +203,7 @@ fn below(node: &Node, walk: Walk, kept: &mut Vec<Arc<Node>>) -> Result<()> {
 /// Keeps the graph small enough for one kernel: computes a new node's operands where it is not. Tells how many computed
 /// nodes there are below. What is recorded next starts from computed operands again, so that a loop of updates comes to
 /// the same graph, and so to the same kernel, again and again.
-pub(crate) fn bound(op: OpId, args: &Args) -> Result<u32> {
+pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
     let (weight, most) = Node::size(op, args);
     let leaves = if most as usize > MOST_INPUTS { leaves(args) } else { most };
     if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
@@ -186,6 +215,12 @@ pub(crate) fn bound(op: OpId, args: &Args) -> Result<u32> {
     Ok(args.nodes().count() as u32)
 }
 
+/// Whether a result that is recorded had better be computed at once: it is small, and what it reads could not be freed meanwhile.
+pub(crate) fn holds_much(reads: usize, bytes: usize) -> bool {
+    const MUCH: usize = 256 << 20;
+    reads > MUCH && reads / 8 > bytes
+}
+
 /// Distinct computed nodes below.
 fn leaves(args: &Args) -> u32 {
     fn count(node: &Node, walk: Walk) -> u32 {
@@ -193,7 +228,7 @@ fn leaves(args: &Args) -> u32 {
             return 0;
         }
         node.look(|state| match state {
-            Err(_) => 1,
+            Err(_) | Ok(Expr { op: Operation::Reduce { .. }, .. }) => 1,
             Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
         })
     }
@@ -288,6 +323,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     // the node's own, the caller's view, and those that the plan is bound to
     alone &= Arc::strong_count(&view.buffer) == 2 + reads;
     if alone {
+        select::forget_ranges();
         backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
         value.node().settle(view.clone());
     }
@@ -345,6 +381,18 @@ mod tests {
         assert!(costly.is_ready());
         assert_eq!(values(&costly), [256.0, 512.0]);
         assert_eq!(values(&second), [512.0, 1024.0]);
+    }
+
+    #[test]
+    fn mask_and_values_read_an_operand_once() {
+        let (x, y) = (array(&[0.5, -1.0, 3.0]), array(&[0.5, 0.5, 2.0]));
+        let than = |op: &str, x: &Array, value: f64| {
+            apply(op, &[Operand::Array(x.clone()), Operand::Value(Scalar::F64(value), Kind::Double)])
+        };
+        let mask = apply("and", &[than("gt", &x, 0.0), than("lt", &y, 1.0)].map(Operand::Array));
+        let (plan, bound) = x.chosen(&mask).expect("a plan");
+        assert_eq!((plan.inputs.len(), plan.outputs.len(), bound.n), (2, 2, 3));
+        assert_eq!(values(&x.compress(&mask).expect("chosen")), [0.5]);
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::array::Array;
-use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
+use crate::epilogue::{hosting, stand_in};
 use crate::evaluate::is_kept;
-use crate::expr::{Arg, Args, Expr, Node};
+use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::ops::Group;
-use crate::plan::{Access, Bound, Builder, Instruction, Plan};
+use crate::plan::{Access, After, Bound, Builder, Instruction, Plan};
+use crate::reduction::{Groups, Reduction};
 
 /// An input or output of a kernel.
 pub struct Traffic {
@@ -40,14 +41,13 @@ pub fn explain(array: &Array) -> Vec<Kernel> {
     if array.is_ready() || array.is_empty() {
         return Vec::new();
     }
-    let mut copy = Copy { device: array.device(), copies: HashMap::new(), kernels: Vec::new() };
+    let mut copy = Copy { copies: HashMap::new(), kernels: Vec::new() };
     copy.kernel(array.node());
     copy.kernels
 }
 
 /// A copy of a graph in which nodes that would be computed by kernels of their own stand as computed.
 struct Copy {
-    device: Device,
     copies: HashMap<*const Node, Arc<Node>>,
     kernels: Vec<Kernel>,
 }
@@ -55,18 +55,75 @@ struct Copy {
 impl Copy {
     /// Adds the kernel that computes a recorded node, after those that it needs.
     fn kernel(&mut self, root: &Arc<Node>) {
+        if root.is_reduction() {
+            let (reduction, plan, bound) = self.reduced(root);
+            self.kernels.push(described(&plan, &bound, Some(reduction)));
+            self.copies.insert(Arc::as_ptr(root), Arc::new(Node::ready(stand_in(root))));
+            return;
+        }
+        let mut reductions = Vec::new();
+        below(root, Walk::new(), &mut reductions);
+        // as `evaluate` has it: one of them goes on to this kernel's work
+        let host = hosting(&reductions).cloned();
+        for node in reductions.iter().filter(|node| !host.as_ref().is_some_and(|host| Arc::ptr_eq(host, node))) {
+            self.missing(node);
+        }
+        let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
+        let reduced = host.as_ref().map(|host| self.reduced(host));
+        let mut builder = Builder::new(root.len);
+        let mut results = None;
+        if let Some(host) = &host {
+            let copy = Arc::new(Node::ready(stand_in(host)));
+            results = Some(builder.stand_in(&copy, &stand_in(host)));
+            self.copies.insert(Arc::as_ptr(host), copy);
+        }
         let mut kept = Vec::new();
         let copy = self.copied(root, root, &mut kept);
-        let mut builder = Builder::new(root.len);
         let mut outputs = vec![(builder.node(&copy), root.dtype)];
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
         }
-        let (plan, bound) = builder.outputs(&outputs);
-        self.kernels.push(described(&plan, &bound));
-        for node in kept.into_iter().chain([copy]) {
-            node.settle(self.stand_in(node.dtype, node.len));
+        if let (Some(host), Some((register, _))) = (&host, results) {
+            outputs.push((register, host.dtype));
         }
+        let (plan, bound) = builder.outputs(&outputs);
+        self.kernels.push(match (reduced, results) {
+            (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
+                prologue.after = Some(Box::new(After { plan, results }));
+                read.after = Some(Box::new(bound));
+                described(&prologue, &read, Some(reduction))
+            }
+            _ => described(&plan, &bound, None),
+        });
+        for node in kept.into_iter().chain([copy]) {
+            node.settle(stand_in(&node));
+        }
+    }
+
+    /// `kernel`, unless there is one.
+    fn missing(&mut self, node: &Arc<Node>) {
+        if !self.copies.contains_key(&Arc::as_ptr(node)) {
+            self.kernel(node);
+        }
+    }
+
+    /// A reduction within groups and what it reads, after the kernels that this needs.
+    fn reduced(&mut self, node: &Arc<Node>) -> (Grouped, Plan, Bound) {
+        let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
+            unreachable!("it was recorded as a reduction");
+        };
+        let operand = args.nodes().next().expect("a reduction has an operand");
+        let mut reductions = Vec::new();
+        if operand.is_reduction() {
+            reductions.push(operand.clone());
+        }
+        below(operand, Walk::new(), &mut reductions);
+        reductions.iter().for_each(|node| self.missing(node));
+        let copy = self.copied(operand, operand, &mut Vec::new());
+        let mut builder = Builder::new(operand.len);
+        let register = builder.node(&copy);
+        let (plan, bound) = builder.outputs(&[(register, operand.dtype)]);
+        ((reduction, na_rm, groups), plan, bound)
     }
 
     /// The copy of a node in the graph of `root`; `kept` gathers what the kernel stores besides the root.
@@ -82,8 +139,8 @@ impl Copy {
                     let mut builder = Builder::new(node.len);
                     let register = builder.node(&whole);
                     let (plan, bound) = builder.outputs(&[(register, node.dtype)]);
-                    self.kernels.push(described(&plan, &bound));
-                    Arc::new(Node::ready(self.stand_in(node.dtype, node.len)))
+                    self.kernels.push(described(&plan, &bound, None));
+                    Arc::new(Node::ready(stand_in(node)))
                 }
                 _ => node.clone(),
             },
@@ -109,66 +166,139 @@ impl Copy {
         self.copies.insert(Arc::as_ptr(node), copy.clone());
         copy
     }
+}
 
-    fn stand_in(&self, dtype: DType, n: usize) -> View {
-        View::contiguous(Arc::new(Buffer::new(self.device, 0, 0, Box::new(()))), dtype, n)
+/// The reductions that a kernel of a node's length would read.
+fn below(node: &Node, walk: Walk, found: &mut Vec<Arc<Node>>) {
+    let Some(args) = node.args().filter(|_| !node.is_reduction()) else { return };
+    for arg in args.nodes().filter(|arg| arg.len == node.len && walk.visit(arg)) {
+        if arg.is_reduction() {
+            found.push(arg.clone());
+        } else {
+            below(arg, walk, found);
+        }
     }
 }
 
-fn described(plan: &Plan, bound: &Bound) -> Kernel {
-    let reads = plan.inputs.iter().zip(&bound.inputs).enumerate().map(|(k, (input, view))| {
+/// What a kernel reads, named from `first` on, but for what it has made itself.
+fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Traffic> {
+    let mut all = Vec::new();
+    for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate() {
+        if made == Some(k as u16) {
+            continue;
+        }
         let access = match input.access {
             Access::Linear => "linear".to_string(),
             Access::Broadcast => "one for all".to_string(),
             Access::Recycled => "recycled".to_string(),
             Access::Strided(_) => format!("strides {}", joined(view.layout.strides())),
+            Access::Picked => "picked".to_string(),
         };
         let elements = view.len();
-        Traffic {
-            name: format!("x{}", k + 1),
-            dtype: view.dtype,
-            access,
-            elements,
-            bytes: elements * view.dtype.size(),
-        }
-    });
-    let writes = plan.outputs.iter().enumerate().map(|(k, (_, dtype))| Traffic {
+        let moved = if input.access == Access::Picked { bound.n.min(elements) } else { elements };
+        let name = format!("x{}", first + all.len() + 1);
+        all.push(Traffic { name, dtype: view.dtype, access, elements, bytes: moved * view.dtype.size() });
+    }
+    all
+}
+
+fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
+    // what is stored: by the plan, by its reduction, or by what comes after that
+    let (last, n) = match (&plan.after, &bound.after, grouped) {
+        (Some(after), Some(given), _) => (&after.plan, given.n),
+        (_, _, Some((.., groups))) => (plan, groups.count()),
+        _ => (plan, bound.n),
+    };
+    let stored = |dtype: DType| match grouped {
+        Some((reduction, ..)) if plan.after.is_none() => reduction.result(dtype.class()),
+        _ => dtype,
+    };
+    let writes = last.outputs.iter().enumerate().map(|(k, (_, dtype))| Traffic {
         name: if k == 0 { "y".into() } else { format!("y{}", k + 1) },
-        dtype: *dtype,
+        dtype: stored(*dtype),
         access: String::new(),
-        elements: bound.n,
-        bytes: bound.n * dtype.size(),
+        elements: n,
+        bytes: n * stored(*dtype).size(),
     });
-    let (reads, writes): (Vec<_>, Vec<_>) = (reads.collect(), writes.collect());
-    Kernel { n: bound.n, code: listing(plan, bound, &writes), reads, writes, source: source(plan, bound.n) }
+    let writes: Vec<_> = writes.collect();
+    let (mut read, mut code) = (reads(plan, bound, 0, None), Vec::new());
+    let source = source(plan, bound.n, grouped);
+    let Some(grouped) = grouped else {
+        listing(plan, bound, &writes, (0, None), &mut code);
+        return Kernel { n, code, reads: read, writes, source };
+    };
+    let names = listing(plan, bound, &[], (0, None), &mut code);
+    let text = applied(grouped, &names[plan.outputs[0].0 as usize]);
+    if let (Some(after), Some(given)) = (&plan.after, &bound.after) {
+        let name = format!("t{}", code.len() + 1);
+        code.push(format!("{name} <- {text}"));
+        listing(&after.plan, given, &writes, (read.len(), Some((after.results, name))), &mut code);
+        read.extend(reads(&after.plan, given, read.len(), Some(after.results)));
+    } else {
+        code.push(format!("y <- {text}"));
+    }
+    Kernel { n, code, reads: read, writes, source }
+}
+
+/// A reduction within groups: what, whether without NA, and which groups.
+type Grouped = (Reduction, bool, Groups);
+
+/// It, of a value, in R's notation, as if the value had an axis for each of the groups' extents.
+fn applied((reduction, na_rm, groups): Grouped, value: &str) -> String {
+    let also = if na_rm { ", na.rm = TRUE" } else { "" };
+    let axis = match groups {
+        Groups { inner: 1, .. } => "2",
+        Groups { outer: 1, .. } => "1",
+        _ => "c(1, 3)",
+    };
+    format!("apply({value}, {axis}, {}{also})", reduction.name())
 }
 
 fn joined(strides: &[isize]) -> String {
     strides.iter().map(isize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The program in R's notation, a line for each operation: `t3 <- x1 * x2`.
-fn listing(plan: &Plan, bound: &Bound, writes: &[Traffic]) -> Vec<String> {
+/// Adds the program in R's notation, a line for each operation: `t3 <- x1 * x2`. Inputs are named from `first` on, but for
+/// one that is made before. Returns the registers' names.
+fn listing(
+    plan: &Plan,
+    bound: &Bound,
+    writes: &[Traffic],
+    (first, made): (usize, Option<(u16, String)>),
+    lines: &mut Vec<String>,
+) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(plan.code.len());
-    let mut lines = Vec::new();
+    let input = |k: u16| match &made {
+        Some((own, name)) if *own == k => name.clone(),
+        // what was made has no number
+        Some((own, _)) if *own < k => format!("x{}", first + k as usize),
+        _ => format!("x{}", first + k as usize + 1),
+    };
     for (register, instruction) in plan.code.iter().enumerate() {
-        let name = match instruction {
-            Instruction::Load(k) => format!("x{}", k + 1),
-            Instruction::Scalar(k, _) => bound.scalars[*k as usize].to_string(),
+        let text = match instruction {
+            Instruction::Load(k) => Err(input(*k)),
+            Instruction::Scalar(k, _) => Err(bound.scalars[*k as usize].to_string()),
+            // positions count from 0
+            Instruction::Pick { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
             Instruction::Apply { op, args, .. } => {
                 let row = op.row();
                 let operands: Vec<&str> =
                     args[..row.arity as usize].iter().map(|&a| names[a as usize].as_str()).collect();
                 let called = if row.r.is_empty() { row.name } else { row.r };
-                let text = match (&operands[..], row.group) {
+                Ok(match (&operands[..], row.group) {
                     ([a, b], Group::Ops) => format!("{a} {called} {b}"),
                     ([a], Group::Ops) => format!("{called}{a}"),
                     _ => format!("{called}({})", operands.join(", ")),
-                };
+                })
+            }
+        };
+        let name = match text {
+            Err(name) => name,
+            Ok(text) => {
                 // an output has its own name
                 let name = match plan.outputs.iter().position(|(r, _)| *r as usize == register) {
-                    Some(k) => writes[k].name.clone(),
-                    None => format!("t{}", lines.len() + 1),
+                    Some(k) if k < writes.len() => writes[k].name.clone(),
+                    _ => format!("t{}", lines.len() + 1),
                 };
                 lines.push(format!("{name} <- {text}"));
                 name
@@ -176,21 +306,28 @@ fn listing(plan: &Plan, bound: &Bound, writes: &[Traffic]) -> Vec<String> {
         };
         names.push(name);
     }
-    for (k, (register, _)) in plan.outputs.iter().enumerate() {
-        if names[*register as usize] != writes[k].name {
-            lines.push(format!("{} <- {}", writes[k].name, names[*register as usize]));
+    for ((register, _), write) in plan.outputs.iter().zip(writes) {
+        if names[*register as usize] != write.name {
+            lines.push(format!("{} <- {}", write.name, names[*register as usize]));
         }
     }
-    lines
+    names
 }
 
 #[cfg(not(target_os = "macos"))]
-fn source(plan: &Plan, n: usize) -> String {
+fn source(plan: &Plan, n: usize, grouped: Option<Grouped>) -> String {
     use crate::backend::cuda::codegen::{self, Variant};
-    codegen::source(plan, Variant { wide: n > i32::MAX as usize, ..Variant::default() })
+    let variant = Variant { wide: n > i32::MAX as usize, ..Variant::default() };
+    match grouped {
+        None => codegen::source(plan, variant),
+        Some((reduction, na_rm, groups)) => {
+            let form = codegen::reduce::form(plan, groups);
+            codegen::source_reduce(plan, variant, reduction, na_rm, form)
+        }
+    }
 }
 
 #[cfg(target_os = "macos")]
-fn source(_: &Plan, _: usize) -> String {
+fn source(_: &Plan, _: usize, _: Option<Grouped>) -> String {
     String::new()
 }

@@ -10,6 +10,7 @@ use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::memory;
 use crate::ops::{OpId, Rule};
+use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::spill::{self, Spilled};
 
@@ -81,10 +82,38 @@ impl FromIterator<Arg> for Args {
     }
 }
 
+/// What is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// A row of the operation table, element by element.
+    Row(OpId),
+    /// The elements of an array at given positions: operands are the positions (int64, from 0; outside and NA give NA), and
+    /// the array, which is computed and contiguous.
+    Pick,
+    /// The operand reduced within groups: one value each. Computed by a kernel of its own, which may go on to what reads it.
+    Reduce { reduction: Reduction, na_rm: bool, groups: Groups },
+}
+
+impl Operation {
+    /// What it costs by itself, in cheap operations.
+    fn weight(self) -> u32 {
+        match self {
+            // a random draw is some hundred instructions
+            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_)) => 16,
+            Operation::Row(_) | Operation::Reduce { .. } => 1,
+            // a line of memory for an element: who needs it twice had better keep it
+            Operation::Pick => COSTLY,
+        }
+    }
+}
+
+/// From this weight on, computing a value twice costs more than keeping it.
+pub const COSTLY: u32 = 8;
+
 /// A recorded operation.
 #[derive(Clone)]
 pub struct Expr {
-    pub op: OpId,
+    pub op: Operation,
     /// The class that computes.
     pub class: Class,
     pub args: Args,
@@ -108,6 +137,8 @@ pub struct Node {
     pub weight: u32,
     /// How many computed nodes are below, at most: one that is reached by two ways may count twice.
     pub leaves: u32,
+    /// Whether it was recorded as `Operation::Reduce`.
+    reduces: bool,
     /// Set by a walk of the graph where it has been; see `Walk`.
     mark: AtomicU64,
     /// Whether some kernel has already computed it on the way to something else.
@@ -126,6 +157,7 @@ impl Node {
             device,
             weight,
             leaves,
+            reduces: matches!(expr.op, Operation::Reduce { .. }),
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
             used: AtomicU64::new(0),
@@ -133,11 +165,13 @@ impl Node {
         }
     }
 
-    /// The weight and leaves of a node that applies `op`.
-    pub fn size(op: OpId, args: &Args) -> (u32, u32) {
-        // a random draw is some hundred instructions
-        let own = if matches!(op.row().rule, Rule::Random(_)) { 16 } else { 1 };
-        args.nodes().fold((own, 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
+    /// The weight and leaves of a node that records `op`.
+    pub fn size(op: Operation, args: &Args) -> (u32, u32) {
+        // to its readers it is an input
+        if let Operation::Reduce { .. } = op {
+            return (op.weight(), 1);
+        }
+        args.nodes().fold((op.weight(), 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
             true => (weight, leaves.saturating_add(1)),
             false => (weight.saturating_add(node.weight), leaves.saturating_add(node.leaves)),
         })
@@ -156,6 +190,7 @@ impl Node {
             device: view.buffer.device,
             weight: 0,
             leaves: 0,
+            reduces: false,
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
             used: AtomicU64::new(0),
@@ -204,6 +239,11 @@ impl Node {
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
         drop(old);
         Ok(())
+    }
+
+    /// Whether it is a reduction within groups that is not computed.
+    pub fn is_reduction(&self) -> bool {
+        self.reduces && !self.is_ready()
     }
 
     /// What the recorded operation takes, where the values are not computed. A copy: the lock is not held.

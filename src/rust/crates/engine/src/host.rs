@@ -1,11 +1,12 @@
 //! Host memory: of arrays on the cpu device, and of what R reads of arrays on any device.
 //!
-//! Large blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a
+//! Blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a
 //! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the
 //! second time it is used: then the device writes it directly. Locking a fresh block first would cost more than
 //! filling it through the ring (DESIGN 5: touching and locking 800 MB takes 50 ms, the ring 34 ms in all).
 
 use std::alloc::{alloc, dealloc, Layout};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -13,24 +14,67 @@ use crate::buffer::Device;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{self, human, Collect};
 
-/// Blocks below it come from the allocator's own lists.
-pub const LARGE: usize = 1 << 20;
+/// Blocks below it come from the allocator's own lists. From here on the allocator would give pages back to the system.
+const LARGE: usize = 1 << 16;
+/// From here on blocks have pages of their own, so that they may be page-locked.
+const PAGES: usize = 1 << 20;
 /// A page that the system clears at once, where it has such pages.
 const HUGE_PAGE: usize = 2 << 20;
-/// Bytes that are kept at most where no CUDA device is in use, and blocks.
+/// Bytes that are kept at most where no CUDA device is in use.
 const MOST_BYTES: u64 = 512 << 20;
-const MOST_BLOCKS: usize = 64;
 
 /// Page-locked bytes, in use or kept.
 static PINNED: AtomicU64 = AtomicU64::new(0);
+/// Bytes of blocks since the last collection, and of those that none was kept for.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static FRESH: AtomicU64 = AtomicU64::new(0);
+/// From so many on garbage is likely to hold blocks that would have served.
+const LIKELY: u64 = 64 << 20;
+const MISSED: u64 = 8 << 20;
 /// Bytes that may be kept.
 static MOST_KEPT: AtomicU64 = AtomicU64::new(MOST_BYTES);
 
-/// Memory that was freed, oldest first.
-static KEPT: Mutex<Vec<Raw>> = Mutex::new(Vec::new());
+/// Memory that was freed.
+static KEPT: Mutex<Kept> = Mutex::new(Kept { classes: BTreeMap::new(), bytes: 0, freed: 0 });
 
-fn kept() -> MutexGuard<'static, Vec<Raw>> {
+fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Kept blocks by their size; of one size the oldest first, each with its place in the order of freeing.
+struct Kept {
+    classes: BTreeMap<usize, VecDeque<(u64, Raw)>>,
+    bytes: u64,
+    freed: u64,
+}
+
+impl Kept {
+    fn keep(&mut self, raw: Raw) {
+        self.bytes += raw.bytes();
+        self.freed += 1;
+        self.classes.entry(raw.layout.size()).or_default().push_back((self.freed, raw));
+    }
+
+    /// The block of this size that was freed last, a page-locked one first.
+    fn take(&mut self, size: usize) -> Option<Raw> {
+        let blocks = self.classes.get_mut(&size)?;
+        let at = if size < PAGES { None } else { blocks.iter().rposition(|(_, raw)| raw.pinned.is_some()) };
+        let (_, raw) = match at {
+            Some(at) => blocks.remove(at),
+            None => blocks.pop_back(),
+        }?;
+        self.bytes -= raw.bytes();
+        Some(raw)
+    }
+
+    /// The block that was freed first.
+    fn oldest(&mut self) -> Option<Raw> {
+        let first = |blocks: &VecDeque<(u64, Raw)>| blocks.front().map_or(u64::MAX, |(place, _)| *place);
+        let (_, blocks) = self.classes.iter_mut().min_by_key(|(_, blocks)| first(blocks))?;
+        let (_, raw) = blocks.pop_front()?;
+        self.bytes -= raw.bytes();
+        Some(raw)
+    }
 }
 
 struct Raw {
@@ -48,7 +92,7 @@ impl Raw {
         // pages of its own where it may be page-locked
         let align = match bytes {
             _ if bytes >= 2 * HUGE_PAGE => HUGE_PAGE,
-            LARGE.. => 4096,
+            PAGES.. => 4096,
             _ => 64,
         };
         let layout = Layout::from_size_align(bytes, align).ok()?;
@@ -125,11 +169,16 @@ impl Block {
             let most = memory::pinned_limit(memory::machine() / 4)?.min(memory::machine() / 8);
             MOST_KEPT.store(most.max(MOST_BYTES), Ordering::Relaxed);
         }
-        if let Some(mut raw) = reusable(size) {
+        let asked = ASKED.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        if let Some(mut raw) = kept().take(size) {
             if let Device::Cuda(ordinal) = device {
                 raw.pin(ordinal);
             }
             return Ok(Block { raw: Some(raw) });
+        }
+        let missed = FRESH.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        if asked >= LIKELY && missed >= MISSED {
+            memory::press();
         }
         let fresh = || Raw::fresh(size);
         fresh()
@@ -169,11 +218,9 @@ impl Drop for Block {
         }
         let mut dropped = Vec::new(); // freed after the lock
         let mut blocks = kept();
-        blocks.push(raw);
-        let mut total: u64 = blocks.iter().map(Raw::bytes).sum();
-        while blocks.len() > MOST_BLOCKS || total > most {
-            let oldest = blocks.remove(0);
-            total -= oldest.bytes();
+        blocks.keep(raw);
+        while blocks.bytes > most {
+            let Some(oldest) = blocks.oldest() else { break };
             dropped.push(oldest);
         }
         drop(blocks);
@@ -187,23 +234,25 @@ fn refusal(bytes: usize) -> Error {
         .advise("Or work on the data in pieces with `gpu_chunked()`.")
 }
 
-/// The kept block of this size that was used last, a page-locked one first.
-fn reusable(size: usize) -> Option<Raw> {
-    let mut blocks = kept();
-    let fits = |raw: &Raw| raw.layout.size() == size;
-    let at =
-        blocks.iter().rposition(|raw| fits(raw) && raw.pinned.is_some()).or_else(|| blocks.iter().rposition(fits))?;
-    Some(blocks.remove(at))
-}
-
 /// Whether a block of this size would be one that is kept.
 pub fn has_kept(bytes: usize) -> bool {
-    bytes >= LARGE && kept().iter().any(|raw| raw.layout.size() == class(bytes))
+    bytes >= LARGE && kept().classes.get(&class(bytes)).is_some_and(|blocks| !blocks.is_empty())
 }
 
 /// Bytes that are kept for reuse.
 pub fn cached() -> u64 {
-    kept().iter().map(Raw::bytes).sum()
+    kept().bytes
+}
+
+/// Bytes of blocks since the last collection, and of those that none was kept for, so that fresh pages were taken.
+pub fn asked() -> (u64, u64) {
+    (ASKED.load(Ordering::Relaxed), FRESH.load(Ordering::Relaxed))
+}
+
+/// After a collection.
+pub fn collected() {
+    ASKED.store(0, Ordering::Relaxed);
+    FRESH.store(0, Ordering::Relaxed);
 }
 
 /// Bytes that are page-locked, in use or kept.
@@ -213,8 +262,11 @@ pub fn pinned() -> u64 {
 
 /// Gives kept memory back.
 pub fn trim() {
-    let blocks = std::mem::take(&mut *kept());
+    let mut blocks = kept();
+    blocks.bytes = 0;
+    let dropped = std::mem::take(&mut blocks.classes);
     drop(blocks);
+    drop(dropped); // after the lock
 }
 
 #[cfg(target_os = "linux")]

@@ -309,6 +309,7 @@ fn own(array: &Array, holders: usize) -> Result<Array> {
     // the node's view and the one just made
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
     if alone && !view.buffer.is_read_only() {
+        crate::select::forget_ranges();
         Ok(array.clone())
     } else {
         Array::duplicate(&view)

@@ -71,6 +71,11 @@ pub fn is_pressed() -> bool {
     PRESSED.load(Ordering::Relaxed)
 }
 
+/// Says that a collection may pay.
+pub(crate) fn press() {
+    PRESSED.store(true, Ordering::Relaxed);
+}
+
 /// A device's bytes.
 pub struct Account {
     live: AtomicU64,

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::buffer::View;
+use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
-use crate::expr::{Arg, Node, Site, Walk};
+use crate::expr::{Arg, Node, Operation, Site, Walk};
 use crate::ops::OpId;
 use crate::scalar::Scalar;
 
@@ -25,6 +25,15 @@ pub enum Access {
     Recycled,
     /// By strides over this many axes.
     Strided(u8),
+    /// By positions that the plan computes; contiguous, and not empty.
+    Picked,
+}
+
+impl Access {
+    /// Whether the elements follow the result's, so that a thread may fetch many together.
+    pub fn follows(self) -> bool {
+        !matches!(self, Access::Broadcast | Access::Picked)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -40,6 +49,11 @@ pub type Register = u16;
 pub enum Instruction {
     /// An element of input `k`.
     Load(u16),
+    /// The element of an input at a position (int64, from 0); NA outside.
+    Pick {
+        input: u16,
+        at: Register,
+    },
     /// Scalar `k`.
     Scalar(u16, Class),
     Apply {
@@ -47,6 +61,17 @@ pub enum Instruction {
         class: Class,
         args: [Register; 3],
     },
+}
+
+impl Instruction {
+    /// The registers that it reads.
+    pub fn operands(&self) -> &[Register] {
+        match self {
+            Instruction::Load(_) | Instruction::Scalar(..) => &[],
+            Instruction::Pick { at, .. } => std::slice::from_ref(at),
+            Instruction::Apply { op, args, .. } => &args[..op.row().arity as usize],
+        }
+    }
 }
 
 /// The program: instruction `k` defines register `k`.
@@ -58,6 +83,16 @@ pub struct Plan {
     pub outputs: Vec<(Register, DType)>,
     /// How many scalars there are.
     pub scalars: usize,
+    /// What a reduction's kernel computes of its results, the epilogue; what that stores is all that is stored then.
+    pub after: Option<Box<After>>,
+}
+
+/// A plan over the results of a reduction.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct After {
+    pub plan: Plan,
+    /// The input that stands for the results; it has no memory.
+    pub results: u16,
 }
 
 /// What a plan is run on.
@@ -69,12 +104,24 @@ pub struct Bound {
     pub scalars: Vec<Scalar>,
     /// Where the instructions that may warn were recorded: register and call.
     pub sites: Vec<(Register, Option<Site>)>,
+    /// What `Plan::after` is run on.
+    pub after: Option<Box<Bound>>,
+}
+
+impl Bound {
+    /// With memory for an input that had none.
+    pub fn with(&self, input: u16, buffer: Arc<Buffer>) -> Bound {
+        let mut bound = self.clone();
+        let view = &mut bound.inputs[input as usize];
+        *view = View { buffer, ..view.clone() };
+        bound
+    }
 }
 
 impl Plan {
     pub fn class(&self, register: Register) -> Class {
         match &self.code[register as usize] {
-            Instruction::Load(k) => self.inputs[*k as usize].dtype.class(),
+            Instruction::Load(k) | Instruction::Pick { input: k, .. } => self.inputs[*k as usize].dtype.class(),
             Instruction::Scalar(_, class) => *class,
             Instruction::Apply { op, class, .. } => op.row().result_class(*class),
         }
@@ -92,12 +139,14 @@ impl Plan {
                 Access::Strided(rank) => {
                     let _ = write!(key, "s{rank}");
                 }
+                Access::Picked => key.push('p'),
             }
             key.push(';');
         }
         for instruction in &self.code {
             let _ = match instruction {
                 Instruction::Load(k) => write!(key, "L{k}"),
+                Instruction::Pick { input, at } => write!(key, "P{input},{at}"),
                 Instruction::Scalar(k, class) => write!(key, "S{k}{}", class.c_type()),
                 Instruction::Apply { op, class, args } => write!(key, "{}.{}", op.row().name, class.c_type())
                     .and_then(|()| args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))),
@@ -106,6 +155,9 @@ impl Plan {
         }
         for (register, dtype) in &self.outputs {
             let _ = write!(key, ">{register}{dtype}");
+        }
+        if let Some(after) = &self.after {
+            let _ = write!(key, "; x{} then {}", after.results, after.plan.key());
         }
         key
     }
@@ -140,6 +192,8 @@ pub fn recycle(mut plan: Plan, mut bound: Bound) {
     plan.code.clear();
     plan.outputs.clear();
     plan.scalars = 0;
+    plan.after = None;
+    bound.after = None;
     bound.n = 0;
     bound.inputs.clear();
     bound.scalars.clear();
@@ -260,7 +314,7 @@ impl Builder {
         self.values.register(&mut self.plan.code, instruction)
     }
 
-    fn input(&mut self, view: &View) -> Register {
+    fn load(&mut self, view: &View) -> Register {
         let n = self.bound.n;
         let access = match () {
             () if view.len() == 1 && n != 1 => Access::Broadcast,
@@ -268,15 +322,23 @@ impl Builder {
             () if view.layout.is_contiguous() => Access::Recycled,
             () => Access::Strided(view.layout.shape().len() as u8),
         };
-        let known = self.bound.inputs.iter().position(|other| {
-            Arc::ptr_eq(&other.buffer, &view.buffer) && other.dtype == view.dtype && other.layout == view.layout
+        let k = self.input(view, access);
+        self.push(Instruction::Load(k))
+    }
+
+    /// The number of an input that is read in this way.
+    fn input(&mut self, view: &View, access: Access) -> u16 {
+        let known = self.plan.inputs.iter().zip(&self.bound.inputs).position(|(input, other)| {
+            input.access == access
+                && Arc::ptr_eq(&other.buffer, &view.buffer)
+                && other.dtype == view.dtype
+                && other.layout == view.layout
         });
-        let k = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.plan.inputs.push(Input { dtype: view.dtype, access });
             self.bound.inputs.push(view.clone());
             self.bound.inputs.len() - 1
-        });
-        self.push(Instruction::Load(k as u16))
+        }) as u16
     }
 
     /// The register that holds a node's value.
@@ -285,21 +347,23 @@ impl Builder {
             return register;
         }
         let register = node.look(|state| match state {
-            Err(view) => self.input(view),
+            Err(view) => self.load(view),
             Ok(expr) => {
-                let mut args = [0; 3];
-                for (k, arg) in expr.args.iter().enumerate() {
-                    args[k] = match arg {
-                        Arg::Node(node) => self.node(node),
-                        Arg::Scalar(scalar) => self.scalar(*scalar),
-                    };
-                }
                 if self.marks {
                     node.pass();
                 }
+                let op = match expr.op {
+                    Operation::Row(op) => op,
+                    Operation::Pick => return self.pick(&expr.args),
+                    Operation::Reduce { .. } => unreachable!("reductions are computed before, or stood in for"),
+                };
+                let mut args = [0; 3];
+                for (k, arg) in expr.args.iter().enumerate() {
+                    args[k] = self.operand(arg);
+                }
                 let known = self.plan.code.len();
-                let register = self.push(Instruction::Apply { op: expr.op, class: expr.class, args });
-                if register as usize == known && expr.site.is_some() && expr.op.may_warn(expr.class) {
+                let register = self.push(Instruction::Apply { op, class: expr.class, args });
+                if register as usize == known && expr.site.is_some() && op.may_warn(expr.class) {
                     self.bound.sites.push((register, expr.site.clone()));
                 }
                 register
@@ -307,6 +371,32 @@ impl Builder {
         });
         self.walk.note(node, register);
         register
+    }
+
+    /// Has an input stand for a node that is not computed. The view is of no memory; the register, and the input.
+    pub fn stand_in(&mut self, node: &Node, view: &View) -> (Register, u16) {
+        let input = self.input(view, Access::Linear);
+        let register = self.push(Instruction::Load(input));
+        self.walk.note(node, register);
+        (register, input)
+    }
+
+    fn operand(&mut self, arg: &Arg) -> Register {
+        match arg {
+            Arg::Node(node) => self.node(node),
+            Arg::Scalar(scalar) => self.scalar(*scalar),
+        }
+    }
+
+    /// What `Operation::Pick` picks.
+    fn pick(&mut self, args: &[Arg]) -> Register {
+        let [at, Arg::Node(source)] = args else { unreachable!("a pick has positions and a source") };
+        let at = self.operand(at);
+        let input = source.look(|state| match state {
+            Err(view) => self.input(view, Access::Picked),
+            Ok(_) => unreachable!("what is picked from is computed"),
+        });
+        self.push(Instruction::Pick { input, at })
     }
 
     fn scalar(&mut self, scalar: Scalar) -> Register {

@@ -1,11 +1,15 @@
 //! Which elements a subscript means: R's rules on numbers and logicals, as ranges where they are ranges.
 
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
 use crate::array::{Array, Host, HostMut, Operand};
 use crate::buffer::Device;
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::expr::Node;
 use crate::ops::id;
-use crate::reduction::Reduction;
+use crate::reduction::{Reduction, STATUS_EMPTY};
 use crate::scalar::{Scalar, NA_I32, NA_I64};
 
 /// The elements of one axis that a subscript selects, counted from 0.
@@ -207,7 +211,7 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
         };
         let positions = mask.positions(true)?;
         // the position of an NA is -1
-        let (low, high) = range_of(&positions)?;
+        let (low, high) = range_of(&positions, true)?;
         return Ok(Some(Ok(Selection::At { positions, top: (high + 1).max(0) as usize, any_na: low < 0 })));
     }
     if matches!(subscript.dtype().kind(), Kind::Complex) {
@@ -215,44 +219,72 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     }
     let one = Operand::Value(Scalar::I64(1), Kind::Integer64);
     let wide = Operand::Array(subscript.cast(DType::Int64, None)?);
+    // recorded: who reads by the positions computes them anew, which costs less than storing them
     let positions = Array::apply(id::SUB, &[wide, one], None)?;
-    positions.settle()?;
-    let (low, high) = extremes(&positions)?;
+    let Range { low, high, any_na } = range_known(subscript, &positions)?;
     if low < 0 {
         return Ok(None);
     }
     if bounded && high >= n as i64 {
         return Ok(Some(Err(Fault::OutOfBounds)));
     }
-    Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na: false })))
+    Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na })))
 }
 
-/// Smallest and largest number, passing over NA; (0, -1) where there is none.
-fn range_of(positions: &Array) -> Result<(i64, i64)> {
+/// What is known of the positions that a subscript means.
+#[derive(Clone, Copy)]
+struct Range {
+    low: i64,
+    high: i64,
+    any_na: bool,
+}
+
+thread_local! {
+    /// The ranges of subscripts that were used last: `x[i] + y[i]` looks through `i` once, and waits once.
+    static RANGES: RefCell<Vec<(Weak<Node>, Range)>> = const { RefCell::new(Vec::new()) };
+}
+const MOST_RANGES: usize = 4;
+
+/// To be called where computed values are written over, in the memory that they are in.
+pub(crate) fn forget_ranges() {
+    RANGES.with_borrow_mut(Vec::clear);
+}
+
+fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
+    // an entry keeps the node's address from serving another
+    let is_it = |(node, _): &&(Weak<Node>, Range)| node.as_ptr() == Arc::as_ptr(subscript.node());
+    let known = RANGES.with_borrow(|ranges| ranges.iter().find(is_it).map(|(_, range)| *range));
+    // of memory that another library shares nothing is known for long
+    let is_lasting = subscript.is_ready() && !subscript.is_shared();
+    if let Some(range) = known.filter(|_| is_lasting) {
+        return Ok(range);
+    }
+    let (mut low, mut high) = range_of(positions, false)?;
+    let any_na = low == NA_I64;
+    if any_na {
+        (low, high) = range_of(positions, true)?;
+    }
+    let range = Range { low, high, any_na };
+    if is_lasting {
+        RANGES.with_borrow_mut(|ranges| {
+            ranges.truncate(MOST_RANGES - 1);
+            ranges.insert(0, (Arc::downgrade(subscript.node()), range));
+        });
+    }
+    Ok(range)
+}
+
+/// Smallest and largest number; (0, -1) where there is none, and NA where there is any that does not count.
+fn range_of(positions: &Array, na_rm: bool) -> Result<(i64, i64)> {
     if positions.is_empty() {
         return Ok((0, -1));
     }
-    let (_, outcome) = positions.reduce(Reduction::Range, true)?;
+    let (_, outcome) = positions.reduce(Reduction::Range, na_rm)?;
+    if outcome.status & STATUS_EMPTY != 0 {
+        return Ok((0, -1));
+    }
     let at = |k: usize| i64::from_ne_bytes(outcome.value[8 * k..8 * k + 8].try_into().expect("eight bytes"));
     Ok((at(0), at(1)))
-}
-
-/// Smallest and largest position; (0, -1) where there is none. NA counts as smallest.
-fn extremes(positions: &Array) -> Result<(i64, i64)> {
-    if positions.is_empty() {
-        return Ok((0, -1));
-    }
-    let (low, high) = range_of(positions)?;
-    let any_na = {
-        let test = Array::apply(id::IS_NA, &[Operand::Array(positions.clone())], None)?;
-        let (_, outcome) = test.reduce(Reduction::Any, false)?;
-        outcome.value[0] != 0
-    };
-    if any_na {
-        Ok((NA_I64, high.max(-1)))
-    } else {
-        Ok((low, high))
-    }
 }
 
 /// The positions in the flat array of a selection on each axis of `dim`.

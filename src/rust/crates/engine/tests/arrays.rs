@@ -6,7 +6,7 @@ use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::OpId;
 use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::scalar::{Scalar, NA_F64, NA_I64};
 
 fn doubles(x: &[f64]) -> Array {
     Array::upload(Host::Double(x), None, Device::Cpu, None).unwrap()
@@ -100,6 +100,31 @@ fn every_dtype_is_stored_and_read_back() {
         assert_eq!(a.dtype(), dtype);
         assert_eq!(back(&a), [0.0, 1.0, 1.0], "{dtype}");
     }
+}
+
+#[test]
+fn what_is_picked_is_taken_into_its_readers() {
+    let x = doubles(&[1.5, f64::NAN, -2.0, 8.0]);
+    let at = Array::upload(Host::Integer64(&[3, 0, 4, 0, -1, NA_I64]), None, Device::Cpu, None).unwrap();
+    let picked = x.gather(&at).unwrap();
+    assert!(!picked.is_ready());
+    let twice = apply("mul", &[&picked, &picked]);
+    let (plan, bound) = twice.plan().unwrap();
+    assert_eq!((plan.inputs.len(), bound.n), (2, 6));
+    assert!(!picked.is_ready());
+    let got = back(&twice);
+    assert_eq!(&got[..2], &[64.0, 2.25]);
+    assert_eq!(got[2..].iter().map(|v| v.to_bits()).collect::<Vec<_>>(), {
+        let na = NA_F64.to_bits();
+        [na, 2.25f64.to_bits(), na, na]
+    });
+    // that was the second kernel that reads it: it has stored it
+    assert!(picked.is_ready());
+    let (_, sum) = picked.reduce(Reduction::Sum, true).unwrap();
+    assert_eq!(f64::from_ne_bytes(sum.value[..8].try_into().unwrap()), 11.0);
+    // of nothing there is nothing to pick
+    let none = doubles(&[]).gather(&at).unwrap();
+    assert!(back(&none).iter().all(|v| v.to_bits() == NA_F64.to_bits()));
 }
 
 #[test]

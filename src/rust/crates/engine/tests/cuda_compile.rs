@@ -24,7 +24,7 @@ use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType, Kind};
 use verdigris_engine::ops::OpId;
-use verdigris_engine::plan::{Access, Input, Instruction, Plan};
+use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};
 use verdigris_engine::reduction::Reduction;
 use verdigris_engine::scalar::Scalar;
 use verdigris_engine::scan::Scan;
@@ -64,7 +64,17 @@ fn copy(dtype: DType, access: Access) -> Plan {
         inputs: vec![Input { dtype, access }],
         code: vec![Instruction::Load(0)],
         outputs: vec![(0, dtype)],
-        scalars: 0,
+        ..Plan::default()
+    }
+}
+
+/// A plan that stores what it picks of one input at positions in another.
+fn picked(dtype: DType) -> Plan {
+    Plan {
+        inputs: vec![Input { dtype: DType::Int64, access: Access::Linear }, Input { dtype, access: Access::Picked }],
+        code: vec![Instruction::Load(0), Instruction::Pick { input: 1, at: 0 }],
+        outputs: vec![(1, dtype)],
+        ..Plan::default()
     }
 }
 
@@ -115,6 +125,13 @@ fn jobs() -> Vec<Job> {
             }
         }
     }
+    for (k, dtype) in DType::ALL.into_iter().enumerate() {
+        let (plan, (wide, unaligned)) = (picked(dtype), variants[k % 4]);
+        jobs.push((plan.key(), codegen::source(&plan, Variant { wide, unaligned, ..Variant::default() })));
+    }
+    let picks = picked(DType::Float64);
+    let source = codegen::source_reduce(&picks, Variant::default(), Reduction::Sum, false, Form::Block);
+    jobs.push((format!("sum of {}", picks.key()), source));
     for dtype in [DType::Float16, DType::Float32, DType::Float64] {
         let aligned = Variant::default();
         jobs.push((format!("chain {dtype}"), codegen::source(&fused(dtype, true), aligned)));
@@ -158,6 +175,22 @@ fn jobs() -> Vec<Job> {
                 codegen::source_reduce(&single(op, Class::I64, 0), Variant::default(), Reduction::Sum, false, form);
             jobs.push((format!("sum of {} {form:?}", op.row().name), source));
         }
+    }
+    // a reduction that goes on: to an operation that may warn, of the results and of another input
+    let mut after = copy(DType::Float64, Access::Linear);
+    after.inputs.push(Input { dtype: DType::Float32, access: Access::Recycled });
+    after.code.push(Instruction::Load(1));
+    let [root, widen] = ["sqrt", "to_float64"].map(|name| OpId::find(name).expect("a row"));
+    after.code.push(Instruction::Apply { op: root, class: Class::F64, args: [0; 3] });
+    after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0] });
+    after.outputs.extend([(2, DType::Float64), (3, DType::Float64)]);
+    for (k, form) in [Form::Block, Form::Team(8), Form::Lanes, Form::SingleLanes].into_iter().enumerate() {
+        let after = Some(Box::new(After { plan: after.clone(), results: 0 }));
+        let plan = Plan { after, ..copy(DType::Float32, Access::Linear) };
+        let (wide, unaligned) = variants[k];
+        let variant = Variant { wide, unaligned, ..Variant::default() };
+        let source = codegen::source_reduce(&plan, variant, Reduction::Sum, false, form);
+        jobs.push((format!("{form:?} {}", plan.key()), source));
     }
     let forms =
         [Form::Block, Form::Team(1), Form::Team(2), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::loops::{LOADS, LOOPS, PICKS, STORES};
+use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::parallel;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
@@ -19,6 +19,8 @@ pub const BLOCK: usize = 1024;
 const TASK: usize = 32 * BLOCK;
 /// A recycled vector of this many elements or more is read run by run.
 const RUN: usize = 32;
+/// A view whose first axis has this many elements or more is read run by run.
+const AXIS: usize = 8;
 /// Bytes of a register: a block of the widest class.
 const ROOM: usize = BLOCK * 16;
 
@@ -55,10 +57,8 @@ impl<'a> Schedule<'a> {
         let mut last = vec![0usize; plan.code.len()];
         for (k, instruction) in plan.code.iter().enumerate() {
             last[k] = last[k].max(k);
-            if let Instruction::Apply { op, args, .. } = instruction {
-                for &arg in &args[..op.row().arity as usize] {
-                    last[arg as usize] = k;
-                }
+            for &operand in instruction.operands() {
+                last[operand as usize] = k;
             }
         }
         for &(register, _) in &plan.outputs {
@@ -91,14 +91,13 @@ impl<'a> Schedule<'a> {
                     Place::Slot(slots - 1)
                 }
                 // the result never shares a slot with an operand: the loops' pointers do not alias
-                Instruction::Apply { .. } => Place::Slot(take(&mut free)),
+                Instruction::Apply { .. } | Instruction::Pick { .. } => Place::Slot(take(&mut free)),
             };
             places.push(place);
             // what is read here for the last time; each register once, though an instruction may read it twice
             let mut ended = [k as Register; 4];
-            if let Instruction::Apply { op, args, .. } = instruction {
-                ended[1..=op.row().arity as usize].copy_from_slice(&args[..op.row().arity as usize]);
-            }
+            let operands = instruction.operands();
+            ended[1..=operands.len()].copy_from_slice(operands);
             for (j, &r) in ended.iter().enumerate() {
                 let r = r as usize;
                 if last[r] == k
@@ -167,6 +166,13 @@ impl<'a> Schedule<'a> {
                         self.load(scratch, *input as usize, i, n, place);
                     }
                 }
+                Instruction::Pick { input, at } => {
+                    let view = &self.bound.inputs[*input as usize];
+                    let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
+                    let body = GATHERS[view.dtype as usize];
+                    // SAFETY: n positions, room for n elements, and the view has m that follow each other.
+                    unsafe { body(place.cast(), view.address() as *const c_void, m, at, n as i32) };
+                }
                 Instruction::Apply { op, class, args } => {
                     let mut operands = [std::ptr::null::<c_void>(); 3];
                     for (operand, &arg) in operands.iter_mut().zip(&args[..op.row().arity as usize]) {
@@ -225,11 +231,31 @@ impl<'a> Schedule<'a> {
                     (done, from) = (done + run, 0);
                 }
             }
+            _ if view.layout.shape()[0] >= AXIS => {
+                let (base, size) = (view.buffer.address as *const c_void, view.dtype.class().size());
+                let step = view.layout.strides()[0] as i64;
+                runs(view, i, n, |done, at, run| {
+                    // SAFETY: the run is within the view and within the block.
+                    unsafe {
+                        let target = place.add(done * size).cast();
+                        match step {
+                            1 => LOADS[dtype](target, base, at, run as i32),
+                            _ => STRIDES[dtype](target, base, at, step, run as i32),
+                        }
+                    }
+                });
+            }
             _ => {
                 let at = scratch.slot(self.slots).cast::<i64>();
                 // SAFETY: the slot past the registers has room for a block of places, all within the view.
                 unsafe {
-                    places(view, i, std::slice::from_raw_parts_mut(at, n));
+                    let places = std::slice::from_raw_parts_mut(at, n);
+                    let step = view.layout.strides()[0] as i64;
+                    runs(view, i, n, |done, at, run| {
+                        for (k, place) in (0..).zip(&mut places[done..done + run]) {
+                            *place = at + k * step;
+                        }
+                    });
                     PICKS[dtype](place.cast(), view.buffer.address as *const c_void, at, n as i32);
                 }
             }
@@ -261,8 +287,9 @@ impl Scratch {
     }
 }
 
-/// The places in a view's buffer of elements `i ..`, modulo the view's length.
-fn places(view: &View, i: usize, out: &mut [i64]) {
+/// Elements `i .. i + n` of a view, modulo its length, as runs along its first axis: how many come before the run, the place of
+/// its first element in the buffer, and its length.
+fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usize)) {
     let (shape, strides) = (view.layout.shape(), view.layout.strides());
     let mut index = i % view.len();
     let mut at: Vec<usize> = Vec::with_capacity(shape.len());
@@ -273,15 +300,13 @@ fn places(view: &View, i: usize, out: &mut [i64]) {
     let mut place = view.layout.place(i % view.len()) as i64;
     let step = strides[0] as i64;
     let mut done = 0;
-    while done < out.len() {
+    while done < n {
         // along the first axis, then one on along the others
-        let run = (shape[0] - at[0]).min(out.len() - done);
-        for (k, slot) in out[done..done + run].iter_mut().enumerate() {
-            *slot = place + k as i64 * step;
-        }
-        done += run;
-        at[0] += run;
-        place += run as i64 * step;
+        let length = (shape[0] - at[0]).min(n - done);
+        run(done, place, length);
+        done += length;
+        at[0] += length;
+        place += length as i64 * step;
         for axis in 0..shape.len() {
             if at[axis] < shape[axis] {
                 break;
@@ -306,7 +331,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
     // the loops' pointers do not alias
     let written = plan.outputs.iter().position(|&(register, dtype)| {
-        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. });
+        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
         register == last && computed && stored_as_computed(dtype) && plan.class(register) == dtype.class()
     });
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;

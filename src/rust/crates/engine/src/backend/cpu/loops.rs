@@ -6,8 +6,12 @@ use std::ffi::c_void;
 pub type Loop = unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
 /// Storage to registers: `n` elements from index `i` on.
 pub type Load = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
+/// Storage to registers: `n` elements from index `i` on, each a step from the one before.
+pub type Stride = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i64, i32);
 /// Storage to registers, from given places.
 pub type Pick = unsafe extern "C" fn(*mut c_void, *const c_void, *const i64, i32);
+/// As `Pick`, from places that need not be among the `m` elements there are.
+pub type Gather = unsafe extern "C" fn(*mut c_void, *const c_void, i64, *const i64, i32);
 /// Registers to storage, to index `i` on.
 pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 
@@ -17,8 +21,10 @@ pub struct Folding {
     pub start: unsafe extern "C" fn(*mut c_void, i32),
     /// Elements that follow each other into one accumulator.
     pub fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
-    /// Element `k` into accumulator `k`.
-    pub spread: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+    /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into accumulator `k`.
+    pub rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
+    /// Whole groups of neighbours, of some length, so many; each into its own accumulator.
+    pub groups: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32),
     pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),
     pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,
 }

@@ -6,6 +6,7 @@ mod blocks;
 pub(crate) mod convert;
 mod loops;
 mod memory;
+mod multiply;
 mod parallel;
 mod reduce;
 mod scan;
@@ -166,14 +167,24 @@ impl Backend for Cpu {
         reduction: Reduction,
         na_rm: bool,
         groups: Groups,
-        output: &Arc<Buffer>,
+        outputs: &[Arc<Buffer>],
     ) -> Result<()> {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, groups);
         counters::LAUNCHES.add(1);
-        // SAFETY: the output is written before anyone else sees it.
-        let out = unsafe { bytes_mut(output, 0, output.bytes) };
-        reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
+        let into = |output: &Arc<Buffer>| {
+            // SAFETY: the output is written before anyone else sees it.
+            let out = unsafe { bytes_mut(output, 0, output.bytes) };
+            reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
+        };
+        match plan.after.as_ref().zip(bound.after.as_ref()) {
+            None => into(&outputs[0]),
+            Some((after, given)) => {
+                let results = self.allocate(groups.count() * after.plan.inputs[after.results as usize].dtype.size())?;
+                into(&results)?;
+                blocks::run(&after.plan, &given.with(after.results, results), outputs)
+            }
+        }
     }
 
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
@@ -181,10 +192,6 @@ impl Backend for Cpu {
         super::trace::scan(plan, scan);
         // SAFETY: the output is written before anyone else sees it.
         Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
-    }
-
-    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-        select::gather(source, positions, output)
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
@@ -202,9 +209,9 @@ impl Backend for Cpu {
         sort::sort(self, values, decreasing, with_positions)
     }
 
-    fn multiply(&self, _: &Product<'_>, _: &Arc<Buffer>) -> Result<bool> {
-        // R links the BLAS that its owner chose; the bridge uses that one
-        Ok(false)
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
+        // of two matrices: R links the BLAS that its owner chose; the bridge uses that one
+        multiply::multiply(product, output)
     }
 
     fn synchronize(&self) -> Result<()> {

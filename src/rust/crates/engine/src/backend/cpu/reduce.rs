@@ -2,7 +2,7 @@
 //! threads does not change the answer.
 
 use std::ffi::c_void;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::blocks::{Schedule, BLOCK};
 use super::loops::{Folding, FOLDS};
@@ -10,12 +10,16 @@ use super::parallel::parallel;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::transfer::Shared;
 
 /// Elements of a piece.
 const PIECE: usize = 64 * BLOCK;
 
 /// Groups of neighbours up to this length are reduced many at a time.
 const SHORT: usize = 64;
+
+/// Pieces of one group at most where neighbours belong to different groups: each has an accumulator for every neighbour.
+const PIECES: usize = 16;
 
 /// Accumulators in a row, as raw memory that is aligned for any of them.
 struct Accumulators {
@@ -39,6 +43,20 @@ impl Accumulators {
         // SAFETY: k is within the accumulators that `new` made room for.
         unsafe { self.memory.as_mut_ptr().cast::<u8>().add(k * self.size).cast() }
     }
+
+    /// For tasks that have some of the accumulators each to themselves.
+    fn shared(&mut self) -> Shared {
+        Shared(self.memory.as_mut_ptr().cast())
+    }
+}
+
+/// What is reduced, and how.
+struct Job<'a> {
+    schedule: &'a Schedule<'a>,
+    f: &'a Folding,
+    register: u16,
+    na_rm: i32,
+    groups: Groups,
 }
 
 /// Reduces the plan's value within groups; writes one result a group to `out`, returns the status bits.
@@ -59,148 +77,139 @@ pub fn groups(
         .expect("the array casts to a class that the reduction serves");
     let schedule = Schedule::new(plan, bound);
     let count = groups.count();
+    let job = Job { schedule: &schedule, f, register, na_rm: na_rm.into(), groups };
+    if groups.inner == 1 && count > 1 && (1..=SHORT).contains(&groups.length) {
+        let status = job.short(out)?;
+        schedule.warn();
+        return Ok(status);
+    }
     let mut all = Accumulators::new(f, count);
     if groups.length > 0 && count > 0 {
-        if groups.inner == 1 && groups.outer > 1 && groups.length <= SHORT {
-            short(&schedule, f, register, plan.class(register).size(), na_rm, groups, &mut all)?;
-        } else if groups.inner == 1 {
-            segments(&schedule, f, register, na_rm, groups, &mut all)?;
+        if groups.inner == 1 {
+            job.segments(&mut all)?;
+        } else if groups.inner <= BLOCK {
+            job.rows(&mut all)?;
         } else {
-            lanes(&schedule, f, register, na_rm, groups, &mut all)?;
+            job.lanes(&mut all)?;
         }
     }
     schedule.warn();
-    let width = out.len() / count.max(1);
-    let mut status = 0;
-    for k in 0..count {
+    let (mut status, width) = (0, out.len() / count.max(1));
+    for from in (0..count).step_by(BLOCK) {
+        let n = BLOCK.min(count - from);
         // SAFETY: `out` has room for a value of each group; a whole reduction's room is larger than its value.
-        status |= unsafe { (f.finish)(out.as_mut_ptr().add(k * width).cast(), all.at(k), 1) };
+        status |= unsafe { (f.finish)(out.as_mut_ptr().add(from * width).cast(), all.at(from), n as i32) };
     }
     Ok(status)
 }
 
-/// Each group is a run of elements that follow each other.
-fn segments(
-    schedule: &Schedule,
-    f: &Folding,
-    register: u16,
-    na_rm: bool,
-    groups: Groups,
-    all: &mut Accumulators,
-) -> Result<()> {
-    let pieces = groups.length.div_ceil(PIECE);
-    let partial = Mutex::new(Accumulators::new(f, groups.outer * pieces));
-    // short groups share a task
-    let together = (PIECE / groups.length.max(1)).max(1);
-    parallel(groups.outer * pieces, together, |first, end| {
-        let mut own = Accumulators::new(f, end - first);
-        schedule.with_scratch(groups.length, |scratch| {
-            for task in first..end {
-                let (group, piece) = (task / pieces, task % pieces);
-                let (from, to) = (piece * PIECE, ((piece + 1) * PIECE).min(groups.length));
-                for l in (from..to).step_by(BLOCK) {
-                    let n = BLOCK.min(to - l);
-                    let values = schedule.evaluate(scratch, group * groups.length + l, n, register, None);
-                    // SAFETY: n values of the accumulator's class.
-                    unsafe { (f.fold)(own.at(task - first), values.cast(), l as i64, n as i32, na_rm.into()) };
+impl Job<'_> {
+    /// Runs tasks that have an accumulator each, or `width` of them; `pieces` tasks that follow each other make a result.
+    fn merged(
+        &self,
+        all: &mut Accumulators,
+        (pieces, width, together): (usize, usize, usize),
+        body: impl Fn(usize, *mut c_void, &mut super::blocks::Scratch) + Sync,
+    ) -> Result<()> {
+        let tasks = self.groups.count() / width * pieces;
+        let (mut partial, size) = ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)), all.size);
+        let memory = partial.as_mut().unwrap_or(all).shared();
+        parallel(tasks, together, |first, end| {
+            self.schedule.with_scratch(BLOCK, |scratch| {
+                for task in first..end {
+                    // SAFETY: a task has these accumulators to itself.
+                    body(task, unsafe { memory.at(task * width * size) }.cast(), scratch);
                 }
+            });
+        })?;
+        if let Some(partial) = &mut partial {
+            for task in 0..tasks {
+                // SAFETY: both are accumulators of this kind, `width` of them.
+                unsafe { (self.f.merge)(all.at(task / pieces * width), partial.at(task * width), width as i32) };
             }
-        });
-        let mut partial = partial.lock().unwrap_or_else(|p| p.into_inner());
-        for task in first..end {
-            // SAFETY: both are accumulators of this kind.
-            unsafe { (f.merge)(partial.at(task), own.at(task - first), 1) };
         }
-    })?;
-    let mut partial = partial.into_inner().unwrap_or_else(|p| p.into_inner());
-    for group in 0..groups.outer {
-        for piece in 0..pieces {
-            // SAFETY: as above.
-            unsafe { (f.merge)(all.at(group), partial.at(group * pieces + piece), 1) };
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Each group is a few elements that follow each other: a block holds many groups, and is turned, so that the loop over
-/// accumulators runs over groups.
-fn short(
-    schedule: &Schedule,
-    f: &Folding,
-    register: u16,
-    size: usize,
-    na_rm: bool,
-    groups: Groups,
-    all: &mut Accumulators,
-) -> Result<()> {
-    let length = groups.length;
-    let width = BLOCK / length;
-    let first = Mutex::new(all);
-    parallel(groups.outer, (PIECE / length).next_multiple_of(width), |from, to| {
-        let mut own = Accumulators::new(f, to - from);
-        let mut turned = vec![[0u64; 2]; (width * size).div_ceil(16)];
-        let turned: *mut u8 = turned.as_mut_ptr().cast();
-        schedule.with_scratch(BLOCK, |scratch| {
-            for group in (from..to).step_by(width) {
-                let n = width.min(to - group);
-                let values = schedule.evaluate(scratch, group * length, n * length, register, None);
-                for l in 0..length {
-                    // SAFETY: n * length values of the class, room for `width` of them, n accumulators.
+    /// Each group is a run of elements that follow each other.
+    fn segments(&self, all: &mut Accumulators) -> Result<()> {
+        let length = self.groups.length;
+        let pieces = length.div_ceil(PIECE);
+        // short groups share a task
+        self.merged(all, (pieces, 1, (PIECE / length).max(1)), |task, own, scratch| {
+            let (group, piece) = (task / pieces, task % pieces);
+            let to = ((piece + 1) * PIECE).min(length);
+            for l in (piece * PIECE..to).step_by(BLOCK) {
+                let n = BLOCK.min(to - l);
+                let values = self.schedule.evaluate(scratch, group * length + l, n, self.register, None);
+                // SAFETY: n values of the accumulator's class.
+                unsafe { (self.f.fold)(own, values.cast(), l as i64, n as i32, self.na_rm) };
+            }
+        })
+    }
+
+    /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once. Returns the
+    /// status bits.
+    fn short(&self, out: &mut [u8]) -> Result<u32> {
+        let Groups { outer, length, .. } = self.groups;
+        let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
+        let out = Shared(out.as_mut_ptr());
+        parallel(outer, (PIECE / length).next_multiple_of(width), |from, to| {
+            let mut own = Accumulators::new(self.f, width);
+            self.schedule.with_scratch(BLOCK, |scratch| {
+                for group in (from..to).step_by(width) {
+                    let n = width.min(to - group);
+                    let values = self.schedule.evaluate(scratch, group * length, n * length, self.register, None);
+                    // SAFETY: n * length values of the class, n accumulators, and room for the results, which no other task has.
                     unsafe {
-                        match size {
-                            4 => column::<u32>(values, turned, l, length, n),
-                            8 => column::<u64>(values, turned, l, length, n),
-                            _ => column::<[u64; 2]>(values, turned, l, length, n),
-                        }
-                        (f.spread)(own.at(group - from), turned.cast(), l as i64, n as i32, na_rm.into());
+                        (self.f.start)(own.at(0), n as i32);
+                        (self.f.groups)(own.at(0), values.cast(), length as i32, n as i32, self.na_rm);
+                        let bits = (self.f.finish)(out.at(group * bytes).cast(), own.at(0), n as i32);
+                        status.fetch_or(bits, Ordering::Relaxed);
                     }
                 }
-            }
-        });
-        let mut all = first.lock().unwrap_or_else(|p| p.into_inner());
-        // SAFETY: accumulators of this kind.
-        unsafe { (f.merge)(all.at(from), own.at(0), (to - from) as i32) };
-    })
-}
-
-/// Element `l` of each of `n` groups of `length`, together.
-///
-/// # Safety
-/// `values` has `n * length` elements and `turned` room for `n`; both are aligned for `T`.
-unsafe fn column<T: Copy>(values: *const u8, turned: *mut u8, l: usize, length: usize, n: usize) {
-    let (values, turned) = (values.cast::<T>(), turned.cast::<T>());
-    for k in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe { turned.add(k).write(values.add(k * length + l).read()) };
+            });
+        })?;
+        Ok(status.into_inner())
     }
-}
 
-/// Neighbours belong to different groups: an accumulator a lane, walked over the axis.
-fn lanes(
-    schedule: &Schedule,
-    f: &Folding,
-    register: u16,
-    na_rm: bool,
-    groups: Groups,
-    all: &mut Accumulators,
-) -> Result<()> {
-    let blocks = groups.inner.div_ceil(BLOCK);
-    let done = Mutex::new(all);
-    parallel(groups.outer * blocks, 1, |task, _| {
-        let (o, block) = (task / blocks, task % blocks);
-        let from = block * BLOCK;
-        let n = BLOCK.min(groups.inner - from);
-        let mut own = Accumulators::new(f, n);
-        schedule.with_scratch(n, |scratch| {
-            for l in 0..groups.length {
-                let i = (o * groups.length + l) * groups.inner + from;
-                let values = schedule.evaluate(scratch, i, n, register, None);
-                // SAFETY: n values of the accumulator's class, n accumulators.
-                unsafe { (f.spread)(own.at(0), values.cast(), l as i64, n as i32, na_rm.into()) };
+    /// Neighbours belong to different groups, and a block holds some rows of them.
+    fn rows(&self, all: &mut Accumulators) -> Result<()> {
+        let Groups { inner, length, .. } = self.groups;
+        let most = BLOCK / inner;
+        let piece = PIECE.div_ceil(inner).max(length.div_ceil(PIECES)).next_multiple_of(most);
+        let pieces = length.div_ceil(piece);
+        self.merged(all, (pieces, inner, (PIECE / (inner * length)).max(1)), |task, own, scratch| {
+            let (o, from) = (task / pieces, task % pieces * piece);
+            let to = (from + piece).min(length);
+            for l in (from..to).step_by(most) {
+                let rows = most.min(to - l);
+                let i = (o * length + l) * inner;
+                let values = self.schedule.evaluate(scratch, i, rows * inner, self.register, None);
+                // SAFETY: rows * inner values of the accumulator's class, `inner` accumulators.
+                unsafe { (self.f.rows)(own, values.cast(), l as i64, rows as i32, inner as i32, self.na_rm) };
             }
-        });
-        let mut all = done.lock().unwrap_or_else(|p| p.into_inner());
-        // SAFETY: accumulators of this kind.
-        unsafe { (f.merge)(all.at(o * groups.inner + from), own.at(0), n as i32) };
-    })
+        })
+    }
+
+    /// Neighbours belong to different groups, and a row has many of them: some columns are walked from row to row.
+    fn lanes(&self, all: &mut Accumulators) -> Result<()> {
+        let Groups { inner, length, outer } = self.groups;
+        let blocks = inner.div_ceil(BLOCK);
+        let (all, size) = (all.shared(), all.size);
+        parallel(outer * blocks, 1, |task, _| {
+            let (o, from) = (task / blocks, task % blocks * BLOCK);
+            let n = BLOCK.min(inner - from);
+            // SAFETY: no other task has these accumulators.
+            let own = unsafe { all.at((o * inner + from) * size) };
+            self.schedule.with_scratch(n, |scratch| {
+                for l in 0..length {
+                    let i = (o * length + l) * inner + from;
+                    let values = self.schedule.evaluate(scratch, i, n, self.register, None);
+                    // SAFETY: n values of the accumulator's class, n accumulators.
+                    unsafe { (self.f.rows)(own.cast(), values.cast(), l as i64, 1, n as i32, self.na_rm) };
+                }
+            });
+        })
+    }
 }

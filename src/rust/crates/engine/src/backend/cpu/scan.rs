@@ -1,6 +1,6 @@
 //! Scans on the cpu: one pass from the first element to the last, as base R does it.
 
-use super::blocks::{Schedule, BLOCK};
+use super::blocks::{stored_as_computed, Schedule, BLOCK};
 use super::loops::{SCANS, STORES};
 use crate::plan::{Bound, Plan};
 use crate::scan::Scan;
@@ -23,8 +23,13 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> u32 {
             let values = schedule.evaluate(scratch, i, n, register, None);
             // SAFETY: as above, and `out` has bound.n elements of the dtype, whose class the results have.
             unsafe {
-                status |= (f.scan)(state.as_mut_ptr().cast(), room.as_mut_ptr().cast(), values.cast(), n as i32);
-                STORES[dtype as usize](out.as_mut_ptr().cast(), room.as_ptr().cast(), i as i64, n as i32);
+                if stored_as_computed(dtype) {
+                    let direct = out.as_mut_ptr().add(i * dtype.size());
+                    status |= (f.scan)(state.as_mut_ptr().cast(), direct.cast(), values.cast(), n as i32);
+                } else {
+                    status |= (f.scan)(state.as_mut_ptr().cast(), room.as_mut_ptr().cast(), values.cast(), n as i32);
+                    STORES[dtype as usize](out.as_mut_ptr().cast(), room.as_ptr().cast(), i as i64, n as i32);
+                }
             }
         }
     });

@@ -1,4 +1,4 @@
-//! Gathering, scattering and finding on the cpu.
+//! Scattering and finding on the cpu.
 
 use std::sync::Arc;
 
@@ -38,11 +38,7 @@ pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     }
 }
 
-pub fn gather(source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-    take(source, elements(positions), output)
-}
-
-/// The same, with the positions on the host.
+/// The elements at positions; outside NA.
 fn take(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     match source.dtype.size() {
         1 => take_as::<u8>(source, at, output),

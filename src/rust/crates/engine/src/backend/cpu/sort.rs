@@ -9,8 +9,15 @@ use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::scalar::{NA_I32, NA_I64};
 
-/// Bits of a digit: 2048 counters stay in the first-level cache.
-const DIGIT: u32 = 11;
+/// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that 256 of
+/// them count do too.
+const fn digit(n: usize) -> u32 {
+    if n < 1 << 18 {
+        8
+    } else {
+        11
+    }
+}
 /// Fewer elements are sorted by comparing keys.
 const FEW: usize = 256;
 
@@ -19,6 +26,8 @@ trait Sortable: Copy {
     const BITS: u32;
     fn missing(self) -> bool;
     fn key(self) -> u64;
+    /// The value that has this key; None where several have it.
+    fn of_key(key: u64) -> Option<Self>;
 }
 
 macro_rules! integers {
@@ -31,6 +40,9 @@ macro_rules! integers {
             }
             fn key(self) -> u64 {
                 (i128::from(self) - i128::from(<$type>::MIN)) as u64
+            }
+            fn of_key(key: u64) -> Option<$type> {
+                Some((key as $type).wrapping_add(<$type>::MIN))
             }
         }
     )* };
@@ -61,6 +73,11 @@ macro_rules! floats {
                     bits | sign
                 }
             }
+            fn of_key(key: u64) -> Option<$type> {
+                let sign = 1u64 << ($bits - 1);
+                // 0 and -0
+                (key != sign).then(|| <$type>::from_bits((if key & sign != 0 { key ^ sign } else { !key }) as _))
+            }
         }
     )* };
 }
@@ -72,19 +89,18 @@ fn by_key<E: Copy>(items: &mut Vec<E>, bits: u32, key: impl Fn(&E) -> u64) {
         items.sort_by_key(key);
         return;
     }
-    let passes = bits.div_ceil(DIGIT);
-    let digit = |item: &E, pass: u32| (key(item) >> (pass * DIGIT)) as usize & ((1 << DIGIT) - 1);
-    let mut counts = vec![0usize; (passes as usize) << DIGIT];
+    let width = digit(items.len());
+    let (passes, mask) = (bits.div_ceil(width), (1usize << width) - 1);
+    let mut counts = vec![0usize; (passes as usize) << width];
     for item in items.iter() {
         let key = key(item);
         for pass in 0..passes {
-            let digit = (key >> (pass * DIGIT)) as usize & ((1 << DIGIT) - 1);
-            counts[((pass as usize) << DIGIT) + digit] += 1;
+            counts[((pass as usize) << width) + ((key >> (pass * width)) as usize & mask)] += 1;
         }
     }
     let mut other = items.clone();
     for pass in 0..passes {
-        let starts = &mut counts[(pass as usize) << DIGIT..][..1 << DIGIT];
+        let starts = &mut counts[(pass as usize) << width..][..1 << width];
         if starts.contains(&items.len()) {
             continue; // all have this digit
         }
@@ -93,7 +109,7 @@ fn by_key<E: Copy>(items: &mut Vec<E>, bits: u32, key: impl Fn(&E) -> u64) {
             sum += std::mem::replace(start, sum);
         }
         for item in items.iter() {
-            let start = &mut starts[digit(item, pass)];
+            let start = &mut starts[(key(item) >> (pass * width)) as usize & mask];
             other[*start] = *item;
             *start += 1;
         }
@@ -122,6 +138,16 @@ fn sort_as<T: Sortable>(
         Ok(View::contiguous(buffer, dtype, n))
     };
     if !with_positions {
+        // the keys themselves, where they tell the values
+        let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));
+        let mut plain = true;
+        let mut keys: Vec<u64> = keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key).collect();
+        if plain {
+            by_key(&mut keys, T::BITS, |&key| key);
+            let back = |key: u64| T::of_key(if decreasing { !key & all } else { key });
+            let sorted: Vec<T> = keys.into_iter().filter_map(back).collect();
+            return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
+        }
         let mut sorted: Vec<T> = from.iter().copied().filter(|x| !x.missing()).collect();
         by_key(&mut sorted, T::BITS, |&x| key(x));
         sorted.extend(from.iter().filter(|x| x.missing()));

@@ -19,7 +19,7 @@ pub fn compress(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Resul
     if n == 0 {
         return Ok(View::contiguous(cuda.allocate(0)?, dtype, 0));
     }
-    let variant = parameters::variant(plan, bound, 1, &[]);
+    let (variant, _) = parameters::fit(plan, bound, 1, &[]);
     match tier::kernel(cuda, plan, Use::Compress(keep_na), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
         None => by_shipped(cuda, plan, bound, keep_na),
@@ -39,7 +39,7 @@ fn by_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<
     let Some(values) = views.get(1) else { return Ok(positions) };
     let total = positions.len();
     let out = cuda.allocate(total * values.dtype.size())?;
-    select::gather(cuda, values, &positions, &out)?;
+    select::gather(cuda, values, &positions, total, out.address)?;
     Ok(View::contiguous(out, values.dtype, total))
 }
 
@@ -67,9 +67,11 @@ fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: V
     let out = cuda.allocate(total * dtype.size())?;
     if total > 0 {
         // what the expression may warn of the first kernel has noted
-        let params = parameters::pack(plan, bound, variant, 1, &[], (0, 0))?;
+        let mut params = Packed::default();
+        let packed = parameters::packable(plan, bound, 1, &[]);
+        parameters::pack(&mut params, plan, bound, (variant, packed), &[], (0, 0))?;
         let mut args = Args::new();
-        args.push_bytes(&params.bytes).push_bytes(&job(0).bytes).push(out.address);
+        args.push_bytes(params.bytes()).push_bytes(job(0).bytes()).push(out.address);
         cuda.launch(write, [blocks as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)?;
     }
     Ok(View::contiguous(out, dtype, total))

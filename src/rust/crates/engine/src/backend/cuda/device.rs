@@ -1,8 +1,8 @@
 //! A device: its context and stream, launching on it, waiting for it, and what its errors mean.
 
 use std::collections::VecDeque;
-use std::ffi::c_char;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, Stream, SUCCESS};
@@ -69,13 +69,35 @@ pub const TICKETS: usize = 1 << 14;
 const RECENT: usize = 8;
 const MOST_DEVICES: usize = 64;
 
-/// The process that uses CUDA; 0 before the first use.
-static HOME: AtomicU32 = AtomicU32::new(0);
+/// Whether this process has used CUDA, or is a child forked from one that has. Asked for at every call of the driver, where
+/// `getpid`, a call of the system, would cost more than the rest.
+static HOME: AtomicU8 = AtomicU8::new(UNUSED);
+const UNUSED: u8 = 0;
+const USED: u8 = 1;
+const FORKED: u8 = 2;
 
 /// Whether this process may call the driver: not a child forked from one that has used it.
 pub(super) fn at_home() -> bool {
-    let home = HOME.load(Ordering::Relaxed);
-    home == 0 || home == std::process::id()
+    HOME.load(Ordering::Relaxed) != FORKED
+}
+
+/// Notes that this process uses CUDA.
+fn settle_home() {
+    if HOME.compare_exchange(UNUSED, USED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    #[cfg(unix)]
+    {
+        extern "C" fn child() {
+            HOME.store(FORKED, Ordering::Relaxed);
+        }
+        type Handler = Option<extern "C" fn()>;
+        unsafe extern "C" {
+            fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
+        }
+        // SAFETY: the handler stores a number, which is allowed in a child; this library is never unloaded.
+        unsafe { pthread_atfork(None, None, Some(child)) };
+    }
 }
 
 fn check_home() -> Result<()> {
@@ -99,7 +121,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn count() -> Result<u32> {
     check_home()?;
     let driver = api::driver()?;
-    HOME.store(std::process::id(), Ordering::Relaxed);
+    settle_home();
     let mut count = 0;
     // SAFETY: writes a number.
     let status = unsafe { (driver.device_count)(&mut count) };
@@ -277,6 +299,9 @@ impl Cuda {
 
     /// Turns a status into an error; remembers one that the context does not survive.
     pub fn check(&self, status: u32, function: &str) -> Result<()> {
+        if status == SUCCESS {
+            return Ok(());
+        }
         if !api::is_sticky(status) {
             return api::check(self.driver, status, function);
         }
@@ -305,6 +330,22 @@ impl Cuda {
         shared: u32,
         args: &mut Args,
     ) -> Result<()> {
+        // SAFETY: the arguments are those of the kernel's signature, which the caller knows.
+        unsafe { self.launch_at(kernel, grid, block, shared, &mut args.pointers()) }
+    }
+
+    /// As `launch`, with the addresses of the arguments. Asks for no memory.
+    ///
+    /// # Safety
+    /// Each points to an argument as the kernel declares it.
+    pub(super) unsafe fn launch_at(
+        &self,
+        kernel: &Arc<Kernel>,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
         let _entered = self.enter()?;
         {
             let mut recent = lock(&self.recent);
@@ -315,10 +356,8 @@ impl Cuda {
                 recent.push_back(kernel.clone());
             }
         }
-        let mut pointers = args.pointers();
         counters::LAUNCHES.add(1);
-        // SAFETY: the function is loaded in this context, and each pointer is to an argument; the
-        // caller's arguments fit the kernel's parameters.
+        // SAFETY: the function is loaded in this context; the caller's promise.
         let status = unsafe {
             (self.driver.launch)(
                 kernel.function,
@@ -330,7 +369,7 @@ impl Cuda {
                 block[2],
                 shared,
                 self.stream,
-                pointers.as_mut_ptr(),
+                arguments.as_mut_ptr(),
                 std::ptr::null_mut(),
             )
         };

@@ -1,8 +1,12 @@
 //! Kernels and their arguments.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use super::api::Function;
+
+/// The most bytes that a kernel's parameters may have on every device.
+pub const MOST_BYTES: usize = 4096;
 
 /// A loaded kernel. Cached ones are never unloaded.
 #[derive(Clone, Debug)]
@@ -73,18 +77,31 @@ impl Args {
     }
 }
 
-/// Bytes laid out as C lays out a struct of these fields.
-#[derive(Default)]
+/// Bytes laid out as C lays out a struct of these fields. They lie in place, so that a launch asks for no memory.
 pub struct Packed {
-    pub bytes: Vec<u8>,
+    room: [MaybeUninit<u64>; MOST_BYTES / 8],
+    len: usize,
+}
+
+impl Default for Packed {
+    fn default() -> Packed {
+        Packed { room: [const { MaybeUninit::uninit() }; MOST_BYTES / 8], len: 0 }
+    }
 }
 
 impl Packed {
-    /// Adds a field of this alignment.
+    /// Adds a field of this alignment. What goes beyond the room is counted, not kept: see `len`.
     pub fn field(&mut self, bytes: &[u8], align: usize) {
-        let at = self.bytes.len().next_multiple_of(align);
-        self.bytes.resize(at, 0);
-        self.bytes.extend_from_slice(bytes);
+        let at = self.len.next_multiple_of(align);
+        if at + bytes.len() <= MOST_BYTES {
+            let room = self.room.as_mut_ptr().cast::<u8>();
+            // SAFETY: within the room, gap and field.
+            unsafe {
+                room.add(self.len).write_bytes(0, at - self.len);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), room.add(at), bytes.len());
+            }
+        }
+        self.len = at + bytes.len();
     }
 
     pub fn u64(&mut self, value: u64) {
@@ -93,6 +110,20 @@ impl Packed {
 
     pub fn u32(&mut self, value: u32) {
         self.field(&value.to_ne_bytes(), 4);
+    }
+
+    /// Bytes of the struct so far; more than `MOST_BYTES` where no kernel takes it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `field` has written all bytes up to the length that are within the room.
+        unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast(), self.len.min(MOST_BYTES)) }
     }
 }
 
@@ -112,10 +143,17 @@ mod tests {
         p.u64(2);
         p.field(&[3], 1);
         p.u32(4);
-        assert_eq!(p.bytes.len(), 24);
-        assert_eq!(p.bytes[8], 2);
-        assert_eq!(p.bytes[16], 3);
-        assert_eq!(p.bytes[20], 4);
+        assert_eq!((p.len(), p.bytes().len()), (24, 24));
+        assert_eq!(p.bytes()[4..8], [0; 4]);
+        assert_eq!([8, 16, 20].map(|at| p.bytes()[at]), [2, 3, 4]);
+    }
+
+    #[test]
+    fn what_no_kernel_takes_is_counted() {
+        let mut p = Packed::default();
+        (0..1000).for_each(|k| p.u64(k));
+        assert_eq!((p.len(), p.bytes().len()), (8000, MOST_BYTES));
+        assert_eq!(p.bytes()[8 * 511..], 511u64.to_ne_bytes());
     }
 
     #[test]

@@ -111,17 +111,13 @@ impl Backend for Cuda {
         reduction: Reduction,
         na_rm: bool,
         groups: Groups,
-        output: &Arc<Buffer>,
+        outputs: &[Arc<Buffer>],
     ) -> Result<()> {
-        reduce::groups(self, plan, bound, reduction, na_rm, groups, output)
+        reduce::groups(self, plan, bound, reduction, na_rm, groups, outputs)
     }
 
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
         scan::run(self, plan, bound, scan, output)
-    }
-
-    fn gather(&self, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-        select::gather(self, source, positions, output)
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::codegen::reduce::{pack_size, packs_in_flight, Form};
-use super::codegen::{parameters, Variant, THREADS};
+use super::codegen::reduce::{epilogue_variant, form, pack_size, packs_in_flight, Form};
+use super::codegen::{body, parameters, Variant, THREADS};
 use super::device::{Cuda, READY, TICKETS};
-use super::launch::Packed;
-use super::run::{planned, Planned, Use};
+use super::launch::{Packed, MOST_BYTES};
+use super::run::{self, flag_words, planned, Planned, Use};
 use super::{interpret, shipped, tier};
 use crate::array::natural_dtype;
 use crate::backend::Outcome;
@@ -17,6 +17,8 @@ use crate::reduction::{Groups, Reduction};
 
 /// Bytes of the largest accumulator of `reduce.h` (`Var`), rounded up.
 const ACCUMULATOR: usize = 64;
+/// Bytes of a `Job` without an epilogue, at most.
+const MOST_JOB: usize = 128;
 /// Where in the slot of a whole reduction the status word is; the value is at 0.
 const STATUS: usize = 32;
 
@@ -35,7 +37,8 @@ pub(super) fn to_slot(
     slot: u64,
     mark: u32,
 ) -> Result<()> {
-    let target = Target { out: slot, status: slot + STATUS as u64, ready: slot + READY as u64, mark };
+    let target =
+        Target { out: slot, status: slot + STATUS as u64, ready: slot + READY as u64, mark, after: Vec::new() };
     queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), target)
 }
 
@@ -47,7 +50,7 @@ pub(super) fn outcome(bytes: &[u8; 64]) -> Outcome {
     Outcome { value, status }
 }
 
-/// Reduces within groups, to a buffer.
+/// Reduces within groups, to a buffer, or to those of the epilogue.
 pub fn groups(
     cuda: &Cuda,
     plan: &Plan,
@@ -55,12 +58,62 @@ pub fn groups(
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
-    output: &Arc<Buffer>,
+    outputs: &[Arc<Buffer>],
 ) -> Result<()> {
     if groups.count() == 0 {
         return Ok(());
     }
-    queue(cuda, plan, bound, reduction, na_rm, groups, Target { out: output.address, status: 0, ready: 0, mark: 0 })
+    let Some((after, given)) = plan.after.as_ref().zip(bound.after.as_ref()) else {
+        return queue(cuda, plan, bound, reduction, na_rm, groups, Target::buffer(outputs[0].address));
+    };
+    if with_epilogue(cuda, plan, bound, reduction, na_rm, groups, outputs)? {
+        return Ok(());
+    }
+    // one after the other
+    let results = cuda.allocate(groups.count() * after.plan.inputs[after.results as usize].dtype.size())?;
+    let alone = Plan { after: None, ..plan.clone() };
+    queue(cuda, &alone, bound, reduction, na_rm, groups, Target::buffer(results.address))?;
+    run::run(cuda, &after.plan, &given.with(after.results, results), outputs)
+}
+
+/// Reduces and goes on to the epilogue in one kernel; false where there is none that does.
+fn with_epilogue(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+    outputs: &[Arc<Buffer>],
+) -> Result<bool> {
+    let (Some(after), Some(given)) = (&plan.after, &bound.after) else { return Ok(false) };
+    let form = form(plan, groups);
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+    let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
+    let (apart, packed) = parameters::fit(&after.plan, given, 1, &addresses);
+    // words for warnings are taken once a launch
+    if apart.wide && !variant.wide || !bound.sites.is_empty() && !given.sites.is_empty() {
+        return Ok(false);
+    }
+    let fit = (epilogue_variant(after, variant), packed);
+    let bytes = |plan: &Plan, bound: &Bound, fit, addresses: &[u64], flags| -> Result<Vec<u8>> {
+        let mut params = Packed::default();
+        parameters::pack(&mut params, plan, bound, fit, addresses, flags)?;
+        Ok(params.bytes().to_vec())
+    };
+    let both = bytes(plan, bound, (variant, 0), &[], (0, 0))?.len()
+        + bytes(&after.plan, given, fit, &addresses, (0, 0))?.len();
+    if both + MOST_JOB > MOST_BYTES {
+        return Ok(false);
+    }
+    let Some(planned) = tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
+        return Ok(false);
+    };
+    let (places, words) = body::places(&after.plan);
+    let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
+    let target = Target { after: bytes(&after.plan, given, fit, &addresses, flags)?, ..Target::buffer(0) };
+    launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target)?;
+    Ok(true)
 }
 
 /// How the threads of a launch share the elements.
@@ -70,24 +123,6 @@ struct Shape {
     x: usize,
     y: usize,
     across: usize,
-}
-
-/// The form that suits the groups.
-fn form(plan: &Plan, groups: Groups) -> Form {
-    if groups.inner > 1 {
-        return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
-    }
-    match groups.length / pack_size(plan, Form::Block) {
-        _ if groups.outer == 1 => Form::Block,
-        // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
-        0..=6 => Form::Team(1),
-        7..=16 => Form::Team(2),
-        17..=48 => Form::Team(8),
-        // as long as that fills the card
-        49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
-        49..=1024 => Form::Team(32),
-        _ => Form::Block,
-    }
 }
 
 fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
@@ -128,6 +163,14 @@ struct Target {
     /// Where the host waits for `mark`.
     ready: u64,
     mark: u32,
+    /// The epilogue's `Params`, which say where its outputs go.
+    after: Vec<u8>,
+}
+
+impl Target {
+    fn buffer(out: u64) -> Target {
+        Target { out, status: 0, ready: 0, mark: 0, after: Vec::new() }
+    }
 }
 
 fn queue(
@@ -140,7 +183,7 @@ fn queue(
     target: Target,
 ) -> Result<()> {
     let form = form(plan, groups);
-    let variant: Variant = parameters::variant(plan, bound, pack_size(plan, form), &[]);
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
     match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target),
         None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, target),
@@ -163,7 +206,7 @@ fn queue_shipped(
     let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
         bound.inputs.clone()
     } else {
-        interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], ..plan.clone() }, bound)?
+        interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
     };
     let bound = Bound { n: bound.n, inputs, ..Bound::default() };
     let form = shipped::form_for(form(&simple, groups));
@@ -189,7 +232,7 @@ fn launch(
         _ => shape.grid,
     };
     // freed in the stream's order, so it may be dropped as soon as the kernel is queued
-    let partial = cuda.allocate(parts * ACCUMULATOR)?;
+    let partial = if parts == 0 { None } else { Some(cuda.allocate(parts * ACCUMULATOR)?) };
     let mut job = Packed::default();
     job.u64(groups.length as u64);
     job.u64(groups.inner as u64);
@@ -198,7 +241,7 @@ fn launch(
     job.u32(shape.x as u32);
     job.u32(shape.y as u32);
     job.u32(shape.across as u32);
-    job.u64(partial.address);
+    job.u64(partial.as_ref().map_or(0, |partial| partial.address));
     job.u64(target.out);
     job.u64(target.status);
     job.u64(cuda.tickets());
@@ -206,5 +249,6 @@ fn launch(
     job.u32(target.mark);
     // a struct's size is a multiple of its alignment
     job.u32(0);
+    job.field(&target.after, 8);
     planned.launch(cuda, plan, bound, variant, &[], Some(&job), shape.grid as u32)
 }

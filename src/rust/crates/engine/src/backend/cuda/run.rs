@@ -1,16 +1,18 @@
 //! Carries out plans: finds or makes the kernel, fills its parameters, launches it.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
 use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
-use super::launch::{blocks, Args, Kernel, Packed};
-use super::{interpret, tier};
+use super::launch::{blocks, Kernel, Packed};
+use super::{interpret, select, tier};
 use crate::buffer::Buffer;
 use crate::error::Result;
-use crate::plan::{Bound, Plan, Register};
+use crate::plan::{Bound, Mix, Plan, Register};
 use crate::reduction::Reduction;
 use crate::scan::Scan;
 
@@ -37,20 +39,33 @@ pub(super) struct Planned {
     words: usize,
 }
 
-/// The kernels made for one plan.
-type Made = Vec<(Use, Variant, Arc<Planned>)>;
+/// The kernels made for one plan, and what is asked of the plan at each launch.
+struct Made {
+    /// Elements of a pack, and of a block, where its values are stored.
+    v: usize,
+    block: usize,
+    kernels: Vec<(Use, Variant, Arc<Planned>)>,
+}
+
+impl Made {
+    fn new(plan: &Plan) -> Made {
+        Made { v: body::pack_size(plan), block: elementwise::block_elements(plan), kernels: Vec::new() }
+    }
+
+    fn find(&self, how: Use, variant: Variant) -> Option<Arc<Planned>> {
+        self.kernels.iter().find(|(u, v, _)| (*u, *v) == (how, variant)).map(|(.., found)| found.clone())
+    }
+}
 
 /// A device's kernels for plans.
 #[derive(Default)]
 pub struct Plans {
-    known: Mutex<HashMap<Plan, Made>>,
+    known: Mutex<HashMap<Plan, Made, BuildHasherDefault<Mix>>>,
 }
 
 /// The kernel for a plan, if it was made before.
 pub(super) fn known(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Option<Arc<Planned>> {
-    let known = lock(&cuda.kernels.plans.known);
-    let (_, _, found) = known.get(plan)?.iter().find(|(u, v, _)| (*u, *v) == (how, variant))?;
-    Some(found.clone())
+    lock(&cuda.kernels.plans.known).get(plan)?.find(how, variant)
 }
 
 /// The kernel for a plan; made here where it is new.
@@ -85,25 +100,12 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
     let (places, words) = body::places(plan);
     let occupancy = cuda.occupancy(&kernel, THREADS as u32, 0)?;
     let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, occupancy, places, words });
-    lock(&cuda.kernels.plans.known).entry(plan.clone()).or_default().push((how, variant, made.clone()));
+    let mut known = lock(&cuda.kernels.plans.known);
+    known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
     Ok(made)
 }
 
 impl Planned {
-    /// The bytes of `Params`; takes words for the launch's warnings where somebody waits for them.
-    /// Hold what comes beside them until the kernel is queued.
-    fn parameters<'a>(
-        &self,
-        cuda: &'a Cuda,
-        plan: &Plan,
-        bound: &Bound,
-        variant: Variant,
-        outputs: &[u64],
-    ) -> Result<(Packed, Option<Queueing<'a>>)> {
-        let (flags, queueing) = flag_words(cuda, &self.places, self.words, bound)?;
-        Ok((parameters::pack(plan, bound, variant, self.v, outputs, flags)?, queueing))
-    }
-
     /// Queues the kernel: its `Params`, and the struct that goes with its kind.
     #[allow(clippy::too_many_arguments)]
     pub fn launch(
@@ -116,13 +118,31 @@ impl Planned {
         job: Option<&Packed>,
         grid: u32,
     ) -> Result<()> {
-        let (params, _queueing) = self.parameters(cuda, plan, bound, variant, outputs)?;
-        let mut args = Args::new();
-        args.push_bytes(&params.bytes);
-        if let Some(job) = job {
-            args.push_bytes(&job.bytes);
-        }
-        cuda.launch(&self.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+        let packed = parameters::packable(plan, bound, self.v, outputs);
+        self.launch_fit(cuda, plan, bound, (variant, packed), outputs, job, grid)
+    }
+
+    /// `launch` where it is known what may be moved by packs. Asks for no memory.
+    #[allow(clippy::too_many_arguments)]
+    fn launch_fit(
+        &self,
+        cuda: &Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        fit: (Variant, u32),
+        outputs: &[u64],
+        job: Option<&Packed>,
+        grid: u32,
+    ) -> Result<()> {
+        // words for the launch's warnings where somebody waits for them, until the kernel is queued
+        let (flags, _queueing) = flag_words(cuda, &self.places, self.words, bound)?;
+        let mut params = Packed::default();
+        parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
+        let address = |packed: &Packed| packed.bytes().as_ptr().cast_mut().cast::<c_void>();
+        let mut arguments = [address(&params), job.map_or(std::ptr::null_mut(), address)];
+        let count = 1 + usize::from(job.is_some());
+        // SAFETY: the structs are those that the kernel's source declares.
+        unsafe { cuda.launch_at(&self.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments[..count]) }
     }
 }
 
@@ -154,12 +174,33 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
     if bound.n == 0 {
         return Ok(());
     }
-    let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
+    if let Some((source, positions)) = select::gathers(plan, bound) {
+        return select::gather(cuda, source, positions, bound.n, outputs[0].address);
+    }
+    let (mut few, many): ([u64; 4], Vec<u64>);
+    let addresses = if outputs.len() <= 4 {
+        few = [0; 4];
+        few.iter_mut().zip(outputs).for_each(|(address, output)| *address = output.address);
+        &few[..outputs.len()]
+    } else {
+        many = outputs.iter().map(|b| b.address).collect();
+        &many
+    };
     let tiled = tiled::choose(plan, bound);
+    if tiled.inputs == 0 && tier::uses_kernels() {
+        let hit = lock(&cuda.kernels.plans.known).get(plan).and_then(|made| {
+            let fit = parameters::fit(plan, bound, made.v, addresses);
+            Some((made.find(Use::Store, fit.0)?, fit, made.block))
+        });
+        if let Some((planned, fit, block)) = hit {
+            tier::count_compiled(cuda);
+            return planned.launch_fit(cuda, plan, bound, fit, addresses, None, blocks(bound.n, block));
+        }
+    }
     let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
-    let variant = Variant { tiled, ..parameters::variant(plan, bound, v, &addresses) };
+    let variant = Variant { tiled, ..parameters::fit(plan, bound, v, addresses).0 };
     let Some(planned) = tier::kernel(cuda, plan, Use::Store, variant)? else {
-        return interpret::run(cuda, plan, bound, &addresses);
+        return interpret::run(cuda, plan, bound, addresses);
     };
     let (tiles, grid) = if tiled.inputs == 0 {
         (None, blocks(bound.n, elementwise::block_elements(plan)))
@@ -167,5 +208,5 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         let (tiles, count) = tiled::tiles(plan, bound, tiled);
         (Some(tiles), count as u32)
     };
-    planned.launch(cuda, plan, bound, variant, &addresses, tiles.as_ref(), grid)
+    planned.launch(cuda, plan, bound, variant, addresses, tiles.as_ref(), grid)
 }

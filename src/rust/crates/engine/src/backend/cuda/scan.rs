@@ -37,7 +37,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
 }
 
 fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, status: u64) -> Result<()> {
-    let variant = parameters::variant(plan, bound, pack_size(plan), &[output.address]);
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
     match tier::kernel(cuda, plan, Use::Scan(scan), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, status),
         None => queue_shipped(cuda, plan, bound, scan, output.address, status),

@@ -7,6 +7,7 @@ use crate::backend::cpu::na_bytes;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::plan::{Access, Bound, Instruction, Plan};
 
 const THREADS: u32 = 256;
 
@@ -36,15 +37,29 @@ pub(super) fn gather_source(size: usize) -> String {
     )
 }
 
-pub fn gather(cuda: &Cuda, source: &View, positions: &View, output: &Arc<Buffer>) -> Result<()> {
-    let (n, size) = (positions.len(), source.dtype.size());
+/// Source and positions of a plan that does nothing but store what it picks at positions in memory: the shipped kernel serves
+/// that, by the elements' size.
+pub(super) fn gathers<'a>(plan: &Plan, bound: &'a Bound) -> Option<(&'a View, &'a View)> {
+    let ([Instruction::Load(at), Instruction::Pick { input, at: 0 }], [(1, dtype)]) =
+        (&plan.code[..], &plan.outputs[..])
+    else {
+        return None;
+    };
+    let (positions, source) = (&bound.inputs[*at as usize], &bound.inputs[*input as usize]);
+    let is_linear = plan.inputs[*at as usize].access == Access::Linear;
+    (is_linear && source.dtype == *dtype).then_some((source, positions))
+}
+
+/// The first `n` positions' elements; outside NA.
+pub(super) fn gather(cuda: &Cuda, source: &View, positions: &View, n: usize, output: u64) -> Result<()> {
+    let size = source.dtype.size();
     if n == 0 {
         return Ok(());
     }
     let kernel = cuda.kernel(&format!("gather/{size}"), || gather_source(size), &format!("gather_{size}"))?;
     let mut args = Args::new();
     args.push(source.address()).push(source.len() as i64).push(positions.address()).push(n as i64);
-    args.push_bytes(&na_bytes(source.dtype)).push(output.address);
+    args.push_bytes(&na_bytes(source.dtype)).push(output);
     cuda.launch(&kernel, grid(cuda, n.div_ceil(4)), [THREADS, 1, 1], 0, &mut args)
 }
 

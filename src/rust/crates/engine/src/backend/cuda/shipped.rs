@@ -143,7 +143,7 @@ pub fn plain(dtype: DType) -> Plan {
         inputs: vec![Input { dtype, access: Access::Linear }],
         code: vec![Instruction::Load(0)],
         outputs: vec![(0, dtype)],
-        scalars: 0,
+        ..Plan::default()
     }
 }
 

@@ -126,6 +126,16 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     Ok(found)
 }
 
+/// Whether a plan's own kernel is used where it is at hand.
+pub(super) fn uses_kernels() -> bool {
+    tier() != Tier::Interpreted
+}
+
+/// Counts a plan that its own kernel carries out.
+pub(super) fn count_compiled(cuda: &Cuda) {
+    cuda.kernels.tiers.launched.fetch_add(1, Ordering::Relaxed);
+}
+
 /// The plan's own kernel; `None` where there is no NVRTC.
 fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
     match run::planned(cuda, plan, how, variant) {

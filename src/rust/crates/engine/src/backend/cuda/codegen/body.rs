@@ -18,7 +18,7 @@ pub fn pack_size(plan: &Plan) -> usize {
         return 1;
     }
     let moved = || {
-        let inputs = plan.inputs.iter().filter(|i| i.access != Access::Broadcast).map(|i| i.dtype.size());
+        let inputs = plan.inputs.iter().filter(|i| i.access.follows()).map(|i| i.dtype.size());
         inputs.chain(plan.outputs.iter().map(|(_, d)| d.size()))
     };
     let widest = moved().max().unwrap_or(16);
@@ -31,7 +31,7 @@ pub fn packs_in_flight(plan: &Plan) -> usize {
     if most_in_flight(plan) < pack_size(plan) {
         return 1;
     }
-    match plan.inputs.iter().filter(|i| i.access != Access::Broadcast).count() {
+    match plan.inputs.iter().filter(|i| i.access.follows()).count() {
         0 | 1 => 4,
         2 => 2,
         _ => 1,
@@ -64,7 +64,8 @@ fn cost(plan: &Plan) -> usize {
             // arithmetic, math, special functions; then parts of complex numbers, casts and sources
             parts * [1, 8, 100, 1, 1, 4][table(*op).min(5)]
         }
-        _ => 0,
+        Instruction::Pick { .. } => 2,
+        Instruction::Load(_) | Instruction::Scalar(..) => 0,
     };
     plan.code.iter().map(of).sum()
 }
@@ -101,6 +102,12 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     text.push_str("#include \"launch.cuh\"\n");
+    text + &within(plan, variant, v)
+}
+
+/// `text` without its headers: it may stand in a namespace.
+pub fn within(plan: &Plan, variant: Variant, v: usize) -> String {
+    let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
     for instruction in &plan.code {
         if let Instruction::Apply { op, class, .. } = instruction {
@@ -133,6 +140,8 @@ fn fetch(plan: &Plan, variant: Variant, v: usize) -> String {
         }
         let _ = match input.access {
             Access::Broadcast => write!(fields, " {c} x{k}[1];"),
+            // where to read it only `compute` knows
+            Access::Picked => continue,
             _ => write!(fields, " {c} x{k}[V];"),
         };
         let _ = match input.access {
@@ -161,6 +170,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize) -> String {
                      else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ const idx e = within(i + k, last); {place} x.x{k}[k] = p.x{k}[at]; }}\n  }}"
                 )
             }
+            Access::Picked => unreachable!("it has no field"),
         };
     }
     for (r, instruction) in plan.code.iter().enumerate() {
@@ -211,6 +221,10 @@ fn compute(plan: &Plan, variant: Variant) -> String {
                 writeln!(code, "  const {class} r{r} = load_{}(x.x{k}, {at});", input.dtype)
             }
             Instruction::Scalar(k, _) => writeln!(code, "  const {class} r{r} = p.s{k};"),
+            Instruction::Pick { input: k, at } => {
+                let dtype = plan.inputs[*k as usize].dtype;
+                writeln!(code, "  const {class} r{r} = pick_{dtype}(p.x{k}, p.length{k}, r{at});")
+            }
             Instruction::Apply { .. } if draws(plan, instruction).is_some() => {
                 writeln!(code, "  const {class} r{r} = x.d{r}[k];")
             }

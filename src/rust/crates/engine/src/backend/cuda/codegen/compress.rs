@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{body, Variant};
-use crate::plan::{Access, Plan};
+use crate::plan::Plan;
 
 /// The kernels' names in their source.
 pub const COUNT: &str = "compress_count";
@@ -11,7 +11,7 @@ pub const WRITE: &str = "compress_write";
 
 /// Elements that a thread has in flight: some 32 bytes, and one where they are long to compute.
 pub fn in_flight(plan: &Plan) -> usize {
-    let inputs = plan.inputs.iter().filter(|i| i.access != Access::Broadcast);
+    let inputs = plan.inputs.iter().filter(|i| i.access.follows());
     let bytes: usize = inputs.map(|i| i.dtype.size()).sum();
     (32 / bytes.max(2)).clamp(1, body::most_in_flight(plan).max(1))
 }

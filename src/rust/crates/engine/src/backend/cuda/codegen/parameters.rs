@@ -5,13 +5,11 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Tiled, Variant};
-use crate::backend::cuda::launch::Packed;
+use crate::backend::cuda::launch::{Packed, MOST_BYTES};
 use crate::dtype::Class;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Bound, Instruction, Plan};
 
-/// The most bytes that a kernel's parameters may have on every device.
-const MOST_BYTES: usize = 4096;
 /// The bit of `packed` that stands for the outputs; inputs have theirs below it.
 pub const OUTPUT_BIT: u32 = 31;
 
@@ -50,6 +48,9 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
             Access::Strided(rank) => {
                 let _ = write!(text, " {divisor} extent{k}[{rank}]; {step} stride{k}[{rank}];");
             }
+            Access::Picked => {
+                let _ = write!(text, " i64 length{k};");
+            }
             _ => {}
         }
         text.push('\n');
@@ -61,23 +62,23 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
     text
 }
 
-/// The bytes of `Params`. `outputs` are addresses; `flags` the words of this launch and the host's word.
+/// Fills in `Params`. `packed` says what may be moved by packs (see `fit`), `outputs` are addresses, `flags` the words of this
+/// launch and the host's word.
 ///
 /// # Errors
 /// `Argument` where the plan has more inputs, axes and scalars than a kernel's parameters hold.
 pub fn pack(
+    p: &mut Packed,
     plan: &Plan,
     bound: &Bound,
-    variant: Variant,
-    v: usize,
+    (variant, packed): (Variant, u32),
     outputs: &[u64],
     flags: (u64, u64),
-) -> Result<Packed> {
-    let mut p = Packed::default();
+) -> Result<()> {
     p.u64(bound.n as u64);
     p.u64(flags.0);
     p.u64(flags.1);
-    p.u32(packable(plan, bound, v, outputs));
+    p.u32(packed);
     // a plan that is reduced has an output that is not stored
     for k in 0..plan.outputs.len() {
         p.u64(outputs.get(k).copied().unwrap_or(0));
@@ -85,10 +86,10 @@ pub fn pack(
     for (input, view) in plan.inputs.iter().zip(&bound.inputs) {
         p.u64(view.address());
         match input.access {
-            Access::Recycled => divisor(&mut p, view.len().max(2) as u64, variant.wide),
+            Access::Recycled => divisor(p, view.len().max(2) as u64, variant.wide),
             Access::Strided(_) => {
                 for &extent in view.layout.shape() {
-                    divisor(&mut p, extent.max(2) as u64, variant.wide);
+                    divisor(p, extent.max(2) as u64, variant.wide);
                 }
                 for &stride in view.layout.strides() {
                     if variant.wide {
@@ -98,22 +99,25 @@ pub fn pack(
                     }
                 }
             }
-            _ => {}
+            Access::Picked => p.u64(view.len() as u64),
+            Access::Linear | Access::Broadcast => {}
         }
     }
-    for (scalar, class) in bound.scalars.iter().zip(scalar_classes(plan)) {
+    // a scalar is bound in the class that the plan takes it in
+    for scalar in &bound.scalars {
+        let class = scalar.class();
         p.field(&scalar.bytes()[..class.size()], align(class));
     }
     // a struct's size is a multiple of its alignment, which is that of its pointers
-    p.bytes.resize(p.bytes.len().next_multiple_of(8), 0);
-    if p.bytes.len() > MOST_BYTES {
+    p.field(&[], 8);
+    if p.len() > MOST_BYTES {
         return Err(Error::new(
             Kind::Argument,
-            format!("the expression has {} bytes of arguments, and a kernel takes {MOST_BYTES}", p.bytes.len()),
+            format!("the expression has {} bytes of arguments, and a kernel takes {MOST_BYTES}", p.len()),
         )
         .advise("Compute a part of it first: `gpu_compute(x)`."));
     }
-    Ok(p)
+    Ok(())
 }
 
 /// What a kernel needs to divide by `d`; see `launch.cuh`.
@@ -125,8 +129,8 @@ fn divisor(p: &mut Packed, d: u64, wide: bool) {
     if wide {
         p.u64(d);
         p.u64(m as u64);
-        p.field(&s.to_ne_bytes(), 4);
-        p.bytes.resize(p.bytes.len().next_multiple_of(8), 0);
+        p.u32(s);
+        p.field(&[], 8);
     } else {
         p.u32(d as u32);
         p.u32(m as u32);
@@ -139,13 +143,13 @@ fn is_aligned(address: u64, bytes: usize) -> bool {
 }
 
 /// Which inputs may be read by packs of `v`, and whether the outputs may be written so.
-fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
+pub fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
     let mut bits = 0;
     for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate() {
         let fits = is_aligned(view.address(), v * view.dtype.size());
         let packs = match input.access {
             Access::Linear => true,
-            Access::Broadcast => false,
+            Access::Broadcast | Access::Picked => false,
             Access::Recycled => view.len() % v == 0,
             Access::Strided(_) => {
                 let (shape, strides) = (view.layout.shape(), view.layout.strides());
@@ -166,8 +170,8 @@ fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
 #[doc(hidden)]
 pub static ALWAYS_WIDE: AtomicBool = AtomicBool::new(false);
 
-/// The variant that serves these inputs and outputs, read by packs of `v`.
-pub fn variant(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> Variant {
+/// The variant that serves these inputs and outputs, read by packs of `v`, and which of them may be moved so.
+pub fn fit(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> (Variant, u32) {
     let bits = packable(plan, bound, v, outputs);
     let linear = |k: usize| plan.inputs[k].access == Access::Linear;
     let unaligned = bits >> OUTPUT_BIT & 1 == 0 || (0..plan.inputs.len()).any(|k| linear(k) && bits >> k & 1 == 0);
@@ -179,7 +183,7 @@ pub fn variant(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> Variant
         matches!(plan.inputs[k].access, Access::Strided(_)) && reach.sum::<usize>() >= MOST
     };
     let wide = ALWAYS_WIDE.load(Ordering::Relaxed) || bound.n >= MOST || (0..plan.inputs.len()).any(far);
-    Variant { wide, unaligned, tiled: Tiled::default() }
+    (Variant { wide, unaligned, tiled: Tiled::default() }, bits)
 }
 
 #[cfg(test)]
@@ -192,8 +196,8 @@ mod tests {
             let (mut narrow, mut wide) = (Packed::default(), Packed::default());
             divisor(&mut narrow, d, false);
             divisor(&mut wide, d, true);
-            let word = |k: usize| u32::from_ne_bytes(narrow.bytes[4 * k..4 * k + 4].try_into().unwrap()) as u64;
-            let long = |k: usize| u64::from_ne_bytes(wide.bytes[8 * k..8 * k + 8].try_into().unwrap());
+            let word = |k: usize| u32::from_ne_bytes(narrow.bytes()[4 * k..4 * k + 4].try_into().unwrap()) as u64;
+            let long = |k: usize| u64::from_ne_bytes(wide.bytes()[8 * k..8 * k + 8].try_into().unwrap());
             for x in [0, 1, d - 1, d, d + 1, 2 * d - 1, 12_345_678, (1 << 31) - 1] {
                 // narrow indices are below 2^31
                 if x < 1 << 31 {

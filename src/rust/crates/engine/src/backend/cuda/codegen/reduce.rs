@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::{body, Variant};
-use crate::plan::Plan;
-use crate::reduction::Reduction;
+use super::{body, Tiled, Variant};
+use crate::plan::{After, Plan};
+use crate::reduction::{Groups, Reduction};
 
 /// The kernel's name in its source.
 pub const NAME: &str = "reduction";
@@ -21,6 +21,24 @@ pub enum Form {
     Lanes,
     /// ... or for one, where lanes do not divide into packs.
     SingleLanes,
+}
+
+/// The form that suits the groups.
+pub fn form(plan: &Plan, groups: Groups) -> Form {
+    if groups.inner > 1 {
+        return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
+    }
+    match groups.length / pack_size(plan, Form::Block) {
+        _ if groups.outer == 1 => Form::Block,
+        // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
+        0..=6 => Form::Team(1),
+        7..=16 => Form::Team(2),
+        17..=48 => Form::Team(8),
+        // as long as that fills the card
+        49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
+        49..=1024 => Form::Team(32),
+        _ => Form::Block,
+    }
 }
 
 /// Elements of a pack.
@@ -52,6 +70,9 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     text += &body::text(plan, variant, pack_size(plan, form));
     let _ = writeln!(text, "typedef {class} T;\ntypedef {}<{class}> A;", reduction.accumulator());
     let _ = writeln!(text, "constexpr bool NARM = {na_rm};\nconstexpr int U = {};", packs_in_flight(plan, reduction));
+    if let Some(after) = &plan.after {
+        text += &epilogue(after, epilogue_variant(after, variant));
+    }
     match form {
         Form::Block => text.push_str("#define SEGMENTS_BLOCK\n"),
         Form::Team(threads) => {
@@ -60,5 +81,28 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
         Form::Lanes | Form::SingleLanes => text.push_str("#define LANES\n"),
     }
     text.push_str("#include \"reduce.cuh\"\n");
+    text
+}
+
+/// The variant of what comes after a reduction: one element at a time, and its results are there without being fetched, as from a tile.
+pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
+    Variant { tiled: Tiled { inputs: 1 << after.results, axis: 0 }, unaligned: false, wide: variant.wide }
+}
+
+/// `after::Params`, and `after::run`, which takes a group's result and stores what becomes of it.
+fn epilogue(after: &After, variant: Variant) -> String {
+    let plan = &after.plan;
+    let mut text = format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, 1));
+    let mut stores = String::new();
+    for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
+        let _ = write!(stores, " store_{dtype}(p.y{k}, group, y.y{k});");
+    }
+    let note = if body::places(plan).1 > 0 { " note_flags(w, p.flags, p.any);" } else { "" };
+    let _ = writeln!(
+        text,
+        "VG_FN void run(const Params& p, i64 group, A::value result) {{\n  u32 w[W] = {{}};\n  In x;\n  fetch(p, (idx)group, x);\n  \
+         x.x{}[0] = result;\n  Out y;\n  compute(p, x, 0, group, w, y);\n {stores}{note}\n}}\n}}",
+        after.results
+    );
     text
 }

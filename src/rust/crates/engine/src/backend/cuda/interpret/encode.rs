@@ -73,14 +73,6 @@ pub fn family_of(plan: &Plan) -> Option<Family> {
     })
 }
 
-/// The operands of an instruction.
-fn operands(instruction: &Instruction) -> &[Register] {
-    match instruction {
-        Instruction::Apply { op, args, .. } => &args[..op.row().arity as usize],
-        _ => &[],
-    }
-}
-
 fn steps(plan: &Plan) -> Vec<Step> {
     let mut steps = Vec::with_capacity(plan.code.len() + plan.outputs.len());
     let is_scalar = |r: Register| matches!(plan.code[r as usize], Instruction::Scalar(..));
@@ -114,7 +106,7 @@ fn uses(plan: &Plan, steps: &[Step]) -> Vec<Uses> {
         let Step::Value(r) = step else { continue };
         uses[*r as usize].defined = s;
         uses[*r as usize].last = s;
-        for (k, &operand) in operands(&plan.code[*r as usize]).iter().enumerate() {
+        for (k, &operand) in plan.code[*r as usize].operands().iter().enumerate() {
             let of = &mut uses[operand as usize];
             of.last = s;
             of.needs_slot |= k == 2 || s > replaced[of.defined];
@@ -209,6 +201,11 @@ pub fn encode(
                             (codes.placed(), input_at[*k as usize])
                         }
                     }
+                    Instruction::Pick { input: k, at } => {
+                        from[0] = source(*at, false);
+                        from[2] = plan.inputs[*k as usize].dtype as u8;
+                        (codes.picked(), input_at[*k as usize])
+                    }
                     Instruction::Apply { op, class, args } => {
                         for (k, &arg) in args[..op.row().arity as usize].iter().enumerate() {
                             from[k] = source(arg, k == 2);
@@ -220,7 +217,7 @@ pub fn encode(
                     Instruction::Scalar(..) => unreachable!("scalars are no steps"),
                 };
                 // operands are read before the result is written, so that it may take a slot of theirs
-                for &operand in operands(instruction) {
+                for &operand in instruction.operands() {
                     if let (Some(slot), true) = (slot_of[operand as usize], uses[operand as usize].last == s) {
                         slots.give(slot);
                     }
@@ -303,6 +300,7 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
         Access::Broadcast => (1, 0),
         Access::Recycled => (2, 0),
         Access::Strided(rank) => (3, u64::from(rank)),
+        Access::Picked => (4, 0),
     };
     words.push(access | rank << 8 | packed(address, input.dtype, together));
     match input.access {
@@ -313,7 +311,8 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
                 words.push(stride as u64);
             }
         }
-        _ => {}
+        Access::Picked => words.push(view.len() as u64),
+        Access::Linear | Access::Broadcast => {}
     }
 }
 
@@ -338,15 +337,15 @@ pub struct Halves {
 
 /// `None` where there is only one operation.
 pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
-    let applied: Vec<usize> =
-        (0..plan.code.len()).filter(|&k| matches!(plan.code[k], Instruction::Apply { .. })).collect();
+    let is_computed = |k: usize| !plan.code[k].operands().is_empty();
+    let applied: Vec<usize> = (0..plan.code.len()).filter(|&k| is_computed(k)).collect();
     if applied.len() < 2 {
         return None;
     }
     let cut = applied[applied.len() / 2 - 1] + 1;
-    let is_made = |r: Register| (r as usize) < cut && matches!(plan.code[r as usize], Instruction::Apply { .. });
+    let is_made = |r: Register| (r as usize) < cut && is_computed(r as usize);
     let mut handed: Vec<Register> = Vec::new();
-    let needed = plan.code[cut..].iter().flat_map(operands).chain(plan.outputs.iter().map(|(r, _)| r));
+    let needed = plan.code[cut..].iter().flat_map(Instruction::operands).chain(plan.outputs.iter().map(|(r, _)| r));
     for &r in needed {
         if is_made(r) && !handed.contains(&r) {
             handed.push(r);
@@ -361,15 +360,17 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
     }
     let mut second = Half::new(plan, bound);
     // those that are handed over come last, because they have no views yet: the others first
-    let kept: Vec<Register> = plan.code[cut..].iter().flat_map(operands).copied().collect();
+    let kept: Vec<Register> = plan.code[cut..].iter().flat_map(Instruction::operands).copied().collect();
     for r in kept.into_iter().chain(plan.outputs.iter().map(|(r, _)| *r)) {
         if (r as usize) < cut && !is_made(r) {
             second.value(r);
         }
     }
     for r in cut..plan.code.len() {
-        if matches!(plan.code[r], Instruction::Load(_)) {
-            second.value(r as Register);
+        match plan.code[r] {
+            Instruction::Load(_) => drop(second.value(r as Register)),
+            Instruction::Pick { input, .. } => drop(second.input(input as usize)),
+            _ => {}
         }
     }
     for &r in &handed {
@@ -420,25 +421,28 @@ impl<'a> Half<'a> {
         }
     }
 
+    /// The number that an input has here.
+    fn input(&mut self, k: usize) -> u16 {
+        if let Some(known) = self.inputs[k] {
+            return known;
+        }
+        self.plan.inputs.push(self.from.inputs[k].clone());
+        self.bound.inputs.push(self.given.inputs[k].clone());
+        let new = self.plan.inputs.len() as u16 - 1;
+        self.inputs[k] = Some(new);
+        new
+    }
+
     /// The register that holds a value of the whole plan here; its operands come along.
     fn value(&mut self, r: Register) -> Register {
         if let Some(known) = self.known[r as usize] {
             return known;
         }
         let instruction = match &self.from.code[r as usize] {
-            Instruction::Load(k) => {
-                let k = *k as usize;
-                let new = match self.inputs[k] {
-                    Some(new) => new,
-                    None => {
-                        self.plan.inputs.push(self.from.inputs[k].clone());
-                        self.bound.inputs.push(self.given.inputs[k].clone());
-                        let new = self.plan.inputs.len() as u16 - 1;
-                        self.inputs[k] = Some(new);
-                        new
-                    }
-                };
-                Instruction::Load(new)
+            Instruction::Load(k) => Instruction::Load(self.input(*k as usize)),
+            Instruction::Pick { input, at } => {
+                let at = self.value(*at);
+                Instruction::Pick { input: self.input(*input as usize), at }
             }
             Instruction::Scalar(k, class) => {
                 self.bound.scalars.push(self.given.scalars[*k as usize]);

@@ -144,7 +144,7 @@ impl Codes {
             };
             number(true, &mut next);
             let first_indexed = next;
-            next += 1;
+            next += 2;
             number(false, &mut next);
             Codes { rows, first_indexed }
         })
@@ -162,6 +162,11 @@ impl Codes {
     /// Loads by any other way; the dtype is the instruction's third operand.
     pub fn placed(&self) -> u16 {
         self.first_indexed
+    }
+
+    /// Loads from positions, its first operand; the dtype is the third.
+    pub fn picked(&self) -> u16 {
+        self.first_indexed + 1
     }
 
     pub fn store(dtype: DType) -> u16 {
@@ -190,6 +195,7 @@ pub fn source(family: Family) -> String {
             text,
             "struct As_{dtype} {{ typedef {s} Stored; typedef {c} Value;\n  \
              VG_STEP {c} load(const {s}* p, i64 i) {{ return load_{dtype}(p, i); }}\n  \
+             VG_STEP {c} pick(const {s}* p, i64 m, i64 at) {{ return pick_{dtype}(p, m, at); }}\n  \
              VG_STEP void store({s}* p, i64 i, {c} x) {{ store_{dtype}(p, i, x); }} }};"
         );
     }
@@ -206,6 +212,7 @@ pub fn source(family: Family) -> String {
         }
     }
     let (mut linear, mut placed, mut stores) = (String::new(), String::new(), String::new());
+    let mut picked = String::new();
     // where a linear load comes to an end or is not aligned, it goes by index
     let mut ends = String::new();
     for dtype in &dtypes {
@@ -217,6 +224,9 @@ pub fn source(family: Family) -> String {
             Codes::linear(*dtype)
         );
         let _ = writeln!(placed, "        case {k}: load_placed<As_{dtype}>(t, p.words + more, u, at); break;");
+        if family.serves_class(Class::I64) {
+            let _ = writeln!(picked, "        case {k}: load_picked<As_{dtype}>(t, p.words + more, a); break;");
+        }
         let _ =
             writeln!(stores, "    case {}: store<As_{dtype}>(t, p.n, p.words + more, x); break;", Codes::store(*dtype));
     }
@@ -229,8 +239,10 @@ pub fn source(family: Family) -> String {
          VG_STEP void run_indexed(const Program& p, const Thread& t, u32 code, Place a, Place b, Place c, u32 dtype, u32 more, u32& w) {{\n    \
          switch (code) {{\n    {ends}case {first}:\n      #pragma unroll 1\n      for (int u = 0; u < U; u++) {{\n        \
          i64 at[G];\n        #pragma unroll\n        for (int g = 0; g < G; g++) at[g] = element(p.words + more, within(t, u * G + g));\n        \
-         switch (dtype) {{\n{placed}        default: break;\n        }}\n      }}\n      break;\n{long}    default: break;\n    }}\n  }}\n}};\n",
+         switch (dtype) {{\n{placed}        default: break;\n        }}\n      }}\n      break;\n    \
+         case {picks}:\n      switch (dtype) {{\n{picked}        default: break;\n      }}\n      break;\n{long}    default: break;\n    }}\n  }}\n}};\n",
         first = codes.first_indexed,
+        picks = codes.picked(),
     );
     text += &kernel(family);
     text

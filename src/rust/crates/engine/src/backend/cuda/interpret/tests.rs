@@ -142,7 +142,14 @@ impl Random {
 
 /// An array of `n` elements, or one that is recycled, read by one of the ways there are.
 fn leaf(random: &mut Random, n: usize) -> Array {
-    match random.pick(6) {
+    match random.pick(7) {
+        6 => {
+            // positions, some outside on both sides
+            let m = 1 + random.pick(9);
+            let at: Vec<i64> = (0..n).map(|_| random.pick(m + 4) as i64 - 2).collect();
+            let at = Array::upload(Host::Integer64(&at), None, Device::Cpu, None).unwrap();
+            random.array(m).gather(&at).unwrap()
+        }
         0 => random.array(1),
         1 if n.is_multiple_of(3) => random.array(n / 3),
         2 if n.is_multiple_of(6) => {

@@ -1,0 +1,64 @@
+// Calls that are made often, whose methods are one .External2: C takes the arguments from the method's frame, where R would
+// make promises and a list of them. What is not the plain case goes to a helper in R.
+#include "bridge.h"
+#include <R_ext/Parse.h>
+
+SEXP vg_compute_one(SEXP x);
+SEXP vg_reduce(SEXP name, SEXP x, SEXP na_rm);
+
+static SEXP out_symbol, name_symbol, na_rm_symbol, several_call, parts_call, explain_call;
+
+static SEXP preserved(const char *code) {
+  ParseStatus status;
+  SEXP text = PROTECT(Rf_mkString(code));
+  SEXP parsed = PROTECT(R_ParseVector(text, 1, &status, R_NilValue));
+  SEXP call = VECTOR_ELT(parsed, 0);
+  R_PreserveObject(call);
+  UNPROTECT(2);
+  return call;
+}
+
+void vg_init_calls(void) {
+  out_symbol = Rf_install("out");
+  name_symbol = Rf_install("name");
+  na_rm_symbol = Rf_install("na.rm");
+  several_call = preserved("compute_several(..., out = out, call = sys.call())");
+  parts_call = preserved("reduce_parts(name, list(...), na.rm)");
+  explain_call = preserved("explain_status(name, value, ..1, sys.call())");
+}
+
+// The value of `...` where it is one GPU array; else NULL, the pointer.
+static SEXP only_array(SEXP rho) {
+  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
+  if (TYPEOF(dots) != DOTSXP || CDR(dots) != R_NilValue) return NULL;
+  SEXP x = CAR(dots);
+  // the promise keeps its value
+  if (TYPEOF(x) == PROMSXP) x = Rf_eval(x, rho);
+  return Rf_inherits(x, "gpu_array") ? x : NULL;
+}
+
+// gpu_compute(..., out = NULL).
+SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = only_array(rho);
+  if (x == NULL || Rf_eval(out_symbol, rho) != R_NilValue) return Rf_eval(several_call, rho);
+  vg_compute_one(x);
+  if (vg_pending) vg_settle(R_NilValue);
+  return x;
+}
+
+// A method of the Summary group, function(..., na.rm = FALSE), which finds its `name` around it.
+SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = only_array(rho);
+  if (x == NULL) return Rf_eval(parts_call, rho);
+  SEXP na_rm = Rf_eval(na_rm_symbol, rho);
+  int leave_out = TYPEOF(na_rm) == LGLSXP && XLENGTH(na_rm) == 1 && LOGICAL_ELT(na_rm, 0) == TRUE;
+  SEXP value = vg_reduce(Rf_eval(name_symbol, rho), x, Rf_ScalarLogical(leave_out));
+  if (vg_pending) vg_settle(value);
+  if (TYPEOF(value) != VECSXP) return value;
+  PROTECT(value);
+  SEXP explain = PROTECT(Rf_shallow_duplicate(explain_call));
+  SETCAR(CDDR(explain), value);
+  value = Rf_eval(explain, rho);
+  UNPROTECT(2);
+  return value;
+}

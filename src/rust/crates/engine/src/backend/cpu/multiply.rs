@@ -1,0 +1,64 @@
+//! Products of a matrix and a vector on the cpu. What is larger goes to R's BLAS, which copies its factors first; here the
+//! copies would cost more than the product.
+
+use super::parallel::parallel;
+use super::select::elements;
+use crate::backend::Product;
+use crate::buffer::Buffer;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::transfer::Shared;
+
+/// Elements of the matrix that one task takes.
+const TASK: usize = 1 << 15;
+/// Rows that are added to at a time: they stay in the first-level cache.
+const ROWS: usize = 1024;
+
+/// Whether the product was computed: of doubles, with a vector, and without a NaN, of which base R says which it is.
+///
+/// # Errors
+/// `Interrupt`.
+pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
+    let Product { a, b, transpose_a, transpose_b, m, n, k } = *product;
+    if a.dtype != DType::Float64 || m.min(n) != 1 || m * n * k == 0 {
+        return Ok(false);
+    }
+    let (a, b) = (elements::<f64>(a), elements::<f64>(b));
+    // y = M x, or y = t(M) x, with M as it lies in memory
+    let (matrix, x, across, length) = if n == 1 { (a, b, !transpose_a && m > 1, m) } else { (b, a, transpose_b, n) };
+    let out = Shared(output.address as *mut u8);
+    // SAFETY: the output has an element for each of the `length`, and was made for this call.
+    let part =
+        |from: usize, to: usize| unsafe { std::slice::from_raw_parts_mut(out.at(from * 8).cast::<f64>(), to - from) };
+    if across {
+        parallel(length, (TASK / k).clamp(64, ROWS), |from, to| {
+            let y = part(from, to);
+            y.fill(0.0);
+            for (column, &factor) in matrix.chunks_exact(length).zip(x) {
+                for (sum, &value) in y.iter_mut().zip(&column[from..to]) {
+                    *sum += value * factor;
+                }
+            }
+        })?;
+    } else {
+        parallel(length, (TASK / k).max(1), |from, to| {
+            for (sum, column) in part(from, to).iter_mut().zip(matrix[from * k..to * k].chunks_exact(k)) {
+                *sum = dot(column, x);
+            }
+        })?;
+    }
+    Ok(!part(0, length).iter().any(|y| y.is_nan()))
+}
+
+/// In eight lanes, so that additions need not wait for each other.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 8];
+    let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
+    for (a, b) in a.zip(b) {
+        for (lane, (x, y)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+            *lane += x * y;
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}

@@ -1,0 +1,183 @@
+//! Reductions within groups, which are recorded, and what their kernels go on to: `sqrt(rowSums(x^2))` is one kernel.
+//!
+//! Such a reduction is a node. Who reads it alone has it computed; a kernel over its results has it computed with them, as its
+//! epilogue, and stores both.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use crate::array::Array;
+use crate::backend;
+use crate::buffer::{Buffer, Device, View};
+use crate::error::{Kind as ErrorKind, Result};
+use crate::evaluate::{holds_much, settle_together};
+use crate::expr::{Expr, Node, Operation};
+use crate::plan::{recycle, After, Bound, Instruction, Plan};
+use crate::reduction::{Groups, Reduction};
+
+/// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
+pub(crate) fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
+    let Some(host) = hosting(reductions) else { return Ok(None) };
+    for node in reductions.iter().filter(|node| !Arc::ptr_eq(node, host)) {
+        settle_together(std::slice::from_ref(node))?;
+    }
+    Ok(Some(host.clone()).filter(|host| !host.is_ready()))
+}
+
+/// The reduction that reads most.
+pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
+    let read = |node: &Arc<Node>| node.args().map_or(0, |args| args.nodes().map(|arg| arg.len).sum::<usize>());
+    reductions.iter().max_by_key(|node| read(node))
+}
+
+/// A view of no memory, in the place of values that a kernel computes itself.
+pub(crate) fn stand_in(node: &Node) -> View {
+    View::contiguous(Arc::new(Buffer::new(node.device, 0, 0, Box::new(()))), node.dtype, node.len)
+}
+
+/// A reduction within groups, with what it reads.
+pub(crate) struct Reducing {
+    device: Device,
+    plan: Plan,
+    bound: Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+}
+
+impl Reducing {
+    pub fn new(node: &Arc<Node>) -> Result<Reducing> {
+        let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
+            unreachable!("it was recorded as a reduction");
+        };
+        let operand = args.nodes().next().expect("a reduction has an operand").clone();
+        let (plan, bound) = Array::of(operand).planned(true)?;
+        Ok(Reducing { device: node.device, plan, bound, reduction, na_rm, groups })
+    }
+
+    /// Computes the results, and goes on to a plan in which `input` stands for them.
+    pub fn run(mut self, after: Plan, bound: Bound, input: u16, outputs: &[Arc<Buffer>]) -> Result<()> {
+        // nothing but the results themselves
+        let plain = after.outputs.len() == 1
+            && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
+        if !plain {
+            self.plan.after = Some(Box::new(After { plan: after, results: input }));
+            self.bound.after = Some(Box::new(bound));
+        }
+        let backend = backend::of(self.device)?;
+        backend.reduce_groups(&self.plan, &self.bound, self.reduction, self.na_rm, self.groups, outputs)?;
+        recycle(self.plan, self.bound);
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// The reduction that was recorded last.
+    static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Leaves a reduction within groups to its reader, for what is left to be done with it. It holds on to all that it reads, so
+/// there is at most one that is not computed, and none that reads much.
+pub(crate) fn postpone(node: &Arc<Node>, reads: usize) -> Result<()> {
+    let latest = LATEST.with(|latest| latest.replace(Arc::downgrade(node)));
+    if let Some(earlier) = latest.upgrade().filter(|earlier| earlier.is_reduction()) {
+        match settle_together(&[earlier]) {
+            // whatever else it failed for, its reader will hear of
+            Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
+            _ => {}
+        }
+    }
+    if holds_much(reads, node.len * node.dtype.size()) {
+        settle_together(std::slice::from_ref(node))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{host_bytes, Host, Operand};
+    use crate::dtype::Kind;
+    use crate::explain::explain;
+    use crate::ops::OpId;
+    use crate::scalar::Scalar;
+
+    const ROWS: Groups = Groups { outer: 1, length: 3, inner: 2 };
+
+    /// A matrix of two rows and three columns.
+    fn matrix() -> Array {
+        Array::upload(Host::Double(&[3.0, 1.0, 0.0, 2.0, 4.0, 2.0]), None, Device::Cpu, None).expect("an upload")
+    }
+
+    fn sums(x: &Array) -> Array {
+        x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded")
+    }
+
+    fn apply(name: &str, operands: &[&Array]) -> Array {
+        let operands: Vec<Operand> = operands.iter().map(|x| Operand::Array((*x).clone())).collect();
+        Array::apply(OpId::find(name).expect("a row"), &operands, None).expect("recorded")
+    }
+
+    fn twice(x: &Array) -> Array {
+        let two = Operand::Value(Scalar::F64(2.0), Kind::Double);
+        Array::apply(OpId::find("mul").expect("a row"), &[Operand::Array(x.clone()), two], None).expect("recorded")
+    }
+
+    fn values(array: &Array) -> Vec<f64> {
+        let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
+        bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
+    }
+
+    #[test]
+    fn what_is_done_with_the_results_is_done_by_their_kernel() {
+        let x = matrix();
+        let squares = sums(&apply("mul", &[&x, &x]));
+        let norms = apply("sqrt", &[&squares]);
+        let kernels = explain(&norms);
+        assert_eq!((kernels.len(), kernels[0].reads.len(), kernels[0].writes.len()), (1, 1, 2));
+        assert_eq!(kernels[0].code, ["t1 <- x1 * x1", "t2 <- apply(t1, 1, sum)", "y <- sqrt(t2)", "y2 <- t2"]);
+        assert!(!squares.is_ready());
+        assert_eq!(values(&norms), [5.0, 3.0]);
+        assert!(squares.is_ready());
+        assert_eq!(values(&squares), [25.0, 9.0]);
+    }
+
+    #[test]
+    fn of_several_one_goes_on_and_others_are_computed_before() {
+        let x = matrix();
+        let (a, b) = (sums(&x), sums(&twice(&x)));
+        assert!(a.is_ready() && !b.is_ready());
+        let ratio = apply("div", &[&b, &a]);
+        assert_eq!(explain(&ratio).len(), 1);
+        assert_eq!(values(&ratio), [2.0, 2.0]);
+        // whoever reads them otherwise has them computed first
+        let scaled = apply("div", &[&x, &apply("sqrt", &[&sums(&apply("mul", &[&x, &x]))])]);
+        assert_eq!(explain(&scaled).len(), 2);
+        assert_eq!(values(&scaled)[..2], [0.6, 1.0 / 3.0]);
+        let (_, total) = twice(&sums(&x)).reduce(Reduction::Sum, false).expect("a sum");
+        assert_eq!(f64::from_ne_bytes(total.value[..8].try_into().expect("eight")), 24.0);
+        assert_eq!(
+            values(&sums(
+                &sums(&x)
+                    .view(&[2], &[crate::layout::Axis::whole(0, 2)])
+                    .map(|v| apply("add", &[&x, &v]))
+                    .expect("a view")
+            )),
+            [28.0, 20.0]
+        );
+    }
+
+    #[test]
+    fn results_and_what_comes_of_them_are_asked_for_together() {
+        let x = matrix();
+        let a = sums(&x);
+        let more = apply("add", &[&twice(&a), &a]);
+        crate::evaluate::settle_all(&[a.clone(), more.clone()]).expect("computed");
+        assert_eq!((values(&a), values(&more)), (vec![7.0, 5.0], vec![21.0, 15.0]));
+        // of nothing
+        let none = Array::upload(Host::Double(&[]), None, Device::Cpu, None).expect("an upload");
+        let groups = Groups { outer: 1, length: 0, inner: 2 };
+        let empty = none.reduce_groups(Reduction::Sum, false, groups).expect("recorded");
+        assert_eq!(values(&twice(&empty)), [0.0, 0.0]);
+    }
+}

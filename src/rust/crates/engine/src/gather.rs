@@ -1,0 +1,125 @@
+//! Elements at positions: recorded, so that the kernel that reads them picks them on its way.
+
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::evaluate::holds_much;
+use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
+use crate::ops::Rule;
+
+/// What is recorded is picked from only where so few operations are to be done with each element.
+const CHEAP: u32 = 4;
+
+impl Array {
+    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
+    /// recorded, unless it would keep far more memory from being freed than it takes.
+    pub fn gather(&self, positions: &Array) -> Result<Array> {
+        let (n, dtype) = (positions.len(), self.dtype());
+        if self.is_empty() || n == 0 {
+            return Array::filled(dtype, n, self.device());
+        }
+        let view = self.contiguous()?;
+        // of memory that another library shares the node keeps the strided view
+        let is_own = self.node().view().is_some_and(|own| own.layout.is_contiguous());
+        let source = if is_own { self.clone() } else { Array::from_view(view) };
+        let mut args = Args::new();
+        args.push(Arg::Node(positions.cast(DType::Int64, None)?.node().clone()));
+        args.push(Arg::Node(source.node().clone()));
+        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
+        let out = Array::lazy(dtype, n, self.device(), expr)?;
+        if holds_much(self.len() * dtype.size(), n * dtype.size()) {
+            out.settle()?;
+        }
+        Ok(out)
+    }
+
+    /// `gather`, where all positions are known to be inside. Of a few operations on one array in memory only the elements that are
+    /// asked for are computed: `(x * 2)[i]` is `x[i] * 2`.
+    pub fn gather_inside(&self, positions: &Array) -> Result<Array> {
+        if let (false, true) = (self.is_ready(), positions.len() <= self.len()) {
+            if let Some(leaf) = only_leaf(self.node()) {
+                let picked = Array::of(leaf.clone()).gather(positions)?;
+                return Ok(Array::of(over(self.node(), &leaf, picked.node())));
+            }
+        }
+        self.gather(positions)
+    }
+}
+
+/// The one array in memory that a recorded one is made of, element by element; None where there is more to it: another length or
+/// order, what depends on the index, warnings, which concern all elements, or many operations.
+fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
+    fn below(node: &Arc<Node>, len: usize, walk: Walk, leaf: &mut Option<Arc<Node>>) -> bool {
+        if !walk.visit(node) {
+            return true;
+        }
+        let Some(Expr { op, class, args, .. }) = node.expr() else {
+            let is_plain = node.len == len && node.view().is_some_and(|view| view.layout.is_contiguous());
+            return is_plain && leaf.replace(node.clone()).is_none();
+        };
+        let Operation::Row(op) = op else { return false };
+        let by_element = !matches!(op.row().rule, Rule::Source | Rule::Random(_)) && !op.may_warn(class);
+        node.len == len && by_element && args.nodes().all(|arg| below(arg, len, walk, leaf))
+    }
+    let mut leaf = None;
+    (root.weight <= CHEAP && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
+}
+
+/// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a plan has
+/// it once.
+fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Arc<Node> {
+    if Arc::ptr_eq(node, leaf) {
+        return instead.clone();
+    }
+    let expr = node.expr().expect("only the leaf is computed");
+    let args = expr.args.iter().map(|arg| match arg {
+        Arg::Node(below) => Arg::Node(over(below, leaf, instead)),
+        Arg::Scalar(scalar) => Arg::Scalar(*scalar),
+    });
+    let expr = Expr { args: args.collect(), ..expr };
+    Arc::new(Node::lazy(node.dtype, instead.len, node.device, expr))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{host_bytes, Host, Operand};
+    use crate::buffer::Device;
+    use crate::dtype::Kind;
+    use crate::ops::OpId;
+    use crate::scalar::Scalar;
+
+    fn values(array: &Array) -> Vec<f64> {
+        let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
+        bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
+    }
+
+    #[test]
+    fn few_operations_are_done_with_what_is_picked() {
+        let up = |x: &[f64]| Array::upload(Host::Double(x), None, Device::Cpu, None).expect("an upload");
+        let apply = |name: &str, operands: &[Operand]| {
+            Array::apply(OpId::find(name).expect("a row"), operands, None).expect("recorded")
+        };
+        let x = up(&[4.0, 9.0, 25.0]);
+        let at = Array::upload(Host::Integer64(&[2, 0]), None, Device::Cpu, None).expect("an upload");
+        let two = || Operand::Value(Scalar::F64(2.0), Kind::Double);
+        let twice = apply("mul", &[Operand::Array(x.clone()), two()]);
+        let both = apply("add", &[Operand::Array(twice.clone()), Operand::Array(x.clone())]);
+        let picked = both.gather_inside(&at).expect("recorded");
+        assert!(!both.is_ready() && !twice.is_ready());
+        assert_eq!(picked.plan().expect("a plan").0.inputs.len(), 2);
+        assert_eq!(values(&picked), [75.0, 12.0]);
+        // what may warn of other elements, two arrays, another length: computed first
+        let root = apply("sqrt", &[Operand::Array(x.clone())]);
+        assert_eq!(values(&root.gather_inside(&at).expect("recorded")), [5.0, 2.0]);
+        assert!(root.is_ready());
+        let sum = apply("add", &[Operand::Array(x.clone()), Operand::Array(up(&[1.0, 2.0, 3.0]))]);
+        assert_eq!(values(&sum.gather_inside(&at).expect("recorded")), [28.0, 5.0]);
+        assert!(sum.is_ready());
+        let scaled = apply("mul", &[Operand::Array(x), Operand::Array(up(&[3.0]))]);
+        assert_eq!(values(&scaled.gather_inside(&at).expect("recorded")), [75.0, 12.0]);
+        assert!(scaled.is_ready());
+    }
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs the tests on the emulated device (tests/emulator/README.md), of the package that is installed in build/library. The grids
+# of expressions run on the interpreters, and a part of them on kernels of their own: g++ takes a tenth of a second for each.
+# build/counts gets a line "NAME passed failed skipped" each.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
+logs=build/emulated; mkdir -p $logs
+tools/emulator.sh || exit 1
+status=0
+
+# Kernels start their blocks and threads in any order, and memory ends where it ends.
+export VERDIGRIS_EMULATOR_SHUFFLE=1
+engine() {
+  tools/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine \
+    --lib --test cuda_device --test cuda_exchange cuda >$logs/engine.log 2>&1 || return 1
+}
+count_engine() {
+  awk '/^test result:/ { p += $4; f += $6; s += $8 } END { if (p + f == 0) f = 1; print "emulated-engine", p + 0, f + 0, s + 0 }' $logs/engine.log >>build/counts
+}
+tests() { # NAME FILTER [VARIABLE=VALUE ...]
+  local name=$1 filter=$2; shift 2
+  tools/emulator.sh env "$@" Rscript --vanilla tools/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1
+}
+
+jobs=()
+start() { "$@" & jobs+=("$!:${*:1:2}"); }
+finish() {
+  local job
+  for job in "${jobs[@]}"; do
+    wait "${job%%:*}" || { echo "FAILED: ${job#*:}"; status=1; }
+  done
+  jobs=()
+}
+engine || { echo "FAILED: engine"; status=1; }
+count_engine
+# two at a time
+start tests package '^([^gl]|l[^a])' VERDIGRIS_EMULATOR_GUARD=1
+start tests grids '^grid' VERDIGRIS_TIER=interpreted
+finish
+start tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
+start tests late '^(deferred|chunked|memory|travel|conditions)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
+finish
+tail -n 40 $logs/*.log | grep -v '^$'
+exit $status
