@@ -62,7 +62,7 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
       if (is_gpu(so_far)) gpu_compute(so_far)
     }
     first <<- FALSE
-    if (done$own && !is_reference(done$chunk, so_far)) gpu_free(done$chunk)
+    if (done$own && !rlang::is_reference(done$chunk, so_far)) gpu_free(done$chunk)
   }
 
   coming <- source$start()

@@ -1,6 +1,6 @@
 # Raises what the library left behind: list(kind, message, detail, advice). Called from C.
 raise <- function(condition, unused) {
-  if (condition$kind == "interrupt") interrupt() # jumps, as Ctrl-C does
+  if (condition$kind == "interrupt") rlang::interrupt() # jumps, as Ctrl-C does
   frame <- if (sys.nframe() > 1L) sys.frame(-1L)
   stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
 }
@@ -9,7 +9,7 @@ raise <- function(condition, unused) {
 stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame()) {
   frame <- if (is.environment(call)) call else environment()
   if (is.environment(call)) call <- written_call(call) # now: abort() would look from within itself
-  abort(
+  rlang::abort(
     c(message, stats::setNames(advice, rep("i", length(advice)))),
     class = c(paste0("verdigris_error_", kind), "verdigris_error"),
     kind = kind, ..., call = call, .frame = frame
@@ -102,7 +102,7 @@ inform_host_access <- function(length, bytes, name = NULL) {
   if (is.null(name)) name <- reading_function()
   if (!is.null(informed[[name]])) return()
   assign(name, TRUE, envir = informed)
-  inform(
+  rlang::inform(
     c(
       sprintf("%s read %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),
       i = "This is said once for each function; options(verdigris.host_access = \"allow\") says nothing."

@@ -1,4 +1,4 @@
-# Matrix products: cuBLAS on a CUDA device, R's own BLAS on the cpu.
+# Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a vector the engine.
 
 matrix_product <- function(x, y) {
   if (!takes_product(x) || !takes_product(y)) return(on_host(`%*%`, x, y))
@@ -55,8 +55,8 @@ product_dtype <- function(x, y) {
 #' Matrix products
 #'
 #' `x %*% y` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, in the factors' own
-#' precision (no TF32), by R's BLAS on the cpu. What is recorded in a factor is computed first. On a GPU a transposed factor
-#' (`t(x) %*% y`) costs no copy and the product is queued, not waited for; on the cpu R's BLAS works on copies. Integers
+#' precision (no TF32), by R's BLAS on the cpu, unless one of them is a vector of doubles. What is recorded in a factor is computed first. On a GPU a transposed factor
+#' (`t(x) %*% y`) costs no copy and the product is queued, not waited for; R's BLAS works on copies. Integers
 #' and logicals become float64; float16 and bfloat16 add in float32.
 #' @param x,y Matrices or vectors, at least one of them an array; a vector is the row or the column that fits.
 #' @returns A matrix of class `gpu_array` on the device of the arrays, with the dimnames that base R gives.

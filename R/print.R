@@ -185,7 +185,7 @@ viewed <- function(x) {
   columns <- if (length(d) < 2L) 1L else min(d[2L], 50L)
   rows <- if (length(d) < 2L) min(length(x), VIEWED) else min(d[1L], VIEWED %/% max(columns, 1L))
   if (rows * columns < length(x)) {
-    inform(sprintf("This shows the first %s of %s elements.", format_count(rows * columns), format_count(length(x))))
+    rlang::inform(sprintf("This shows the first %s of %s elements.", format_count(rows * columns), format_count(length(x))))
   }
   if (length(d) < 2L) first(x, rows) else if (length(dim(x)) > 2L) corner(`dim<-`(x, d), d, rows, columns) else corner(x, d, rows, columns)
 }

@@ -39,7 +39,9 @@
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
-#' @importFrom rlang abort inform interrupt is_reference %||%
 #' @importFrom methods setGeneric setMethod setOldClass show
 #' @importFrom stats dnorm pnorm qnorm quantile sd var
 "_PACKAGE"
+
+# Base R's from R 4.4 on. rlang's would load rlang, which takes as long as all the rest; errors load it.
+`%||%` <- function(x, y) if (is.null(x)) y else x

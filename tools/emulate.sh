@@ -8,6 +8,8 @@ export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIB
 logs=build/emulated; mkdir -p $logs
 tools/emulator.sh || exit 1
 status=0
+tools/emulator.sh build/emulator/test >$logs/emulator.log || status=1
+awk '/^ok:/ { p++ } /^FAILED:/ { f++ } END { if (p + f == 0) f = 1; print "emulator", p + 0, f + 0, 0 }' $logs/emulator.log >>build/counts
 
 # Kernels start their blocks and threads in any order, and memory ends where it ends.
 export VERDIGRIS_EMULATOR_SHUFFLE=1

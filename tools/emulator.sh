@@ -22,8 +22,9 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   $cxx -shared -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" "${objects[@]}" -lpthread -ldl
   $cxx -shared -Wl,-soname,libnvrtc.so.12 -o "$out/libnvrtc.so.12" "$out/nvrtc.o" -ldl
   $cxx -shared -Wl,-soname,libcublas.so.12 -Wl,-rpath,"$out" -o "$out/libcublas.so.12" "$out/cublas.o" "$out/libcuda.so.1"
+  $cxx -std=c++17 -O1 -Wall -Wextra -o "$out/test" "$sources/test.cpp" "$out/libcuda.so.1" "$out/libnvrtc.so.12" -Wl,-rpath,"$out"
   cp "$sources"/*.h "$out/"
-  rm -rf "$out"/*.o "$out/cache" "$out/objects"
+  rm -rf "$out"/*.o "$out/cache" "$out/objects" || true # an earlier one's tests may still be at work
   echo "$stamp" >"$out/stamp"
 fi
 exec 9>&-

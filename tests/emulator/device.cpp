@@ -35,9 +35,9 @@ void Device::fail(unsigned status, const std::string& what) {
 }
 
 Device* device(int ordinal) {
-  static std::vector<Device*> all = [] {
-    std::vector<Device*> made;
-    for (unsigned k = 0; k < settings().devices; k++) made.push_back(new Device((int)k));
+  static const std::vector<Device*>& all = *[] {
+    auto* made = new std::vector<Device*>();
+    for (unsigned k = 0; k < settings().devices; k++) made->push_back(new Device((int)k));
     return made;
   }();
   return ordinal >= 0 && (size_t)ordinal < all.size() ? all[(size_t)ordinal] : nullptr;

@@ -67,12 +67,12 @@ struct Block {
   int site;
 };
 
-// of the one kernel that runs
-Block block;
+// of the one kernel that runs; never destroyed, since the process may end while it does
+Block& block = *new Block();
 Fiber* current;
 Context scheduler;
-std::vector<std::unique_ptr<Fiber>> fibers;
-std::vector<Fiber*> idle;
+auto& fibers = *new std::vector<std::unique_ptr<Fiber>>();
+auto& idle = *new std::vector<Fiber*>();
 std::mt19937 chance;
 
 // of the thread that runs kernels: where a fault leads

@@ -18,12 +18,13 @@ const size_t FILLED = 1 << 20;  // of a longer piece the ends alone: the first a
 
 size_t up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-std::mutex lock;
-std::map<uintptr_t, Piece> live;
-std::map<size_t, std::vector<char*>> bins;  // freed pieces by room
+// never destroyed: streams are at work until the process has ended
+std::mutex& lock = *new std::mutex();
+auto& live = *new std::map<uintptr_t, Piece>();
+auto& bins = *new std::map<size_t, std::vector<char*>>();  // freed pieces by room
 char *slab = nullptr, *slab_end = nullptr;
-std::deque<std::pair<char*, size_t>> dead;
-std::map<uintptr_t, size_t> locked;
+auto& dead = *new std::deque<std::pair<char*, size_t>>();
+auto& locked = *new std::map<uintptr_t, size_t>();
 
 char* map(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -75,8 +75,9 @@ const string& folder() {
 
 // Headers are written once for every set of texts.
 string folder_of(int count, const char* const* texts, const char* const* names, size_t& key) {
-  static std::mutex lock;
-  static std::map<size_t, string> known;
+  // never destroyed: a thread may compile while the process ends
+  static std::mutex& lock = *new std::mutex();
+  static auto& known = *new std::map<size_t, string>();
   key = 0;
   for (int k = 0; k < count; k++) key = key * 31 + std::hash<string>()(texts[k]) + std::hash<string>()(names[k]);
   std::lock_guard<std::mutex> held(lock);
@@ -359,7 +360,7 @@ Status compile(Program& p, bool checked) {
   // what was compiled before, by any process: the engine's tests keep no kernels themselves
   char name[64];
   const std::hash<string> hash;
-  const string all = p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "");
+  const string all = p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "") + read_file(home() + "/stamp");
   snprintf(name, sizeof name, "/objects/%016zx%016zx", hash(all), hash(all + '\1'));
   const string kept = home() + name;
   if (!(p.image = read_file(kept)).empty()) return SUCCESS;

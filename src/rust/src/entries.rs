@@ -89,8 +89,7 @@ entry! {
     fn collect_as(x, dtype, call) {
         let array = handle::array(x)?;
         let dtype = convert::dtype(dtype)?.unwrap_or(array.dtype());
-        array.settle()?;
-        vectors::read(&array.cast(dtype, site::of(call))?, 0, array.len())
+        vectors::read_as(&array, dtype, site::of(call))
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.

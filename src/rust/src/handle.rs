@@ -206,11 +206,16 @@ impl Handle {
 
     /// The current array; uploads the host copy first where R may have written to it.
     pub fn current(&self) -> Result<Array> {
+        self.look(Array::clone)
+    }
+
+    /// As `current`, for who only looks at it.
+    pub fn look<R>(&self, look: impl FnOnce(&Array) -> R) -> Result<R> {
         self.check()?;
         if self.dirty.get() {
             self.upload()?;
         }
-        Ok(self.array.borrow().clone())
+        Ok(look(&self.array.borrow()))
     }
 
     /// Lets go of the elements, on the device and on the host; the length stays.

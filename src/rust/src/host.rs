@@ -7,6 +7,7 @@ use verdigris_engine::array::{Array, Host, HostMut};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::Result;
+use verdigris_engine::expr::Site;
 use verdigris_engine::host;
 use verdigris_engine::memory::Held;
 use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
@@ -116,6 +117,30 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
             }
         }
     }
+}
+
+/// Reads all elements as another dtype, not int64, into memory for R.
+///
+/// # Safety
+/// There is room for as many elements of R's type for the dtype at `out`, aligned, written by no one else.
+pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<Site>, out: *mut u8) -> Result<()> {
+    use std::slice::from_raw_parts_mut;
+    let n = array.len();
+    if n == 0 {
+        return Ok(());
+    }
+    FETCHED.fetch_add((n * r_size(dtype)) as u64, Ordering::Relaxed);
+    READ.fetch_add(n as u64, Ordering::Relaxed);
+    // SAFETY: the caller's promise; every bit pattern is a value of these types.
+    let room = unsafe {
+        match dtype.kind() {
+            Kind::Logical => HostMut::Logical(from_raw_parts_mut(out.cast(), n)),
+            Kind::Integer => HostMut::Integer(from_raw_parts_mut(out.cast(), n)),
+            Kind::Complex => HostMut::Complex(from_raw_parts_mut(out.cast(), n)),
+            Kind::Double | Kind::Integer64 => HostMut::Double(from_raw_parts_mut(out.cast(), n)),
+        }
+    };
+    array.read_as(dtype, site, room)
 }
 
 /// One value of a float or int32, as a reduction gives it, in R's representation.

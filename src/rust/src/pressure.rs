@@ -20,9 +20,10 @@ use verdigris_engine::memory::{self, Collect, Hooks};
 use crate::r::{self, SEXP, SEXPTYPE};
 use crate::{handle, site};
 
-/// After a collection that took a second none comes for so many seconds, unless memory is nearly used up: each of the
-/// two kinds then takes 2.5% of the time at most.
-const REST: u32 = 39;
+/// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up: the quick
+/// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
+const YOUNG_REST: u32 = 99;
+const FULL_REST: u32 = 65;
 /// Bytes that fresh pages are filled with in a second where a block that is kept would only be written: DESIGN 5.
 const FRESH: f64 = 25e9;
 /// The same where one or two threads take the pages as they compute, 4 KB at a time.
@@ -68,7 +69,7 @@ fn interrupted() -> bool {
     INTERRUPTED.swap(false, Ordering::Relaxed) || unsafe { r::vg_interrupted() != 0 }
 }
 
-/// Collects where arrays have grown by half since the last time, and not so often that it costs more than 5% of
+/// Collects where arrays have grown by half since the last time, and not so often that it costs more than 2.5% of
 /// the time; above three quarters of what may be held always.
 pub fn relieve() {
     if memory::is_pressed() {
@@ -76,24 +77,28 @@ pub fn relieve() {
     }
 }
 
-fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, tight: bool) -> bool {
-    tight || last.get().is_none_or(|last| last.end.elapsed() > last.took * REST)
+fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, rest: u32, tight: bool) -> bool {
+    tight || last.get().is_none_or(|last| last.end.elapsed() > last.took * rest)
 }
 
 #[cold]
 fn relieve_now() {
-    let tight = memory::is_tight();
-    let before = memory::everything();
     // fresh pages that garbage could have spared
     let (asked, missed) = host::asked();
+    if !memory::is_still_pressed(missed > 0) {
+        return;
+    }
+    let tight = memory::is_tight();
+    let before = memory::everything();
     let spent = Duration::from_secs_f64(missed as f64 / TOUCHED);
-    if !is_due(&YOUNG, tight || YOUNG.get().is_some_and(|last| spent > last.took)) {
+    if !is_due(&YOUNG, YOUNG_REST, tight || YOUNG.get().is_some_and(|last| spent > last.took)) {
         return;
     }
     collect(Collect::Young);
     // what has outlived a collection or two the quick kind does not find
-    if memory::everything() > before - (before / 4).min(asked / 2) {
-        if !is_due(&FULL, tight) {
+    let found = if asked > 0 { (before / 4).min(asked / 2) } else { before / 4 };
+    if memory::everything() > before - found {
+        if !is_due(&FULL, FULL_REST, tight) {
             return;
         }
         collect(Collect::Full);
@@ -151,7 +156,7 @@ pub fn before_read(bytes: usize) {
         }
     }
     // one that took long has maybe unmapped much: it is tried again now and then
-    if before >= 2 * bytes as u64 && (pays(FULL.get(), 20) || is_due(&FULL, false)) {
+    if before >= 2 * bytes as u64 && (pays(FULL.get(), 20) || is_due(&FULL, FULL_REST, false)) {
         collect(Collect::Full);
     }
 }

@@ -125,8 +125,7 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
             let typed = Typed::Array(dtype);
             Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), weight, leaves }))
         };
-        let of_handle = |cell: SEXP, handle: &Handle| {
-            let value = handle.peek();
+        let of_array = |cell: SEXP, value: &Array| {
             let (weight, leaves) = if value.is_ready() { (0, 1) } else { (value.node().weight, value.node().leaves) };
             array(cell, value.dtype(), value.len(), value.device(), weight, leaves)
         };
@@ -136,15 +135,17 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
                     let Recipe { dtype, len, device, weight, leaves, .. } = recipe.get();
                     array(data, dtype, len, device, weight, leaves)
                 }
-                None => of_handle(data, owner(data)),
+                None => of_array(data, &owner(data).peek()),
             };
         }
         let Some(handle) = handle::of(x) else { return Ok(None) };
-        handle.current()?; // uploads what R has written
-        if handle.is_rewritten() {
+        // what R has written is uploaded before anything is asked
+        let rewritten = handle.look(|_| handle.is_rewritten())?;
+        if rewritten {
             return Ok(None);
         }
-        of_handle(cell_of(x, handle), handle)
+        let cell = cell_of(x, handle);
+        handle.look(|value| of_array(cell, value))?
     }
 }
 

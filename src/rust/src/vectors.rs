@@ -5,6 +5,7 @@ use std::os::raw::{c_int, c_void};
 use verdigris_engine::array::{Array, HostMut};
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::Result;
+use verdigris_engine::expr::Site;
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP, SEXPTYPE};
@@ -45,9 +46,7 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
         }
     }
     // what is recorded is computed first: it may need the memory of what is collected
-    if !array.is_passing() {
-        array.settle()?;
-    }
+    array.settle()?;
     pressure::before_read(bytes);
     let block = Block::new(bytes, array.device())?;
     fill(block.start())?;
@@ -60,6 +59,12 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
 pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
     // SAFETY: reads n elements.
     unsafe { filled(array.dtype(), n, array, |start| host::read(array, from, n, start)) }
+}
+
+/// All elements as the type of a dtype that R has, which must not be int64. Not protected.
+pub fn read_as(array: &Array, dtype: DType, site: Option<Site>) -> Result<SEXP> {
+    // SAFETY: writes as many elements as there are.
+    unsafe { filled(dtype, array.len(), array, |start| host::read_as(array, dtype, site, start)) }
 }
 
 /// All elements as integer64 keeps them in doubles. Not protected.

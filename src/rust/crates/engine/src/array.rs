@@ -90,11 +90,6 @@ impl Array {
         self.node.is_ready()
     }
 
-    /// Whether it is recorded, and nobody else knows it: what is computed of it need not be kept.
-    pub fn is_passing(&self) -> bool {
-        self.device() == Device::Cpu && !self.is_ready() && Arc::strong_count(&self.node) == 1
-    }
-
     /// Whether another library sees the memory.
     pub fn is_shared(&self) -> bool {
         self.node.view().is_some_and(|view| view.buffer.is_shared())

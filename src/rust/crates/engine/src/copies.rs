@@ -58,6 +58,17 @@ impl Host<'_> {
     }
 }
 
+impl<'a> HostMut<'a> {
+    fn wire(self) -> (DType, &'a mut [u8]) {
+        match self {
+            HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
+            HostMut::Integer64(x) => (DType::Int64, bytes_of_mut(x)),
+            HostMut::Double(x) => (DType::Float64, bytes_of_mut(x)),
+            HostMut::Complex(x) => (DType::Complex128, bytes_of_mut(x)),
+        }
+    }
+}
+
 /// An array that is on its way to a device.
 pub struct Coming {
     ahead: Box<dyn Ahead>,
@@ -150,18 +161,10 @@ impl Array {
     /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
     /// where few are asked for at the start, those alone: the array then stays as it is.
     pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
-        let (wire, bytes): (DType, &mut [u8]) = match room {
-            HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
-            HostMut::Integer64(x) => (DType::Int64, bytes_of_mut(x)),
-            HostMut::Double(x) => (DType::Float64, bytes_of_mut(x)),
-            HostMut::Complex(x) => (DType::Complex128, bytes_of_mut(x)),
-        };
+        let (wire, bytes) = room.wire();
         let n = bytes.len() / wire.size();
         if n == 0 {
             return Ok(());
-        }
-        if from == 0 && n == self.len() && self.is_passing() {
-            return self.evaluate_into(wire, bytes);
         }
         let mut view = match self.few(from + n)? {
             Some(few) => few.settle()?,
@@ -188,6 +191,17 @@ impl Array {
             }
         }
         Ok(())
+    }
+
+    /// Copies all elements to the host as another dtype, and waits; the site hears of what does not fit.
+    pub fn read_as(&self, dtype: DType, site: Option<Site>, room: HostMut<'_>) -> Result<()> {
+        self.settle()?;
+        let converted = self.cast(dtype, site)?;
+        if self.device() != Device::Cpu || self.is_empty() || converted.is_ready() {
+            return converted.read(0, room);
+        }
+        let (wire, bytes) = room.wire();
+        converted.evaluate_into(wire, bytes)
     }
 
     /// Computes the values where R wants them: on the cpu device, which shares memory with R.

@@ -71,6 +71,17 @@ pub fn is_pressed() -> bool {
     PRESSED.load(Ordering::Relaxed)
 }
 
+/// Whether it still may, `otherwise` or because some device holds as much: R's own collections free much too, and one right
+/// after another finds nothing.
+pub fn is_still_pressed(otherwise: bool) -> bool {
+    let pressed = otherwise || ACCOUNTS.iter().any(|a| a.live() > a.next.load(Ordering::Relaxed));
+    if !pressed {
+        PRESSED.store(false, Ordering::Relaxed);
+        TIGHT.store(false, Ordering::Relaxed);
+    }
+    pressed
+}
+
 /// Says that a collection may pay.
 pub(crate) fn press() {
     PRESSED.store(true, Ordering::Relaxed);
@@ -507,6 +518,9 @@ mod tests {
         assert_eq!(account(device).next.load(Ordering::Relaxed), 3 << 29);
         drop(small);
         assert_eq!(account(device).next.load(Ordering::Relaxed), CALM);
+        let held = Held::new(device, CALM + 1);
+        assert!(is_pressed() && is_still_pressed(false));
+        drop(held);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::ops::id;
 use crate::reduction::{Reduction, STATUS_EMPTY};
 use crate::scalar::{Scalar, NA_I32, NA_I64};
 
+/// Elements that are left out at an end are looked at one by one up to so many.
+const FEW: usize = 16;
+
 /// The elements of one axis that a subscript selects, counted from 0.
 pub enum Selection {
     /// `start, start + step, ...`: a view serves.
@@ -100,6 +103,9 @@ pub fn from_host(
         }
         Host::Integer(x) => {
             let wide = |v: i32| if v == NA_I32 { NA_I64 } else { i64::from(v) };
+            if let Some(found) = without_end(x, n, wide) {
+                return Ok(Ok(found));
+            }
             match places(x, wide) {
                 Some(found) => return found.select(n, bounded, device),
                 None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n),
@@ -107,6 +113,9 @@ pub fn from_host(
         }
         Host::Double(x) => {
             let wide = |v: f64| if v.is_nan() { NA_I64 } else { v as i64 };
+            if let Some(found) = without_end(x, n, wide) {
+                return Ok(Ok(found));
+            }
             match places(x, wide) {
                 Some(found) => return found.select(n, bounded, device),
                 None => numbers(x.iter().map(|&v| if v.is_nan() { None } else { Some(v as i64) }), n),
@@ -132,6 +141,35 @@ pub fn from_host(
     Ok(Ok(Selection::At { positions, top, any_na }))
 }
 
+/// What is left where a few neighbours at one end are left out: `x[-1]`, `x[-n]`.
+fn without_end<T: Copy>(x: &[T], n: usize, wide: impl Fn(T) -> i64) -> Option<Selection> {
+    if x.is_empty() || x.len() > FEW {
+        return None;
+    }
+    let mut out: Vec<usize> = x.iter().map(|&v| usize::try_from(wide(v).wrapping_neg()).ok()).collect::<Option<_>>()?;
+    out.sort_unstable();
+    out.dedup();
+    let (first, last) = (out[0], out[out.len() - 1]);
+    if first < 1 || last > n || last - first + 1 != out.len() {
+        return None;
+    }
+    let kept = |start: usize, count: usize| Selection::Range { start, step: 1, count };
+    match (first == 1, last == n) {
+        (true, true) => Some(kept(0, 0)),
+        (true, false) => Some(kept(last, n - last)),
+        (false, true) => Some(kept(0, first - 1)),
+        (false, false) => None,
+    }
+}
+
+/// Whether each number is `step` more than the one before.
+fn is_regular<T: Copy>(x: &[T], step: i64, wide: impl Fn(T) -> i64) -> bool {
+    // in pieces without a way out, which are done in wide registers
+    x.chunks(256).zip(x[1..].chunks(256)).all(|(here, next)| {
+        here.iter().zip(next).fold(true, |same, (&a, &b)| same & (wide(b).wrapping_sub(wide(a)) == step))
+    })
+}
+
 /// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two quick passes.
 enum Places {
     Range { start: usize, step: isize, count: usize, top: usize },
@@ -139,16 +177,14 @@ enum Places {
 }
 
 fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64) -> Option<Places> {
+    let (first, last, count) = (wide(*x.first()?), wide(*x.last()?), x.len());
+    let step = if count > 1 { wide(x[1]).wrapping_sub(first) } else { 1 };
+    if first.min(last) >= 1 && step != 0 && is_regular(x, step, &wide) {
+        let top = first.max(last) as usize;
+        return Some(Places::Range { start: first as usize - 1, step: step as isize, count, top });
+    }
     let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (low.min(wide(v)), high.max(wide(v))));
-    if low < 1 || x.is_empty() {
-        return None;
-    }
-    let (first, top, count) = (wide(x[0]) - 1, high as usize, x.len());
-    let step = if count > 1 { wide(x[1]) - wide(x[0]) } else { 1 };
-    if step != 0 && x.windows(2).all(|w| wide(w[1]).wrapping_sub(wide(w[0])) == step) {
-        return Some(Places::Range { start: first as usize, step: step as isize, count, top });
-    }
-    Some(Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top })
+    (low >= 1).then(|| Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top: high as usize })
 }
 
 impl Places {

@@ -6,17 +6,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
-use super::parallel::parallel;
+use super::parallel::spread;
 use crate::buffer::{Buffer, View};
-use crate::dtype::DType;
+use crate::dtype::{Class, DType};
 use crate::error::Result;
+use crate::ops::table::TABLES;
+use crate::ops::{id, OpId};
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use crate::warning;
 
 /// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
 pub const BLOCK: usize = 1024;
-/// Elements that one task takes; fewer are not worth a second thread.
-const TASK: usize = 32 * BLOCK;
+/// What one task takes, in loads (some 0.2 ns each): 20 microseconds.
+const TASK: usize = 100_000;
+/// What is not worth a second thread, which takes some microseconds to wake up, and longer where others use the machine.
+const ALONE: usize = 4 * TASK;
 /// A recycled vector of this many elements or more is read run by run.
 const RUN: usize = 32;
 /// A view whose first axis has this many elements or more is read run by run.
@@ -112,6 +116,30 @@ impl<'a> Schedule<'a> {
         }
         let flags = bound.sites.iter().map(|_| AtomicU32::new(0)).collect();
         Schedule { plan, bound, places, slots, flags }
+    }
+
+    /// What an element costs, in loads.
+    fn cost(&self) -> usize {
+        let of = |instruction: &Instruction| match instruction {
+            Instruction::Apply { op, class, .. } => {
+                let parts = if matches!(class, Class::C64 | Class::C128) { 4 } else { 1 };
+                parts * if is_plain(*op) { 1 } else { 20 }
+            }
+            // anywhere in memory
+            Instruction::Pick { .. } => 4,
+            _ => 1,
+        };
+        1 + self.plan.code.iter().map(of).sum::<usize>()
+    }
+
+    /// How many elements a task takes, whole blocks, where they are worth more than one thread.
+    pub fn task(&self) -> usize {
+        (TASK / self.cost()).max(1).next_multiple_of(BLOCK)
+    }
+
+    /// Whether so many elements are worth more than one thread.
+    pub fn is_worth(&self, n: usize) -> bool {
+        n.saturating_mul(self.cost()) >= ALONE
     }
 
     /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements.
@@ -275,6 +303,15 @@ impl<'a> Schedule<'a> {
     }
 }
 
+/// Whether a row takes a few instructions: most operators and casts, and what the processor itself has of the math functions.
+fn is_plain(op: OpId) -> bool {
+    let from = |file: usize| TABLES[..file].iter().map(|rows| rows.len()).sum::<usize>();
+    let k = op.0 as usize;
+    let few = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];
+    let many = [id::POW, id::MOD, id::INTDIV];
+    (k < from(1) && !many.contains(&op)) || (from(4)..from(5)).contains(&k) || few.contains(&op)
+}
+
 /// A thread's registers.
 pub struct Scratch {
     base: *mut u8,
@@ -336,7 +373,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     });
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;
     let written = written.filter(|&k| !twice && bound.inputs.iter().all(|v| v.buffer.address != outputs[k].address));
-    parallel(bound.n, TASK, |from, to| {
+    spread(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
         schedule.with_scratch(to - from, |scratch| {
             for i in (from..to).step_by(BLOCK) {
                 let n = BLOCK.min(to - i);

@@ -77,12 +77,20 @@ const ROUND: usize = 128;
 /// # Errors
 /// `Interrupt`; some tasks have then not run.
 pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
+    spread(n, size, true, body)
+}
+
+/// As `parallel`; on the calling thread alone where it is not worth to wake others.
+///
+/// # Errors
+/// `Interrupt`.
+pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     let tasks = n.div_ceil(size.max(1));
     let mut watch = (tasks > ROUND).then(Watch::new);
     for first in (0..tasks).step_by(ROUND) {
         let task = |t: usize| body((first + t) * size, ((first + t + 1) * size).min(n));
         let round = ROUND.min(tasks - first);
-        if round > 1 && threads_usable() {
+        if worth && round > 1 && threads_usable() {
             run(round, &task);
         } else {
             (0..round).for_each(task);

@@ -39,12 +39,11 @@ VG_FN void intdiv_block(f64* __restrict o, const f64* __restrict a, const f64* _
     i32 to = n - from < SOME ? n : from + SOME;
     u64 served[SOME], all = 1;
     for (i32 k = from; k < to; k++) {
-      f64 q = a[k] / b[k], r;
-      o[k] = floor(q);
-      // -0 is 0, and what is below 1 is the same by arith.h's rule
-      bool small = (fabs(q) < 1) & (a[k] != 0) & (q != 0);
-      o[k] = o[k] == 0 ? 0.0 : o[k];
-      all &= served[k - from] = small | quick_remainder(a[k], b[k], q, o[k], r);
+      f64 q = a[k] / b[k], n = floor(q), r;
+      // what is below 1 is the same by arith.h's rule
+      bool small = (fabs(q) < 1) & (q != 0), quick = quick_remainder(a[k], b[k], q, n, r);
+      o[k] = n + 0.0;  // never -0
+      all &= served[k - from] = small | quick;
     }
     if (!all) for (i32 k = from; k < to; k++) if (!served[k - from]) o[k] = any_intdiv(a[k], b[k]);
   }

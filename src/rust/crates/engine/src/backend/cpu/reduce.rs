@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::blocks::{Schedule, BLOCK};
 use super::loops::{Folding, FOLDS};
-use super::parallel::parallel;
+use super::parallel::spread;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
@@ -104,6 +104,10 @@ pub fn groups(
 }
 
 impl Job<'_> {
+    fn is_worth(&self) -> bool {
+        self.schedule.is_worth(self.groups.count() * self.groups.length)
+    }
+
     /// Runs tasks that have an accumulator each, or `width` of them; `pieces` tasks that follow each other make a result.
     fn merged(
         &self,
@@ -114,7 +118,7 @@ impl Job<'_> {
         let tasks = self.groups.count() / width * pieces;
         let (mut partial, size) = ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)), all.size);
         let memory = partial.as_mut().unwrap_or(all).shared();
-        parallel(tasks, together, |first, end| {
+        spread(tasks, together, self.is_worth(), |first, end| {
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for task in first..end {
                     // SAFETY: a task has these accumulators to itself.
@@ -154,7 +158,7 @@ impl Job<'_> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
-        parallel(outer, (PIECE / length).next_multiple_of(width), |from, to| {
+        spread(outer, (PIECE / length).next_multiple_of(width), self.is_worth(), |from, to| {
             let mut own = Accumulators::new(self.f, width);
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for group in (from..to).step_by(width) {
@@ -197,7 +201,7 @@ impl Job<'_> {
         let Groups { inner, length, outer } = self.groups;
         let blocks = inner.div_ceil(BLOCK);
         let (all, size) = (all.shared(), all.size);
-        parallel(outer * blocks, 1, |task, _| {
+        spread(outer * blocks, 1, self.is_worth(), |task, _| {
             let (o, from) = (task / blocks, task % blocks * BLOCK);
             let n = BLOCK.min(inner - from);
             // SAFETY: no other task has these accumulators.

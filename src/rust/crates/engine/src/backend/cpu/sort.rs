@@ -39,7 +39,7 @@ macro_rules! integers {
                 $missing
             }
             fn key(self) -> u64 {
-                (i128::from(self) - i128::from(<$type>::MIN)) as u64
+                (self as i64).wrapping_sub(<$type>::MIN as i64) as u64
             }
             fn of_key(key: u64) -> Option<$type> {
                 Some((key as $type).wrapping_add(<$type>::MIN))
