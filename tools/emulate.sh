@@ -41,7 +41,7 @@ start tests package '^([^gl]|l[^a])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1
 start tests grids '^grid' VERDIGRIS_TIER=interpreted
 finish
 start tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
-start tests late '^(deferred|chunked|memory|travel|conditions)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
+start tests late '^(deferred|chunked|travel|conditions)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
 finish
 tail -n 40 $logs/*.log | grep -v '^$'
 exit $status
