@@ -30,10 +30,10 @@ on_host_words <- function(f, x, subscripts, ...) {
   as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
 }
 
-# The subscripts of a call of `[` or `[<-` as they stand in it, each in a list, with NULL for an empty one.
-subscripts <- function(call, frame) {
+# The subscripts of a call of `[` or `[<-` as they stand in it, each in a list, with NULL for an empty one. `beside` is `drop` or `value`.
+subscripts <- function(call, frame, beside) {
   call <- as.list(call)[-(1:2)]
-  call <- call[!(names(call) %||% character(length(call))) %in% c("drop", "exact", "value")]
+  call <- call[!(names(call) %||% character(length(call))) %in% beside]
   lapply(call, function(argument) {
     if (identical(argument, quote(expr = ))) NULL else list(eval(argument, frame))
   })

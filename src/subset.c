@@ -14,7 +14,7 @@ SEXP vg_collect(SEXP x);
 SEXP C_copy_attributes(SEXP from, SEXP to); // operators.c
 
 static SEXP x_symbol, i_symbol, j_symbol, drop_symbol, value_symbol;
-static SEXP sys_call, nargs_call, missing_i_call, missing_j_call, missing_drop_call, missing_value_call, by_name_call;
+static SEXP sys_call, nargs_call, missing_i_call, missing_j_call, missing_drop_call, missing_value_call, part_by_name_call, replace_by_name_call;
 
 void vg_init_subset(void) {
   x_symbol = Rf_install("x");
@@ -28,7 +28,8 @@ void vg_init_subset(void) {
   missing_j_call = vg_preserved("missing(j)");
   missing_drop_call = vg_preserved("missing(drop)");
   missing_value_call = vg_preserved("missing(value)");
-  by_name_call = vg_preserved("subscripts(sys.call(), parent.frame())");
+  part_by_name_call = vg_preserved("subscripts(sys.call(), parent.frame(), 'drop')");
+  replace_by_name_call = vg_preserved("subscripts(sys.call(), parent.frame(), 'value')");
 }
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
@@ -37,20 +38,31 @@ static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
 
 // ---- what the subscripts are -----------------------------------------------------------------------
 
+// missing() of the subscript in place k; of those from the eleventh on a missing one is R's error.
+static SEXP missing_call(int k) {
+  if (k < 2) return k == 0 ? missing_i_call : missing_j_call;
+  static SEXP of_dots[8];
+  if (k - 2 >= 8) return Rf_ScalarLogical(FALSE);
+  if (of_dots[k - 2] == NULL) {
+    char code[] = "missing(..1)";
+    code[10] += (char)(k - 2);
+    of_dots[k - 2] = vg_preserved(code);
+  }
+  return of_dots[k - 2];
+}
+
 // The subscript in place k (from 0) of the method's frame; R_MissingArg for an empty one, NULL, the pointer, for none. `may_pass`:
 // it may be the caller's own argument, which may be missing there.
 static SEXP subscript(int k, int may_pass, SEXP rho) {
   SEXP value;
   if (k < 2) {
-    if (may_pass && Rf_asLogical(Rf_eval(k == 0 ? missing_i_call : missing_j_call, rho)) == TRUE) return R_MissingArg;
     value = Rf_findVarInFrame3(rho, k == 0 ? i_symbol : j_symbol, TRUE);
   } else {
     SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
-    if (TYPEOF(dots) != DOTSXP) return NULL;
-    for (k -= 2; k > 0 && dots != R_NilValue; k--) dots = CDR(dots);
-    if (dots == R_NilValue) return NULL;
-    value = CAR(dots);
+    if (TYPEOF(dots) != DOTSXP || Rf_length(dots) < k - 1) return NULL;
+    value = CAR(Rf_nthcdr(dots, k - 2));
   }
+  if (may_pass && value != R_MissingArg && Rf_asLogical(Rf_eval(missing_call(k), rho)) == TRUE) return R_MissingArg;
   return TYPEOF(value) == PROMSXP ? Rf_eval(value, rho) : value; // the promise keeps its value
 }
 
@@ -80,7 +92,7 @@ static SEXP subscripts(SEXP beside, SEXP rho) {
   }
   if (by_name) {
     // base R takes them as they stand, whatever their names
-    SEXP given = PROTECT(Rf_eval(by_name_call, rho));
+    SEXP given = PROTECT(Rf_eval(beside == drop_symbol ? part_by_name_call : replace_by_name_call, rho));
     values = Rf_allocVector(VECSXP, XLENGTH(given));
     for (R_xlen_t k = 0; k < XLENGTH(given); k++) {
       SEXP one = VECTOR_ELT(given, k);

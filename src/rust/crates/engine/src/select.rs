@@ -183,8 +183,19 @@ fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64) -> Option<Places> {
         let top = first.max(last) as usize;
         return Some(Places::Range { start: first as usize - 1, step: step as isize, count, top });
     }
-    let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (low.min(wide(v)), high.max(wide(v))));
-    (low >= 1).then(|| Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top: high as usize })
+    if first.min(last) < 1 {
+        return None;
+    }
+    // a sign tells of zeros, negative numbers and NA, and costs less than the smallest
+    let (mut signs, mut top) = (0, 0);
+    let place = |&v: &T| {
+        let (number, place) = (wide(v), wide(v).wrapping_sub(1));
+        signs |= number | place;
+        top = top.max(number);
+        place
+    };
+    let positions = x.iter().map(place).collect();
+    (signs >= 0).then_some(Places::List { positions, top: top as usize })
 }
 
 impl Places {
