@@ -30,15 +30,6 @@ on_host_words <- function(f, x, subscripts, ...) {
   as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
 }
 
-# The subscripts of a call of `[` or `[<-` as they stand in it, each in a list, with NULL for an empty one. `beside` is `drop` or `value`.
-subscripts <- function(call, frame, beside) {
-  call <- as.list(call)[-(1:2)]
-  call <- call[!(names(call) %||% character(length(call))) %in% beside]
-  lapply(call, function(argument) {
-    if (identical(argument, quote(expr = ))) NULL else list(eval(argument, frame))
-  })
-}
-
 # The places (from 1) that the rows of an index matrix name.
 matrix_positions <- function(i, d, names) {
   if (is.character(i)) {
@@ -65,7 +56,7 @@ is_index_matrix <- function(i, d) {
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
 #' looked through on the device for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
 #' @param x An array.
-#' @param i,j,... Subscripts.
+#' @param i,... Subscripts: one, or one for each dimension.
 #' @param drop Whether extents of one are dropped.
 #' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
 #'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. What is no number, such as
@@ -85,7 +76,7 @@ NULL
 
 #' @rdname subsetting
 #' @export
-`[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
+`[.gpu_array` <- function(x, ..., drop = TRUE) {
   out <- .External2(C_part)
   # a list of subscripts is for R code: names, index matrices, and what is at fault
   if (is.list(out)) in_base_words(select(x, out, drop), `[`, x, out, drop = drop) else out
@@ -131,7 +122,7 @@ single <- function(given, d, names) {
 
 #' @rdname subsetting
 #' @export
-`[<-.gpu_array` <- function(x, i, j, ..., value) {
+`[<-.gpu_array` <- function(x, ..., value) {
   given <- .External2(C_replace)
   if (!is.list(given)) return(given)
   if (missing(value)) {

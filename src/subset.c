@@ -13,23 +13,19 @@ SEXP vg_collect(SEXP x);
 
 SEXP C_copy_attributes(SEXP from, SEXP to); // operators.c
 
-static SEXP x_symbol, i_symbol, j_symbol, drop_symbol, value_symbol;
-static SEXP sys_call, nargs_call, missing_i_call, missing_j_call, missing_drop_call, missing_value_call, part_by_name_call, replace_by_name_call;
+#define MOST_ASKED 8
+static SEXP x_symbol, i_symbol, drop_symbol, value_symbol, missing_calls[MOST_ASKED];
 
 void vg_init_subset(void) {
   x_symbol = Rf_install("x");
   i_symbol = Rf_install("i");
-  j_symbol = Rf_install("j");
   drop_symbol = Rf_install("drop");
   value_symbol = Rf_install("value");
-  sys_call = vg_preserved("sys.call()");
-  nargs_call = vg_preserved("nargs()");
-  missing_i_call = vg_preserved("missing(i)");
-  missing_j_call = vg_preserved("missing(j)");
-  missing_drop_call = vg_preserved("missing(drop)");
-  missing_value_call = vg_preserved("missing(value)");
-  part_by_name_call = vg_preserved("subscripts(sys.call(), parent.frame(), 'drop')");
-  replace_by_name_call = vg_preserved("subscripts(sys.call(), parent.frame(), 'value')");
+  for (int k = 0; k < MOST_ASKED; k++) {
+    char code[] = "missing(..1)";
+    code[10] += (char)k;
+    missing_calls[k] = vg_preserved(code);
+  }
 }
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
@@ -38,69 +34,21 @@ static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
 
 // ---- what the subscripts are -----------------------------------------------------------------------
 
-// missing() of the subscript in place k; of those from the eleventh on a missing one is R's error.
-static SEXP missing_call(int k) {
-  if (k < 2) return k == 0 ? missing_i_call : missing_j_call;
-  static SEXP of_dots[8];
-  if (k - 2 >= 8) return Rf_ScalarLogical(FALSE);
-  if (of_dots[k - 2] == NULL) {
-    char code[] = "missing(..1)";
-    code[10] += (char)(k - 2);
-    of_dots[k - 2] = vg_preserved(code);
-  }
-  return of_dots[k - 2];
-}
-
-// The subscript in place k (from 0) of the method's frame; R_MissingArg for an empty one, NULL, the pointer, for none. `may_pass`:
-// it may be the caller's own argument, which may be missing there.
-static SEXP subscript(int k, int may_pass, SEXP rho) {
-  SEXP value;
-  if (k < 2) {
-    value = Rf_findVarInFrame3(rho, k == 0 ? i_symbol : j_symbol, TRUE);
-  } else {
-    SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
-    if (TYPEOF(dots) != DOTSXP || Rf_length(dots) < k - 1) return NULL;
-    value = CAR(Rf_nthcdr(dots, k - 2));
-  }
-  if (may_pass && value != R_MissingArg && Rf_asLogical(Rf_eval(missing_call(k), rho)) == TRUE) return R_MissingArg;
-  return TYPEOF(value) == PROMSXP ? Rf_eval(value, rho) : value; // the promise keeps its value
-}
-
-// The subscripts of the method's frame in a list, R_MissingArg for an empty one. `beside` is the argument that is none.
-static SEXP subscripts(SEXP beside, SEXP rho) {
-  SEXP call = PROTECT(Rf_eval(sys_call, rho));
-  SEXP first = CDR(call);
-  int n = 0, by_name = TAG(first) != R_NilValue && TAG(first) != x_symbol, dots = CAR(first) == R_DotsSymbol;
-  for (SEXP a = CDR(first); a != R_NilValue; a = CDR(a)) {
-    if (CAR(a) == R_DotsSymbol) dots = 1;
-    else if (TAG(a) == R_NilValue) n++;
-    else if (TAG(a) != beside) by_name = 1;
-  }
-  if (dots) {
-    // of what stands in the caller's `...` the frame knows the number
-    int has = Rf_asLogical(Rf_eval(beside == drop_symbol ? missing_drop_call : missing_value_call, rho)) == FALSE;
-    n = Rf_asInteger(Rf_eval(nargs_call, rho)) - 1 - has;
-  }
+// The subscripts in a list: the `...` of the method's frame, by place, as base R takes them whatever their names. R_MissingArg stands for
+// an empty one, and for a variable that is a missing argument of the caller's (beyond the eighth that is R's error).
+static SEXP subscripts(SEXP rho) {
+  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
+  int n = TYPEOF(dots) == DOTSXP ? Rf_length(dots) : 0;
   SEXP values = PROTECT(Rf_allocVector(VECSXP, n));
-  SEXP a = CDR(first);
-  for (int k = 0; k < n && !by_name; k++) {
-    while (!dots && TAG(a) != R_NilValue) a = CDR(a);
-    SEXP value = subscript(k, dots || TYPEOF(CAR(a)) == SYMSXP, rho);
-    if (value == NULL) by_name = 1;
-    else SET_VECTOR_ELT(values, k, value);
-    if (!dots) a = CDR(a);
-  }
-  if (by_name) {
-    // base R takes them as they stand, whatever their names
-    SEXP given = PROTECT(Rf_eval(beside == drop_symbol ? part_by_name_call : replace_by_name_call, rho));
-    values = Rf_allocVector(VECSXP, XLENGTH(given));
-    for (R_xlen_t k = 0; k < XLENGTH(given); k++) {
-      SEXP one = VECTOR_ELT(given, k);
-      SET_VECTOR_ELT(values, k, one == R_NilValue ? R_MissingArg : VECTOR_ELT(one, 0));
+  for (int k = 0; k < n; k++, dots = CDR(dots)) {
+    SEXP value = CAR(dots);
+    if (TYPEOF(value) == PROMSXP) {
+      int is_missing = k < MOST_ASKED && Rf_asLogical(Rf_eval(missing_calls[k], rho)) == TRUE;
+      value = is_missing ? R_MissingArg : Rf_eval(value, rho);
     }
-    UNPROTECT(1);
+    SET_VECTOR_ELT(values, k, value);
   }
-  UNPROTECT(2);
+  UNPROTECT(1);
   return values;
 }
 
@@ -259,9 +207,9 @@ static int drops(SEXP drop) { return Rf_asLogical(drop) != FALSE; }
 // For R code that has worked out the positions. A string where something is at fault.
 SEXP C_take(SEXP x, SEXP at, SEXP drop) { return take(x, at, drops(drop)); }
 
-// .External2(C_part) in `[.gpu_array`(x, i, j, ..., drop): the part, or a list of the subscripts, which R code is to look at.
+// .External2(C_part) in `[.gpu_array`(x, ..., drop): the part, or a list of the subscripts, which R code is to look at.
 SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(drop_symbol, rho)), out = NULL;
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   if (XLENGTH(values) == 0 || (XLENGTH(values) == 1 && VECTOR_ELT(values, 0) == R_MissingArg)) {
     UNPROTECT(2);
     return x;
@@ -329,11 +277,9 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
     out = C_copy_attributes(x, out);
   } else {
     SEXP old = PROTECT(Rf_getAttrib(x, R_NamesSymbol));
-    if (names == R_NilValue && old != R_NilValue) {
-      names = Rf_allocVector(STRSXP, has);
-      for (R_xlen_t k = 0; k < has; k++) SET_STRING_ELT(names, k, k < had ? STRING_ELT(old, k) : R_BlankString);
-    }
-    PROTECT(names);
+    int grows = names == R_NilValue && old != R_NilValue;
+    PROTECT(names = grows ? Rf_allocVector(STRSXP, has) : names);
+    for (R_xlen_t k = 0; grows && k < has; k++) SET_STRING_ELT(names, k, k < had ? STRING_ELT(old, k) : R_BlankString);
     if (names != R_NilValue) Rf_setAttrib(out, R_NamesSymbol, names);
     UNPROTECT(2);
   }
@@ -343,9 +289,9 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
 
 SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names); }
 
-// .External2(C_replace) in `[<-.gpu_array`(x, i, j, ..., value): the new array, or a list of the subscripts, which R code is to look at.
+// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the new array, or a list of the subscripts, which R code is to look at.
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(value_symbol, rho)), out = NULL;
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   // as a function it may be called with the value unnamed, which is then the last subscript
   int known = Rf_findVarInFrame3(rho, value_symbol, TRUE) != R_MissingArg;
   SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
