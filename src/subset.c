@@ -234,11 +234,11 @@ SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP at = PROTECT(Rf_allocVector(VECSXP, n));
   int plain = Rf_xlength(dim) == n && Rf_findVarInFrame3(rho, i_symbol, TRUE) != R_MissingArg;
   for (int k = 0; k < n && plain; k++) {
-    SEXP cell = k == 0 ? R_NilValue : Rf_nthcdr(dots, k - 1);
-    SEXP i = k == 0 ? Rf_eval(i_symbol, rho) : CAR(cell);
+    SEXP i = k == 0 ? Rf_eval(i_symbol, rho) : CAR(dots);
     if (TYPEOF(i) == PROMSXP) i = Rf_eval(i, rho);
-    plain = (TYPEOF(i) == INTSXP || TYPEOF(i) == REALSXP) && !Rf_isObject(i) && XLENGTH(i) == 1 && (k == 0 || TAG(cell) == R_NilValue);
+    plain = (TYPEOF(i) == INTSXP || TYPEOF(i) == REALSXP) && !Rf_isObject(i) && XLENGTH(i) == 1 && (k == 0 || TAG(dots) == R_NilValue);
     if (!plain) break;
+    if (k > 0) dots = CDR(dots);
     double place = trunc(Rf_asReal(i)), extent = TYPEOF(dim) == INTSXP ? INTEGER_ELT(dim, k) : REAL_ELT(dim, k);
     plain = place >= 1 && place <= extent;
     if (plain) SET_VECTOR_ELT(at, k, Rf_ScalarReal(place));
