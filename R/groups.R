@@ -177,18 +177,18 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     }
   }
   known <- !is.na(name)
-  out <- call_base(base::tapply, list(if (known) host_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX, FUN, ..., default = default, simplify = simplify))
+  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX, FUN, ..., default = default, simplify = simplify))
   if (known && is_number(out)) with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(X)), device = gpu_device(X)), attributes(out)) else out
 }
 
-plain_key <- function(key) if (is_gpu(key)) as.vector(host_copy(key)) else key
+plain_key <- function(key) plain_vector(key)
 
 #' @rdname gpu_group
 #' @export
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && !anyNA(group) && length(dim(x)) <= 2L
   on_base <- function() {
-    out <- call_base(base::rowsum, list(host_copy(x), plain_key(group), reorder = reorder, na.rm = na.rm, ...))
+    out <- call_base(base::rowsum, list(ordinary_copy(x), plain_key(group), reorder = reorder, na.rm = na.rm, ...))
     with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(x)), device = gpu_device(x)), attributes(out))
   }
   if (!usable || prefers_host(x)) return(on_base())

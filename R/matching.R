@@ -75,7 +75,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) == 0L) return(logical())
-  if (prefers_host(x)) return(as_gpu(duplicated(as.vector(host_copy(x, exact = TRUE)), ...), device = gpu_device(x)))
+  if (prefers_host(x)) return(as_gpu(duplicated(ordinary_copy(strip(x), exact = TRUE), ...), device = gpu_device(x)))
   repeated_flags(x, isTRUE(list(...)$fromLast))
 }
 
@@ -84,7 +84,7 @@ duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
 anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) < 2L) return(0L)
-  if (prefers_host(x)) return(anyDuplicated(host_copy(x, exact = TRUE), ...))
+  if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE), ...))
   from_last <- isTRUE(list(...)$fromLast)
   as.integer(c(first_place(repeated_flags(x, from_last), from_last), 0)[1L])
 }
@@ -138,7 +138,7 @@ in_arrays <- function(x, table) {
 few <- function(table, x) length(table) <= FEW && gpu_dtype(x) != "int64" && !(is_gpu(table) && gpu_dtype(table) == "int64")
 
 # An array as an ordinary vector for base R's match(), which takes objects for strings.
-plain_vector <- function(x) if (is_gpu(x)) as.vector(host_copy(x)) else x
+plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else x
 
 match_arrays <- function(x, table, nomatch, incomparables) {
   nomatch <- as.integer(nomatch)
@@ -290,7 +290,7 @@ tabulate <- interposed("tabulate", "bin", tabulate_array(bin, nbins))
 
 tabulate_array <- function(bin, nbins) {
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
-  if (prefers_host(bin) || !is.numeric(bin) || !usual) return(call_base(base::tabulate, list(host_copy(bin), nbins)))
+  if (prefers_host(bin) || !is.numeric(bin) || !usual) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   found <- counted(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32"))
   out <- integer(nbins)
   inside <- found$values >= 1L & found$values <= nbins

@@ -77,7 +77,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   }
   device <- device_of(keys)
   if (device == "cpu" && !settings$compose) {
-    host <- lapply(keys, function(k) as.vector(if (is_gpu(k)) host_copy(xtfrm(k)) else k))
+    host <- lapply(keys, function(k) as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
@@ -177,7 +177,7 @@ as_elements_named <- function(x, names) stats::setNames(as.vector(x), names)
 is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly))
 
 unsorted_array <- function(x, na.rm, strictly) {
-  if (is.complex(x) || prefers_host(x)) return(call_base(base::is.unsorted, list(as.vector(host_copy(x)), na.rm, strictly)))
+  if (is.complex(x) || prefers_host(x)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
   if (length(x) <= 1L) return(FALSE)
   x <- strip(x)
   if (anyNA(x)) {
@@ -193,7 +193,7 @@ unsorted_array <- function(x, na.rm, strictly) {
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
-  if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(host_copy(x)), na.rm = na.rm, ...))
+  if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
   n <- length(x)
   known <- n - if (n) sum(is.na(x)) else 0L
   if (known == 0L || known < n && !na.rm) return(as.vector(strip(x)[NA_integer_]))

@@ -176,6 +176,8 @@ NULL
 
 # The elements in the places that base R's function has given their numbers: for shapes that are not plain.
 placed <- function(x, places) {
+  # its errors are base R's alone, also where `[` dispatches by S4
+  force(places)
   out <- strip(x)[as.vector(places)]
   with_attributes(out, attributes(places))
 }

@@ -4,7 +4,7 @@
 # The result of f on the host copy, as an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {
   info <- gpu_info(x)
-  as_gpu(f(host_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
+  as_gpu(f(ordinary_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
 }
 
 #' Vectors of arrays: joining and repeating

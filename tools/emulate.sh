@@ -37,7 +37,7 @@ finish() {
 engine || { echo "FAILED: engine"; status=1; }
 count_engine
 # two at a time
-start tests package '^([^gl]|l[^a])' VERDIGRIS_EMULATOR_GUARD=1
+start tests package '^([^gl]|l[^a])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12
 start tests grids '^grid' VERDIGRIS_TIER=interpreted
 finish
 start tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20

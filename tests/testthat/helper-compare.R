@@ -149,6 +149,7 @@ complex_ulp <- c(abs = 2, sqrt = 4, "^" = 64)
 
 cases <- new.env()
 cases$n <- 0L
+cases$met <- 0L
 
 kind_of <- function(dtype) {
   switch(dtype, bool8 = "logical", int8 = , uint8 = , int16 = , int32 = "integer", int64 = "integer64",
@@ -204,6 +205,8 @@ expect_all_same <- function(found) {
 # Where each new expression is compiled, several processes may share the long files: VERDIGRIS_PART=2/4 is the second quarter.
 part <- as.integer(strsplit(Sys.getenv("VERDIGRIS_PART", "1/1"), "/")[[1L]])
 is_ours <- function(k) k %% part[2L] == part[1L] %% part[2L]
+# The same for cases without a number, in the order in which they are met.
+is_next_ours <- function() is_ours(cases$met <- cases$met + 1L)
 
 # Ends a file of differential tests: how many cases it had, and that they are not fewer than they were.
 expect_cases <- function(least) {

@@ -104,7 +104,7 @@ test_that("what R only reads stays shared, and is read again", {
   x <- gpu(c(3, 1, 2))
   y <- from_dlpack(as_dlpack(x))
   address <- describe(as_dlpack(y))$address
-  expect_identical(order(y), c(2L, 3L, 1L)) # asks for a pointer to write
+  expect_identical(base::order(y), c(2L, 3L, 1L)) # asks for a pointer to write
   expect_identical(collect(y + 1), c(4, 2, 3))
   expect_identical(describe(as_dlpack(y))$address, address)
   z <- unclass(y)

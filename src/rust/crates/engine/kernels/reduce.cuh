@@ -96,8 +96,11 @@ VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W
       }
     }
   }
-  // the packs at its ends, shared with the neighbours
+#pragma unroll
+  for (int l = 1; l < L; l++) A::merge(lane[0], lane[l]);
+  // the packs at its ends, shared with the neighbours; merged, not added, since the first comes before what was added
   if (V > 1 && start < end) {
+    A ends = A::start();
 #pragma unroll 1
     for (i64 edge = rank; edge < 2; edge += team) {
       const i64 at = edge == 0 ? start / V : end / V;
@@ -111,12 +114,11 @@ VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W
         if (i < start || i >= end) continue;
         Out y;
         compute(p, x, k, i, w, y);
-        accumulate(lane[k % L], y.y0, i - start, NARM);
+        accumulate(ends, y.y0, i - start, NARM);
       }
     }
+    A::merge(lane[0], ends);
   }
-#pragma unroll
-  for (int l = 1; l < L; l++) A::merge(lane[0], lane[l]);
   return lane[0];
 }
 
