@@ -30,13 +30,6 @@ on_host_words <- function(f, x, subscripts, ...) {
   as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
 }
 
-# The arguments of x[...], with NULL for an empty one. `call` is the matched call's arguments after x.
-subscripts <- function(call, frame) {
-  lapply(call, function(argument) {
-    if (identical(argument, quote(expr = ))) NULL else list(eval(argument, frame))
-  })
-}
-
 # The places (from 1) that the rows of an index matrix name.
 matrix_positions <- function(i, d, names) {
   if (is.character(i)) {
@@ -63,7 +56,7 @@ is_index_matrix <- function(i, d) {
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
 #' looked through on the device for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
 #' @param x An array.
-#' @param i,j,... Subscripts.
+#' @param i,... Subscripts: one, or one for each dimension.
 #' @param drop Whether extents of one are dropped.
 #' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
 #'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. What is no number, such as
@@ -83,67 +76,25 @@ NULL
 
 #' @rdname subsetting
 #' @export
-`[.gpu_array` <- function(x, i, j, ..., drop = TRUE) {
-  call <- as.list(sys.call())[-(1:2)]
-  call <- call[!(names(call) %||% character(length(call))) %in% c("drop", "exact")]
-  if (length(call) == 0L) return(x)
-  given <- subscripts(call, parent.frame())
-  d <- dim(x)
-  if (length(given) == 1L && is.null(given[[1L]])) return(x)
-  in_base_words(select(x, given, d, drop), `[`, x, given, drop = drop)
+`[.gpu_array` <- function(x, ..., drop = TRUE) {
+  out <- .External2(C_part)
+  # a list of subscripts is for R code: names, index matrices, and what is at fault
+  if (is.list(out)) in_base_words(select(x, out, drop), `[`, x, out, drop = drop) else out
 }
 
-select <- function(x, given, d, drop) {
-  if (length(given) > 1L) {
-    if (length(given) != length(d)) fault()
-    return(select_array(x, lapply(given, function(g) if (!is.null(g)) g[[1L]] %||% integer()), d, drop))
-  }
-  i <- given[[1L]][[1L]]
-  if (is_index_matrix(i, d)) return(select_vector(x, matrix_positions(i, d, dimnames(x)), NULL))
-  if (length(d) != 1L) return(select_vector(x, i, names(x)))
-  # an array of one dimension stays one, as long as there are two elements or drop = FALSE
-  out <- select_vector(x, i, dimnames(x)[[1L]])
-  if (drop && length(out) <= 1L) return(out)
-  names <- names(out)
-  dim(out) <- length(out)
-  if (!is.null(names)) dimnames(out) <- stats::setNames(list(names), names(dimnames(x)))
-  out
-}
-
-select_vector <- function(x, i, names) {
-  at <- positional(i, names, FALSE)
-  out <- .Call(C_subset, x, length(x), list(at))
+select <- function(x, given, drop) {
+  out <- .Call(C_take, x, if (length(given) > 1L) on_axes(x, given) else list(on_vector(x, given[[1L]][[1L]])), drop)
   if (is.character(out)) fault()
-  if (!is.null(names)) names(out) <- names[if (is_gpu(at)) as.vector(at) else at]
   out
 }
 
-select_array <- function(x, given, d, drop) {
+on_axes <- function(x, given) {
+  if (length(given) != length(dim(x))) fault()
   names <- dimnames(x)
-  at <- Map(function(i, k) if (is.null(i)) NULL else positional(i, names[[k]], TRUE), given, seq_along(d))
-  out <- .Call(C_subset, x, d, at)
-  if (is.character(out)) fault()
-  extents <- vapply(seq_along(d), function(k) {
-    if (is.null(at[[k]])) return(d[k])
-    # of the others nothing may be there to divide by
-    if (any(d[-k] == 0L)) return(as.integer(.Call(C_extent, gpu_full(0, d[k], device = gpu_device(x)), d[k], at[k])[1L]))
-    as.integer(.Call(C_extent, x, d, replace(vector("list", length(d)), k, at[k]))[1L] / prod(d[-k]))
-  }, 1L)
-  kept <- if (is.null(names)) NULL else Map(function(n, i) {
-    if (is.null(n) || is.null(i)) n else n[if (is_gpu(i)) as.vector(i) else i]
-  }, names, at)
-  stay <- if (drop) extents != 1L else rep(TRUE, length(d))
-  if (sum(stay) >= 2L || !drop) {
-    dim(out) <- extents[stay]
-    if (!is.null(kept) && !all(vapply(kept[stay], is.null, NA))) dimnames(out) <- kept[stay]
-  } else {
-    # of one element the names are those of the only axis that has any
-    named <- which(lengths(kept) > 0L)
-    from <- if (sum(stay) == 1L) intersect(which(stay), named) else if (length(named) == 1L) named
-    if (length(from)) names(out) <- kept[[from]]
-  }
-  out
+  Map(function(g, k) if (!is.null(g)) positional(g[[1L]], names[[k]], TRUE), given, seq_along(given))
 }
+
+on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(i, dim(x), dimnames(x)) else positional(i, names(x), FALSE)
 
 # The place of one element, counted from 0 on each axis, where the subscripts are plain: one name or one number.
 single <- function(given, d, names) {
@@ -160,26 +111,25 @@ single <- function(given, d, names) {
 #' @rdname subsetting
 #' @export
 `[[.gpu_array` <- function(x, i, ...) {
+  out <- .External2(C_element)
+  if (!is.null(out)) return(out)
   given <- list(i, ...)
   flat <- length(given) == 1L
   d <- if (flat) length(x) else dim(x)
   names <- if (flat) list(names(x)) else dimnames(x)
-  body <- quote(.Call(C_subset, x, d, single(given, d, names)))
-  as.vector(in_base_words(eval(body), `[[`, x, lapply(given, list)))
+  as.vector(in_base_words(select(x, lapply(single(given, d, names), list), TRUE), `[[`, x, lapply(given, list)))
 }
 
 #' @rdname subsetting
 #' @export
-`[<-.gpu_array` <- function(x, i, j, ..., value) {
-  call <- as.list(sys.call())[-(1:2)]
-  last <- which((names(call) %||% character(length(call))) == "value")
-  if (!length(last)) {
+`[<-.gpu_array` <- function(x, ..., value) {
+  given <- .External2(C_replace)
+  if (!is.list(given)) return(given)
+  if (missing(value)) {
     # as a function, with the value unnamed: it is the last argument
-    last <- length(call)
-    value <- eval(call[[last]], parent.frame())
+    value <- given[[length(given)]][[1L]]
+    given <- given[-length(given)]
   }
-  call <- call[-last]
-  given <- subscripts(call, parent.frame())
   # what is not a number becomes a host vector, as base R decides
   if (!(is.numeric(value) || is.logical(value) || is.complex(value)) || (is.object(value) && !is_gpu(value) && !inherits(value, "integer64"))) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
@@ -189,48 +139,22 @@ single <- function(given, d, names) {
 }
 
 assign_part <- function(x, given, value) {
-  d <- dim(x)
-  flat <- length(given) <= 1L
-  if (!flat && length(given) != length(d)) fault()
-  if (flat) {
-    at <- if (length(given) == 0L || is.null(given[[1L]])) NULL else given[[1L]][[1L]] %||% integer()
-    new_names <- NULL
-    if (is_index_matrix(at, d)) {
-      at <- matrix_positions(at, d, dimnames(x))
-    } else if (is.character(at)) {
-      found <- match(at, names(x))
-      unknown <- unique(at[is.na(found)])
-      found[is.na(found)] <- length(x) + match(at[is.na(found)], unknown)
-      new_names <- c(names(x) %||% rep("", length(x)), unknown)
-      at <- found
-    } else if (!is.null(at)) {
-      at <- positional(at, names(x), FALSE)
-    }
-    extents <- length(x)
-    at <- list(at)
+  new_names <- NULL
+  i <- if (length(given) == 1L) given[[1L]][[1L]]
+  if (length(given) > 1L) {
+    at <- on_axes(x, given)
+  } else if (is.character(i) && !is_index_matrix(i, dim(x))) {
+    found <- match(i, names(x))
+    unknown <- unique(i[is.na(found)])
+    found[is.na(found)] <- length(x) + match(i[is.na(found)], unknown)
+    new_names <- c(names(x) %||% rep("", length(x)), unknown)
+    at <- list(found)
   } else {
-    names <- dimnames(x)
-    at <- Map(function(g, k) if (is.null(g)) NULL else positional(g[[1L]] %||% integer(), names[[k]], TRUE), given, seq_along(d))
-    extents <- d
+    at <- list(if (length(given) == 1L && !is.null(given[[1L]])) on_vector(x, i))
   }
-  size <- .Call(C_extent, x, extents, at)
-  if (is.character(size)) fault()
-  count <- size[1L]
-  if (count > 0 && length(value) == 0L) stop_as_base("replacement has length zero")
-  if (size[3L] > 0 && length(value) > 1L) stop_as_base("NAs are not allowed in subscripted assignments")
-  if (count > 0 && count %% length(value) != 0) {
-    if (!flat) stop_as_base("number of items to replace is not a multiple of replacement length")
-    warn_as_base("number of items to replace is not a multiple of replacement length")
-  }
-  n <- if (flat) max(length(x), size[2L]) else length(x)
-  out <- .Call(C_assign, x, extents, at, if (is_gpu(value) || inherits(value, "integer64")) value else as.vector(value), n)
+  out <- .Call(C_put, x, at, value, new_names)
   if (is.character(out)) fault()
-  if (n == length(x)) {
-    .Call(C_copy_attributes, x, out)
-  } else {
-    names(out) <- new_names %||% if (!is.null(names(x))) c(names(x), rep("", n - length(x)))
-    out
-  }
+  out
 }
 
 #' @rdname subsetting

@@ -25,6 +25,10 @@ void vg_condition_clear(void);
 // ---- operators.c: R before 4.3 dispatches operators the slow way (see there) ---------------------
 extern int vg_slow_dispatch;
 SEXP vg_quick_dispatch(SEXP result); // returns `result`
+void vg_classify(SEXP x);            // gives a new array the class that goes with its attributes
+
+// ---- calls.c -------------------------------------------------------------------------------------
+SEXP vg_preserved(const char *code); // a call, parsed and kept for good
 
 // ---- altrep.c ------------------------------------------------------------------------------------
 void vg_register_altrep(DllInfo *dll);

@@ -8,7 +8,8 @@ SEXP vg_reduce(SEXP name, SEXP x, SEXP na_rm);
 
 static SEXP out_symbol, name_symbol, na_rm_symbol, several_call, parts_call, explain_call;
 
-static SEXP preserved(const char *code) {
+// A call as R code, kept for good.
+SEXP vg_preserved(const char *code) {
   ParseStatus status;
   SEXP text = PROTECT(Rf_mkString(code));
   SEXP parsed = PROTECT(R_ParseVector(text, 1, &status, R_NilValue));
@@ -22,9 +23,9 @@ void vg_init_calls(void) {
   out_symbol = Rf_install("out");
   name_symbol = Rf_install("name");
   na_rm_symbol = Rf_install("na.rm");
-  several_call = preserved("compute_several(..., out = out, call = sys.call())");
-  parts_call = preserved("reduce_parts(name, list(...), na.rm)");
-  explain_call = preserved("explain_status(name, value, ..1, sys.call())");
+  several_call = vg_preserved("compute_several(..., out = out, call = sys.call())");
+  parts_call = vg_preserved("reduce_parts(name, list(...), na.rm)");
+  explain_call = vg_preserved("explain_status(name, value, ..1, sys.call())");
 }
 
 // The value of `...` where it is one GPU array; else NULL, the pointer.

@@ -37,9 +37,6 @@ ENTRY(reduce_groups, 4)
 ENTRY(scan, 2)
 
 // index.rs, join.rs, linear.rs, random.rs
-ENTRY(subset, 3)
-ENTRY(extent, 3)
-ENTRY(assign, 5)
 ENTRY(permute, 3)
 ENTRY(which, 1)
 ENTRY(sort, 3)

@@ -40,9 +40,10 @@
 #include "entries.h"
 #undef ENTRY
 
-// operators.c, calls.c: what says R's rules on attributes around an entry of Rust's
+// operators.c, calls.c, subset.c: what says R's rules on attributes around an entry of Rust's
 void vg_init_operators(void);
 void vg_init_calls(void);
+void vg_init_subset(void);
 SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
@@ -50,6 +51,11 @@ SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
 SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
 SEXP C_copy_attributes(SEXP from, SEXP to);
+SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_take(SEXP x, SEXP at, SEXP drop);
+SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names);
 
 #define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
 static const R_CallMethodDef entries[] = {
@@ -57,12 +63,15 @@ static const R_CallMethodDef entries[] = {
     {"C_unary", (DL_FUNC)C_unary, 4},
     {"C_recycled", (DL_FUNC)C_recycled, 3},
     {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
+    {"C_take", (DL_FUNC)C_take, 3},
+    {"C_put", (DL_FUNC)C_put, 4},
     {NULL, NULL, 0}};
 #undef ENTRY
 
 static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
-    {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0}, {NULL, NULL, 0}};
+    {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
+    {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);
@@ -71,6 +80,7 @@ void R_init_verdigris(DllInfo *dll) {
   vg_register_altrep(dll);
   vg_init_operators();
   vg_init_calls();
+  vg_init_subset();
   vg_register_vectors(dll);
   vg_init();
 }

@@ -51,7 +51,7 @@ static void classify_as(SEXP x, SEXP dims, int series) {
 }
 
 // The class that goes with the attributes.
-static void classify(SEXP x) {
+void vg_classify(SEXP x) {
   classify_as(x, Rf_getAttrib(x, R_DimSymbol), Rf_getAttrib(x, R_TspSymbol) != R_NilValue);
 }
 
@@ -220,7 +220,7 @@ static SEXP unary(SEXP out, int keep, SEXP x) {
   PROTECT(out);
   if (keep == 2) copy_all(x, out);
   else if (keep == 1) copy_shape(x, out);
-  classify(out);
+  vg_classify(out);
   UNPROTECT(1);
   return out;
 }
@@ -255,7 +255,7 @@ SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
       break;
     }
   }
-  classify(out);
+  vg_classify(out);
   UNPROTECT(1);
   return out;
 }
@@ -263,6 +263,6 @@ SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
 // All attributes of `from` on `to`, a new array of the same length.
 SEXP C_copy_attributes(SEXP from, SEXP to) {
   copy_all(from, to);
-  classify(to);
+  vg_classify(to);
   return to;
 }

@@ -1,5 +1,7 @@
 //! Subsetting and assignment for R. Attributes, names and dimnames are R's matter (`R/index.R`).
 
+use std::os::raw::c_int;
+
 use crate::r::{self, *};
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::dtype::Kind as NumberKind;
@@ -74,8 +76,9 @@ fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>>
 }
 
 entry! {
-    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault.
-    fn subset(x, dim, subscripts) {
+    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers that take
+    /// how many elements each axis' subscript selects.
+    fn subset(x, dim, subscripts, extents) {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
         if let [n] = dim[..] {
@@ -88,6 +91,14 @@ entry! {
             Ok(found) => found,
             Err(f) => return Ok(fault(f)),
         };
+        if !r::is_null(extents) {
+            for (k, selection) in found.iter().enumerate() {
+                let extent = c_int::try_from(selection.len())
+                    .map_err(|_| Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"))?;
+                // SAFETY: an integer vector that C made, with an element for each axis.
+                unsafe { *INTEGER(extents).add(k) = extent };
+            }
+        }
         let ranges: Option<Vec<Axis>> = found.iter().enumerate().map(|(of, s)| match *s {
             Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
             Selection::At { .. } => None,
@@ -116,31 +127,29 @@ entry! {
 }
 
 entry! {
-    /// How many elements each axis' subscript selects, and one past the greatest position and whether any is NA.
-    fn extent(x, dim, subscripts) {
+    /// A copy of `x` with `x[i, j, ...] <- value`, flat and maybe longer; or a string that names a fault. `count` is one double that
+    /// takes how many elements are assigned to.
+    fn assign(x, dim, subscripts, value, count) {
         let array = handle::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
-        Ok(match selections(subscripts, &dim, &array)? {
-            Ok(found) => {
-                let (length, top) = (found.iter().map(Selection::len).product(), found.iter().map(Selection::top).max());
-                let any_na = found.iter().any(Selection::any_na);
-                r::reals([length, top.unwrap_or(0), usize::from(any_na)].into_iter().map(|n: usize| n as f64))
-            }
-            Err(f) => fault(f),
-        })
-    }
-}
-
-entry! {
-    /// A copy of `x` with `x[i, j, ...] <- value`, flat, `n` elements long.
-    fn assign(x, dim, subscripts, value, n) {
-        let array = handle::array(x)?;
-        let dim = checked_dim(dim, subscripts, &array)?;
-        let n = convert::size(n, "n")?;
         let found = match selections(subscripts, &dim, &array)? {
             Ok(found) => found,
             Err(f) => return Ok(fault(f)),
         };
+        let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
+        if selected > 0 && given == 0 {
+            return Ok(r::string("zero"));
+        }
+        if given > 1 && found.iter().any(Selection::any_na) {
+            return Ok(r::string("na"));
+        }
+        if dim.len() > 1 && selected > 0 && selected % given != 0 {
+            return Ok(r::string("uneven"));
+        }
+        // SAFETY: a double that C made.
+        unsafe { *REAL(count) = selected as f64 };
+        // a vector grows to hold what lies beyond it
+        let n = if dim.len() == 1 { array.len().max(found[0].top()) } else { array.len() };
         let at = if dim.len() == 1 {
             found[0].positions(array.device())?
         } else {

@@ -106,7 +106,12 @@ pub fn from_host(
             if let Some(found) = without_end(x, n, wide) {
                 return Ok(Ok(found));
             }
-            match places(x, wide) {
+            // in registers of 32 bits, of which more go at once; NA is the smallest
+            let highest = |x: &[i32]| {
+                let (low, high) = x.iter().fold((i32::MAX, 0), |(low, high), &v| (low.min(v), high.max(v)));
+                (low >= 1).then_some(i64::from(high))
+            };
+            match places(x, wide, highest) {
                 Some(found) => return found.select(n, bounded, device),
                 None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n),
             }
@@ -116,7 +121,11 @@ pub fn from_host(
             if let Some(found) = without_end(x, n, wide) {
                 return Ok(Ok(found));
             }
-            match places(x, wide) {
+            let highest = |x: &[f64]| {
+                let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (wide(v).min(low), wide(v).max(high)));
+                (low >= 1).then_some(high)
+            };
+            match places(x, wide, highest) {
                 Some(found) => return found.select(n, bounded, device),
                 None => numbers(x.iter().map(|&v| if v.is_nan() { None } else { Some(v as i64) }), n),
             }
@@ -170,21 +179,25 @@ fn is_regular<T: Copy>(x: &[T], step: i64, wide: impl Fn(T) -> i64) -> bool {
     })
 }
 
-/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two quick passes.
+/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two quick passes, of
+/// which `highest` is one: the greatest number, or None where one is less than 1 or NA.
 enum Places {
     Range { start: usize, step: isize, count: usize, top: usize },
     List { positions: Vec<i64>, top: usize },
 }
 
-fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64) -> Option<Places> {
+fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64, highest: impl Fn(&[T]) -> Option<i64>) -> Option<Places> {
     let (first, last, count) = (wide(*x.first()?), wide(*x.last()?), x.len());
     let step = if count > 1 { wide(x[1]).wrapping_sub(first) } else { 1 };
     if first.min(last) >= 1 && step != 0 && is_regular(x, step, &wide) {
         let top = first.max(last) as usize;
         return Some(Places::Range { start: first as usize - 1, step: step as isize, count, top });
     }
-    let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (low.min(wide(v)), high.max(wide(v))));
-    (low >= 1).then(|| Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top: high as usize })
+    if first.min(last) < 1 {
+        return None;
+    }
+    let top = highest(x)? as usize;
+    Some(Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top })
 }
 
 impl Places {

@@ -1,0 +1,309 @@
+// Subsetting and assignment: base R's rules on dimensions and names. Which elements a subscript means, and their values, are
+// Rust's (rust/src/index.rs).
+//
+// The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors, index
+// matrices and what is at fault go to R/index.R, which calls back with positions.
+#include <math.h>
+#include "bridge.h"
+
+// Rust. A string names what is at fault. `extents` takes the lengths of the axes, `count` how many elements are assigned to.
+SEXP vg_subset(SEXP x, SEXP dim, SEXP at, SEXP extents);
+SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count);
+SEXP vg_collect(SEXP x);
+
+SEXP C_copy_attributes(SEXP from, SEXP to); // operators.c
+
+#define MOST_ASKED 8
+static SEXP x_symbol, i_symbol, drop_symbol, value_symbol, missing_calls[MOST_ASKED];
+
+void vg_init_subset(void) {
+  x_symbol = Rf_install("x");
+  i_symbol = Rf_install("i");
+  drop_symbol = Rf_install("drop");
+  value_symbol = Rf_install("value");
+  for (int k = 0; k < MOST_ASKED; k++) {
+    char code[] = "missing(..1)";
+    code[10] += (char)k;
+    missing_calls[k] = vg_preserved(code);
+  }
+}
+
+static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
+static int is_array(SEXP x) { return Rf_inherits(x, "gpu_array"); }
+static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
+
+// ---- what the subscripts are -----------------------------------------------------------------------
+
+// The subscripts in a list: the `...` of the method's frame, by place, as base R takes them whatever their names. R_MissingArg stands for
+// an empty one, and for a variable that is a missing argument of the caller's (beyond the eighth that is R's error).
+static SEXP subscripts(SEXP rho) {
+  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
+  int n = TYPEOF(dots) == DOTSXP ? Rf_length(dots) : 0;
+  SEXP values = PROTECT(Rf_allocVector(VECSXP, n));
+  for (int k = 0; k < n; k++, dots = CDR(dots)) {
+    SEXP value = CAR(dots);
+    if (TYPEOF(value) == PROMSXP) {
+      int is_missing = k < MOST_ASKED && Rf_asLogical(Rf_eval(missing_calls[k], rho)) == TRUE;
+      value = is_missing ? R_MissingArg : Rf_eval(value, rho);
+    }
+    SET_VECTOR_ELT(values, k, value);
+  }
+  UNPROTECT(1);
+  return values;
+}
+
+// The same for R code: NULL for an empty one, else a list of its value.
+static SEXP for_r(SEXP values) {
+  SEXP given = PROTECT(Rf_allocVector(VECSXP, XLENGTH(values)));
+  for (R_xlen_t k = 0; k < XLENGTH(values); k++) {
+    if (VECTOR_ELT(values, k) == R_MissingArg) continue;
+    SEXP one = Rf_allocVector(VECSXP, 1);
+    SET_VECTOR_ELT(given, k, one);
+    SET_VECTOR_ELT(one, 0, VECTOR_ELT(values, k));
+  }
+  UNPROTECT(1);
+  return given;
+}
+
+static int is_plain(SEXP i) {
+  switch (TYPEOF(i)) {
+  case NILSXP: return 1;
+  case LGLSXP: case INTSXP: case REALSXP: return !Rf_isObject(i) || is_array(i) || Rf_inherits(i, "integer64");
+  default: return i == R_MissingArg;
+  }
+}
+
+static int rank(SEXP x) {
+  SEXP dim = Rf_getAttrib(x, R_DimSymbol);
+  return dim == R_NilValue ? 0 : (int)XLENGTH(dim);
+}
+
+// The subscripts as Rust takes them, NULL for a whole axis; NULL, the pointer, where they are R code's. Unprotected.
+static SEXP positions(SEXP x, SEXP values) {
+  R_xlen_t n = XLENGTH(values);
+  if (n != 1 && n != rank(x)) return NULL;
+  for (R_xlen_t k = 0; k < n; k++)
+    if (!is_plain(VECTOR_ELT(values, k))) return NULL;
+  if (n == 1) {
+    // it may be an index matrix
+    SEXP i = VECTOR_ELT(values, 0);
+    if (!is_array(i) && Rf_getAttrib(i, R_DimSymbol) != R_NilValue && rank(x) > 0) return NULL;
+  }
+  SEXP at = PROTECT(Rf_allocVector(VECSXP, n));
+  for (R_xlen_t k = 0; k < n; k++) {
+    SEXP i = VECTOR_ELT(values, k);
+    if (i != R_MissingArg) SET_VECTOR_ELT(at, k, i == R_NilValue ? Rf_allocVector(INTSXP, 0) : i);
+  }
+  UNPROTECT(1);
+  return at;
+}
+
+// ---- subsetting ------------------------------------------------------------------------------------
+
+// names[i]; i may be an array. Unprotected.
+static SEXP names_at(SEXP names, SEXP i) {
+  i = PROTECT(is_array(i) ? settled(vg_collect(i)) : i);
+  SEXP call = PROTECT(Rf_lang3(R_BracketSymbol, names, i));
+  SEXP out = Rf_eval(call, R_BaseEnv);
+  UNPROTECT(2);
+  return out;
+}
+
+static SEXP take_flat(SEXP x, SEXP at, int drop) {
+  SEXP n = PROTECT(Rf_ScalarReal((double)Rf_xlength(x)));
+  SEXP out = PROTECT(settled(vg_subset(x, n, at, R_NilValue)));
+  if (is_fault(out)) {
+    UNPROTECT(2);
+    return out;
+  }
+  SEXP names = PROTECT(Rf_getAttrib(x, R_NamesSymbol)); // of one dimension its dimnames
+  if (names != R_NilValue) names = names_at(names, VECTOR_ELT(at, 0));
+  PROTECT(names);
+  // an array of one dimension stays one, as long as there are two elements or drop = FALSE
+  if (rank(x) == 1 && !(drop && Rf_xlength(out) <= 1)) {
+    SEXP dim = PROTECT(Rf_ScalarInteger((int)Rf_xlength(out)));
+    Rf_setAttrib(out, R_DimSymbol, dim);
+    if (names != R_NilValue) {
+      SEXP dimnames = PROTECT(Rf_allocVector(VECSXP, 1));
+      SET_VECTOR_ELT(dimnames, 0, names);
+      SEXP axis = PROTECT(Rf_getAttrib(x, R_DimNamesSymbol));
+      axis = PROTECT(Rf_getAttrib(axis, R_NamesSymbol));
+      if (axis != R_NilValue) Rf_setAttrib(dimnames, R_NamesSymbol, axis);
+      Rf_setAttrib(out, R_DimNamesSymbol, dimnames);
+      UNPROTECT(3);
+    }
+    vg_classify(out);
+    UNPROTECT(1);
+  } else if (names != R_NilValue) {
+    Rf_setAttrib(out, R_NamesSymbol, names);
+  }
+  UNPROTECT(4);
+  return out;
+}
+
+// The elements of a list or of strings that `stay`.
+static SEXP staying(SEXP all, const int *extents, int drop, int count) {
+  SEXP out = PROTECT(Rf_allocVector(TYPEOF(all), count));
+  for (int k = 0, to = 0; k < (int)XLENGTH(all); k++) {
+    if (drop && extents[k] == 1) continue;
+    if (TYPEOF(all) == INTSXP) INTEGER(out)[to++] = INTEGER_ELT(all, k);
+    else if (TYPEOF(all) == STRSXP) SET_STRING_ELT(out, to++, STRING_ELT(all, k));
+    else SET_VECTOR_ELT(out, to++, VECTOR_ELT(all, k));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+static SEXP take_axes(SEXP x, SEXP at, int drop) {
+  int n = (int)XLENGTH(at);
+  SEXP dim = PROTECT(Rf_getAttrib(x, R_DimSymbol)), lengths = PROTECT(Rf_allocVector(INTSXP, n));
+  SEXP out = PROTECT(settled(vg_subset(x, dim, at, lengths)));
+  if (is_fault(out)) {
+    UNPROTECT(3);
+    return out;
+  }
+  const int *extents = INTEGER(lengths);
+  int stay = 0, named = 0, last_named = -1, last_stay = -1;
+  for (int k = 0; k < n; k++)
+    if (!drop || extents[k] != 1) stay++, last_stay = k;
+  SEXP dimnames = PROTECT(Rf_getAttrib(x, R_DimNamesSymbol));
+  SEXP kept = PROTECT(dimnames == R_NilValue ? R_NilValue : Rf_allocVector(VECSXP, n));
+  for (int k = 0; dimnames != R_NilValue && k < n; k++) {
+    SEXP names = VECTOR_ELT(dimnames, k), i = VECTOR_ELT(at, k);
+    if (names == R_NilValue) continue;
+    SET_VECTOR_ELT(kept, k, i == R_NilValue ? names : names_at(names, i));
+    if (XLENGTH(VECTOR_ELT(kept, k)) > 0) named++, last_named = k;
+  }
+  if (stay >= 2 || !drop) {
+    Rf_setAttrib(out, R_DimSymbol, PROTECT(staying(lengths, extents, drop, stay)));
+    UNPROTECT(1);
+    int any = 0;
+    for (int k = 0; kept != R_NilValue && k < n; k++) any |= (!drop || extents[k] != 1) && VECTOR_ELT(kept, k) != R_NilValue;
+    if (any) {
+      SEXP list = PROTECT(staying(kept, extents, drop, stay));
+      SEXP axes = PROTECT(Rf_getAttrib(dimnames, R_NamesSymbol));
+      if (axes != R_NilValue) {
+        Rf_setAttrib(list, R_NamesSymbol, PROTECT(staying(axes, extents, drop, stay)));
+        UNPROTECT(1);
+      }
+      Rf_setAttrib(out, R_DimNamesSymbol, list);
+      UNPROTECT(2);
+    }
+    vg_classify(out);
+  } else if (named) {
+    // of one element the names are those of the only axis that has any
+    int from = stay == 1 ? last_stay : named == 1 ? last_named : -1;
+    if (from >= 0 && Rf_xlength(VECTOR_ELT(kept, from)) > 0) Rf_setAttrib(out, R_NamesSymbol, VECTOR_ELT(kept, from));
+  }
+  UNPROTECT(5);
+  return out;
+}
+
+static SEXP take(SEXP x, SEXP at, int drop) { return XLENGTH(at) == 1 ? take_flat(x, at, drop) : take_axes(x, at, drop); }
+
+// What is no TRUE or FALSE drops, as in base R.
+static int drops(SEXP drop) { return Rf_asLogical(drop) != FALSE; }
+
+// For R code that has worked out the positions. A string where something is at fault.
+SEXP C_take(SEXP x, SEXP at, SEXP drop) { return take(x, at, drops(drop)); }
+
+// .External2(C_part) in `[.gpu_array`(x, ..., drop): the part, or a list of the subscripts, which R code is to look at.
+SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
+  if (XLENGTH(values) == 0 || (XLENGTH(values) == 1 && VECTOR_ELT(values, 0) == R_MissingArg)) {
+    UNPROTECT(2);
+    return x;
+  }
+  SEXP at = positions(x, values);
+  if (at != NULL) {
+    PROTECT(at);
+    out = take(x, at, drops(Rf_eval(drop_symbol, rho)));
+    UNPROTECT(1);
+  }
+  if (at == NULL || is_fault(out)) out = for_r(values);
+  UNPROTECT(2);
+  return out;
+}
+
+// .External2(C_element) in `[[.gpu_array`(x, i, ...): the number that one number on each axis means; NULL for what R code is to look at.
+SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
+  int n = TYPEOF(dots) == DOTSXP ? 1 + Rf_length(dots) : 1;
+  SEXP dim = n == 1 ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol);
+  PROTECT(dim);
+  SEXP at = PROTECT(Rf_allocVector(VECSXP, n));
+  int plain = Rf_xlength(dim) == n && Rf_findVarInFrame3(rho, i_symbol, TRUE) != R_MissingArg;
+  for (int k = 0; k < n && plain; k++) {
+    SEXP i = k == 0 ? Rf_eval(i_symbol, rho) : CAR(dots);
+    if (TYPEOF(i) == PROMSXP) i = Rf_eval(i, rho);
+    plain = (TYPEOF(i) == INTSXP || TYPEOF(i) == REALSXP) && !Rf_isObject(i) && XLENGTH(i) == 1 && (k == 0 || TAG(dots) == R_NilValue);
+    if (!plain) break;
+    if (k > 0) dots = CDR(dots);
+    double place = trunc(Rf_asReal(i)), extent = TYPEOF(dim) == INTSXP ? INTEGER_ELT(dim, k) : REAL_ELT(dim, k);
+    plain = place >= 1 && place <= extent;
+    if (plain) SET_VECTOR_ELT(at, k, Rf_ScalarReal(place));
+  }
+  SEXP out = R_NilValue;
+  if (plain) {
+    SEXP part = PROTECT(settled(vg_subset(x, dim, at, R_NilValue)));
+    if (!is_fault(part)) out = settled(vg_collect(part));
+    UNPROTECT(1);
+  }
+  UNPROTECT(3);
+  return out;
+}
+
+// ---- assignment ------------------------------------------------------------------------------------
+
+// x with the value at these places. `names` are those of a vector that grows; NULL for x's. A string where a subscript is at fault.
+static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
+  int flat = XLENGTH(at) == 1;
+  SEXP dim = PROTECT(flat ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol));
+  SEXP count = PROTECT(Rf_ScalarReal(0));
+  SEXP out = PROTECT(settled(vg_assign(x, dim, at, value, count)));
+  if (is_fault(out)) {
+    switch (CHAR(STRING_ELT(out, 0))[0]) {
+    case 'z': vg_say("stop_as_base", "replacement has length zero"); break;
+    case 'n': vg_say("stop_as_base", "NAs are not allowed in subscripted assignments"); break;
+    case 'u': vg_say("stop_as_base", "number of items to replace is not a multiple of replacement length"); break;
+    }
+    UNPROTECT(3);
+    return out;
+  }
+  if (REAL_ELT(count, 0) > 0 && fmod(REAL_ELT(count, 0), (double)Rf_xlength(value)) != 0)
+    vg_say("warn_as_base", "number of items to replace is not a multiple of replacement length");
+  R_xlen_t had = Rf_xlength(x), has = Rf_xlength(out);
+  if (has == had) {
+    out = C_copy_attributes(x, out);
+  } else {
+    SEXP old = PROTECT(Rf_getAttrib(x, R_NamesSymbol));
+    int grows = names == R_NilValue && old != R_NilValue;
+    PROTECT(names = grows ? Rf_allocVector(STRSXP, has) : names);
+    for (R_xlen_t k = 0; grows && k < has; k++) SET_STRING_ELT(names, k, k < had ? STRING_ELT(old, k) : R_BlankString);
+    if (names != R_NilValue) Rf_setAttrib(out, R_NamesSymbol, names);
+    UNPROTECT(2);
+  }
+  UNPROTECT(3);
+  return out;
+}
+
+SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names); }
+
+// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the new array, or a list of the subscripts, which R code is to look at.
+SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
+  // as a function it may be called with the value unnamed, which is then the last subscript
+  int known = Rf_findVarInFrame3(rho, value_symbol, TRUE) != R_MissingArg;
+  SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
+  if (value != R_NilValue && (is_plain(value) || (TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value))))) {
+    SEXP at = XLENGTH(values) == 0 ? Rf_allocVector(VECSXP, 1) : positions(x, values);
+    if (at != NULL) {
+      PROTECT(at);
+      out = put(x, at, value, R_NilValue);
+      UNPROTECT(1);
+    }
+  }
+  if (out == NULL || is_fault(out)) out = for_r(values);
+  UNPROTECT(3);
+  return out;
+}
