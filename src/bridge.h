@@ -65,6 +65,14 @@ void vg_register_vectors(DllInfo *dll);
 SEXP vg_new_vector(int type, void *vector);   // an ordinary vector that owns it; unprotected
 void vg_vector_finalize(void *vector);        // Rust
 
+// ---- frame.c: the arguments of a method's frame; those of `...` count from 1 ------------------------
+enum { VG_EMPTY, VG_VALUE, VG_PROMISE };
+int vg_is_missing(SEXP symbol, SEXP rho);
+int vg_dots_length(SEXP rho);
+int vg_dots_named(SEXP rho);
+int vg_dots_kind(int k, SEXP rho);
+SEXP vg_dots_value(int k, SEXP rho);
+
 // ---- contained.c: R code that Rust may call ------------------------------------------------------
 int vg_interrupted(void);
 int vg_collect_young(void);

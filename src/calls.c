@@ -30,11 +30,8 @@ void vg_init_calls(void) {
 
 // The value of `...` where it is one GPU array; else NULL, the pointer.
 static SEXP only_array(SEXP rho) {
-  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
-  if (TYPEOF(dots) != DOTSXP || CDR(dots) != R_NilValue) return NULL;
-  SEXP x = CAR(dots);
-  // the promise keeps its value
-  if (TYPEOF(x) == PROMSXP) x = Rf_eval(x, rho);
+  if (vg_dots_length(rho) != 1 || vg_dots_kind(1, rho) == VG_EMPTY) return NULL;
+  SEXP x = vg_dots_value(1, rho);
   return Rf_inherits(x, "gpu_array") ? x : NULL;
 }
 

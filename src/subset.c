@@ -37,16 +37,12 @@ static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
 // The subscripts in a list: the `...` of the method's frame, by place, as base R takes them whatever their names. R_MissingArg stands for
 // an empty one, and for a variable that is a missing argument of the caller's (beyond the eighth that is R's error).
 static SEXP subscripts(SEXP rho) {
-  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
-  int n = TYPEOF(dots) == DOTSXP ? Rf_length(dots) : 0;
+  int n = vg_dots_length(rho);
   SEXP values = PROTECT(Rf_allocVector(VECSXP, n));
-  for (int k = 0; k < n; k++, dots = CDR(dots)) {
-    SEXP value = CAR(dots);
-    if (TYPEOF(value) == PROMSXP) {
-      int is_missing = k < MOST_ASKED && Rf_asLogical(Rf_eval(missing_calls[k], rho)) == TRUE;
-      value = is_missing ? R_MissingArg : Rf_eval(value, rho);
-    }
-    SET_VECTOR_ELT(values, k, value);
+  for (int k = 0; k < n; k++) {
+    int kind = vg_dots_kind(k + 1, rho);
+    int is_missing = kind == VG_PROMISE && k < MOST_ASKED && Rf_asLogical(Rf_eval(missing_calls[k], rho)) == TRUE;
+    SET_VECTOR_ELT(values, k, kind == VG_EMPTY || is_missing ? R_MissingArg : vg_dots_value(k + 1, rho));
   }
   UNPROTECT(1);
   return values;
@@ -227,18 +223,20 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
 
 // .External2(C_element) in `[[.gpu_array`(x, i, ...): the number that one number on each axis means; NULL for what R code is to look at.
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
-  int n = TYPEOF(dots) == DOTSXP ? 1 + Rf_length(dots) : 1;
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho));
+  int n = 1 + vg_dots_length(rho);
   SEXP dim = n == 1 ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol);
   PROTECT(dim);
   SEXP at = PROTECT(Rf_allocVector(VECSXP, n));
-  int plain = Rf_xlength(dim) == n && Rf_findVarInFrame3(rho, i_symbol, TRUE) != R_MissingArg;
+  int plain = Rf_xlength(dim) == n && !vg_is_missing(i_symbol, rho) && !vg_dots_named(rho);
   for (int k = 0; k < n && plain; k++) {
-    SEXP i = k == 0 ? Rf_eval(i_symbol, rho) : CAR(dots);
-    if (TYPEOF(i) == PROMSXP) i = Rf_eval(i, rho);
-    plain = (TYPEOF(i) == INTSXP || TYPEOF(i) == REALSXP) && !Rf_isObject(i) && XLENGTH(i) == 1 && (k == 0 || TAG(dots) == R_NilValue);
+    if (k > 0 && vg_dots_kind(k, rho) == VG_EMPTY) {
+      plain = 0;
+      break;
+    }
+    SEXP i = k == 0 ? Rf_eval(i_symbol, rho) : vg_dots_value(k, rho);
+    plain = (TYPEOF(i) == INTSXP || TYPEOF(i) == REALSXP) && !Rf_isObject(i) && XLENGTH(i) == 1;
     if (!plain) break;
-    if (k > 0) dots = CDR(dots);
     double place = trunc(Rf_asReal(i)), extent = TYPEOF(dim) == INTSXP ? INTEGER_ELT(dim, k) : REAL_ELT(dim, k);
     plain = place >= 1 && place <= extent;
     if (plain) SET_VECTOR_ELT(at, k, Rf_ScalarReal(place));
@@ -293,7 +291,7 @@ SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, n
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   // as a function it may be called with the value unnamed, which is then the last subscript
-  int known = Rf_findVarInFrame3(rho, value_symbol, TRUE) != R_MissingArg;
+  int known = !vg_is_missing(value_symbol, rho);
   SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
   if (value != R_NilValue && (is_plain(value) || (TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value))))) {
     SEXP at = XLENGTH(values) == 0 ? Rf_allocVector(VECSXP, 1) : positions(x, values);

@@ -1,0 +1,57 @@
+// The arguments of a method, as they stand in its frame. R 4.6 has functions that tell; before, they are read from the frame's cells.
+#include "bridge.h"
+
+#if R_VERSION >= R_Version(4, 6, 0)
+
+int vg_is_missing(SEXP symbol, SEXP rho) { return R_GetBindingType(symbol, rho) == R_BindingTypeMissing; }
+
+int vg_dots_length(SEXP rho) { return R_DotsExist(rho) ? R_DotsLength(rho) : 0; }
+
+int vg_dots_named(SEXP rho) { return vg_dots_length(rho) > 0 && R_DotsNames(rho) != R_NilValue; }
+
+int vg_dots_kind(int k, SEXP rho) {
+  switch (R_GetDotType(k, rho)) {
+  case R_DotTypeMissing: return VG_EMPTY;
+  case R_DotTypeValue: return VG_VALUE;
+  default: return VG_PROMISE;
+  }
+}
+
+SEXP vg_dots_value(int k, SEXP rho) { return R_DotsElt(k, rho); }
+
+#else
+
+int vg_is_missing(SEXP symbol, SEXP rho) { return Rf_findVarInFrame3(rho, symbol, TRUE) == R_MissingArg; }
+
+static SEXP dots_of(SEXP rho) {
+  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
+  return TYPEOF(dots) == DOTSXP ? dots : R_NilValue;
+}
+
+int vg_dots_length(SEXP rho) { return Rf_length(dots_of(rho)); }
+
+int vg_dots_named(SEXP rho) {
+  for (SEXP dots = dots_of(rho); dots != R_NilValue; dots = CDR(dots)) {
+    if (TAG(dots) != R_NilValue) return 1;
+  }
+  return 0;
+}
+
+static SEXP element(int k, SEXP rho) {
+  SEXP dots = dots_of(rho);
+  while (--k > 0) dots = CDR(dots);
+  return CAR(dots);
+}
+
+int vg_dots_kind(int k, SEXP rho) {
+  SEXP value = element(k, rho);
+  return value == R_MissingArg ? VG_EMPTY : TYPEOF(value) == PROMSXP ? VG_PROMISE : VG_VALUE;
+}
+
+SEXP vg_dots_value(int k, SEXP rho) {
+  SEXP value = element(k, rho);
+  // the promise keeps its value
+  return TYPEOF(value) == PROMSXP ? Rf_eval(value, rho) : value;
+}
+
+#endif
