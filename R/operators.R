@@ -43,6 +43,7 @@ register_methods <- function() {
   for (operator in names(OPERATORS)) {
     registerS3method(operator, "gpu_array", binary_operator(operator), baseenv())
   }
+  if (exists("mtfrm", baseenv(), inherits = FALSE)) registerS3method("mtfrm", "gpu_array", mtfrm.gpu_array, baseenv())
   if (getRversion() >= "4.3.0") registerS3method("chooseOpsMethod", "gpu_array", chooseOpsMethod.gpu_array, baseenv())
 }
 

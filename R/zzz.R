@@ -14,7 +14,9 @@
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
   register_late("knit_print", "knitr", knit_print_array)
-  when_loaded("Matrix", register_matrix_methods)
+  # after S4 has heard of our classes: at the end of loading, not here
+  at_end <- function(...) asNamespace("verdigris")$register_matrix_methods()
+  setHook(packageEvent(if (isNamespaceLoaded("Matrix")) pkgname else "Matrix", "onLoad"), at_end)
   register_vctrs()
 }
 

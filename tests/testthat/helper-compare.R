@@ -185,7 +185,9 @@ compare <- function(f, args, dtype = NULL, ulp = 0, what = "", row = NULL, befor
     if (is.complex(want$value)) want$value[] <- collect(gpu(as.vector(want$value), "complex64"))
   }
   fine <- excused(row, hosts, want$value, got$value)
-  said <- difference(got$value, want$value, ulp, eps, payload = exact, fine = fine$elements)
+  # where base R's own sums keep the first of NA and NaN (R 4.6 of Debian), which of the two comes out of a function is no matter
+  payload <- exact && (!is.null(row) || !is.nan(sum(c(NaN, NA))))
+  said <- difference(got$value, want$value, ulp, eps, payload = payload, fine = fine$elements)
   for (text in fine$mute) {
     want$warnings <- want$warnings[!startsWith(want$warnings, text)]
     got$warnings <- got$warnings[!startsWith(got$warnings, text)]
