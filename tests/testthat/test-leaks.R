@@ -65,7 +65,7 @@ test_that("memory that R does not see makes it collect", {
   rm(x)
   held <- function() .Call(verdigris:::C_live)[2]
   # a collection may rest for a hundred times as long as the last one took
-  for (k in 1:40) if (held() > 1300e6) Sys.sleep(0.5)
+  for (k in 1:120) if (held() > 1300e6) Sys.sleep(0.5)
   # 2,560 MB were made; what outlived a quick collection waits for a full one
   expect_lt(held(), 1300e6)
 })
