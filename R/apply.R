@@ -1,10 +1,19 @@
 # Functions along the margins of arrays: what reduces or sweeps runs on the device.
 
-# Base R's functions that `apply()` knows, by what the device computes.
-known_reduction <- function(FUN) {
+# Which of base R's functions FUN is, of those with these names ("count" is length()): what the device computes; NA for another.
+known_function <- function(FUN, names) {
   known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, any = base::any, all = base::all,
-    var = stats::var, sd = stats::sd, var = var, sd = sd)
+    count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
+  known <- known[names(known) %in% names]
   names(known)[vapply(known, identical, NA, FUN)][1L]
+}
+
+REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd")
+
+# The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
+margin_axes <- function(x, MARGIN) {
+  axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
+  if (!anyNA(axes) && all(axes %in% seq_along(dim(x))) && !anyDuplicated(axes)) axes
 }
 
 # A reduction of x along its other dimensions than `kept`, flat; NULL where base R's answer is another than the device's.
@@ -65,13 +74,13 @@ apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., si
 apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   d <- dim(X)
   more <- list(...)
-  name <- known_reduction(FUN)
+  name <- known_function(FUN, REDUCED)
   na.rm <- FALSE
   takes <- !is.na(name) && isTRUE(simplify) && length(d) > 1L && (!length(more) || identical(names(more), "na.rm") && (isTRUE(more[[1L]]) || isFALSE(more[[1L]])))
   if (takes) {
     na.rm <- length(more) && more[[1L]]
-    kept <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(X))) else as.integer(MARGIN)
-    if (length(kept) && !anyNA(kept) && all(kept %in% seq_along(d)) && !anyDuplicated(kept) && length(kept) < length(d)) {
+    kept <- margin_axes(X, MARGIN)
+    if (length(kept) && length(kept) < length(d)) {
       out <- reduce_margin(name, X, kept, na.rm)
       if (!is.null(out)) {
         names <- dimnames(X)[kept]
@@ -79,7 +88,7 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
           if (!is.null(names[[1L]])) names(out) <- names[[1L]]
         } else {
           dim(out) <- d[kept]
-          if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
+          out <- with_dimnames(out, names)
         }
         return(out)
       }
@@ -94,8 +103,8 @@ sweep <- interposed("sweep", "x", sweep_array(x, MARGIN, STATS, match.fun(FUN), 
 
 sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   d <- dim(x)
-  kept <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(as.vector(MARGIN))
-  if (is.null(d) || anyNA(kept) || !all(kept %in% seq_along(d)) || anyDuplicated(kept) || !is_number(STATS) || !length(STATS)) {
+  kept <- margin_axes(x, MARGIN)
+  if (is.null(d) || is.null(kept) || !is_number(STATS) || !length(STATS)) {
     return(hosted(base::sweep, list(x, MARGIN, STATS, FUN, check.margin, ...)))
   }
   if (check.margin && !identical(if (is.null(dim(STATS))) length(STATS) else dim(STATS), d[kept])) {
@@ -125,8 +134,8 @@ asplit <- interposed("asplit", "x", asplit_array(x, MARGIN, get0("drop", environ
 
 asplit_array <- function(x, MARGIN, drop) {
   d <- dim(x)
-  kept <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
-  usable <- !isTRUE(drop) && length(d) > 1L && length(x) && length(kept) && !anyNA(kept) && all(kept %in% seq_along(d)) && !anyDuplicated(kept) && length(kept) < length(d)
+  kept <- margin_axes(x, MARGIN)
+  usable <- !isTRUE(drop) && length(d) > 1L && length(x) && length(kept) && length(kept) < length(d)
   if (!usable) return(call_base(base::asplit, c(list(read_by("asplit", x), MARGIN), if (!is.null(drop)) list(drop = drop))))
   rest <- setdiff(seq_along(d), kept)
   parts <- .Call(C_permute, x, d, c(rest, kept))
@@ -135,12 +144,10 @@ asplit_array <- function(x, MARGIN, drop) {
   out <- lapply(seq_len(prod(d[kept])), function(k) {
     y <- strided(parts, c(size, length(x) / size), c(1, 2), c(size, 1), start = c(0, k - 1))
     dim(y) <- d[rest]
-    if (!all(vapply(names[rest], is.null, NA))) dimnames(y) <- names[rest]
-    y
+    with_dimnames(y, names[rest])
   })
   dim(out) <- d[kept]
-  if (!all(vapply(names[kept], is.null, NA))) dimnames(out) <- names[kept]
-  out
+  with_dimnames(out, names[kept])
 }
 
 #' @rdname apply
@@ -149,7 +156,7 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   if (length(dim(x)) != 2L) x <- matrix(x, dimnames = if (!is.null(names(x))) list(names(x), NULL))
   p <- ncol(x)
   takes <- function(v) is.logical(v) && !is_gpu(v) || is.numeric(v) && length(v) == p
-  if (is.complex(x) || !length(x) || !takes(center) || !takes(scale)) return(with_scaled(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
+  if (is.complex(x) || !length(x) || !takes(center) || !takes(scale)) return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
   if (is.logical(center)) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
   center <- host_copy(center)
   if (!is.null(center)) x <- sweep(x, 2L, center, check.margin = FALSE)
@@ -157,9 +164,4 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   scale <- host_copy(scale)
   if (!is.null(scale)) x <- sweep(x, 2L, scale, "/", check.margin = FALSE)
   with_attributes(x, c(attributes(x), if (is.numeric(center)) list("scaled:center" = center), if (is.numeric(scale)) list("scaled:scale" = scale)))
-}
-
-with_scaled <- function(y, x) {
-  kept <- attributes(y)
-  with_attributes(as_gpu(as.vector(y), dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), kept)
 }

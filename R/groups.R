@@ -28,8 +28,8 @@ grouping <- function(keys, device) {
   list(codes = codes, levels = stats::setNames(levels, names(keys)), extent = extent)
 }
 
-# One number of each group, flat, as many as there are groups: an array, and which groups have elements.
-reduce_by <- function(x, codes, groups, name, na.rm) {
+# One number of each group that has elements: `values`, an array, and `present`, which groups these are.
+reduce_by <- function(x, codes, name, na.rm) {
   x <- strip(x)
   device <- gpu_device(x)
   known <- if (na.rm) !is.na(x) & !is.na(codes) else !is.na(codes)
@@ -38,7 +38,7 @@ reduce_by <- function(x, codes, groups, name, na.rm) {
     codes <- codes[known]
   }
   found <- .Call(C_sort, codes, FALSE, TRUE)
-  starts <- if (length(codes)) collect(which(runs_begin(found[[1L]]))) else integer()
+  starts <- if (length(codes)) collect(which(join(c(list(gpu_full(TRUE, 1L, device = device)), differing(found[[1L]]))))) else integer()
   present <- if (length(starts)) as.vector(found[[1L]][starts]) else integer()
   counts <- diff(c(starts, length(codes) + 1L))
   whole <- typeof(x) %in% c("integer", "logical")
@@ -69,12 +69,6 @@ reduce_by <- function(x, codes, groups, name, na.rm) {
     if (whole && name == "sum" && !any(abs(out) > .Machine$integer.max, na.rm = TRUE)) out <- gpu_cast(out, "int32")
   }
   list(values = out, present = present)
-}
-
-runs_begin <- function(sorted) {
-  n <- length(sorted)
-  if (n == 1L) return(gpu_full(TRUE, 1L, device = gpu_device(sorted)))
-  join(list(gpu_full(TRUE, 1L, device = gpu_device(sorted)), sorted[-1L] != sorted[-n]))
 }
 
 # Reduces groups that follow each other, of these lengths (1 or more): "sum", "prod", "min" or "max".
@@ -134,27 +128,20 @@ gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "ma
 }
 
 # As tapply() has it: an array with a dimension for each key.
-grouped <- function(x, by, name, na.rm, default = NA) {
-  groups <- prod(by$extent)
-  found <- reduce_by(x, by$codes, groups, name, na.rm)
-  out <- found$values
-  if (!identical(found$present, seq_len(groups))) {
-    # groups without elements
-    none <- if (name == "count") 0L else default
-    all <- gpu_full(vector(typeof(out), 1L)[if (is.na(none)) 2L else 1L], groups, dtype = gpu_dtype(out), device = gpu_device(out))
-    if (!is.na(none) && none != 0) all <- all + none
-    if (length(found$present)) all[found$present] <- out
-    out <- all
-  }
+grouped <- function(x, by, name, na.rm) {
+  out <- of_all(reduce_by(x, by$codes, name, na.rm), prod(by$extent), if (name == "count") 0 else NA)
   dim(out) <- by$extent
   dimnames(out) <- by$levels
   out
 }
 
-# Base R's functions that the device computes of groups.
-known_group <- function(FUN) {
-  known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
-  names(known)[vapply(known, identical, NA, FUN)][1L]
+# What `reduce_by()` found, of all groups: `none`, 0 or NA, of those without elements.
+of_all <- function(found, groups, none) {
+  values <- found$values
+  if (length(found$present) == groups) return(values)
+  all <- gpu_full(vector(typeof(values), 1L)[if (is.na(none)) 2L else 1L], groups, dtype = gpu_dtype(values), device = gpu_device(values))
+  if (length(found$present)) all[found$present] <- values
+  all
 }
 
 #' @rdname gpu_group
@@ -162,7 +149,7 @@ known_group <- function(FUN) {
 tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) match.fun(FUN), ..., default = default, simplify = simplify))
 
 tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRUE) {
-  name <- known_group(FUN)
+  name <- known_function(FUN, GROUPED)
   more <- list(...)
   keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)
   takes <- !is.na(name) && isTRUE(simplify) && !is.complex(X) && identical(default, NA) && length(keys) && all(lengths(keys) == length(X)) &&
@@ -177,19 +164,16 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     }
   }
   known <- !is.na(name)
-  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX, FUN, ..., default = default, simplify = simplify))
-  if (known && is_number(out)) with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(X)), device = gpu_device(X)), attributes(out)) else out
+  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_vector) else INDEX, FUN, ..., default = default, simplify = simplify))
+  if (known && is_number(out)) back_beside(out, X) else out
 }
-
-plain_key <- function(key) plain_vector(key)
 
 #' @rdname gpu_group
 #' @export
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && !anyNA(group) && length(dim(x)) <= 2L
   on_base <- function() {
-    out <- call_base(base::rowsum, list(ordinary_copy(x), plain_key(group), reorder = reorder, na.rm = na.rm, ...))
-    with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(x)), device = gpu_device(x)), attributes(out))
+    back_beside(call_base(base::rowsum, list(ordinary_copy(x), plain_vector(group), reorder = reorder, na.rm = na.rm, ...)), x)
   }
   if (!usable || prefers_host(x)) return(on_base())
   device <- gpu_device(x)
@@ -197,11 +181,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   codes <- if (is_gpu(group)) match_on_device(group, as_gpu(values, dtype = gpu_dtype(group), device = device), NA_integer_) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
   columns <- lapply(seq_len(p), function(k) {
-    y <- reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(na.rm))
-    if (length(y$present) == length(values)) return(y$values)
-    all <- gpu_full(vector(typeof(y$values), 1L), length(values), dtype = gpu_dtype(y$values), device = device)
-    if (length(y$present)) all[y$present] <- y$values
-    all
+    of_all(reduce_by(if (p == 1L) x else x[, k], codes, "sum", isTRUE(na.rm)), length(values), 0)
   })
   if (is.integer(x) && any(vapply(columns, is.double, NA))) return(on_base())
   out <- if (p == 1L) columns[[1L]] else join(columns)
@@ -221,9 +201,9 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
 ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "stats")
 
 ave_array <- function(x, keys, FUN) {
-  name <- known_group(FUN)
+  name <- known_function(FUN, GROUPED)
   usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) && !any(vapply(keys, anyNA, NA))
-  if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
+  if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_vector)), list(FUN = FUN))))
   by <- grouping(unname(keys), gpu_device(x))
   value <- strip(grouped(x, by, name, FALSE))
   x[] <- value[by$codes]

@@ -9,6 +9,11 @@ hosted <- function(f, args, exact = FALSE) {
   as_gpu(y, dtype = width_beside(y, gpu_dtype(like)), device = gpu_device(like))
 }
 
+# An ordinary result of numbers as an array where x is, with all its attributes.
+back_beside <- function(y, x) {
+  with_attributes(as_gpu(as.vector(y), dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), attributes(y))
+}
+
 # The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.
 width_beside <- function(y, dtype) {
   narrow <- c("float32", "float16", "bfloat16")

@@ -94,15 +94,12 @@ setGeneric("rle")
 #' @export
 setMethod("rle", "gpu_array", function(x) {
   n <- length(x)
-  if (!is.null(dim(x)) || !is.null(names(x)) || n < 2L || is.complex(x)) return(base::rle(collect_vector(x)))
+  if (!is.null(dim(x)) || !is.null(names(x)) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
   ends <- c(collect(which(changes | is.na(changes))), n)
   structure(list(lengths = diff(c(0L, ends)), values = collect(x[ends])), class = "rle")
 })
-
-# As base R sees it: a vector with its names, or a matrix.
-collect_vector <- function(x) host_copy(x, exact = TRUE)
 
 # ---- matching ----------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
-  if (device == "cpu" && !settings$compose) {
+  if (prefers_host(Find(is_gpu, keys))) {
     host <- lapply(keys, function(k) as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
@@ -115,10 +115,16 @@ runs <- function(x) {
   m <- n - if (n > 0L) sum(is.na(x)) else 0L
   sorted <- if (m == n) found[[1L]] else found[[1L]][seq_len(m)]
   at <- if (m == n) found[[2L]] else found[[2L]][seq_len(m)]
-  differs <- if (m > 1L) sorted[-1L] != sorted[-m]
+  differs <- differing(sorted)
+  end <- list(gpu_full(TRUE, 1L, device = gpu_device(x)))
   list(n = n, known = m, sorted = sorted, at = at, missing = if (m < n) found[[2L]][(m + 1L):n],
-    first = if (m > 0L) join(c(list(gpu_full(TRUE, 1L, device = gpu_device(x))), list(differs)[m > 1L])),
-    last = if (m > 0L) join(c(list(differs)[m > 1L], list(gpu_full(TRUE, 1L, device = gpu_device(x))))))
+    first = if (m > 0L) join(c(end, differs)), last = if (m > 0L) join(c(differs, end)))
+}
+
+# Where an element is another than the one before it, from the second on: a list of one array, or of none.
+differing <- function(sorted) {
+  n <- length(sorted)
+  if (n > 1L) list(sorted[-1L] != sorted[-n])
 }
 
 # Ranks of what is known; missing elements come last, in their order, or stay missing.
@@ -152,8 +158,7 @@ rank_array <- function(x, na.last, ties) {
   names <- if (is.null(dim(x))) names(x)
   if (is.complex(x) || ties == "random" || known == 0L || length(na.last) != 1L) {
     y <- xtfrm(x)
-    names(y) <- names
-    return(call_base(base::rank, list(as_elements_named(y, names), na.last = na.last, ties.method = ties)))
+    return(call_base(base::rank, list(stats::setNames(as.vector(y), names), na.last = na.last, ties.method = ties)))
   }
   keep <- identical(na.last, "keep") || is.na(na.last)
   y <- ranked(x, ties, keep)
@@ -169,8 +174,6 @@ rank_array <- function(x, na.last, ties) {
   if (!is.null(names)) names(y) <- names
   y
 }
-
-as_elements_named <- function(x, names) stats::setNames(as.vector(x), names)
 
 #' @rdname sorting
 #' @export
@@ -214,9 +217,7 @@ iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   # base R finds a few order statistics without sorting everything
   if (prefers_host(x) && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
-  if (anyNA(x)) {
-    if (!na.rm) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-  }
+  if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
   sorted <- sort(as_flat(x))
   n <- length(sorted)
   probs <- as.vector(probs)

@@ -36,6 +36,12 @@ settings <- new.env(parent = emptyenv())
 settings$compose <- FALSE
 prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
 
+# dimnames, where some axis has names.
+with_dimnames <- function(x, names) {
+  if (!all(vapply(names, is.null, NA))) dimnames(x) <- names
+  x
+}
+
 # ---- joining -----------------------------------------------------------------------------------------
 
 # What the result's names would be: base R's, from vectors of the same lengths.
@@ -102,8 +108,7 @@ bind <- function(parts, labels, given, level, by_row) {
   own <- lapply(which(counts), function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "") labels[k])
   across <- if (!all(vapply(own, is.null, NA))) unlist(Map(function(names, n) names %||% character(n), own, size))
   names <- list(if (length(shared)) shared[[1L]], across)
-  if (!all(vapply(names, is.null, NA))) dimnames(out) <- if (by_row) rev(names) else names
-  out
+  with_dimnames(out, if (by_row) rev(names) else names)
 }
 
 as_elements <- function(x) if (is_gpu(x)) strip(x) else if (inherits(x, "integer64")) x else as.vector(x)
@@ -240,9 +245,7 @@ outer_arrays <- function(X, Y, FUN, ...) {
     }
   }
   dim(out) <- d
-  names <- c(names_of(X), names_of(Y))
-  if (!all(vapply(names, is.null, NA))) dimnames(out) <- names
-  out
+  with_dimnames(out, c(names_of(X), names_of(Y)))
 }
 
 # Base R multiplies matrices: in doubles, each product added to 0.

@@ -99,7 +99,7 @@ filter_array <- function(x, filter, method, sides, circular, init) {
     args <- list(host_series(x), weights, method = method, sides = sides, circular = circular)
     args$init <- init
     out <- call_base(stats::filter, args)
-    return(with_attributes(as_gpu(as.vector(out), dtype = width_beside(out, gpu_dtype(x)), device = gpu_device(x)), attributes(out)))
+    return(back_beside(out, x))
   }
   # the last weight meets the first element of each window
   m <- n - p + 1
