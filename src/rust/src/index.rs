@@ -4,11 +4,12 @@ use std::os::raw::c_int;
 
 use crate::r::{self, *};
 use verdigris_engine::array::{Array, Operand};
-use verdigris_engine::dtype::Kind as NumberKind;
+use verdigris_engine::dtype::{DType, Kind as NumberKind};
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::id;
 use verdigris_engine::ops::rule::{promote, Typed};
+use verdigris_engine::scalar::Scalar;
 use verdigris_engine::select::{self, Fault, Selection};
 
 use crate::convert;
@@ -75,6 +76,20 @@ fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>>
     Ok(dim)
 }
 
+/// The places of the elements that the selections mean together, counted from 0.
+fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array> {
+    match found {
+        [one] => one.positions(array.device()),
+        _ => select::combine(dim, found, array.device()),
+    }
+}
+
+/// Positions as R counts them.
+fn from_one(positions: Array, dtype: DType) -> Result<Array> {
+    let one = Operand::Value(Scalar::I64(1), NumberKind::Integer64);
+    Array::apply(id::ADD, &[Operand::Array(positions), one], None)?.cast(dtype, None)
+}
+
 entry! {
     /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers that take
     /// how many elements each axis' subscript selects.
@@ -114,10 +129,7 @@ entry! {
         let out = match ranges {
             Some(axes) => array.view(&dim, &axes)?,
             None => {
-                let positions = match &found[..] {
-                    [one] => one.positions(array.device())?,
-                    _ => select::combine(&dim, &found, array.device())?,
-                };
+                let positions = positions(&dim, &found, &array)?;
                 let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
                 if is_inside { array.gather_inside(&positions)? } else { array.gather(&positions)? }
             }
@@ -150,11 +162,7 @@ entry! {
         unsafe { *REAL(count) = selected as f64 };
         // a vector grows to hold what lies beyond it
         let n = if dim.len() == 1 { array.len().max(found[0].top()) } else { array.len() };
-        let at = if dim.len() == 1 {
-            found[0].positions(array.device())?
-        } else {
-            select::combine(&dim, &found, array.device())?
-        };
+        let at = positions(&dim, &found, &array)?;
         let value = convert::operand(value, array.device())?;
         let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
         let values = match value {
@@ -179,15 +187,9 @@ entry! {
 entry! {
     /// Positions (from 1, double) of TRUE.
     fn which(x) {
-        let at = handle::array(x)?.positions(false)?;
-        let one = Operand::Value(verdigris_engine::scalar::Scalar::I64(1), verdigris_engine::dtype::Kind::Integer64);
-        let from_one = Array::apply(id::ADD, &[Operand::Array(at), one], None)?;
-        let dtype = if handle::array(x)?.len() <= i32::MAX as usize {
-            verdigris_engine::dtype::DType::Int32
-        } else {
-            verdigris_engine::dtype::DType::Float64
-        };
-        Ok(handle::wrap(from_one.cast(dtype, None)?))
+        let array = handle::array(x)?;
+        let dtype = if array.len() <= i32::MAX as usize { DType::Int32 } else { DType::Float64 };
+        Ok(handle::wrap(from_one(array.positions(false)?, dtype)?))
     }
 }
 
@@ -196,14 +198,7 @@ entry! {
     fn sort(x, decreasing, with_positions) {
         let array = handle::array(x)?;
         let (sorted, at) = array.sort(convert::flag(decreasing, "decreasing")?, convert::flag(with_positions, "with_positions")?)?;
-        let at = match at {
-            None => None,
-            Some(at) => {
-                let one = Operand::Value(verdigris_engine::scalar::Scalar::I64(1), verdigris_engine::dtype::Kind::Integer64);
-                let from_one = Array::apply(id::ADD, &[Operand::Array(at), one], None)?;
-                Some(from_one.cast(verdigris_engine::dtype::DType::Int32, None)?)
-            }
-        };
+        let at = at.map(|at| from_one(at, DType::Int32)).transpose()?;
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {
             let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));

@@ -96,17 +96,15 @@ pub(crate) fn postpone(node: &Arc<Node>, reads: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{host_bytes, Host, Operand};
-    use crate::dtype::Kind;
+    use crate::array::Operand;
     use crate::explain::explain;
-    use crate::ops::OpId;
-    use crate::scalar::Scalar;
+    use crate::testing::{self, array, twice, values};
 
     const ROWS: Groups = Groups { outer: 1, length: 3, inner: 2 };
 
     /// A matrix of two rows and three columns.
     fn matrix() -> Array {
-        Array::upload(Host::Double(&[3.0, 1.0, 0.0, 2.0, 4.0, 2.0]), None, Device::Cpu, None).expect("an upload")
+        array(&[3.0, 1.0, 0.0, 2.0, 4.0, 2.0])
     }
 
     fn sums(x: &Array) -> Array {
@@ -115,17 +113,7 @@ mod tests {
 
     fn apply(name: &str, operands: &[&Array]) -> Array {
         let operands: Vec<Operand> = operands.iter().map(|x| Operand::Array((*x).clone())).collect();
-        Array::apply(OpId::find(name).expect("a row"), &operands, None).expect("recorded")
-    }
-
-    fn twice(x: &Array) -> Array {
-        let two = Operand::Value(Scalar::F64(2.0), Kind::Double);
-        Array::apply(OpId::find("mul").expect("a row"), &[Operand::Array(x.clone()), two], None).expect("recorded")
-    }
-
-    fn values(array: &Array) -> Vec<f64> {
-        let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
-        bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
+        testing::apply(name, &operands)
     }
 
     #[test]
@@ -175,7 +163,7 @@ mod tests {
         crate::evaluate::settle_all(&[a.clone(), more.clone()]).expect("computed");
         assert_eq!((values(&a), values(&more)), (vec![7.0, 5.0], vec![21.0, 15.0]));
         // of nothing
-        let none = Array::upload(Host::Double(&[]), None, Device::Cpu, None).expect("an upload");
+        let none = array(&[]);
         let groups = Groups { outer: 1, length: 0, inner: 2 };
         let empty = none.reduce_groups(Reduction::Sum, false, groups).expect("recorded");
         assert_eq!(values(&twice(&empty)), [0.0, 0.0]);

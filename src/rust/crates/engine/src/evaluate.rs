@@ -333,29 +333,11 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{host_bytes, Host, Operand};
-    use crate::buffer::Device;
+    use crate::array::Operand;
     use crate::dtype::Kind;
     use crate::explain::explain;
-    use crate::ops::OpId;
     use crate::scalar::Scalar;
-
-    fn array(values: &[f64]) -> Array {
-        Array::upload(Host::Double(values), None, Device::Cpu, None).expect("an upload")
-    }
-
-    fn values(array: &Array) -> Vec<f64> {
-        let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
-        bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
-    }
-
-    fn apply(name: &str, operands: &[Operand]) -> Array {
-        Array::apply(OpId::find(name).expect("a row"), operands, None).expect("recorded")
-    }
-
-    fn twice(x: &Array) -> Array {
-        apply("mul", &[Operand::Array(x.clone()), Operand::Value(Scalar::F64(2.0), Kind::Double)])
-    }
+    use crate::testing::{apply, array, twice, values};
 
     #[test]
     fn arrays_of_one_length_are_computed_together() {

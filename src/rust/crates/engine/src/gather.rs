@@ -85,27 +85,15 @@ fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Arc<Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{host_bytes, Host, Operand};
+    use crate::array::{Host, Operand};
     use crate::buffer::Device;
-    use crate::dtype::Kind;
-    use crate::ops::OpId;
-    use crate::scalar::Scalar;
-
-    fn values(array: &Array) -> Vec<f64> {
-        let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
-        bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
-    }
+    use crate::testing::{self, apply, array, values};
 
     #[test]
     fn few_operations_are_done_with_what_is_picked() {
-        let up = |x: &[f64]| Array::upload(Host::Double(x), None, Device::Cpu, None).expect("an upload");
-        let apply = |name: &str, operands: &[Operand]| {
-            Array::apply(OpId::find(name).expect("a row"), operands, None).expect("recorded")
-        };
-        let x = up(&[4.0, 9.0, 25.0]);
+        let x = array(&[4.0, 9.0, 25.0]);
         let at = Array::upload(Host::Integer64(&[2, 0]), None, Device::Cpu, None).expect("an upload");
-        let two = || Operand::Value(Scalar::F64(2.0), Kind::Double);
-        let twice = apply("mul", &[Operand::Array(x.clone()), two()]);
+        let twice = testing::twice(&x);
         let both = apply("add", &[Operand::Array(twice.clone()), Operand::Array(x.clone())]);
         let picked = both.gather_inside(&at).expect("recorded");
         assert!(!both.is_ready() && !twice.is_ready());
@@ -115,10 +103,10 @@ mod tests {
         let root = apply("sqrt", &[Operand::Array(x.clone())]);
         assert_eq!(values(&root.gather_inside(&at).expect("recorded")), [5.0, 2.0]);
         assert!(root.is_ready());
-        let sum = apply("add", &[Operand::Array(x.clone()), Operand::Array(up(&[1.0, 2.0, 3.0]))]);
+        let sum = apply("add", &[Operand::Array(x.clone()), Operand::Array(array(&[1.0, 2.0, 3.0]))]);
         assert_eq!(values(&sum.gather_inside(&at).expect("recorded")), [28.0, 5.0]);
         assert!(sum.is_ready());
-        let scaled = apply("mul", &[Operand::Array(x), Operand::Array(up(&[3.0]))]);
+        let scaled = apply("mul", &[Operand::Array(x), Operand::Array(array(&[3.0]))]);
         assert_eq!(values(&scaled.gather_inside(&at).expect("recorded")), [75.0, 12.0]);
         assert!(scaled.is_ready());
     }

@@ -32,5 +32,7 @@ pub mod scalar;
 pub mod scan;
 pub mod select;
 pub mod spill;
+#[cfg(test)]
+mod testing;
 pub mod transfer;
 pub mod warning;

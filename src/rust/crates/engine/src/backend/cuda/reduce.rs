@@ -12,7 +12,7 @@ use crate::array::natural_dtype;
 use crate::backend::Outcome;
 use crate::buffer::Buffer;
 use crate::error::Result;
-use crate::plan::{Bound, Plan};
+use crate::plan::{After, Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 
 /// Bytes of the largest accumulator of `reduce.h` (`Var`), rounded up.
@@ -21,6 +21,17 @@ const ACCUMULATOR: usize = 64;
 const MOST_JOB: usize = 128;
 /// Where in the slot of a whole reduction the status word is; the value is at 0.
 const STATUS: usize = 32;
+
+/// A reduction to carry out.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    cuda: &'a Cuda,
+    plan: &'a Plan,
+    bound: &'a Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+}
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
@@ -39,7 +50,7 @@ pub(super) fn to_slot(
 ) -> Result<()> {
     let target =
         Target { out: slot, status: slot + STATUS as u64, ready: slot + READY as u64, mark, after: Vec::new() };
-    queue(cuda, plan, bound, reduction, na_rm, Groups::whole(bound.n), target)
+    Work { cuda, plan, bound, reduction, na_rm, groups: Groups::whole(bound.n) }.queue(target)
 }
 
 /// What a slot says.
@@ -63,57 +74,18 @@ pub fn groups(
     if groups.count() == 0 {
         return Ok(());
     }
+    let work = Work { cuda, plan, bound, reduction, na_rm, groups };
     let Some((after, given)) = plan.after.as_ref().zip(bound.after.as_ref()) else {
-        return queue(cuda, plan, bound, reduction, na_rm, groups, Target::buffer(outputs[0].address));
+        return work.queue(Target::buffer(outputs[0].address));
     };
-    if with_epilogue(cuda, plan, bound, reduction, na_rm, groups, outputs)? {
+    if work.with_epilogue(after, given, outputs)? {
         return Ok(());
     }
     // one after the other
     let results = cuda.allocate(groups.count() * after.plan.inputs[after.results as usize].dtype.size())?;
     let alone = Plan { after: None, ..plan.clone() };
-    queue(cuda, &alone, bound, reduction, na_rm, groups, Target::buffer(results.address))?;
+    Work { plan: &alone, ..work }.queue(Target::buffer(results.address))?;
     run::run(cuda, &after.plan, &given.with(after.results, results), outputs)
-}
-
-/// Reduces and goes on to the epilogue in one kernel; false where there is none that does.
-fn with_epilogue(
-    cuda: &Cuda,
-    plan: &Plan,
-    bound: &Bound,
-    reduction: Reduction,
-    na_rm: bool,
-    groups: Groups,
-    outputs: &[Arc<Buffer>],
-) -> Result<bool> {
-    let (Some(after), Some(given)) = (&plan.after, &bound.after) else { return Ok(false) };
-    let form = form(plan, groups);
-    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
-    let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
-    let (apart, packed) = parameters::fit(&after.plan, given, 1, &addresses);
-    // words for warnings are taken once a launch
-    if apart.wide && !variant.wide || !bound.sites.is_empty() && !given.sites.is_empty() {
-        return Ok(false);
-    }
-    let fit = (epilogue_variant(after, variant), packed);
-    let bytes = |plan: &Plan, bound: &Bound, fit, addresses: &[u64], flags| -> Result<Vec<u8>> {
-        let mut params = Packed::default();
-        parameters::pack(&mut params, plan, bound, fit, addresses, flags)?;
-        Ok(params.bytes().to_vec())
-    };
-    let both = bytes(plan, bound, (variant, 0), &[], (0, 0))?.len()
-        + bytes(&after.plan, given, fit, &addresses, (0, 0))?.len();
-    if both + MOST_JOB > MOST_BYTES {
-        return Ok(false);
-    }
-    let Some(planned) = tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
-        return Ok(false);
-    };
-    let (places, words) = body::places(&after.plan);
-    let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
-    let target = Target { after: bytes(&after.plan, given, fit, &addresses, flags)?, ..Target::buffer(0) };
-    launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target)?;
-    Ok(true)
 }
 
 /// How the threads of a launch share the elements.
@@ -173,82 +145,95 @@ impl Target {
     }
 }
 
-fn queue(
-    cuda: &Cuda,
-    plan: &Plan,
-    bound: &Bound,
-    reduction: Reduction,
-    na_rm: bool,
-    groups: Groups,
-    target: Target,
-) -> Result<()> {
-    let form = form(plan, groups);
-    let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
-    match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
-        Some(planned) => launch(cuda, &planned, plan, bound, variant, (reduction, form), groups, target),
-        None => queue_shipped(cuda, plan, bound, reduction, na_rm, groups, target),
+impl Work<'_> {
+    /// By a kernel of the plan's own, or shipped ones.
+    fn queue(self, target: Target) -> Result<()> {
+        let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
+        let form = form(plan, groups);
+        let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
+            Some(planned) => self.launch(&planned, variant, form, target),
+            None => self.queue_shipped(target),
+        }
     }
-}
 
-/// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces those.
-fn queue_shipped(
-    cuda: &Cuda,
-    plan: &Plan,
-    bound: &Bound,
-    reduction: Reduction,
-    na_rm: bool,
-    groups: Groups,
-    target: Target,
-) -> Result<()> {
-    let (register, _) = plan.outputs[0];
-    let dtype = natural_dtype(plan.class(register));
-    let simple = shipped::plain(dtype);
-    let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
-        bound.inputs.clone()
-    } else {
-        interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
-    };
-    let bound = Bound { n: bound.n, inputs, ..Bound::default() };
-    let form = shipped::form_for(form(&simple, groups));
-    let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
-    launch(cuda, &planned, &simple, &bound, shipped::PLAIN, (reduction, form), groups, target)
-}
+    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces those.
+    fn queue_shipped(self, target: Target) -> Result<()> {
+        let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
+        let (register, _) = plan.outputs[0];
+        let dtype = natural_dtype(plan.class(register));
+        let simple = shipped::plain(dtype);
+        let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
+            bound.inputs.clone()
+        } else {
+            interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
+        };
+        let bound = Bound { n: bound.n, inputs, ..Bound::default() };
+        let form = shipped::form_for(form(&simple, groups));
+        let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
+        Work { plan: &simple, bound: &bound, ..self }.launch(&planned, shipped::PLAIN, form, target)
+    }
 
-#[allow(clippy::too_many_arguments)]
-fn launch(
-    cuda: &Cuda,
-    planned: &Planned,
-    plan: &Plan,
-    bound: &Bound,
-    variant: Variant,
-    (reduction, form): (Reduction, Form),
-    groups: Groups,
-    target: Target,
-) -> Result<()> {
-    let shape = shape(cuda, planned, packs_in_flight(plan, reduction), form, groups);
-    let parts = match form {
-        _ if shape.slices == 1 => 0,
-        Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
-        _ => shape.grid,
-    };
-    // freed in the stream's order, so it may be dropped as soon as the kernel is queued
-    let partial = if parts == 0 { None } else { Some(cuda.allocate(parts * ACCUMULATOR)?) };
-    let mut job = Packed::default();
-    job.u64(groups.length as u64);
-    job.u64(groups.inner as u64);
-    job.u64(groups.count() as u64);
-    job.u32(shape.slices as u32);
-    job.u32(shape.x as u32);
-    job.u32(shape.y as u32);
-    job.u32(shape.across as u32);
-    job.u64(partial.as_ref().map_or(0, |partial| partial.address));
-    job.u64(target.out);
-    job.u64(target.status);
-    job.u64(cuda.tickets());
-    job.u64(target.ready);
-    job.u32(target.mark);
-    // a struct's size is a multiple of its alignment
-    job.u32(0);
-    job.field(&target.after, 8);
-    planned.launch(cuda, plan, bound, variant, &[], Some(&job), shape.grid as u32)
+    /// Reduces and goes on to the epilogue in one kernel; false where there is none that does.
+    fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>]) -> Result<bool> {
+        let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
+        let form = form(plan, groups);
+        let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
+        let (apart, packed) = parameters::fit(&after.plan, given, 1, &addresses);
+        // words for warnings are taken once a launch
+        if apart.wide && !variant.wide || !bound.sites.is_empty() && !given.sites.is_empty() {
+            return Ok(false);
+        }
+        let fit = (epilogue_variant(after, variant), packed);
+        let pack = |plan: &Plan, bound: &Bound, fit, addresses: &[u64], flags| -> Result<Packed> {
+            let mut params = Packed::default();
+            parameters::pack(&mut params, plan, bound, fit, addresses, flags)?;
+            Ok(params)
+        };
+        let both = pack(plan, bound, (variant, 0), &[], (0, 0))?.len()
+            + pack(&after.plan, given, fit, &addresses, (0, 0))?.len();
+        if both + MOST_JOB > MOST_BYTES {
+            return Ok(false);
+        }
+        let Some(planned) = tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
+            return Ok(false);
+        };
+        let (places, words) = body::places(&after.plan);
+        let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
+        let after = pack(&after.plan, given, fit, &addresses, flags)?;
+        let target = Target { after: after.bytes().to_vec(), ..Target::buffer(0) };
+        self.launch(&planned, variant, form, target)?;
+        Ok(true)
+    }
+
+    fn launch(self, planned: &Planned, variant: Variant, form: Form, target: Target) -> Result<()> {
+        let Work { cuda, plan, bound, reduction, groups, .. } = self;
+        let shape = shape(cuda, planned, packs_in_flight(plan, reduction), form, groups);
+        let parts = match form {
+            _ if shape.slices == 1 => 0,
+            Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
+            _ => shape.grid,
+        };
+        // freed in the stream's order, so it may be dropped as soon as the kernel is queued
+        let partial = if parts == 0 { None } else { Some(cuda.allocate(parts * ACCUMULATOR)?) };
+        let mut job = Packed::default();
+        job.u64(groups.length as u64);
+        job.u64(groups.inner as u64);
+        job.u64(groups.count() as u64);
+        job.u32(shape.slices as u32);
+        job.u32(shape.x as u32);
+        job.u32(shape.y as u32);
+        job.u32(shape.across as u32);
+        job.u64(partial.as_ref().map_or(0, |partial| partial.address));
+        job.u64(target.out);
+        job.u64(target.status);
+        job.u64(cuda.tickets());
+        job.u64(target.ready);
+        job.u32(target.mark);
+        // a struct's size is a multiple of its alignment
+        job.u32(0);
+        job.field(&target.after, 8);
+        planned.launch(cuda, plan, bound, variant, &[], Some(&job), shape.grid as u32)
+    }
 }

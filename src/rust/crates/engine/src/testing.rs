@@ -1,0 +1,26 @@
+//! What the tests of recorded arrays share: doubles on the cpu device.
+
+use crate::array::{host_bytes, Array, Host, Operand};
+use crate::buffer::Device;
+use crate::dtype::Kind;
+use crate::ops::OpId;
+use crate::scalar::Scalar;
+
+pub fn array(values: &[f64]) -> Array {
+    Array::upload(Host::Double(values), None, Device::Cpu, None).expect("an upload")
+}
+
+/// The elements, computed.
+pub fn values(array: &Array) -> Vec<f64> {
+    let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
+    bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
+}
+
+/// An operation of the table, recorded.
+pub fn apply(name: &str, operands: &[Operand]) -> Array {
+    Array::apply(OpId::find(name).expect("a row"), operands, None).expect("recorded")
+}
+
+pub fn twice(x: &Array) -> Array {
+    apply("mul", &[Operand::Array(x.clone()), Operand::Value(Scalar::F64(2.0), Kind::Double)])
+}
