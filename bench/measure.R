@@ -124,15 +124,20 @@ repeats <- function(once, least = 3L, most = 100L) {
   do.call(rbind, rows)
 }
 
+# Until the kernels of what was called are compiled: the peers' compilers are waited for, too.
+compiled <- function() if (device != "cpu") .Call(verdigris:::C_tier_counts, device, 60)
+
 # Batches of calls that are computed, ending in a synchronisation.
 measure_device <- function(case, round, f) {
   call <- function() computed(f())
+  r <- call()
+  compiled()
   r <- call()
   gpu_sync(device)
   from <- now()
   r <- call()
   gpu_sync(device)
-  inner <- max(1L, min(10L, as.integer(3e-3 / (now() - from))))
+  inner <- max(1L, min(20L, as.integer(8e-3 / (now() - from))))
   for (k in seq_len(inner)) r <- call()
   gpu_sync(device)
   r <- NULL
@@ -151,6 +156,8 @@ measure_device <- function(case, round, f) {
 
 # Calls that end with a number in R.
 measure_calls <- function(case, round, f) {
+  f()
+  compiled()
   for (k in 1:3) f()
   before <- counters()
   times <- repeats(function() {
@@ -165,6 +172,8 @@ measure_calls <- function(case, round, f) {
 
 # Thousands of small calls.
 measure_many <- function(case, round, f, calls = 2000L) {
+  f()
+  compiled()
   for (k in 1:200) f()
   gpu_sync(device)
   before <- counters()
