@@ -114,12 +114,13 @@ computed <- function(value) {
   value
 }
 # At least `least` repeats, and more while the time lasts.
-repeats <- function(once, least = 3L, most = 100L) {
+repeats <- function(once, least = 7L, most = 100L, collect = TRUE) {
   from <- now()
   rows <- list()
   while (length(rows) < least || (now() - from < seconds && length(rows) < most)) {
     rows[[length(rows) + 1L]] <- once()
-    gc(FALSE)
+    # what results hold; a full collection takes longer than most batches
+    if (collect) gc(FALSE)
   }
   do.call(rbind, rows)
 }
@@ -165,7 +166,7 @@ measure_calls <- function(case, round, f) {
     # a number may be on its way still: it is looked at
     for (k in 1:5) f()[[1L]] + 0
     (now() - from) / 5
-  })
+  }, collect = FALSE)
   used <- counters() - before
   emit(case$name, round, times[, 1L] * 1e3, launches = used[["launches"]] / 5 / nrow(times), peak = used[["peak"]] + before[["peak"]])
 }
