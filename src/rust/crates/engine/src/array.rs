@@ -353,9 +353,8 @@ impl Array {
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
         let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
-        let mut args = Args::new();
-        args.push(Arg::Node(array.node));
-        let expr = Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args, site: None };
+        let expr =
+            Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
         let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
         epilogue::postpone(&node, self.len() * self.dtype().size())?;
         let out = Array { node };
