@@ -12,10 +12,12 @@
 #' base R would not have moved any either, and this is its decomposition, in LINPACK's form: any function that takes base R's takes it. Else
 #' the matrix goes through the host (see option `verdigris.host_access` in [verdigris-package]), and base R decides rank and pivots. So does every complex matrix, `LAPACK = TRUE`, and
 #' what is not finite.
+#' `qr.Q()`, `qr.R()`, `qr.X()`, `qr.qy()`, `qr.qty()`, `qr.coef()`, `qr.fitted()`, `qr.resid()` and `qr.solve()` have base R's arguments; a right side may be
+#' of the device or of the host.
 #' @param x A matrix.
-#' @param tol,LAPACK,complete,Dvec,k,ncol,... As in [base::qr()] and [base::qr.Q()].
-#' @param qr,a What `qr()` gave; `qr.solve()` takes a matrix, too.
-#' @param y,b A matrix or a vector, of the device or the host.
+#' @param tol,LAPACK,... As in [base::qr()].
+#' @param a What `qr()` gave.
+#' @param b A matrix or a vector; without one, `solve()` gives the inverse.
 #' @returns `qr()` gives base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux` and `pivot`; [collect()] makes base R's of it. The others give
 #'   arrays of base R's shape and dimnames, as narrow among the float types as the decomposition. `qr()` waits for the device, to learn the rank;
 #'   `qr.coef()` and what rests on it too.
@@ -110,16 +112,19 @@ takes_reflection <- function(qr, y) {
 }
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.qy
 qr.qy <- interposed("qr.qy", "qr", reflection(qr, y, FALSE, base::qr.qy), class = "gpu_qr")
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.qty
 qr.qty <- interposed("qr.qty", "qr", reflection(qr, y, TRUE, base::qr.qty), class = "gpu_qr")
 
 reflection <- function(qr, y, transpose, f) if (takes_reflection(qr, y)) reflected(qr, y, transpose) else qr_by_base(f, qr, y)
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.R
 qr.R <- interposed("qr.R", "qr", triangle_of_qr(qr, complete), class = "gpu_qr")
 
 triangle_of_qr <- function(qr, complete) {
@@ -130,7 +135,8 @@ triangle_of_qr <- function(qr, complete) {
 }
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.Q
 qr.Q <- interposed("qr.Q", "qr", orthogonal(qr, complete, if (missing(Dvec)) NULL else Dvec), class = "gpu_qr")
 
 orthogonal <- function(qr, complete, Dvec) {
@@ -145,7 +151,8 @@ orthogonal <- function(qr, complete, Dvec) {
 }
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.coef
 qr.coef <- interposed("qr.coef", "qr", coefficients_of_qr(qr, y), class = "gpu_qr")
 
 coefficients_of_qr <- function(qr, y) {
@@ -179,10 +186,12 @@ coefficients_of_qr <- function(qr, y) {
 }
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.fitted
 qr.fitted <- interposed("qr.fitted", "qr", projection(qr, y, k, TRUE, base::qr.fitted), class = "gpu_qr")
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.resid
 qr.resid <- interposed("qr.resid", "qr", projection(qr, y, qr$rank, FALSE, base::qr.resid), class = "gpu_qr")
 
 # y's part in the space of the first k columns, or what is left of it.
@@ -198,7 +207,8 @@ projection <- function(qr, y, k, fitted, f) {
 }
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.X
 qr.X <- interposed("qr.X", "qr", matrix_of_qr(qr, complete, if (missing(ncol)) NULL else ncol), class = "gpu_qr")
 
 matrix_of_qr <- function(qr, complete, ncol) {
@@ -213,7 +223,8 @@ matrix_of_qr <- function(qr, complete, ncol) {
 }
 
 #' @rdname qr
-#' @export
+#' @usage NULL
+#' @export qr.solve
 qr.solve <- interposed("qr.solve", c("a", "b"), solve_by_qr(a, if (missing(b)) NULL else b, tol, base::qr.solve), class = c("gpu_array", "gpu_qr"))
 
 solve_by_qr <- function(a, b, tol, f) {

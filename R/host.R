@@ -18,7 +18,8 @@ back_beside <- function(y, x) {
 width_beside <- function(y, dtype) {
   narrow <- c("float32", "float16", "bfloat16")
   if (is.complex(y)) return(if (dtype %in% c(narrow, "complex64")) "complex64")
-  if (is.double(y) && dtype %in% narrow) dtype
+  if (is.double(y) && dtype %in% narrow) return(dtype)
+  if (is.double(y) && dtype == "complex64") "float32"
 }
 
 # The arguments that a method was called with.

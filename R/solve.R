@@ -34,8 +34,8 @@ widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64
 
 # A result as narrow as the array that it comes from; halves are computed in float32.
 as_wide_as <- function(y, x) {
-  dtype <- gpu_dtype(x)
-  if (dtype %in% c("float16", "bfloat16", "float32") && !is.complex(y) || dtype == "complex64") gpu_cast(y, dtype) else y
+  dtype <- width_beside(y, gpu_dtype(x))
+  if (is.null(dtype) || dtype == gpu_dtype(y)) y else gpu_cast(y, dtype)
 }
 
 identity_on <- function(n, like) {
@@ -139,9 +139,10 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 #'
 #' `solve()` finds a matrix singular where base R does: by a zero among the pivots, or by the reciprocal condition number. LAPACK estimates that number by several
 #' further solves. Here a few random right sides, solved beside yours, show that most matrices are far from that limit; LAPACK's estimate is computed for the others alone.
+#' `rcond()` has base R's arguments.
 #' @param a,x,r,l,z Matrices.
 #' @param b Right sides: a matrix or a vector, of the device or the host. Without one `solve()` gives the inverse.
-#' @param tol,pivot,size,k,upper.tri,transpose,norm,triangular,type,logarithm,exact,... As in base R's functions of these names.
+#' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these names.
 #' @returns Arrays on the device of the matrix, as narrow among the float types as that, with base R's dimnames. `rcond()`, `kappa()` and `norm()` give ordinary numbers,
 #'   and so does `determinant()`. The device is waited for, to learn whether the matrix is singular; by `backsolve()` and `forwardsolve()` for the diagonal.
 #' @section Errors:
@@ -305,6 +306,7 @@ norm_of <- function(x, type) {
 }
 
 #' @rdname solve
+#' @usage NULL
 #' @export
 rcond <- interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
 

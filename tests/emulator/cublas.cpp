@@ -70,8 +70,8 @@ template <int type> void multiply(const Job& job) {
   typedef typename E::Value V;
   typedef typename E::Stored S;
   V alpha, beta;
-  memcpy(&alpha, &job.alpha, sizeof alpha);
-  memcpy(&beta, &job.beta, sizeof beta);
+  memcpy((void*)&alpha, &job.alpha, sizeof alpha);
+  memcpy((void*)&beta, &job.beta, sizeof beta);
   const V zero = {};
   std::vector<V> column((size_t)job.m);
   for (int64_t l = 0; l < job.count; l++) {
@@ -165,7 +165,7 @@ unsigned syrk(Handle* handle, int type, int fill, int op, int64_t n, int64_t k, 
 template <int type>
 unsigned trsm(Handle* handle, int side, int fill, int op, int diagonal, int64_t m, int64_t n, const void* alpha, const void* a, int64_t lda, void* b, int64_t ldb) {
   typename Element<type>::Value one{1}, given;
-  memcpy(&given, alpha, sizeof given);
+  memcpy((void*)&given, alpha, sizeof given);
   if (side != 0 || diagonal != 0 || op < 0 || op > 1 || memcmp(&one, &given, sizeof one)) return NOT_SUPPORTED;
   if (m < 0 || n < 0 || lda < m || ldb < m) return INVALID_VALUE;
   return later(handle, [=] { substitute<type>(fill == 1, op == 1, m, n, a, lda, b, ldb); });
