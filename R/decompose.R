@@ -56,10 +56,23 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
     out$qr <- back_beside(out$qr, x)
     return(structure(out, class = c("gpu_qr", "qr")))
   }
-  form <- as_wide_as(f$qr, x)
+  form <- f$qr
   dim(form) <- d
-  form <- with_dimnames(form, dimnames(x) %||% list(NULL))
-  structure(list(qr = form, rank = as.integer(k), qraux = collect(as_doubles(f$qraux)), pivot = seq_len(d[2L])), class = c("gpu_qr", "qr"))
+  aux <- collect(as_doubles(f$qraux))
+  # of a column that has zeros below its diagonal LINPACK turns the sign, and LAPACK nothing
+  idle <- which(aux == 0 & seq_along(aux) < d[1L])
+  if (length(idle)) {
+    aux[idle] <- 2
+    turn <- as_gpu(replace(rep(1, d[1L]), idle, -1), dtype = gpu_dtype(form), device = gpu_device(x))
+    form <- ifelse(upper.tri(form, TRUE), form * turn, form)
+  }
+  # from the last row on there is no reflector, and LINPACK leaves what is left of the columns
+  if (d[2L] >= d[1L]) {
+    at <- d[1L]:d[2L]
+    aux[at] <- abs(collect(strided(strip(form), prod(d), 1, length(at), step = d[1L], start = d[1L]^2 - 1)))
+  }
+  form <- with_dimnames(as_wide_as(form, x), dimnames(x) %||% list(NULL))
+  structure(list(qr = form, rank = as.integer(k), qraux = aux, pivot = seq_len(d[2L])), class = c("gpu_qr", "qr"))
 }
 
 diagonal_of_qr <- function(x, d, k) collect(strided(strip(x), prod(d), 1, k, step = d[1L] + 1))
@@ -71,7 +84,7 @@ collect.gpu_qr <- function(x, ...) {
 }
 
 # Whether LINPACK's form lies on a GPU.
-on_device <- function(qr) is_gpu(qr$qr) && gpu_device(qr$qr) != "cpu" && !is.complex(qr$qr) && is.null(attr(qr, "useLAPACK"))
+on_device <- function(qr) is_gpu(qr$qr) && gpu_device(qr$qr) != "cpu" && length(qr$qr) > 0L && !is.complex(qr$qr) && is.null(attr(qr, "useLAPACK"))
 
 # One of base R's functions on host copies; its result is an array.
 qr_by_base <- function(f, qr, ..., frame = parent.frame()) {
@@ -83,7 +96,8 @@ qr_by_base <- function(f, qr, ..., frame = parent.frame()) {
 reflected <- function(qr, y, transpose, k = qr$rank) {
   d <- as.double(dim(qr$qr))
   y <- beside(y, qr$qr, gpu_device(qr$qr))
-  if (k == 0 || NCOL(y) == 0L) return(as_doubles_unless_narrow(y))
+  k <- min(k, d[1L] - 1)
+  if (k == 0 || NCOL(y) == 0L) return(as_wide_as_both(if (is.double(y)) y else as_doubles(y), qr$qr, y))
   aux <- as_gpu(as.double(qr$qraux), device = gpu_device(qr$qr))
   out <- .Call(C_qr_apply, strip(qr$qr), aux, strip(y), c(d, k, NCOL(y)), transpose)
   shaped_as(as_wide_as_both(out, qr$qr, y), y)
@@ -94,7 +108,6 @@ as_wide_as_both <- function(out, x, y) {
   dtype <- product_dtype(x, y)
   if (is.null(dtype)) out else gpu_cast(out, dtype)
 }
-as_doubles_unless_narrow <- function(x) if (is.double(x)) x else as_doubles(x)
 
 shaped_as <- function(out, y) {
   if (!is.null(dim(y))) {

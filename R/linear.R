@@ -193,7 +193,7 @@ gpu_matmul <- function(x, y) {
       v
     })
     parts <- lapply(seq_len(slices), function(k) {
-      matrix(hosts[[1L]][, , if (many[1L]) k else 1L], dx[1L]) %*% matrix(hosts[[2L]][, , if (many[2L]) k else 1L], dy[1L])
+      base::matrix(hosts[[1L]][, , if (many[1L]) k else 1L], dx[1L], dx[2L]) %*% base::matrix(hosts[[2L]][, , if (many[2L]) k else 1L], dy[1L], dy[2L])
     })
     empty <- 0 * (hosts[[1L]][0L] + hosts[[2L]][0L])
     out <- as_gpu(c(empty, unlist(parts)), dtype = product_dtype(a, b), device = device)

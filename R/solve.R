@@ -9,7 +9,7 @@ order_of <- function(x) {
 }
 
 # f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go back to the device.
-through_host <- function(name, f, args, frame = parent.frame()) {
+hosted_by <- function(name, f, args, frame = parent.frame()) {
   y <- call_base(f, lapply(args, read_for, name = name), frame)
   like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
   if (is.numeric(y) || is.complex(y)) back_beside(y, like) else y
@@ -104,16 +104,18 @@ probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(
 # Solves a x = b, with the columns of b, as solve.default() does; NULL where the precision is too small to tell that the matrix is not singular.
 # What would take LAPACK's estimate several solves is certain in most cases from some more right sides.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
+  # base R does not ask of complex matrices
+  asks <- !is.complex(a) && isTRUE(tol > 0)
+  anorm <- if (asks) one_norm(a) else 1
+  # what is not finite is left to base R
+  if (!is.finite(anorm)) return(NA)
   f <- lu_of(a, n)
   if (f$info > 0) {
     if (!final) return(NULL)
     stop_as_base(if (is.complex(a)) words("Lapack routine %s: system is exactly singular", "zgesv") else words("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
   }
-  # base R does not ask of complex matrices
-  asks <- !is.complex(a) && isTRUE(tol > 0)
   if (!asks) return(lu_solve(f, b, columns))
   x <- lu_solve(f, join(list(strip(b), probes_for(n, f$lu)), gpu_dtype(f$lu)), columns + PROBES)
-  anorm <- one_norm(a)
   size <- sqrt(sum(as.double(collect(strided(x, length(x), 1, n * PROBES, start = n * columns))^2)) / PROBES)
   eps <- if (is_narrow(f$lu)) 2^-23 else 0
   bound <- 1 / (anorm * sqrt(n) * size * SLACK)
@@ -164,14 +166,13 @@ NULL
 #' @export
 solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   n <- order_of(a)
+  frame <- environment()
   inverse <- missing(b)
   d <- if (inverse) c(n, n) else dim(b)
   fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L && d[1L] == n && d[2L] > 0L))
-  if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) {
-    # base R's method takes a matrix of strings, say, and what is wrong is said in its words
-    return(by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...))))
-  }
-  frame <- environment()
+  # base R says what is wrong, in its words
+  on_base <- function() by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame)
+  if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) return(on_base())
   columns <- if (is.null(d)) 1 else as.double(d[2L])
   solved <- function(a, final) {
     b <- if (inverse) identity_on(n, a) else beside(b, a, gpu_device(a))
@@ -180,6 +181,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   }
   x <- solved(a, !is_narrow(a))
   if (is.null(x)) x <- solved(widened(a), TRUE)
+  if (!is_gpu(x)) return(on_base())
   x <- as_wide_as(x, a)
   rows <- dimnames(a)[[2L]]
   if (is.null(d)) {
@@ -187,6 +189,8 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
     return(x)
   }
   dim(x) <- c(n, columns)
+  # of complex matrices base R asks a alone whether there are names
+  if (is.complex(x) && is.null(dimnames(a))) return(x)
   with_dimnames(x, list(rows, if (inverse) dimnames(a)[[1L]] else dimnames(b)[[2L]]))
 }
 
@@ -201,6 +205,7 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
     sign <- 1L
   } else {
     u <- diagonal_of(f$lu, n)
+    if (anyNA(u)) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
     swaps <- sum(collect(gpu_cast(f$pivots, "float64")) != seq_len(n))
     modulus <- sum(log(abs(u)))
     sign <- if ((swaps + sum(u < 0)) %% 2 == 1) -1L else 1L
@@ -214,7 +219,7 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
 #' @export
 chol.gpu_array <- function(x, pivot = FALSE, ...) {
   n <- order_of(x)
-  if (!isFALSE(pivot) && !is.null(n) && !is.complex(x)) return(through_host("chol", chol.default, list(x, pivot = pivot, ...)))
+  if (!isFALSE(pivot) && !is.null(n) && !is.complex(x)) return(hosted_by("chol", chol.default, list(x, pivot = pivot, ...)))
   if (is.null(n) || is.complex(x)) return(by_base(chol.default, list(x, pivot = pivot, ...)))
   f <- .Call(C_cholesky, x, n)
   if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
@@ -238,7 +243,7 @@ inverse_of_factor <- function(x, size) {
   size <- if (usable) trunc(as.double(size)) else size
   if (usable) {
     r <- if (all(d == size)) x else x[seq_len(size), seq_len(size), drop = FALSE]
-    usable <- all(diagonal_of(r, size) != 0)
+    usable <- isTRUE(all(diagonal_of(r, size) != 0))
   }
   if (!usable) return(by_base(base::chol2inv, list(x, size)))
   half <- .Call(C_triangular_solve, strip(r), identity_on(size, x), c(size, size), TRUE, FALSE)
@@ -250,24 +255,26 @@ inverse_of_factor <- function(x, size) {
 
 #' @rdname solve
 #' @export
-backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, k, upper.tri, transpose, base::backsolve))
+backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (missing(k)) NULL else k, upper.tri, transpose, base::backsolve))
 #' @rdname solve
 #' @export
-forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, k, upper.tri, transpose, base::forwardsolve))
+forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (missing(k)) NULL else k, upper.tri, transpose, base::forwardsolve))
 
 solve_triangle <- function(r, x, k, upper.tri, transpose, f) {
   device <- gpu_device(if (is_gpu(r)) r else x)
   flag <- function(v) isTRUE(v) || isFALSE(v)
   d <- dim(r)
+  given <- if (!is.null(k)) list(k = k)
+  k <- k %||% d[2L]
   usable <- device != "cpu" && takes_product(r) && takes_product(x) && !is.complex(r) && !is.complex(x) && length(d) == 2L && length(dim(x)) %in% c(0L, 2L) &&
     flag(upper.tri) && flag(transpose) && is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 & k <= min(d, NROW(x))) && NCOL(x) > 0L
   if (usable) {
     k <- trunc(as.double(k))
     a <- strip_names(beside(r, x, device))
     if (any(d != k)) a <- a[seq_len(k), seq_len(k), drop = FALSE]
-    usable <- all(diagonal_of(a, k) != 0)
+    usable <- isTRUE(all(diagonal_of(a, k) != 0))
   }
-  if (!usable) return(by_base(f, list(r, x, k = k, upper.tri = upper.tri, transpose = transpose)))
+  if (!usable) return(by_base(f, c(list(r, x), given, list(upper.tri = upper.tri, transpose = transpose))))
   columns <- as.double(NCOL(x))
   b <- beside(x, r, device)
   if (NROW(x) != k) b <- if (is.null(dim(b))) strip(b)[seq_len(k)] else strip_names(b)[seq_len(k), , drop = FALSE]
@@ -322,7 +329,7 @@ reciprocal_condition <- function(x, norm, triangular, ...) {
   infinity <- norm == "I"
   x <- strip_names(x)
   if (triangular) {
-    r <- .Call(C_upper_triangle, x, c(n, n))
+    r <- .Call(C_upper_triangle, if (is.double(x)) x else as_doubles(x), c(n, n))
     dim(r) <- c(n, n)
     if (any(diagonal_of(r, n) == 0)) return(0)
     solve <- function(b, transpose) {

@@ -25,7 +25,9 @@ pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     }
     // y = M x, or y = t(M) x, with M as it lies in memory
     let (matrix, x, across, length) = if n == 1 { (a, b, !a.transposed && m > 1, m) } else { (b, a, b.transposed, n) };
-    let (leading, x) = (matrix.leading, elements::<f64>(&x.view));
+    // a row that is all of the matrix may be stored as one column
+    let leading = if length == 1 { k } else { matrix.leading };
+    let x = elements::<f64>(&x.view);
     let matrix = elements::<f64>(&matrix.view);
     let out = Shared(output.address as *mut u8);
     // SAFETY: the output has an element for each of the `length`, and was made for this call.
