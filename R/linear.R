@@ -51,7 +51,8 @@ product_extents <- function(x, y, turn_x, turn_y) {
     dy <- if (turn_y) c(1L, length(y)) else c(length(y), 1L)
   }
   if (is.null(dx) && length(dy) == 2L && length(x) == dy[1L]) dx <- c(1L, length(x))
-  if (is.null(dy) && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
+  # what tcrossprod() makes of a matrix and a vector depends on the version of R
+  if (is.null(dy) && !turn_y && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
   if (length(dx) == 2L && length(dy) == 2L && dx[2L] == dy[1L] && all(dx > 0L, dy > 0L)) as.double(c(dx, dy[2L]))
 }
 
