@@ -268,7 +268,7 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 #' Vectors are determined up to a sign (a factor of modulus 1 where they are complex), which is not base R's. Singular values
 #' come by the polar decomposition, which works with products of matrices, and are as accurate as LAPACK's; where the matrix is next to singular and that
 #' method does not reach it, by bidiagonalisation. Eigenvalues of a symmetric matrix (and a Hermitian one) by divide and conquer. Of others on the device where cuSOLVER has the
-#' function for it (CUDA 12.8 and later), else, and where they are complex matrices, through the host (see option `verdigris.host_access` in [verdigris-package]).
+#' function for it (CUDA 12.6, update 2, and later), else, and where they are complex matrices, through the host (see option `verdigris.host_access` in [verdigris-package]).
 #'
 #' Integers and logicals are computed in float64, halves in float32.
 #' @param x A matrix.
