@@ -44,6 +44,7 @@ ENTRY(join, 3)
 ENTRY(strided, 6)
 ENTRY(multiply, 3)
 ENTRY(random, 7)
+ENTRY(draw, 8)
 
 // dlpack.rs, kernel.rs
 ENTRY(dlpack_export, 3)
