@@ -53,10 +53,10 @@ VG_FN f32 turned_cosine(u32 word, u32 back) {
   u32 y = (q & 1u) ? bits_of(quarter_sine(t)) : bits_of(quarter_cosine(t));
   return f32_of_bits(y ^ ((q + 1u) & 2u) << 30);
 }
-// all 32 bits, of 2^-33 ... 1, so that tails end at 6.7 and not at 5.7
-VG_FN f32 unit_of(u32 word) { return (f32)word * 2.3283064365386963e-10f + 1.1641532182693481e-10f; }
-VG_FN f64 radius_of(u64 word) { return sqrt(-2.0 * own_log(uniform_of(word))); }
-VG_FN f32 radius_of(u32 word) { return sqrt(own_minus_two_log(unit_of(word))); }
+// all 32 bits, of 2^-33 ... 1 - 2^-24, so that tails end at 6.7 and not at 5.7; the factor is the number below 2^-32, which keeps off 1
+VG_FN f32 unit_of(u32 word) { return (f32)word * 2.32830629776081821e-10f + 1.1641532182693481e-10f; }
+VG_FN f64 radius_of(u64 word) { return root_of_normal(-2.0 * own_log(uniform_of(word))); }
+VG_FN f32 radius_of(u32 word) { return root_of_normal(own_minus_two_log(unit_of(word))); }
 
 
 // ---- elements of a block --------------------------------------------------------------------------------

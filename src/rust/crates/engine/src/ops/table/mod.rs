@@ -12,8 +12,18 @@ use crate::dtype::{Class, DType};
 use Rule::*;
 
 /// The headers whose functions the expressions call, in the order of inclusion.
-pub const HEADERS: &[&str] =
-    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "special.h", "gamma.h", "normal.h", "random.h", "draws.h"];
+pub const HEADERS: &[&str] = &[
+    "prelude.h",
+    "arith.h",
+    "cast.h",
+    "complex.h",
+    "elementary.h",
+    "special.h",
+    "gamma.h",
+    "normal.h",
+    "random.h",
+    "draws.h",
+];
 /// Those of them that only random rows call: long, and read by the compiler where there are such rows.
 pub const RANDOM_HEADERS: &[&str] = &["random.h", "draws.h"];
 
