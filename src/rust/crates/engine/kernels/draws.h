@@ -202,14 +202,15 @@ VG_CALL f64 binomial_draw(i64 key, i64 i, f64 n, f64 p) {
     return k;
   }
   f64 deviation = sqrt(n * p * q), b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p;
-  f64 height = (2.83 + 5.1 / b) * deviation, sure = 0.92 - 4.2 / b, top = log_binomial(floor((n + 1.0) * p), n, p);
-  f64 k = 0;
+  f64 height = (2.83 + 5.1 / b) * deviation, sure = 0.92 - 4.2 / b;
+  f64 k = 0, top = 1.0;  // the logarithm at the mode, where it is wanted: most draws are sure
   for (u32 j = 0; j < MOST_TRIES; j++) {
     philox_block c = block_of(key, i, j, FOR_COUNT);
     f64 u = uniform_of(word64(c, 0)) - 0.5, v = uniform_of(word64(c, 1)), rest = 0.5 - fabs(u);
     k = floor((2.0 * a / rest + b) * u + n * p + 0.5);
     if (k < 0 || k > n) continue;
     if (rest >= 0.07 && v <= sure) break;
+    if (top > 0) top = log_binomial(floor((n + 1.0) * p), n, p);
     if (own_log(v * height / (a / (rest * rest) + b)) <= log_binomial(k, n, p) - top) break;
   }
   return k;
