@@ -69,7 +69,7 @@ gpu_rbeta <- function(n, shape1, shape2, ncp = 0, dtype = NULL, device = NULL) {
 
 #' @rdname distributions
 #' @export
-gpu_rt <- function(n, df, ncp = 0, dtype = NULL, device = NULL) {
+gpu_rt <- function(n, df, ncp, dtype = NULL, device = NULL) {
   n <- count_of(n)
   if (missing(ncp)) return(draws("rt", NULL, n, list(df = df), dtype, device))
   device <- device %||% gpu_device_of_any(list(df, ncp))
@@ -103,23 +103,23 @@ gpu_rlogis <- function(n, location = 0, scale = 1, dtype = NULL, device = NULL) 
 
 # ---- counts: integers, unless they may be beyond them -------------------------------------------------------
 
-# The dtype of counts that `largest` bounds but for a chance below 2^-53.
-count_dtype <- function(dtype, largest) {
-  if (!is.null(dtype)) return(dtype)
-  largest <- largest[!is.na(largest)]
-  if (length(largest) && max(largest) > .Machine$integer.max) "float64" else "int32"
-}
+# The dtype of counts that are not above `largest` but for a chance below 2^-53.
+count_dtype <- function(largest) if (isTRUE(largest > .Machine$integer.max)) "float64" else "int32"
 
-# The extreme of a parameter, which on a device is one number to wait for.
-extreme_of <- function(x, f) if (length(x)) suppressWarnings(as.numeric(f(x, na.rm = TRUE))) else NA_real_
+# The extreme of a parameter, which on a device is one number to wait for; NA where that is no positive number, or infinite
+# and so without a distribution.
+extreme_of <- function(x, f, infinite = FALSE) {
+  out <- if (is.numeric(x) && length(x)) suppressWarnings(as.numeric(f(x, na.rm = TRUE))) else NA
+  if (isTRUE(out > 0 && (infinite || is.finite(out)))) out else NA_real_
+}
 
 #' @rdname distributions
 #' @export
 gpu_rpois <- function(n, lambda, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  if (is.null(dtype) && is.numeric(lambda)) {
+  if (is.null(dtype)) {
     mean <- extreme_of(lambda, max)
-    dtype <- count_dtype(NULL, if (mean > 0) mean + 20 * sqrt(mean) + 200)
+    dtype <- count_dtype(mean + 20 * sqrt(mean) + 200)
   }
   draws("rpois", NULL, n, list(lambda = lambda), dtype, device)
 }
@@ -128,7 +128,7 @@ gpu_rpois <- function(n, lambda, dtype = NULL, device = NULL) {
 #' @export
 gpu_rbinom <- function(n, size, prob, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  if (is.null(dtype) && is.numeric(size)) dtype <- count_dtype(NULL, extreme_of(size, max))
+  if (is.null(dtype)) dtype <- count_dtype(extreme_of(size, max))
   draws("rbinom", NULL, n, list(size = size, prob = prob), dtype, device)
 }
 
@@ -137,7 +137,7 @@ gpu_rbinom <- function(n, size, prob, dtype = NULL, device = NULL) {
 gpu_rgeom <- function(n, prob, dtype = NULL, device = NULL) {
   n <- count_of(n)
   # the smallest uniform is 2^-53
-  if (is.null(dtype) && is.numeric(prob)) dtype <- count_dtype(NULL, if (isTRUE((least <- extreme_of(prob, min)) > 0)) 53 * log(2) / least)
+  if (is.null(dtype)) dtype <- count_dtype(53 * log(2) / extreme_of(prob, min))
   draws("rgeom", NULL, n, list(prob = prob), dtype, device)
 }
 
@@ -146,11 +146,11 @@ gpu_rgeom <- function(n, prob, dtype = NULL, device = NULL) {
 gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
   n <- count_of(n)
   if (!missing(mu) && !missing(prob)) stop_as_base("'prob' and 'mu' both specified")
-  if (is.null(dtype) && is.numeric(size)) {
+  if (is.null(dtype)) {
     # a gamma of this size is below its mean and 60 roots and units of it
-    most <- extreme_of(size, max)
+    most <- extreme_of(size, max, infinite = TRUE)
     each <- if (!missing(mu)) extreme_of(mu, max) / extreme_of(size, min) else 1 / extreme_of(prob, min)
-    dtype <- count_dtype(NULL, (most + 60 * sqrt(most) + 60) * each * 1.1 + 200)
+    dtype <- count_dtype((most + 60 * sqrt(most) + 60) * each * 1.1 + 200)
   }
   if (!missing(mu)) return(draws("rnbinom_mu", NULL, n, list(size = size, mu = mu), dtype, device))
   draws("rnbinom", NULL, n, list(size = size, prob = prob), dtype, device)
@@ -200,8 +200,11 @@ root_of <- function(sigma) {
   root <- tryCatch(chol(unname(sigma)), error = function(e) NULL)
   if (!is.null(root)) return(root)
   parts <- eigen(unname(sigma), symmetric = TRUE)
-  if (any(parts$values < -sqrt(.Machine$double.eps) * max(abs(parts$values)))) {
+  largest <- max(abs(parts$values))
+  if (any(parts$values < -sqrt(.Machine$double.eps) * largest)) {
     stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is no covariance matrix.", call = parent.frame())
   }
-  sqrt(pmax(parts$values, 0)) * t(parts$vectors)
+  # what is rounding is none
+  parts$values[parts$values < 8 * .Machine$double.eps * ncol(sigma) * largest] <- 0
+  sqrt(parts$values) * t(parts$vectors)
 }
