@@ -7,9 +7,20 @@
 
 struct philox_block { u32 x0, x1, x2, x3; };
 
+// CUDA's compiler adds the high word's zero to each product that it makes of 64-bit factors: a fifth of a block's instructions.
+#ifdef VG_DEVICE
+VG_FN u64 wide_product(u32 a, u32 b) {
+  u64 p;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(p) : "r"(a), "r"(b));
+  return p;
+}
+#else
+VG_FN u64 wide_product(u32 a, u32 b) { return (u64)a * b; }
+#endif
+
 VG_FN philox_block philox4x32(philox_block c, u32 k0, u32 k1) {
   for (int round = 0; round < 10; round++) {
-    u64 p = (u64)0xD2511F53u * c.x0, q = (u64)0xCD9E8D57u * c.x2;
+    u64 p = wide_product(0xD2511F53u, c.x0), q = wide_product(0xCD9E8D57u, c.x2);
     philox_block next = {(u32)(q >> 32) ^ c.x1 ^ k0, (u32)q, (u32)(p >> 32) ^ c.x3 ^ k1, (u32)p};
     c = next;
     k0 += 0x9E3779B9u;  // the golden ratio
