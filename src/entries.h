@@ -55,6 +55,7 @@ ENTRY(eigen_symmetric, 3)
 ENTRY(eigen_general, 3)
 ENTRY(svd, 5)
 ENTRY(random, 7)
+ENTRY(draw, 8)
 
 // dlpack.rs, kernel.rs
 ENTRY(dlpack_export, 3)

@@ -108,7 +108,7 @@ impl Operation {
     fn weight(self) -> u32 {
         match self {
             // a random draw is some hundred instructions
-            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_)) => 16,
+            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_) | Rule::Drawn) => 16,
             Operation::Row(_) | Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
             // a line of memory for an element: who needs it twice had better keep it
             Operation::Pick => COSTLY,
