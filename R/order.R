@@ -51,15 +51,21 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
     return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
   }
   n <- length(x)
-  missing <- if (n) sum(is.na(x)) else 0L
   named <- !is.null(names(x))
   found <- .Call(C_sort, x, isTRUE(decreasing), named)
   out <- found[[1L]]
+  missing <- missing_last(out)
   if (named) names(out) <- names(x)[collect(found[[2L]])]
   # missing values come last from the device
   if (missing == 0L || isTRUE(na.last)) return(out)
   if (is.na(na.last)) return(out[seq_len(n - missing)])
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
+}
+
+# How many elements are missing of some in order, which come last from the device: one element tells whether any is.
+missing_last <- function(sorted) {
+  n <- length(sorted)
+  if (n > 0L && is.na(as.vector(sorted[n]))) sum(is.na(sorted)) else 0L
 }
 
 #' @rdname sorting
@@ -86,15 +92,15 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   at <- NULL
   for (k in rev(seq_along(keys))) {
     key <- if (is.null(at)) keys[[k]] else keys[[k]][at]
-    found <- .Call(C_sort, key, decreasing[k], TRUE)[[2L]]
-    at <- if (is.null(at)) found else at[found]
+    found <- .Call(C_sort, key, decreasing[k], TRUE)
+    at <- if (is.null(at)) found[[2L]] else at[found[[2L]]]
   }
-  if (isTRUE(na.last)) return(at)
+  if (isTRUE(na.last) || length(keys) == 1L && missing_last(found[[1L]]) == 0L) return(at)
   missing <- Reduce(`|`, lapply(keys, is.na))
   if (is.na(na.last)) return(at[!missing[at]])
   if (length(keys) == 1L) {
     k <- sum(missing)
-    return(if (k == 0L) at else if (k == n) at else join(list(at[(n - k + 1L):n], at[seq_len(n - k)])))
+    return(if (k == n) at else join(list(at[(n - k + 1L):n], at[seq_len(n - k)])))
   }
   # of several keys each has its own missing elements first: numbered so, they sort as they are
   first <- lapply(Map(order_first, keys, decreasing), strip)
@@ -112,7 +118,7 @@ runs <- function(x) {
   x <- strip(x)
   n <- length(x)
   found <- .Call(C_sort, x, FALSE, TRUE)
-  m <- n - if (n > 0L) sum(is.na(x)) else 0L
+  m <- n - missing_last(found[[1L]])
   sorted <- if (m == n) found[[1L]] else found[[1L]][seq_len(m)]
   at <- if (m == n) found[[2L]] else found[[2L]][seq_len(m)]
   differs <- differing(sorted)
