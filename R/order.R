@@ -198,17 +198,27 @@ unsorted_array <- function(x, na.rm, strictly) {
   any(if (strictly) x[-1L] <= x[-n] else x[-1L] < x[-n])
 }
 
+# The elements at some ranks, a function of how many are known, and that number. The device finds a few without sorting all.
+at_ranks <- function(x, ranks) {
+  n <- length(x)
+  found <- if (n > 0L) .Call(C_ranks, x, ranks(n))
+  # how many are missing is known now
+  if (length(found) && found[[2L]] > 0 && found[[2L]] < n) found <- .Call(C_ranks, x, ranks(n - found[[2L]]))
+  if (length(found)) return(list(values = as.vector(found[[1L]]), known = n - found[[2L]]))
+  sorted <- .Call(C_sort, x, FALSE, FALSE)[[1L]]
+  known <- n - missing_last(sorted)
+  list(values = if (known > 0) as.vector(sorted[ranks(known)]), known = known)
+}
+
 #' @rdname sorting
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
   if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
-  n <- length(x)
-  known <- n - if (n) sum(is.na(x)) else 0L
-  if (known == 0L || known < n && !na.rm) return(as.vector(strip(x)[NA_integer_]))
   x <- strip(x)
-  half <- (known + 1L) %/% 2L
-  middle <- as.vector(.Call(C_sort, x, FALSE, FALSE)[[1L]][if (known %% 2L == 1L) half else half + 0:1])
+  found <- at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)))
+  if (found$known == 0 || found$known < length(x) && !na.rm) return(as.vector(x[NA_integer_]))
+  middle <- found$values
   if (length(middle) == 1L) middle else if (is.logical(x)) stats::median(middle) else mean(middle)
 }
 
@@ -223,17 +233,23 @@ iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   # base R finds a few order statistics without sorting everything
   if (prefers_host(x) && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
-  if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-  sorted <- sort(as_flat(x))
-  n <- length(sorted)
   probs <- as.vector(probs)
-  if (n == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
-    return(stats::quantile(as.vector(sorted), probs, names = names, type = type))
+  x <- as_flat(x)
+  if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
+    if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
+    return(stats::quantile(as.vector(x), probs, na.rm = na.rm, names = names, type = type))
   }
   # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
-  around <- 1 + (n - 1) * probs
-  reach <- sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
-  known <- as.vector(sorted[reach])
+  reached <- function(n) {
+    around <- 1 + (n - 1) * probs
+    sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
+  }
+  found <- at_ranks(x, reached)
+  n <- found$known
+  if (!na.rm && n < length(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
+  if (n == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type))
+  reach <- reached(n)
+  known <- found$values
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
   # R before 4.6 keeps integers in some types
