@@ -23,10 +23,9 @@ VG_FN u32 bin_of(i16 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 VG_FN u32 bin_of(i8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 VG_FN u32 bin_of(u8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 
-// Adds to `out[0 .. bins]`. A block counts in shared memory, in `copies` (a power of two) that its lanes have in turn, or, where there
+// Adds to `out[0 .. bins]`. A block counts in shared memory, `counts`, in `copies` (a power of two) that its lanes have in turn, or, where there
 // are none, where the result is.
-template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32 copies, u64* out) {
-  extern __shared__ u32 counts[];
+template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32 copies, u64* out, u32* counts) {
   const int ahead = 8;
   for (u32 k = threadIdx.x; k < (bins + 1) * copies; k += blockDim.x) counts[k] = 0;
   __syncthreads();
@@ -103,12 +102,10 @@ template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
 }
 
 // `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has `each` elements, a multiple of WARP * ROWS.
-// `parts` gets a table a block.
-template <class A, class T, bool NA_RM> VG_FN void reduce_coded(const T* __restrict__ x, const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts) {
-  extern __shared__ __align__(16) char memory[];
+// `tables` lie in shared memory, one a warp; `parts` gets one a block.
+template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x, const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
   const int rows = 4;
   const u32 warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-  A* const tables = (A*)memory;
   A* const own = tables + (u64)warp * groups;
   for (u32 g = lane_id(); g < groups; g += WARP) own[g] = A::start();
   __syncwarp();
@@ -157,7 +154,7 @@ template <class A, class T, bool NA_RM> VG_FN void reduce_coded(const T* __restr
   }
 }
 // A warp a group: each lane takes some blocks' parts, in order.
-template <class A> VG_FN void finish_coded(const A* __restrict__ parts, u32 groups, u32 blocks, typename A::value* out) {
+template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks, typename A::value* out) {
   const u32 g = (blockIdx.x * blockDim.x + threadIdx.x) / WARP, some = (blocks + WARP - 1) / WARP;
   if (g >= groups) return;
   A all = A::start();

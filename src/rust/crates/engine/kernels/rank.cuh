@@ -10,7 +10,7 @@
 template <class K> VG_FN u32 top_digit(K key, int level) { return (u32)(key >> (8 * sizeof(K) - TOP_BITS * (level + 1))) & (TOP_DIGITS - 1); }
 
 // How often each first digit occurs; behind them, how many elements are missing.
-template <class Key> VG_FN void rank_first(const typename Key::T* __restrict__ in, i64 n, u64* out) {
+template <class Key> VG_FN void first_digits(const typename Key::T* __restrict__ in, i64 n, u64* out) {
   typedef typename Key::K K;
   const int copies = 4, ahead = 8;
   __shared__ u32 counts[TOP_DIGITS][copies];
@@ -49,11 +49,10 @@ template <class Key> VG_FN void rank_first(const typename Key::T* __restrict__ i
   if (threadIdx.x == 0 && missing) atomicAdd(out + TOP_DIGITS, (u64)missing);
 }
 
-// How often each second digit occurs beside the first digits that have a slot.
-template <class Key> VG_FN void rank_second(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots, u32 count, u64* out) {
+// How often each second digit occurs beside the first digits that have a slot; `counts` lie in shared memory.
+template <class Key> VG_FN void second_digits(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots, u32 count, u64* out, u32* counts) {
   const int ahead = 8;
   __shared__ u8 slot_of[TOP_DIGITS];
-  extern __shared__ u32 counts[];
   for (u32 k = threadIdx.x; k < TOP_DIGITS; k += THREADS) slot_of[k] = slots[k];
   for (u32 k = threadIdx.x; k < count * TOP_DIGITS; k += THREADS) counts[k] = 0;
   __syncthreads();
@@ -75,12 +74,10 @@ template <class Key> VG_FN void rank_second(const typename Key::T* __restrict__ 
 }
 
 // Takes the elements with the wanted two digits, in no order; 0 for -0, which its equals could not be told from.
-template <class Key> VG_FN void rank_take(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots, u32 count, const u8* __restrict__ wanted,
-                                          typename Key::T* out, u64* cursor) {
+template <class Key> VG_FN void take_ranks(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots, u32 count, const u8* __restrict__ wanted,
+                                          typename Key::T* out, u64* cursor, u8* takes) {
   const int ahead = 8;
   __shared__ u8 slot_of[TOP_DIGITS];
-  extern __shared__ u32 memory[];
-  u8* const takes = (u8*)memory;
   for (u32 k = threadIdx.x; k < TOP_DIGITS; k += THREADS) slot_of[k] = slots[k];
   for (u32 k = threadIdx.x; k < count * TOP_DIGITS; k += THREADS) takes[k] = wanted[k];
   __syncthreads();

@@ -35,7 +35,8 @@ pub(super) fn count_source(dtype: DType) -> String {
     format!(
         "#include \"codes.cuh\"\n\
          extern \"C\" __global__ void __launch_bounds__({THREADS}) count_bins_{dtype}(const {t}* in, i64 n, i64 low, u32 bins, u32 copies, u64* out) {{\n  \
-           count_bins<{t}>(in, n, low, bins, copies, out);\n}}\n"
+           extern __shared__ u32 shared[];\n  \
+           count_bins<{t}>(in, n, low, bins, copies, out, shared);\n}}\n"
     )
 }
 
@@ -74,9 +75,10 @@ pub(super) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> 
     format!(
         "#include \"codes.cuh\"\ntypedef {}<{t}> A;\ntypedef A::value V;\n\
          extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 groups, u32 bits, i64 each, A* parts) {{\n  \
-           reduce_coded<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts);\n}}\n\
+           extern __shared__ u64 shared[];\n  \
+           reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, (A*)shared);\n}}\n\
          extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, V* out) {{\n  \
-           finish_coded<A>(parts, groups, blocks, out);\n}}\n\
+           finish_by_code<A>(parts, groups, blocks, out);\n}}\n\
          static_assert(sizeof(A) == {}, \"the size that backend/cuda/codes.rs asks room for\");\n",
         reduction.accumulator(),
         accumulator_bytes(reduction, class)

@@ -19,10 +19,13 @@ pub(super) fn source(dtype: DType) -> String {
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
     format!(
         "#define THREADS {THREADS}\n#include \"rank.cuh\"\ntypedef Key_{dtype} Key;\n\
-         {head} rank_first(const Key::T* in, i64 n, u64* out) {{ rank_first<Key>(in, n, out); }}\n\
-         {head} rank_second(const Key::T* in, i64 n, const u8* slots, u32 count, u64* out) {{ rank_second<Key>(in, n, slots, count, out); }}\n\
+         {head} rank_first(const Key::T* in, i64 n, u64* out) {{ first_digits<Key>(in, n, out); }}\n\
+         {head} rank_second(const Key::T* in, i64 n, const u8* slots, u32 count, u64* out) {{\n  \
+           extern __shared__ u32 shared[];\n  \
+           second_digits<Key>(in, n, slots, count, out, shared);\n}}\n\
          {head} rank_take(const Key::T* in, i64 n, const u8* slots, u32 count, const u8* wanted, Key::T* out, u64* cursor) {{\n  \
-           rank_take<Key>(in, n, slots, count, wanted, out, cursor);\n}}\n"
+           extern __shared__ u32 shared[];\n  \
+           take_ranks<Key>(in, n, slots, count, wanted, out, cursor, (u8*)shared);\n}}\n"
     )
 }
 
