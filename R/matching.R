@@ -18,8 +18,22 @@ first_place <- function(mask, from_last) {
   if (from_last) length(mask) + 1 - which.max(rev(mask)) else which.max(mask)
 }
 
+# The first places of distinct elements, NA and NaN among them, in order; NULL where they are not found without a sort.
+first_places <- function(x) {
+  at <- .Call(C_firsts, x)
+  if (is.null(at)) return(NULL)
+  alone <- unlist(lapply(missing_parts(x), first_place, FALSE))
+  if (length(alone)) sort(c(at, as.integer(alone))) else at
+}
+
 repeated_flags <- function(x, from_last) {
   x <- strip(x)
+  at <- if (!from_last) first_places(x)
+  if (!is.null(at)) {
+    flags <- gpu_full(TRUE, length(x), device = gpu_device(x))
+    flags[at] <- FALSE
+    return(flags)
+  }
   r <- runs(x)
   flags <- gpu_full(TRUE, r$n, device = gpu_device(x))
   if (r$known > 0L) flags[r$at[if (from_last) r$last else r$first]] <- FALSE
@@ -67,7 +81,10 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
   if (prefers_host(x)) return(through_host(strip(x), unique, incomparables, ...))
-  strip(x)[!repeated_flags(x, isTRUE(list(...)$fromLast))]
+  x <- strip(x)
+  from_last <- isTRUE(list(...)$fromLast)
+  at <- if (!from_last) first_places(x)
+  if (!is.null(at)) x[at] else x[!repeated_flags(x, from_last)]
 }
 
 #' @rdname matching

@@ -222,6 +222,13 @@ entry! {
         Ok(handle::wrap(counts.cast(DType::Float64, None)?))
     }
 
+    /// The places (from 1) where each known value stands first; NULL where that takes a sort.
+    fn firsts(x) {
+        let Some(places) = handle::array(x)?.firsts()? else { return Ok(null()) };
+        let one = Operand::Value(Scalar::I32(1), NumberKind::Integer);
+        Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(places), one], None)?))
+    }
+
     /// How many elements of a table in order are at most each element, or less than it.
     fn search(x, table, strictly) {
         Ok(handle::wrap(handle::array(x)?.search(&handle::array(table)?, convert::flag(strictly, "strictly")?)?))

@@ -137,6 +137,10 @@ pub trait Backend: Send + Sync {
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>>;
 
+    /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same. Stored as its
+    /// class computes. None where a sort serves better.
+    fn firsts(&self, values: &View) -> Result<Option<View>>;
+
     /// How many elements of a table in order, which has nothing missing, are at most each value, or less than it: int32, NA for what
     /// is missing. Both are of one dtype, stored as its class computes.
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;

@@ -79,6 +79,16 @@ impl Array {
         Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
     }
 
+    /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller should sort.
+    ///
+    /// # Errors
+    /// `DType` for complex values; `Memory`.
+    pub fn firsts(&self) -> Result<Option<Array>> {
+        no_complex(self.dtype())?;
+        let values = self.cast(natural_dtype(self.dtype().class()), None)?.contiguous()?;
+        Ok(backend::of(self.device())?.firsts(&values)?.map(Array::from_view))
+    }
+
     /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where there are not as
     /// many as a rank asks for. None where the caller should sort.
     pub fn ranks(&self, ranks: &[usize]) -> Result<Option<(Option<Array>, usize)>> {

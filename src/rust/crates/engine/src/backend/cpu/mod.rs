@@ -5,6 +5,7 @@
 mod blocks;
 mod codes;
 pub(crate) mod convert;
+mod distinct;
 mod loops;
 mod memory;
 mod multiply;
@@ -230,6 +231,16 @@ impl Backend for Cpu {
         // SAFETY: the output is written before anyone else sees it.
         codes::reduce(values, codes, groups, reduction, na_rm, unsafe { bytes_mut(&out, 0, out.bytes) })?;
         Ok(Some(out))
+    }
+
+    fn firsts(&self, values: &View) -> Result<Option<View>> {
+        if values.len() > i32::MAX as usize {
+            return Ok(None);
+        }
+        let places = distinct::firsts(values);
+        let out = self.allocate(places.len() * 4)?;
+        self.upload(sort::bytes_of(&places), &out, 0)?;
+        Ok(Some(View::contiguous(out, DType::Int32, places.len())))
     }
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {

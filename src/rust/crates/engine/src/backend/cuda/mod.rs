@@ -3,7 +3,7 @@
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
 //! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `search` and `blas` do
+//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search` and `blas` do
 //! what is no plan.
 
 pub mod api;
@@ -25,6 +25,7 @@ mod codes;
 mod compress;
 #[cfg(test)]
 mod differential;
+mod distinct;
 mod exchange;
 mod landing;
 mod rank;
@@ -152,6 +153,10 @@ impl Backend for Cuda {
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>> {
         codes::reduce(self, values, codes, groups, reduction, na_rm)
+    }
+
+    fn firsts(&self, values: &View) -> Result<Option<View>> {
+        distinct::firsts(self, values)
     }
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {

@@ -16,7 +16,7 @@ use super::codegen::{self, Tiled, Variant};
 use super::compile::HEADERS;
 use super::interpret::source as interpret;
 use super::interpret::Family;
-use super::{codes, rank, search, select, sort};
+use super::{codes, distinct, rank, search, select, sort};
 use crate::array::natural_dtype;
 use crate::dtype::{Class, DType};
 use crate::plan::{Access, Input, Instruction, Plan};
@@ -222,6 +222,7 @@ pub fn sources() -> Vec<Shipped> {
     }
     for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
         add("sort", format!("rank {dtype}"), rank::source(dtype));
+        add("sort", format!("distinct {dtype}"), distinct::source(dtype));
     }
     out
 }
