@@ -18,6 +18,8 @@
   at_end <- function(...) asNamespace("verdigris")$register_matrix_methods()
   setHook(packageEvent(if (isNamespaceLoaded("Matrix")) pkgname else "Matrix", "onLoad"), at_end)
   register_vctrs()
+  # before the process ends, its compiler must
+  reg.finalizer(topenv(), function(namespace) .Call(C_end), onexit = TRUE)
 }
 
 .onAttach <- function(libname, pkgname) {

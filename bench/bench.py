@@ -231,9 +231,9 @@ def measure(case, peer, way, round, f):
     """Batches of calls that end in a synchronisation; as measure_device() in measure.R."""
     r = f(); peer.wait(r); r = f(); peer.wait(r)
     start = time.perf_counter(); r = f(); peer.wait(r)
-    inner = max(1, min(10, int(3e-3 / max(time.perf_counter() - start, 1e-9))))
+    inner = max(1, min(20, int(8e-3 / max(time.perf_counter() - start, 1e-9))))
     number = case["kind"] == "number"
-    if number: inner = 5
+    if number: inner = 5  # as measure_calls()
     peer.reset()
     def once():
         start = time.perf_counter()

@@ -9,7 +9,7 @@ use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
-use crate::layout::{Axis, Layout};
+use crate::layout::Layout;
 use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{id, Group, OpId, Rule};
@@ -307,28 +307,6 @@ impl Array {
             }
         }
         Ok(Builder::new(roots[0].len))
-    }
-
-    /// A view of the same values in another order, on the same memory where they are computed.
-    /// `dim` is this array's shape; `axes` describe the view, fastest first.
-    pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
-        let view = self.settle()?;
-        let n: usize = axes.iter().map(|a| a.extent).product();
-        if n == 0 {
-            return Ok(Array::from_view(View { layout: Layout::contiguous(0), ..view }));
-        }
-        let layout = match view.layout.view(dim, axes) {
-            Some(layout) => layout,
-            None => {
-                let view = self.contiguous()?;
-                return view
-                    .layout
-                    .view(dim, axes)
-                    .map(|layout| Array::from_view(View { layout, ..view }))
-                    .ok_or_else(|| Error::new(ErrorKind::Shape, "the dimensions do not fit the array's length"));
-            }
-        };
-        Ok(Array::from_view(View { layout, ..view }))
     }
 
     /// The class and the graph of what a reduction reads.

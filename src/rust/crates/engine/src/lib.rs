@@ -36,4 +36,5 @@ pub mod spill;
 #[cfg(test)]
 mod testing;
 pub mod transfer;
+mod views;
 pub mod warning;
