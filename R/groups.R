@@ -31,7 +31,12 @@ grouping <- function(keys, device) {
 }
 
 # Which of some distinct values in order each element is, of those that are known: all are among them.
-codes_among <- function(x, values) .Call(C_search, strip(x), as_gpu(values, dtype = gpu_dtype(x), device = gpu_device(x)), FALSE)
+codes_among <- function(x, values) {
+  x <- strip(x)
+  m <- length(values)
+  if (is.integer(x) && as.double(values[m]) - values[1L] == m - 1) return(if (values[1L] == 1L) x else gpu_cast(x, "int32") - (values[1L] - 1L))
+  .Call(C_search, x, as_gpu(values, dtype = gpu_dtype(x), device = gpu_device(x)), FALSE)
+}
 
 # One number of each of `groups` groups, `none` of those without elements.
 reduce_by <- function(x, codes, groups, name, na.rm, none = NA) {
@@ -202,13 +207,15 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 #' @rdname gpu_group
 #' @export
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
-  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && !anyNA(group) && length(dim(x)) <= 2L
+  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L
   on_base <- function() {
     back_beside(call_base(base::rowsum, list(ordinary_copy(x), plain_vector(group), reorder = reorder, na.rm = na.rm, ...)), x)
   }
   if (!usable || prefers_host(x)) return(on_base())
   device <- gpu_device(x)
-  values <- if (is_gpu(group)) counted(group)$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
+  whole <- if (is_gpu(group)) counted_whole(group)
+  if (if (is.null(whole)) anyNA(group) else whole$missing > 0) return(on_base())
+  values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
   columns <- lapply(seq_len(p), function(k) {

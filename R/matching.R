@@ -339,9 +339,9 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
       at <- if (is.factor(x)) ifelse(is.na(x), nlevels(x) + 1L, as.integer(x)) else base::match(x, values)
       return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values, at = as_gpu(at, device = device)))
     }
-    missing <- vapply(missing_parts(x), any, NA)
-    if (sum(missing) > 1L) return(NULL)
     known <- counted_whole(x)
+    missing <- if (is.null(known) || known$missing > 0) vapply(missing_parts(x), any, NA) else logical()
+    if (sum(missing) > 1L) return(NULL)
     # of others base R's table() costs less on the host
     if (is.null(known) && prefers_host(x)) return(NULL)
     known <- known %||% counted(x)
