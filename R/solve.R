@@ -317,7 +317,7 @@ norm_of <- function(x, type) {
 #' @export
 rcond <- interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
 
-reciprocal_condition <- function(x, norm, triangular, ...) {
+reciprocal_condition <- function(x, norm, triangular = FALSE, ...) {
   d <- dim(x)
   if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && !...length()) {
     return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))

@@ -330,3 +330,28 @@ fn ormqr(
     // only wrong arguments have an info, so there is nothing to wait for
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_say_what_to_do() {
+        assert!(check(0, "f").is_ok());
+        for (status, kind, word) in [
+            (1, Kind::Library, "initialised"),
+            (2, Kind::Memory, "memory"),
+            (3, Kind::Launch, "invalid"),
+            (4, Kind::Library, "device"),
+            (6, Kind::Launch, "execution"),
+            (7, Kind::Launch, "internal"),
+            (9, Kind::Library, "not supported"),
+            (31, Kind::Launch, "unknown"),
+        ] {
+            let error = check(status, "cusolverDnXgetrf").unwrap_err();
+            assert_eq!(error.kind, kind, "{status}");
+            assert!(error.message.contains(word) && error.message.contains("cusolverDnXgetrf"), "{error}");
+            assert!(!error.advice.is_empty());
+        }
+    }
+}
