@@ -315,16 +315,21 @@ norm_of <- function(x, type) {
 #' @rdname solve
 #' @usage NULL
 #' @export
-rcond <- interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
+rcond <- if (is.null(formals(base::rcond)$uplo)) {
+  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
+} else {
+  # from R 4.4 on: which triangle; the lower one is base R's
+  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, if (!identical(uplo, "U")) list(uplo = uplo), ...))
+}
 
-reciprocal_condition <- function(x, norm, triangular = FALSE, ...) {
+reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) {
   d <- dim(x)
-  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && !...length()) {
+  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) && !...length()) {
     return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
   }
   n <- order_of(x)
-  if (is.null(n) || is.complex(x) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
-    return(call_base(base::rcond, list(host_copy(x), norm = norm, triangular = triangular, ...)))
+  if (is.null(n) || is.complex(x) || !is.null(more) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
+    return(call_base(base::rcond, c(list(host_copy(x), norm = norm, triangular = triangular, ...), more)))
   }
   infinity <- norm == "I"
   x <- strip_names(x)

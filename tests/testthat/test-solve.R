@@ -157,6 +157,7 @@ test_that("condition numbers are base R's", {
     tol <- if (k %in% c("hilbert14", "hilbert12")) 10 else 1e-4
     for (norm in c("O", "I")) found <- c(found, near(function(a) rcond(a, norm), list(a), tol, paste("rcond", norm, k)))
     if (k != "complex") found <- c(found, near(function(a) rcond(a, triangular = TRUE), list(a), 1e-4, paste("rcond triangular", k)))
+    if (k != "complex" && !is.null(formals(base::rcond)$uplo)) found <- c(found, near(function(a) rcond(a, triangular = TRUE, uplo = "L"), list(a), 1e-4, paste("rcond lower", k)))
     if (!k %in% c("complex", "zero", "zeros", "singular", "huge", "tiny", "wide", "logical")) found <- c(found, near(kappa, list(a), tol, paste("kappa", k)))
     if (k != "complex") found <- c(found, near(function(a) kappa(a, exact = TRUE), list(a), if (k == "singular") 1e300 else tol, paste("exact kappa", k)))
   }
