@@ -106,7 +106,11 @@ impl Room {
     /// Waits for the function's end.
     fn info(self, cuda: &Cuda, function: &str) -> Result<i32> {
         let mut bytes = [0u8; 4];
-        cuda.download(&self.info, 0, &mut bytes)?;
+        if let Err(error) = cuda.download(&self.info, 0, &mut bytes) {
+            // the user did not wait: what is queued may still read it
+            std::mem::forget(self.host);
+            return Err(error);
+        }
         let info = i32::from_ne_bytes(bytes);
         if info < 0 {
             return Err(Error::new(Kind::Launch, format!("`{function}` failed: argument {} is wrong", -info)));
