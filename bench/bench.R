@@ -40,6 +40,11 @@ operands <- list(
     set.seed(1)
     list(x = put(x), i = put(sample.int(length(x), length(x), TRUE)))
   },
+  groups = function(x, y, put) {
+    set.seed(2)
+    drawn <- function(most) put(sample.int(most, length(x), TRUE))
+    list(x = put(x), g = drawn(1000L), b = drawn(256L), u = drawn(1000000L))
+  },
   random = function(x, y, put) list(n = length(x), put = put),
   linear = function(x, y, put, n) list(m = put(shape(x[seq_len(n^2)], n, n)), w = put(shape(y[seq_len(n^2)], n, n))),
   library = function(x, y, put, n) {
@@ -81,6 +86,10 @@ cases <- list(
   sort = function(o) sort(o$x),
   order = function(o) order(o$x),
   gather = function(o) o$x[o$i],
+  rowsum = function(o) rowsum(o$x, o$g),
+  quantile = function(o) quantile(o$x),
+  table_256 = function(o) table(o$b),
+  unique_1e6 = function(o) unique(o$u),
   mask = function(o) o$x[o$x > 0],
   rnorm = function(o) gpu_rnorm(o$n, dtype = o$dtype, device = device),
   runif = function(o) gpu_runif(o$n, dtype = o$dtype, device = device),

@@ -97,6 +97,9 @@ def operands(group, x, y, put, n, dtype):
         rows = len(soft) // columns; soft = soft[:rows * columns]
         return Operands(m=put(x).reshape(side, side), flat=long.reshape(-1, 16), tall=long.reshape(16, -1), rows=soft.reshape(columns, rows), columns=soft.reshape(rows, columns))
     if group == "order": return Operands(x=put(x), i=put(np.random.default_rng(3).integers(0, len(x), len(x), dtype=np.int32), np.int32))
+    if group == "groups":
+        drawn = lambda seed, most: put(np.random.default_rng(seed).integers(0, most, len(x), dtype=np.int32), np.int32)
+        return Operands(x=put(x), g=drawn(4, 1000), b=drawn(5, 256), u=drawn(6, 10 ** 6))
     if group == "random": return Operands(n=len(x), dtype=dtype)
     if group == "linear": return Operands(m=put(x[:n * n].reshape(n, n)), w=put(y[:n * n].reshape(n, n)))
     if group == "library":
@@ -168,6 +171,19 @@ def build(peers):
     every("gather", lambda m, o: o.x[o.i], lambda o: o.x[o.i])
     case("mask", lambda o: o.x[o.x > 0], numpy=(lambda o: o.x[o.x > 0]) if stub else None, cupy=xp(lambda m, o: o.x[o.x > 0]), torch=th(lambda o: o.x[o.x > 0]))
 
+    # counts and order statistics in the caller's hand, as R gives them
+    def added(m, o, add):
+        sums = m.zeros(1000, o.x.dtype); add(sums, o.g, o.x); return sums
+    if cp is not None: import cupyx
+    case("rowsum", lambda o: np.bincount(o.g, o.x, 1000), numpy=(lambda o: np.bincount(o.g, o.x, 1000)) if stub else None, cupy=xp(lambda m, o: m.bincount(o.g, o.x, 1000)),
+         cupy_scatter_add=xp(lambda m, o: added(m, o, cupyx.scatter_add)), jax=jit(lambda m, o: m.bincount(o.g, o.x, length=1000)),
+         torch=th(lambda o: tc.bincount(o.g, o.x, 1000)), torch_index_add=th(lambda o: tc.zeros(1000, dtype=o.x.dtype, device=o.x.device).index_add_(0, o.g, o.x)))
+    probs = (0, 0.25, 0.5, 0.75, 1)
+    case("quantile", lambda o: np.quantile(o.x, probs), numpy=(lambda o: np.quantile(o.x, probs)) if stub else None, cupy=xp(lambda m, o: m.quantile(o.x, m.asarray(probs)).get()), jax=jit(lambda m, o: m.quantile(o.x, m.asarray(probs))))
+    case("table_256", lambda o: np.bincount(o.b, minlength=256), numpy=(lambda o: np.bincount(o.b, minlength=256)) if stub else None, cupy=xp(lambda m, o: m.bincount(o.b, minlength=256).get()),
+         torch=th(lambda o: tc.bincount(o.b, minlength=256).cpu().numpy()))
+    case("unique_1e6", lambda o: np.unique(o.u), numpy=(lambda o: np.unique(o.u)) if stub else None, cupy=xp(lambda m, o: m.unique(o.u)), torch=th(lambda o: tc.unique(o.u)))
+
     # random numbers: each peer's own generator
     def drawn(kind):
         ways = {}
@@ -218,7 +234,7 @@ def check_names(cases):
 
 
 # ---- checking and timing -----------------------------------------------------------------------------------------------
-def label(way): return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator", "jax_nn": "jax.nn"}.get(way, way)
+def label(way): return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator", "jax_nn": "jax.nn", "cupy_scatter_add": "cupyx.scatter_add", "torch_index_add": "torch.index_add_"}.get(way, way)
 
 def emit(**row):
     row.setdefault("status", "ok")
@@ -255,7 +271,7 @@ def measure(case, peer, way, round, f):
     emit(name=case["name"], peer=label(way), round=round, ms=both([a for a, _ in rows]), host_us=None if number else statistics.median(b for _, b in rows), launches=None, peak_bytes=peer.peak())
 
 def few_of(r, peer):
-    if isinstance(r, (float, int)): return r
+    if isinstance(r, (float, int, np.ndarray)): return r
     return peer.get(r)
 
 REFUSED = set()

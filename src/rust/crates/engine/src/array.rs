@@ -174,6 +174,19 @@ impl Array {
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
 
+    /// Records `n` draws of a row with parameters: its key, then numbers or arrays, of at most `n` elements, which are recycled.
+    ///
+    /// # Errors
+    /// `Device` where the parameters are on another device.
+    pub fn draw(op: OpId, n: usize, device: Device, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+        backend::of(device)?;
+        if operands.iter().any(|o| matches!(o, Operand::Array(_))) && common_device(operands)? != device {
+            return Err(Error::new(ErrorKind::Device, "the parameters are on another device than the draws are to be")
+                .advise("Name the parameters' device, or copy them by as_gpu(x, device = )."));
+        }
+        Array::record(op, Class::F64, DType::Float64, n, device, operands, |_| site)
+    }
+
     fn record(
         op: OpId,
         class: Class,
@@ -353,9 +366,8 @@ impl Array {
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
         let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
-        let mut args = Args::new();
-        args.push(Arg::Node(array.node));
-        let expr = Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args, site: None };
+        let expr =
+            Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
         let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
         epilogue::postpone(&node, self.len() * self.dtype().size())?;
         let out = Array { node };

@@ -8,6 +8,7 @@
 pub mod array;
 pub mod backend;
 pub mod buffer;
+pub mod codes;
 mod copies;
 pub mod counters;
 pub mod devices;
