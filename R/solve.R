@@ -48,7 +48,7 @@ diagonal_of <- function(x, n) collect(strided(strip(x), n * n, 1, n, step = n + 
 
 # ---- LU ----------------------------------------------------------------------------------------------------
 
-# LU factors; base R's error where U has a zero on its diagonal.
+# L and U, the rows exchanged, where U has a zero (`info`), and the order.
 lu_of <- function(x, n) {
   f <- .Call(C_lu, x, n)
   f$n <- n
@@ -101,8 +101,8 @@ SLACK <- 1000
 # Draws that do not touch R's generator.
 probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
 
-# Solves a x = b, with the columns of b, as solve.default() does; NULL where the precision is too small to tell that the matrix is not singular.
-# What would take LAPACK's estimate several solves is certain in most cases from some more right sides.
+# Solves a x = b, with the columns of b, as solve.default() does. NULL where the precision is too small to tell that the matrix is not singular, unless
+# it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several solves is certain in most cases from a few more right sides.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
@@ -119,10 +119,12 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
   size <- sqrt(sum(as.double(collect(strided(x, length(x), 1, n * PROBES, start = n * columns))^2)) / PROBES)
   eps <- if (is_narrow(f$lu)) 2^-23 else 0
   bound <- 1 / (anorm * sqrt(n) * size * SLACK)
-  if (!is.na(bound) && bound <= max(tol, eps)) {
+  if (is.na(bound)) return(NA)
+  if (bound <= max(tol, eps)) {
     if (!final) return(NULL)
     rcond <- 1 / anorm / lu_inverse_norm(f)
-    if (isTRUE(rcond < tol)) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond), frame)
+    if (is.na(rcond)) return(NA)
+    if (rcond < tol) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond), frame)
   }
   strided(x, length(x), 1, n * columns)
 }
