@@ -231,6 +231,9 @@ test_that("an element is the same however it is reached", {
   expect_identical(collect(x[x > 1]), all[all > 1])
   expect_identical(collect(x + rep(0, 1000)), c(all, all))
   expect_identical(collect(t(matrix(x, 20))), t(matrix(all, 20)))
+  set.seed(1)
+  at <- gpu_sample_int(100, 60, TRUE, device = test_device)
+  expect_identical(collect(t(matrix(at, 20))), t(matrix(collect(at), 20)))
   # of one array two uses are the same draws
   expect_identical(collect(x - x), numeric(500))
 })
