@@ -114,7 +114,7 @@ test_that("limits, missing and impossible parameters are base R's", {
   pairs <- list(
     list(gpu_rgamma, function(n, a, b, ...) rgamma(n, a, scale = b), "scale"), list(gpu_rbeta, rbeta), list(gpu_rlnorm, rlnorm),
     list(gpu_rweibull, rweibull), list(gpu_rcauchy, rcauchy), list(gpu_rlogis, rlogis), list(gpu_rnorm, rnorm), list(gpu_runif, runif),
-    list(gpu_rbinom, rbinom), list(gpu_rnbinom, rnbinom), list(gpu_rnbinom, function(n, a, b) rnbinom(n, a, mu = b), "mu")
+    list(gpu_rchisq, function(n, a, b) rchisq(n, a, b)), list(gpu_rbinom, rbinom), list(gpu_rnbinom, rnbinom), list(gpu_rnbinom, function(n, a, b) rnbinom(n, a, mu = b), "mu")
   )
   edges <- c(0, 1, 2, 0.5, -1, 2.5, Inf, -Inf, NA, NaN)
   grid <- expand.grid(a = edges, b = edges)
