@@ -22,11 +22,11 @@ const fn digit(n: usize) -> u32 {
 const FEW: usize = 256;
 
 /// How a type sorts: by an unsigned key; missing values last either way.
-pub(super) trait Sortable: Copy {
+pub(super) trait Sortable: Copy + Default {
     const BITS: u32;
     fn missing(self) -> bool;
     fn key(self) -> u64;
-    /// The value that has this key; None where several have it.
+    /// The value that has this key; None where several have it, which are the zeros.
     fn of_key(key: u64) -> Option<Self>;
 }
 
@@ -122,6 +122,32 @@ pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
 }
 
+/// The smallest key, and how many bits tell the keys apart from there on.
+fn reach(keys: impl Iterator<Item = u64>) -> (u64, u32) {
+    let (low, high) = keys.fold((u64::MAX, 0), |(low, high), key| (low.min(key), high.max(key)));
+    (low, 64 - high.saturating_sub(low).leading_zeros())
+}
+/// Keys of so many bits are counted.
+const COUNTED: u32 = 16;
+
+/// Values and places in order, by counting keys, which reach `1 << bits` from `low` on; what is missing comes last.
+fn by_counts<T: Sortable>(from: &[T], low: u64, bits: u32, key: impl Fn(T) -> u64) -> (Vec<T>, Vec<i64>) {
+    let mut starts = vec![0usize; (1 << bits) + 1];
+    let place = |x: T| if x.missing() { 1 << bits } else { (key(x) - low) as usize };
+    from.iter().for_each(|&x| starts[place(x)] += 1);
+    let mut sum = 0;
+    for start in &mut starts {
+        sum += std::mem::replace(start, sum);
+    }
+    let (mut sorted, mut at) = (from.to_vec(), vec![0i64; from.len()]);
+    for (k, &x) in from.iter().enumerate() {
+        let start = &mut starts[place(x)];
+        (sorted[*start], at[*start]) = (x, k as i64);
+        *start += 1;
+    }
+    (sorted, at)
+}
+
 fn sort_as<T: Sortable>(
     cpu: &dyn Backend,
     values: &View,
@@ -143,7 +169,19 @@ fn sort_as<T: Sortable>(
         let mut plain = true;
         let mut keys: Vec<u64> = keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key).collect();
         if plain {
-            by_key(&mut keys, T::BITS, |&key| key);
+            let (low, bits) = reach(keys.iter().copied());
+            if bits <= COUNTED && keys.len() >> bits.saturating_sub(4) > 0 {
+                let mut counts = vec![0usize; 1 << bits];
+                keys.iter().for_each(|key| counts[(key - low) as usize] += 1);
+                let mut room = keys.as_mut_slice();
+                for (key, count) in counts.into_iter().enumerate() {
+                    let (run, rest) = std::mem::take(&mut room).split_at_mut(count);
+                    run.fill(low + key as u64);
+                    room = rest;
+                }
+            } else {
+                by_key(&mut keys, bits, |&key| key - low);
+            }
             let back = |key: u64| T::of_key(if decreasing { !key & all } else { key });
             let sorted: Vec<T> = keys.into_iter().filter_map(back).collect();
             return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
@@ -153,9 +191,14 @@ fn sort_as<T: Sortable>(
         sorted.extend(from.iter().filter(|x| x.missing()));
         return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
     }
+    let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
+    if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
+        let (sorted, at) = by_counts(from, low.min(all), bits, key);
+        return Ok((keep(bytes_of(&sorted), values.dtype)?, Some(keep(bytes_of(&at), DType::Int64)?)));
+    }
     let placed = || from.iter().copied().zip(0i64..);
     let mut pairs: Vec<(T, i64)> = placed().filter(|(x, _)| !x.missing()).collect();
-    by_key(&mut pairs, T::BITS, |&(x, _)| key(x));
+    by_key(&mut pairs, bits, |&(x, _)| key(x) - low);
     pairs.extend(placed().filter(|(x, _)| x.missing()));
     let sorted: Vec<T> = pairs.iter().map(|&(x, _)| x).collect();
     let at: Vec<i64> = pairs.iter().map(|&(_, k)| k).collect();
