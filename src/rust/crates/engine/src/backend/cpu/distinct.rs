@@ -1,5 +1,5 @@
-//! First places of distinct elements on the cpu, and places in a table: by a hash table with open addressing that grows when it is half
-//! full, or, of whole numbers near each other, by a place each.
+//! First places of distinct elements on the cpu, and places in a table: by a hash table with open addressing, or, of whole
+//! numbers near each other, by a place each.
 
 use std::sync::Arc;
 
@@ -11,8 +11,6 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::transfer::Shared;
 
-const EMPTY: u32 = u32::MAX;
-
 /// The finalizer of MurmurHash3 (Appleby).
 fn hash(mut x: u64) -> usize {
     x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -21,67 +19,51 @@ fn hash(mut x: u64) -> usize {
 }
 
 /// Whole numbers that reach no further than this many times the number of elements have a place each.
-const SPREAD: u64 = 4;
+const SPREAD: u64 = 16;
 
-/// Keys and the first place of each.
-enum Table {
+/// The first place of each key among some elements, from 1; 0 for none. Fresh memory is zero, and not touched before it is used.
+enum Table<'a, T> {
     /// Of every key from the first on.
     Direct(u64, Vec<u32>),
-    Hashed(Vec<(u64, u32)>),
+    Hashed(&'a [T], Vec<u32>),
 }
 
-impl Table {
-    /// The first place of each known key, which `new` hears of in order.
-    fn of<T: Sortable>(from: &[T], mut new: impl FnMut(u32)) -> Table {
-        let keys = || from.iter().filter(|x| !x.missing()).map(|x| x.key());
-        let (low, high) = keys().fold((u64::MAX, 0), |(low, high), key| (low.min(key), high.max(key)));
+impl<'a, T: Sortable> Table<'a, T> {
+    /// `new` hears of first places, from 0, in order.
+    fn of(from: &'a [T], mut new: impl FnMut(u32)) -> Table<'a, T> {
+        let known = || from.iter().zip(1u32..).filter(|(x, _)| !x.missing()).map(|(x, place)| (x.key(), place));
+        let (low, high) = known().fold((u64::MAX, 0), |(low, high), (key, _)| (low.min(key), high.max(key)));
         let reach = high.wrapping_sub(low);
-        if low <= high && reach / SPREAD < from.len() as u64 {
-            let mut places = vec![EMPTY; reach as usize + 1];
-            for (place, x) in from.iter().enumerate().filter(|(_, x)| !x.missing()) {
-                let slot = &mut places[(x.key() - low) as usize];
-                if *slot == EMPTY {
-                    *slot = place as u32;
-                    new(place as u32);
-                }
-            }
-            return Table::Direct(low, places);
-        }
-        let (mut slots, mut count) = (vec![(0u64, EMPTY); 1 << 12], 0);
-        for (place, x) in from.iter().enumerate().filter(|(_, x)| !x.missing()) {
-            let key = x.key();
-            let at = find(&slots, key);
-            if slots[at].1 != EMPTY {
-                continue;
-            }
-            slots[at] = (key, place as u32);
-            new(place as u32);
-            count += 1;
-            if count * 2 > slots.len() {
-                let old = std::mem::take(&mut slots);
-                slots = vec![(0u64, EMPTY); old.len() * 4];
-                for slot in old.into_iter().filter(|slot| slot.1 != EMPTY) {
-                    let at = find(&slots, slot.0);
-                    slots[at] = slot;
-                }
+        let is_near = low <= high && reach / SPREAD < from.len() as u64;
+        let size = if is_near { reach as usize + 1 } else { (2 * from.len()).next_power_of_two() };
+        let mut places = vec![0u32; size];
+        for (key, place) in known() {
+            let at = if is_near { (key - low) as usize } else { find(from, &places, key) };
+            if places[at] == 0 {
+                places[at] = place;
+                new(place - 1);
             }
         }
-        Table::Hashed(slots)
+        if is_near {
+            Table::Direct(low, places)
+        } else {
+            Table::Hashed(from, places)
+        }
     }
 
     fn place(&self, key: u64) -> u32 {
         match self {
-            Table::Direct(low, places) => places.get(key.wrapping_sub(*low) as usize).copied().unwrap_or(EMPTY),
-            Table::Hashed(slots) => slots[find(slots, key)].1,
+            Table::Direct(low, places) => places.get(key.wrapping_sub(*low) as usize).copied().unwrap_or(0),
+            Table::Hashed(from, places) => places[find(from, places, key)],
         }
     }
 }
 
-/// Where a key is, or would be.
-fn find(slots: &[(u64, u32)], key: u64) -> usize {
-    let mask = slots.len() - 1;
+/// Where a key is in a table that is at most half full, or would be.
+fn find<T: Sortable>(from: &[T], places: &[u32], key: u64) -> usize {
+    let mask = places.len() - 1;
     let mut at = hash(key) & mask;
-    while slots[at].1 != EMPTY && slots[at].0 != key {
+    while places[at] != 0 && from[places[at] as usize - 1].key() != key {
         at = (at + 1) & mask;
     }
     at
@@ -89,19 +71,18 @@ fn find(slots: &[(u64, u32)], key: u64) -> usize {
 
 fn firsts_as<T: Sortable>(values: &View) -> Vec<i32> {
     let mut out = Vec::new();
-    Table::of::<T>(elements(values), |place| out.push(place as i32));
+    Table::<T>::of(elements(values), |place| out.push(place as i32));
     out
 }
 
 fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
-    let (from, table) = (elements::<T>(values), Table::of::<T>(elements(table), |_| {}));
+    let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| {}));
     let room = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 15, |first, end| {
         // SAFETY: the output has a place for each element, and tasks write different ones.
         let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
         for (slot, x) in room.iter_mut().zip(&from[first..end]) {
-            // EMPTY and one is none
-            *slot = if x.missing() { 0 } else { table.place(x.key()).wrapping_add(1) as i32 };
+            *slot = if x.missing() { 0 } else { table.place(x.key()) as i32 };
         }
     })
 }
