@@ -50,7 +50,13 @@ impl Array {
     ///
     /// # Errors
     /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
-    pub fn reduce_coded(&self, codes: &Array, groups: usize, reduction: Reduction, na_rm: bool) -> Result<Option<Array>> {
+    pub fn reduce_coded(
+        &self,
+        codes: &Array,
+        groups: usize,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Array>> {
         no_complex(self.dtype())?;
         if codes.len() != self.len() || !REDUCTIONS.contains(&reduction) {
             return Err(Error::new(Kind::Shape, "each element needs a code"));

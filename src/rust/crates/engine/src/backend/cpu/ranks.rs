@@ -31,10 +31,8 @@ fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> R
     wanted.dedup();
     let mut found = vec![0; wanted.len()];
     find(&mut keys, 0, &wanted, &mut found);
-    let out: Vec<T> = ranks
-        .iter()
-        .map(|rank| T::of_key(found[wanted.partition_point(|w| w < rank)]).unwrap_or_default())
-        .collect();
+    let out: Vec<T> =
+        ranks.iter().map(|rank| T::of_key(found[wanted.partition_point(|w| w < rank)]).unwrap_or_default()).collect();
     let buffer = cpu.allocate(out.len() * values.dtype.size())?;
     cpu.upload(bytes_of(&out), &buffer, 0)?;
     Ok(Some(Ranked { values: Some(View::contiguous(buffer, values.dtype, out.len())), missing }))

@@ -1,6 +1,7 @@
 //! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a fixed number of
 //! times (Knuth, TAOCP 5.2.5).
 
+use super::parallel::spread;
 use super::select::elements;
 use crate::array::Array;
 use crate::backend::Backend;
@@ -8,6 +9,7 @@ use crate::buffer::View;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::scalar::{NA_I32, NA_I64};
+use crate::transfer::Shared;
 
 /// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that 256 of
 /// them count do too.
@@ -130,25 +132,56 @@ fn reach(keys: impl Iterator<Item = u64>) -> (u64, u32) {
 /// Keys of so many bits are counted.
 const COUNTED: u32 = 16;
 
-/// Values and places in order, by counting keys, which reach `1 << bits` from `low` on; what is missing comes last.
-fn by_counts<T: Sortable>(from: &[T], low: u64, bits: u32, key: impl Fn(T) -> u64) -> (Vec<T>, Vec<i64>) {
-    let mut starts = vec![0usize; (1 << bits) + 1];
-    let place = |x: T| if x.missing() { 1 << bits } else { (key(x) - low) as usize };
-    from.iter().for_each(|&x| starts[place(x)] += 1);
+/// Elements of a piece that counts by itself, at least.
+const PIECE: usize = 1 << 17;
+
+/// Values and places in order, by counting keys, which reach `1 << bits` from `low` on; what is missing comes last. Pieces count and
+/// place their elements on all cores.
+fn by_counts<T: Sortable + Sync>(
+    from: &[T],
+    (low, bits): (u64, u32),
+    key: impl Fn(T) -> u64 + Sync,
+    sorted: u64,
+    at: u64,
+) -> Result<()> {
+    let (n, width) = (from.len(), (1usize << bits) + 1);
+    let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
+    let each = n.div_ceil(pieces);
+    let place = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
+    let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
+    let mut starts = vec![0usize; pieces * width];
+    let memory = Shared(starts.as_mut_ptr().cast());
+    // SAFETY: a piece has its row to itself.
+    let row = |piece: usize| unsafe {
+        std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<usize>()).cast::<usize>(), width)
+    };
+    spread(pieces, 1, true, |piece, _| {
+        let counts = row(piece);
+        from[of(piece)].iter().for_each(|&x| counts[place(x)] += 1);
+    })?;
     let mut sum = 0;
-    for start in &mut starts {
-        sum += std::mem::replace(start, sum);
+    for digit in 0..width {
+        for piece in 0..pieces {
+            let start = &mut row(piece)[digit];
+            sum += std::mem::replace(start, sum);
+        }
     }
-    let (mut sorted, mut at) = (from.to_vec(), vec![0i64; from.len()]);
-    for (k, &x) in from.iter().enumerate() {
-        let start = &mut starts[place(x)];
-        (sorted[*start], at[*start]) = (x, k as i64);
-        *start += 1;
-    }
-    (sorted, at)
+    let (sorted, at) = (Shared(sorted as *mut u8), Shared(at as *mut u8));
+    spread(pieces, 1, true, |piece, _| {
+        let starts = row(piece);
+        for k in of(piece) {
+            let start = &mut starts[place(from[k])];
+            // SAFETY: both have room for every element, and no two have the same place.
+            unsafe {
+                sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
+                at.at(*start * 8).cast::<i64>().write(k as i64);
+            }
+            *start += 1;
+        }
+    })
 }
 
-fn sort_as<T: Sortable>(
+fn sort_as<T: Sortable + Sync>(
     cpu: &dyn Backend,
     values: &View,
     decreasing: bool,
@@ -193,8 +226,10 @@ fn sort_as<T: Sortable>(
     }
     let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
     if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
-        let (sorted, at) = by_counts(from, low.min(all), bits, key);
-        return Ok((keep(bytes_of(&sorted), values.dtype)?, Some(keep(bytes_of(&at), DType::Int64)?)));
+        let n = from.len();
+        let (sorted, at) = (cpu.allocate(values.dtype.size() * n)?, cpu.allocate(8 * n)?);
+        by_counts(from, (low.min(all), bits), key, sorted.address, at.address)?;
+        return Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, DType::Int64, n))));
     }
     let placed = || from.iter().copied().zip(0i64..);
     let mut pairs: Vec<(T, i64)> = placed().filter(|(x, _)| !x.missing()).collect();
