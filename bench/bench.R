@@ -94,16 +94,23 @@ cases <- list(
   rnorm = function(o) gpu_rnorm(o$n, dtype = o$dtype, device = device),
   runif = function(o) gpu_runif(o$n, dtype = o$dtype, device = device),
   matmul = function(o) o$m %*% o$w,
+  matmul_bf16_8192 = function(o) o$m %*% o$w,
+  matmul_f32_tf32_8192 = function(o) {
+    before <- options(verdigris.matmul_precision = "tf32")
+    on.exit(options(before))
+    o$m %*% o$w
+  },
   crossprod = function(o) crossprod(o$tall),
   solve = function(o) solve(o$a, o$b),
   chol = function(o) chol(o$spd),
   qr = function(o) qr(o$a),
+  qr_q = function(o) qr.Q(qr(o$a)),
   eigen_sym = function(o) eigen(o$spd, TRUE),
   svd = function(o) svd(o$a),
   fft = function(o) fft(o$z)
 )
 case_of <- function(name) cases[[if (name %in% names(cases)) name else sub("_(f32|f64|c128)(_.*)?$", "", name)]]
-dtype_of <- function(name) if (grepl("_f32", name)) "float32" else "float64"
+dtype_of <- function(name) if (grepl("_f32", name)) "float32" else if (grepl("_bf16", name)) "bfloat16" else "float64"
 
 # ---- one group after the other ---------------------------------------------------------------------------------------
 run_cases <- function(table, round) {

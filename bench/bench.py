@@ -51,7 +51,7 @@ def load_peers(names):
             torch._dynamo.config.automatic_dynamic_shapes = False   # a kernel for each length, as the others make
             def put(x, d=None):
                 return torch.from_numpy(np.ascontiguousarray(x)).to("cuda").to(getattr(torch, np.dtype(d or x.dtype).name if np.dtype(d or x.dtype) != bool else "bool"))
-            peers["torch"] = Peer("torch", torch, put, lambda r: r.cpu().numpy(), lambda r=None: torch.cuda.synchronize(),
+            peers["torch"] = Peer("torch", torch, put, lambda r: (r.float() if r.dtype == torch.bfloat16 else r).cpu().numpy(), lambda r=None: torch.cuda.synchronize(),
                                   torch.cuda.empty_cache, torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats)
         except Exception as e: print("no PyTorch:", e, file=sys.stderr)
     if "jax" in names:
@@ -199,10 +199,20 @@ def build(peers):
     case("runif", None, **drawn(("random", "random", "rand", "uniform")))
 
     every("matmul", lambda m, o: o.m @ o.w, lambda o: o.m @ o.w)
+    def tf32(o):
+        tc.backends.cuda.matmul.allow_tf32 = True
+        try: return o.m @ o.w
+        finally: tc.backends.cuda.matmul.allow_tf32 = False
+    case("matmul_f32_tf32_8192", lambda o: o.m @ o.w, torch=th(tf32))
+    def bf16(o):
+        if "m16" not in o: o["m16"], o["w16"] = o.m.bfloat16(), o.w.bfloat16()   # in the first call, which is not timed
+        return o.m16 @ o.w16
+    case("matmul_bf16_8192", lambda o: o.m @ o.w, torch=th(bf16))
     every("crossprod", lambda m, o: o.tall.T @ o.tall, lambda o: o.tall.T @ o.tall)
     every("solve", lambda m, o: m.linalg.solve(o.a, o.b), lambda o: tc.linalg.solve(o.a, o.b))
     every("chol", lambda m, o: m.linalg.cholesky(o.spd), lambda o: tc.linalg.cholesky(o.spd))
-    every("qr", lambda m, o: m.linalg.qr(o.a), lambda o: tc.linalg.qr(o.a))
+    every("qr", lambda m, o: m.linalg.qr(o.a, mode="raw"), lambda o: tc.geqrf(o.a))
+    every("qr_q", lambda m, o: m.linalg.qr(o.a)[0], lambda o: tc.linalg.qr(o.a)[0])
     every("eigen_sym", lambda m, o: m.linalg.eigh(o.spd), lambda o: tc.linalg.eigh(o.spd))
     every("svd", lambda m, o: m.linalg.svd(o.a), lambda o: tc.linalg.svd(o.a))
     every("fft", lambda m, o: m.fft.fft(o.z), lambda o: tc.fft.fft(o.z))

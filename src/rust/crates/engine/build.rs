@@ -44,8 +44,8 @@ fn main() {
     let mut declared = String::new();
     let mut units = Vec::new();
     for (k, rows) in table::TABLES.iter().enumerate() {
-        // the special functions and complex numbers are calls and branches, which wider registers do not serve
-        units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3), &mut declared)));
+        // special functions, complex numbers and distributions are calls and branches, which wider registers do not serve
+        units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3 | 6), &mut declared)));
     }
     units.push(("memory".into(), memory(&mut declared)));
     units.push(("reductions".into(), reductions(&mut declared)));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use self::dense::{Product, Task};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
@@ -13,6 +14,7 @@ use crate::transfer::{Ahead, Filling};
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
+pub mod dense;
 #[cfg(not(target_os = "macos"))]
 mod trace;
 
@@ -151,9 +153,13 @@ pub trait Backend: Send + Sync {
     /// is missing. Both are of one dtype, stored as its class computes.
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;
 
-    /// `op(a) %*% op(b)`, column-major, float or complex, all of one dtype, contiguous; false where the
-    /// caller should use the host's BLAS.
+    /// A product of matrices, or several; false where the caller should use the host's BLAS.
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool>;
+
+    /// A factorisation, or what is solved with one. LAPACK's `info`, which is waited for: 0, or where it failed.
+    fn factor(&self, _dtype: DType, _task: &Task<'_>) -> Result<i32> {
+        Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
+    }
 
     /// Runs a kernel from someone's own source.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {
@@ -206,17 +212,6 @@ pub struct Launch<'a> {
     pub n: usize,
     /// The bytes of each argument.
     pub arguments: &'a [Vec<u8>],
-}
-
-/// A matrix product: `m × k` by `k × n`, each factor stored so or transposed.
-pub struct Product<'a> {
-    pub a: &'a View,
-    pub b: &'a View,
-    pub transpose_a: bool,
-    pub transpose_b: bool,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
 }
 
 /// The backend of a device.

@@ -25,6 +25,7 @@ pub mod interrupt;
 mod join;
 pub mod kernel;
 pub mod layout;
+pub mod linear;
 pub mod memory;
 pub mod ops;
 pub mod plan;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::buffer::View;
+use crate::epilogue;
 use crate::error::{Error, Kind, Result};
 use crate::expr::{Arg, Args, Expr, Node, Operation};
 use crate::layout::{Axis, Layout};
@@ -82,15 +83,22 @@ fn repeated(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc
     if filled != node.len {
         return Ok(None);
     }
-    let view = Array::of(node.clone()).contiguous()?;
     let mut strides = Vec::with_capacity(dim.len());
     let mut step = 1;
     for (axis, &extent) in dim.iter().enumerate() {
         strides.push(if axis < along { step } else { 0 });
         step *= extent as isize;
     }
-    let layout = Layout::new(view.layout.offset(), dim, &strides);
-    Ok(layout.view(dim, axes).map(|layout| Array::from_view(View { layout, ..view }).node().clone()))
+    let of = |offset: usize| Layout::new(offset, dim, &strides).view(dim, axes);
+    let n: usize = axes.iter().map(|a| a.extent).product();
+    let times = n / node.len;
+    if of(0) == Some(Layout::new(0, &[times, node.len], &[0, 1])) {
+        if let Some(repeated) = epilogue::repeated(node, times) {
+            return Ok(Some(repeated));
+        }
+    }
+    let view = Array::of(node.clone()).contiguous()?;
+    Ok(of(view.layout.offset()).map(|layout| Array::from_view(View { layout, ..view }).node().clone()))
 }
 
 #[cfg(test)]
@@ -132,6 +140,35 @@ mod tests {
         let back = there.view(&[3, 2], &[Axis::whole(1, 2), Axis::whole(0, 3)]).unwrap();
         assert!(!back.is_ready());
         assert_eq!(values(&back), [2.0, 3.0, 5.0, 6.0, 8.0, 9.0]);
+    }
+
+    #[test]
+    fn results_go_on_to_the_elements_of_their_groups() {
+        use crate::explain::explain;
+        use crate::reduction::{Groups, Reduction};
+        let (rows, columns) = (600, 513);
+        let host: Vec<f64> = (0..rows * columns).map(|i| (i * 7 % 11) as f64).collect();
+        let x = array(&host);
+        let sums = x.reduce_groups(Reduction::Sum, false, Groups { outer: columns, length: rows, inner: 1 }).unwrap();
+        let half = apply(
+            "mul",
+            &[
+                Operand::Array(sums.clone()),
+                Operand::Value(crate::scalar::Scalar::F64(0.5), crate::dtype::Kind::Double),
+            ],
+        );
+        let across = [Axis::whole(1, columns), Axis::whole(0, rows)];
+        let back = [Axis::whole(1, rows), Axis::whole(0, columns)];
+        let t = x.view(&[rows, columns], &across).unwrap();
+        let centred = apply("sub", &[Operand::Array(t), Operand::Array(half)]).view(&[columns, rows], &back).unwrap();
+        assert!(!centred.is_ready() && !sums.is_ready());
+        assert_eq!(explain(&centred).len(), 1);
+        let expected = |i: usize| host[i] - host[i / rows * rows..][..rows].iter().sum::<f64>() * 0.5;
+        let found = values(&centred);
+        assert!((0..rows * columns).all(|i| found[i] == expected(i)));
+        // nobody has asked for the results
+        assert!(!sums.is_ready());
+        assert_eq!(values(&sums)[3], host[3 * rows..][..rows].iter().sum::<f64>());
     }
 
     #[test]

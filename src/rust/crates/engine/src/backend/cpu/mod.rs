@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use super::{Backend, Memory, Outcome, Product, Ranked};
+use super::dense::Product;
+use super::{Backend, Memory, Outcome, Ranked};
 use crate::buffer::{Buffer, Device, View};
 use crate::counters;
 use crate::dtype::DType;

@@ -3,8 +3,8 @@
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
 //! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search` and `blas` do
-//! what is no plan.
+//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
+//! and `solver` do what is no plan.
 
 pub mod api;
 pub mod cache;
@@ -36,12 +36,14 @@ mod run;
 mod scan;
 mod search;
 mod select;
+mod solver;
 mod sort;
 mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Landing, Launch, Memory, Outcome, Product, Ranked};
+use super::dense::{Product, Task};
+use super::{Backend, Landing, Launch, Memory, Outcome, Ranked};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -167,6 +169,15 @@ impl Backend for Cuda {
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
         blas::multiply(self, product, output)
+    }
+
+    fn factor(&self, dtype: DType, task: &Task<'_>) -> Result<i32> {
+        match task {
+            Task::Triangular { r, upper, transpose, n, b, columns } => {
+                blas::triangular(self, dtype, r, *upper, *transpose, *n, b, *columns).map(|()| 0)
+            }
+            task => solver::factor(self, dtype, task),
+        }
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

@@ -167,7 +167,7 @@ pub fn sources() -> Vec<Shipped> {
     let mut out = Vec::new();
     let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
     for family in Family::ALL {
-        let pack = ["narrow", "wide", "complex", "special"][family as usize];
+        let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
         add(pack, family.name().into(), interpret::source(family));
     }
     for reduction in Reduction::ALL {
