@@ -9,7 +9,6 @@ use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
-use crate::layout::Layout;
 use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{id, Group, OpId, Rule};
