@@ -60,3 +60,17 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   UNPROTECT(2);
   return value;
 }
+
+// Whether a list, or a list in it, holds an array. Every unlist() asks, so this is C.
+static int holds_array(SEXP list) {
+  R_xlen_t n = XLENGTH(list);
+  for (R_xlen_t k = 0; k < n; k++) {
+    SEXP x = VECTOR_ELT(list, k);
+    if (TYPEOF(x) == VECSXP ? holds_array(x) : Rf_inherits(x, "gpu_array")) return 1;
+  }
+  return 0;
+}
+
+SEXP C_holds_array(SEXP x) {
+  return Rf_ScalarLogical(TYPEOF(x) == VECSXP && holds_array(x));
+}
