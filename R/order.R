@@ -77,7 +77,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   }
   device <- device_of(keys)
   if (prefers_host(Find(is_gpu, keys))) {
-    host <- lapply(keys, function(k) as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
+    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))

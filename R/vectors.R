@@ -110,11 +110,16 @@ unlist_arrays <- function(x, recursive, use.names) {
 }
 
 #' @rdname vectors
-#' @method all.equal gpu_array
-#' @export
+#' @usage NULL
+#' @rawNamespace S3method(base::all.equal,gpu_array)
 all.equal.gpu_array <- function(target, current, ...) {
-  all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
+  base::all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
 }
+
+# Base R looks for a method of the target alone, and says of an ordinary vector and an array that their classes differ.
+#' @rdname vectors
+#' @export
+all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...))
 
 # The columns stay arrays.
 #' @rdname vectors
@@ -128,7 +133,7 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
       names(y) <- NULL
       y
     })
-    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns)) paste0("V", seq_along(columns))
+    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional) paste0("V", seq_along(columns))
     rows <- row.names %||% rownames(x)
     n <- nrow(x)
   } else {
