@@ -1,7 +1,9 @@
 # Groups: what is computed of the elements that share a key.
 #
-# The elements are put in the order of their groups by one sort of the keys. A group is then cut into pieces of a fixed length, the last one
-# filled up with what changes nothing, and all pieces are reduced at once; so are the pieces' results, until each group has one.
+# Keys become codes, and each code has an accumulator to which its elements are added in a fixed order (`C_reduce_coded`). Where there are too many
+# groups for that on a GPU, some ten thousand, the elements are put in the order of their groups by one sort of the codes. A group is then cut into
+# pieces of a fixed length, the last one filled up with what changes nothing, and all pieces are reduced at once; so are the pieces' results, until
+# each group has one.
 
 GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last")
 
@@ -17,7 +19,7 @@ grouping <- function(keys, device) {
     }
     values <- counted(key)$values
     if (!length(values)) return(list(codes = gpu_full(NA_integer_, length(key), device = device), levels = character()))
-    list(codes = match_on_device(key, as_gpu(values, dtype = gpu_dtype(key), device = device), NA_integer_), levels = as.character(values))
+    list(codes = codes_among(key, values), levels = as.character(values))
   })
   levels <- lapply(coded, `[[`, "levels")
   extent <- lengths(levels, use.names = FALSE)
@@ -28,11 +30,48 @@ grouping <- function(keys, device) {
   list(codes = codes, levels = stats::setNames(levels, names(keys)), extent = extent)
 }
 
-# One number of each group that has elements: `values`, an array, and `present`, which groups these are.
-reduce_by <- function(x, codes, name, na.rm) {
+# Which of some distinct values in order each element is, of those that are known: all are among them.
+codes_among <- function(x, values) {
   x <- strip(x)
+  m <- length(values)
+  if (is.integer(x) && as.double(values[m]) - values[1L] == m - 1) return(if (values[1L] == 1L) x else gpu_cast(x, "int32") - (values[1L] - 1L))
+  .Call(C_search, x, as_gpu(values, dtype = gpu_dtype(x), device = gpu_device(x)), FALSE)
+}
+
+# One number of each of `groups` groups, `none` of those without elements.
+reduce_by <- function(x, codes, groups, name, na.rm, none = NA) {
+  x <- strip(x)
+  if (na.rm && anyNA(x)) codes <- ifelse(is.na(x), NA_integer_, codes)
+  if (name == "count" || !is.null(none)) counts <- .Call(C_count_bins, codes, 1, groups)[seq_len(groups)]
+  if (name == "count") return(gpu_cast(counts, "int32"))
+  out <- reduce_coded(x, codes, groups, name)
+  if (is.null(out)) return(of_all(reduce_sorted(x, codes, name), groups, none %||% 0))
+  if (!is.null(none) && any(counts == 0)) out <- ifelse(counts == 0, none, out)
+  as_base_sum(out, x, name)
+}
+
+# A sum of whole numbers is an integer where all fit.
+as_base_sum <- function(out, x, name) {
+  if (name == "sum" && typeof(x) %in% c("integer", "logical") && !any(abs(out) > .Machine$integer.max, na.rm = TRUE)) gpu_cast(out, "int32") else out
+}
+
+# As `reduce_by()`, where the device has room for an accumulator of each group; NULL elsewhere.
+reduce_coded <- function(x, codes, groups, name) {
+  if (name %in% c("first", "last")) {
+    place <- gpu_seq(1, by = 1, length.out = length(x), device = gpu_device(x))
+    at <- .Call(C_reduce_coded, if (name == "first") "min" else "max", place, codes, groups, FALSE)
+    # of no elements the extreme is infinite
+    return(if (!is.null(at)) x[ifelse(is.finite(at), at, NA_real_)])
+  }
+  if (is.logical(x)) x <- gpu_cast(x, "int32")
+  out <- .Call(C_reduce_coded, if (name == "sd") "var" else name, x, codes, groups, FALSE)
+  if (name == "sd" && !is.null(out)) sqrt(out) else out
+}
+
+# One number of each group that has elements, by a sort: `values`, an array, and `present`, which groups these are.
+reduce_sorted <- function(x, codes, name) {
   device <- gpu_device(x)
-  known <- if (na.rm) !is.na(x) & !is.na(codes) else !is.na(codes)
+  known <- !is.na(codes)
   if (!all(known)) {
     x <- x[known]
     codes <- codes[known]
@@ -42,9 +81,7 @@ reduce_by <- function(x, codes, name, na.rm) {
   present <- if (length(starts)) as.vector(found[[1L]][starts]) else integer()
   counts <- diff(c(starts, length(codes) + 1L))
   whole <- typeof(x) %in% c("integer", "logical")
-  if (name == "count") {
-    out <- as_gpu(as.integer(counts), device = device)
-  } else if (!length(present)) {
+  if (!length(present)) {
     out <- recycle(x, 0)
   } else if (name == "first") {
     out <- x[found[[2L]][starts]]
@@ -66,9 +103,8 @@ reduce_by <- function(x, codes, name, na.rm) {
         if (name == "sd") sqrt(spread) else spread
       },
       pieced(y, counts, name))
-    if (whole && name == "sum" && !any(abs(out) > .Machine$integer.max, na.rm = TRUE)) out <- gpu_cast(out, "int32")
   }
-  list(values = out, present = present)
+  list(values = as_base_sum(out, x, name), present = present)
 }
 
 # Reduces groups that follow each other, of these lengths (1 or more): "sum", "prod", "min" or "max".
@@ -94,8 +130,8 @@ pieced <- function(y, counts, name) {
 
 #' Groups of elements
 #'
-#' `gpu_group()` computes one number of each group of elements, on the device: by a sort of the keys and a few passes over the elements, however many
-#' groups there are. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
+#' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their codes; where there are more
+#' groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
 #' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. On the cpu device `rowsum()` and `tapply()` are base R's.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place of each group come to the host; which groups there are is waited for.
@@ -129,13 +165,13 @@ gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "ma
 
 # As tapply() has it: an array with a dimension for each key.
 grouped <- function(x, by, name, na.rm) {
-  out <- of_all(reduce_by(x, by$codes, name, na.rm), prod(by$extent), if (name == "count") 0 else NA)
+  out <- reduce_by(x, by$codes, prod(by$extent), name, na.rm)
   dim(out) <- by$extent
   dimnames(out) <- by$levels
   out
 }
 
-# What `reduce_by()` found, of all groups: `none`, 0 or NA, of those without elements.
+# What `reduce_sorted()` found, of all groups: `none`, 0 or NA, of those without elements.
 of_all <- function(found, groups, none) {
   values <- found$values
   if (length(found$present) == groups) return(values)
@@ -171,17 +207,19 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 #' @rdname gpu_group
 #' @export
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
-  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && !anyNA(group) && length(dim(x)) <= 2L
+  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L
   on_base <- function() {
     back_beside(call_base(base::rowsum, list(ordinary_copy(x), plain_vector(group), reorder = reorder, na.rm = na.rm, ...)), x)
   }
   if (!usable || prefers_host(x)) return(on_base())
   device <- gpu_device(x)
-  values <- if (is_gpu(group)) counted(group)$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
-  codes <- if (is_gpu(group)) match_on_device(group, as_gpu(values, dtype = gpu_dtype(group), device = device), NA_integer_) else as_gpu(base::match(group, values), device = device)
+  whole <- if (is_gpu(group)) counted_whole(group)
+  if (if (is.null(whole)) anyNA(group) else whole$missing > 0) return(on_base())
+  values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
+  codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
   columns <- lapply(seq_len(p), function(k) {
-    of_all(reduce_by(if (p == 1L) x else x[, k], codes, "sum", isTRUE(na.rm)), length(values), 0)
+    reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(na.rm), NULL)
   })
   if (is.integer(x) && any(vapply(columns, is.double, NA))) return(on_base())
   out <- if (p == 1L) columns[[1L]] else join(columns)

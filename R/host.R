@@ -18,7 +18,8 @@ back_beside <- function(y, x) {
 width_beside <- function(y, dtype) {
   narrow <- c("float32", "float16", "bfloat16")
   if (is.complex(y)) return(if (dtype %in% c(narrow, "complex64")) "complex64")
-  if (is.double(y) && dtype %in% narrow) dtype
+  if (is.double(y) && dtype %in% narrow) return(dtype)
+  if (is.double(y) && dtype == "complex64") "float32"
 }
 
 # The arguments that a method was called with.
@@ -47,7 +48,7 @@ hosted_method <- function(f) {
 #' Functions of base R that have no device code yet. They copy their arrays to the host, and what they
 #' compute, where it is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
 #'
-#' These are the Fourier transforms, Bessel functions, `psigamma()` and `determinant()`, on which `det()` rests.
+#' These are the Fourier transforms, Bessel functions and `psigamma()`.
 #'
 #' @section Everything else:
 #' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in [verdigris-package]), and
@@ -59,16 +60,14 @@ hosted_method <- function(f) {
 #'
 #' Another package's own call of `fft()` and so on does not come here but to base R's function.
 #' @param x An array.
-#' @param logarithm,... As in base R's functions of these names; so are all other arguments.
-#' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape. `determinant()` gives
-#'   ordinary numbers.
+#' @param ... As in base R's functions of these names; so are all other arguments.
+#' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape.
 #' @section Errors:
 #' Base R's, in its words; those of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' fft(x)
 #' as_gpu(dgamma(x, shape = 2))
-#' det(as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu"))
 #' @eval sprintf("@aliases %s", paste0(unlist(HOSTED), ",gpu_array-method", collapse = " "))
 #' @name host
 NULL
@@ -106,13 +105,6 @@ xtfrm.gpu_array <- function(x) {
   y[as.vector(is.na(x))] <- NA
   y
 }
-
-#' @rdname host
-#' @export
-determinant.gpu_array <- function(x, logarithm = TRUE, ...) call_base(determinant, list(host_copy(x), logarithm = logarithm, ...))
-
-#' @export
-isSymmetric.gpu_array <- function(object, ...) isSymmetric(host_copy(object), ...)
 
 # A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array itself.
 read_by <- function(name, x) {

@@ -59,7 +59,11 @@ gpu_kernel <- function(code, name = NULL) {
   signature <- parsed$signature
   parameters <- parsed$parameters
   kernel <- function(..., grid = NULL, block = NULL, shared = 0, n = NULL) {
-    arguments <- match_parameters(list(...), parameters, name, n)
+    arguments <- list(...)
+    # in their order and all there, as most calls have them
+    if (!is.null(names(arguments)) || length(arguments) != length(parameters)) {
+      arguments <- match_parameters(arguments, parameters, name, n)
+    }
     .Call(C_kernel_call, code, name, arguments, grid, block, shared, n)
     invisible(NULL)
   }

@@ -1,30 +1,59 @@
 # Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a vector the engine.
 
-matrix_product <- function(x, y) {
-  if (!takes_product(x) || !takes_product(y)) return(on_host(`%*%`, x, y))
+# The three products: what each factor is read as, and base R's function.
+matrix_product <- function(x, y) product_of(x, y, `%*%`, FALSE, FALSE)
+cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
+tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
+
+product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
+  on_base <- function() if (own) on_host(f, x) else on_host(f, x, y)
+  if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)
-  extents <- product_extents(x, y)
+  extents <- product_extents(x, y, turn_x, turn_y)
   # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
-  by_host <- function() as_gpu(on_host(`%*%`, x, y), dtype = product_dtype(x, y), device = device)
-  if (is.null(extents) || device == "cpu" && min(extents[c(1L, 3L)]) > 1) return(by_host())
-  like <- if (is_gpu(x)) x else y
-  a <- if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
-  b <- if (is_gpu(y)) y else as_gpu(y, dtype = host_dtype(y, like), device = device)
-  out <- .Call(C_multiply, a, b, extents)
+  by_host <- function() as_gpu(on_base(), dtype = product_dtype(x, y), device = device)
+  if (is.null(extents) || device == "cpu" && (turn_x || turn_y || min(extents[c(1L, 3L)]) > 1)) return(by_host())
+  a <- beside(x, y, device)
+  b <- if (own) a else beside(y, x, device)
+  left <- if (length(dim(x)) == 2L) dimnames(x)
+  right <- if (length(dim(y)) == 2L) dimnames(y)
+  if (turn_x) {
+    a <- turned(a)
+    left <- rev(left)
+  }
+  if (turn_y) {
+    b <- turned(b)
+    right <- rev(right)
+  }
+  out <- .Call(C_multiply, a, b, extents, product_options())
   if (is.null(out)) return(by_host())
   dim(out) <- extents[c(1L, 3L)]
-  dimnames(out) <- product_dimnames(if (length(dim(x)) == 2L) dimnames(x), if (length(dim(y)) == 2L) dimnames(y))
+  dimnames(out) <- product_dimnames(left, right)
   out
 }
 
+# A factor as an array on the device of the other.
+beside <- function(x, like, device) if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
+
+# A view of a matrix transposed; a vector is its own.
+turned <- function(x) if (length(dim(x)) == 2L) .Call(C_permute, x, as.double(dim(x)), 2:1) else x
+
 # Rows, inner extent and columns of a product of matrices, or of a matrix and a vector that fits it as the row or
 # the column; NULL for everything else.
-product_extents <- function(x, y) {
+product_extents <- function(x, y, turn_x, turn_y) {
   dx <- dim(x)
   dy <- dim(y)
+  if (length(dx) == 2L && turn_x) dx <- rev(dx)
+  if (length(dy) == 2L && turn_y) dy <- rev(dy)
+  # crossprod() and tcrossprod() of two vectors take them as columns
+  if (is.null(dx) && is.null(dy) && (turn_x || turn_y)) {
+    dx <- if (turn_x) c(1L, length(x)) else c(length(x), 1L)
+    dy <- if (turn_y) c(1L, length(y)) else c(length(y), 1L)
+  }
   if (is.null(dx) && length(dy) == 2L && length(x) == dy[1L]) dx <- c(1L, length(x))
-  if (is.null(dy) && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
-  if (length(dx) == 2L && length(dy) == 2L && dx[2L] == dy[1L] && all(dx > 0L, dy > 0L)) c(dx, dy[2L])
+  # what tcrossprod() makes of a matrix and a vector depends on the version of R
+  if (is.null(dy) && !turn_y && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
+  if (length(dx) == 2L && length(dy) == 2L && dx[2L] == dy[1L] && all(dx > 0L, dy > 0L)) as.double(c(dx, dy[2L]))
 }
 
 # The rows' names of the left factor and the columns' of the right, with the names that these have.
@@ -52,23 +81,47 @@ product_dtype <- function(x, y) {
   if (length(unique(floats)) == 1L) floats[1L] else "float32"
 }
 
+# What float32 factors are rounded to.
+PRECISIONS <- c("float32", "tf32", "bfloat16")
+
+# Which way is taken, for tests and benchmarks: whether a product of a matrix and its own transpose is computed by halves (0 no, 1 yes,
+# 2 as the extents say), and whether singular values come by the polar decomposition.
+products <- new.env(parent = emptyenv())
+products$halves <- 2
+products$polar <- TRUE
+
+product_options <- function() {
+  wanted <- getOption("verdigris.matmul_precision", "float32")
+  precision <- match(wanted, PRECISIONS)
+  if (length(precision) != 1L || is.na(precision)) {
+    abort_argument('getOption("verdigris.matmul_precision")', '"float32", "tf32" or "bfloat16"', wanted, parent.frame(3L))
+  }
+  c(precision - 1, products$halves)
+}
+
 #' Matrix products
 #'
-#' `x %*% y` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, in the factors' own
-#' precision (no TF32), by R's BLAS on the cpu, unless one of them is a vector of doubles. What is recorded in a factor is computed first. On a GPU a transposed factor
-#' (`t(x) %*% y`) costs no copy and the product is queued, not waited for; R's BLAS works on copies. Integers
-#' and logicals become float64; float16 and bfloat16 add in float32.
+#' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, by R's BLAS on the cpu, unless one of
+#' them is a vector of doubles. What is recorded in a factor is computed first. On a GPU the product is queued, not waited for, and a factor that is
+#' transposed (`t(x) %*% y`), or a range of a matrix's rows or columns, costs no copy; R's BLAS works on copies. A matrix times its own transpose is
+#' symmetric to the last bit, and where it is large half of it is computed. Integers and logicals become float64; float16 and bfloat16 add in float32.
+#'
+#' @section Precision:
+#' Products are computed in the factors' own precision. `options(verdigris.matmul_precision = "tf32")` lets float32 factors (complex64 too) be rounded to
+#' 10 bits on the way into a product on a GPU's tensor cores, `"bfloat16"` to 7; the sums stay float32. `"float32"` is the default.
 #' @param x,y Matrices or vectors, at least one of them an array; a vector is the row or the column that fits.
 #' @returns A matrix of class `gpu_array` on the device of the arrays, with the dimnames that base R gives.
 #' @section Errors:
 #' Base R's "non-conformable arguments"; `verdigris_error_device` for arrays on different devices; on a GPU
 #' `verdigris_error_library` where cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' @seealso [gpu_matmul()] for many products at once.
 #' @examples
 #' x <- as_gpu(matrix(1:4 / 2, 2), device = "cpu")
 #' x %*% x
 #' t(x) %*% c(1, 2)
+#' crossprod(x)
 #' @name matmult
-#' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method
+#' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method crossprod tcrossprod crossprod.gpu_array tcrossprod.gpu_array
 NULL
 
 #' @rdname matmult
@@ -76,9 +129,76 @@ NULL
 #' @export
 `%*%.gpu_array` <- matrix_product
 
+# Generic from R 4.4 on; before, base R's functions with a branch for arrays.
+#' @rawNamespace if (getRversion() >= "4.4.0") {
+#'   S3method(crossprod, gpu_array)
+#'   S3method(tcrossprod, gpu_array)
+#' } else {
+#'   export(crossprod)
+#'   export(tcrossprod)
+#' }
+NULL
+if (getRversion() >= "4.4.0") {
+  crossprod.gpu_array <- function(x, y = NULL, ...) cross_product(x, y)
+  tcrossprod.gpu_array <- function(x, y = NULL, ...) tcross_product(x, y)
+} else {
+  crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y))
+  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y))
+}
+
 if (getRversion() < "4.3.0") {
   for (signature in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))) {
     setMethod("%*%", signature, function(x, y) matrix_product(x, y))
   }
   rm(signature)
+}
+
+#' Many matrix products at once
+#'
+#' The products of the slices of two arrays of three dimensions: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or an array of one slice, is a
+#' factor of each product. On a GPU by one call of cuBLAS, queued and not waited for; transposed slices (`aperm(x, c(2, 1, 3))`) and ranges
+#' cost no copy. On the cpu slice by slice, by R's BLAS.
+#' @param x,y Arrays of three dimensions, or matrices; at least one of them a `gpu_array`.
+#' @returns A `gpu_array` of three dimensions, rows of `x` by columns of `y` by slices, on the device of the arrays, in the dtype of
+#'   [matmult]. Dimnames are not kept.
+#' @section Errors:
+#' `verdigris_error_shape` where the extents do not fit each other; `verdigris_error_argument` for what is no matrix and no array of three
+#' dimensions; those of [matmult].
+#' @examples
+#' x <- as_gpu(array(1:12, c(2, 3, 2)), device = "cpu")
+#' gpu_matmul(x, aperm(x, c(2, 1, 3)))
+#' gpu_matmul(x, diag(3))
+#' @export
+gpu_matmul <- function(x, y) {
+  for (name in c("x", "y")) {
+    v <- get(name)
+    if (!takes_product(v) || !length(dim(v)) %in% 2:3) abort_argument(name, "a matrix, or an array of three dimensions, of numbers", v)
+  }
+  if (!is_gpu(x) && !is_gpu(y)) abort_argument("x", "an array (or `y`); see `as_gpu()`", x)
+  dx <- c(dim(x), 1L)[1:3]
+  dy <- c(dim(y), 1L)[1:3]
+  slices <- if (dx[3L] == 1L) dy[3L] else dx[3L]
+  if (dx[2L] != dy[1L] || dy[3L] != 1L && dy[3L] != slices) {
+    stop_verdigris("shape", sprintf("Slices of %s cannot be multiplied by slices of %s.", paste(dim(x), collapse = " x "), paste(dim(y), collapse = " x ")),
+                   "The columns of `x` must be the rows of `y`, and the third extents equal, or one of them 1.")
+  }
+  device <- gpu_device(if (is_gpu(x)) x else y)
+  a <- beside(x, y, device)
+  b <- beside(y, x, device)
+  many <- c(dx[3L], dy[3L]) == slices & slices > 1L
+  out <- if (device != "cpu") .Call(C_multiply_batched, a, b, as.double(c(dx[1:2], dy[2L], slices, many)), product_options())
+  if (is.null(out)) {
+    hosts <- lapply(list(a, b), function(v) {
+      v <- host_copy(v)
+      dim(v) <- c(dim(v), 1L)[1:3]
+      v
+    })
+    parts <- lapply(seq_len(slices), function(k) {
+      base::matrix(hosts[[1L]][, , if (many[1L]) k else 1L], dx[1L], dx[2L]) %*% base::matrix(hosts[[2L]][, , if (many[2L]) k else 1L], dy[1L], dy[2L])
+    })
+    empty <- 0 * (hosts[[1L]][0L] + hosts[[2L]][0L])
+    out <- as_gpu(c(empty, unlist(parts)), dtype = product_dtype(a, b), device = device)
+  }
+  dim(out) <- c(dx[1L], dy[2L], slices)
+  out
 }

@@ -18,8 +18,22 @@ first_place <- function(mask, from_last) {
   if (from_last) length(mask) + 1 - which.max(rev(mask)) else which.max(mask)
 }
 
+# The first places of distinct elements, NA and NaN among them, in order; NULL where they are not found without a sort.
+first_places <- function(x) {
+  at <- .Call(C_firsts, x)
+  if (is.null(at)) return(NULL)
+  alone <- unlist(lapply(missing_parts(x), first_place, FALSE))
+  if (length(alone)) sort(c(at, as.integer(alone))) else at
+}
+
 repeated_flags <- function(x, from_last) {
   x <- strip(x)
+  at <- if (!from_last) first_places(x)
+  if (!is.null(at)) {
+    flags <- gpu_full(TRUE, length(x), device = gpu_device(x))
+    flags[at] <- FALSE
+    return(flags)
+  }
   r <- runs(x)
   flags <- gpu_full(TRUE, r$n, device = gpu_device(x))
   if (r$known > 0L) flags[r$at[if (from_last) r$last else r$first]] <- FALSE
@@ -67,7 +81,10 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
   if (prefers_host(x)) return(through_host(strip(x), unique, incomparables, ...))
-  strip(x)[!repeated_flags(x, isTRUE(list(...)$fromLast))]
+  x <- strip(x)
+  from_last <- isTRUE(list(...)$fromLast)
+  at <- if (!from_last) first_places(x)
+  if (!is.null(at)) x[at] else x[!repeated_flags(x, from_last)]
 }
 
 #' @rdname matching
@@ -160,18 +177,19 @@ match_on_device <- function(x, table, nomatch) {
   }
   if (prefers_host(x) && gpu_dtype(x) != "int64") return(as_gpu(base::match(plain_vector(x), plain_vector(table), nomatch), device = device))
   table <- if (is_gpu(table)) strip(table) else as_gpu(as.vector(table), device = device)
-  both <- join(list(table, x))
-  r <- runs(both)
-  out <- gpu_full(nomatch, m + n, device = device)
-  if (r$known > 0L) {
-    # the sort is stable: a run that has an element of the table begins with the first one
-    begins <- r$at[r$first]
-    head <- begins[cumsum(r$first)]
-    out[r$at] <- ifelse(head <= m, head, nomatch)
+  # the sort is stable: of equal elements of the table the first stands first
+  sorted <- .Call(C_sort, table, FALSE, TRUE)
+  known <- m - missing_last(sorted[[1L]])
+  out <- gpu_full(nomatch, n, device = device)
+  if (known > 0L) {
+    values <- sorted[[1L]][seq_len(known)]
+    place <- .Call(C_search, x, values, TRUE) + 1L
+    out <- ifelse(values[place] == x, sorted[[2L]][place], nomatch)
+    # NA where x is missing, or greater than all
+    out <- ifelse(is.na(out), nomatch, out)
   }
-  out <- out[m + seq_len(n)]
-  if (r$known < r$n) {
-    missing <- missing_parts(x)
+  missing <- missing_parts(x)
+  if (!is.null(missing)) {
     among <- missing_parts(table)
     for (part in names(missing)) {
       at <- if (is.null(among[[part]])) numeric() else first_place(among[[part]], FALSE)
@@ -198,19 +216,7 @@ count_below <- function(x, vec, strictly) {
     tests <- lapply(values, function(v) if (strictly) x > v else x >= v)
     return(if (m == 1L) tests[[1L]] + 0L else Reduce(`+`, tests))
   }
-  if (prefers_host(x)) {
-    out <- base::findInterval(as.vector(x), as.vector(vec), left.open = strictly)
-    return(as_gpu(out, device = device))
-  }
-  vec <- if (is_gpu(vec)) strip(vec) else as_gpu(as.vector(vec), device = device)
-  # the sort is stable: of equal elements those that stand first here come first
-  parts <- if (strictly) list(x, vec) else list(vec, x)
-  r <- runs(join(parts))
-  own <- if (strictly) c(0L, n) else c(m, 0L)
-  from_vec <- if (strictly) r$at > n else r$at <= m
-  out <- gpu_full(NA_integer_, m + n, device = device)
-  out[r$at] <- cumsum(from_vec)
-  out[(if (strictly) 0L else m) + seq_len(n)]
+  .Call(C_search, strip(x), if (is_gpu(vec)) strip(vec) else as_gpu(as.vector(vec), device = device), strictly)
 }
 
 # From R 4.5 on it has more arguments.
@@ -223,10 +229,6 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
   if (!is_gpu(x)) x <- as_gpu(as.vector(x), device = gpu_device(vec))
   if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
   m <- length(vec)
-  if (prefers_host(x) && m > 2L * FEW) {
-    out <- base::findInterval(as.vector(host_copy(x)), as.vector(host_copy(vec)), rightmost.closed, all.inside, left.open)
-    return(as_gpu(out, device = gpu_device(x)))
-  }
   x <- as_doubles(strip(x))
   out <- count_below(x, vec, left.open)
   if (m > 0L && rightmost.closed) {
@@ -273,8 +275,32 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
 
 # ---- counts ------------------------------------------------------------------------------------------
 
+# Most bins in which whole numbers are counted.
+MOST_BINS <- 2^20
+
+# The distinct known elements, in order, how many there are of each, and how many elements are missing, of whole numbers that lie near each
+# other; NULL of others.
+counted_whole <- function(x) {
+  x <- strip(x)
+  n <- length(x)
+  if (!n || is.complex(x)) return(NULL)
+  reach <- .Call(C_reduce, "range", x, TRUE)
+  # a list: there is none
+  if (is.list(reach) || !all(is.finite(reach))) return(NULL)
+  low <- as.double(reach[1L])
+  bins <- as.double(reach[2L]) - low + 1
+  if (low != floor(low) || abs(low) > 2^52 || bins != floor(bins) || bins > min(MOST_BINS, 16 * n + 1024)) return(NULL)
+  counts <- as.vector(.Call(C_count_bins, x, low, bins))
+  others <- counts[bins + 1]
+  if (others > 0 && is.double(x) && others != sum(is.na(x))) return(NULL)
+  at <- which(counts[-(bins + 1)] > 0)
+  list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else counts[at], missing = others)
+}
+
 # The distinct known elements, in order, and how many there are of each: ordinary vectors.
 counted <- function(x) {
+  whole <- counted_whole(x)
+  if (!is.null(whole)) return(whole)
   r <- runs(x)
   if (r$known == 0L) return(list(values = vector(typeof(x), 0L), counts = integer()))
   starts <- collect(which(r$first))
@@ -287,12 +313,10 @@ tabulate <- interposed("tabulate", "bin", tabulate_array(bin, nbins))
 
 tabulate_array <- function(bin, nbins) {
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
-  if (prefers_host(bin) || !is.numeric(bin) || !usual) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
-  found <- counted(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32"))
-  out <- integer(nbins)
-  inside <- found$values >= 1L & found$values <= nbins
-  out[found$values[inside]] <- found$counts[inside]
-  out
+  if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
+  nbins <- as.integer(nbins)
+  counts <- .Call(C_count_bins, strip(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32")), 1, nbins)
+  as.integer(as.vector(counts)[seq_len(nbins)])
 }
 
 #' @rdname matching
@@ -303,9 +327,9 @@ table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(l
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- dnn %||% labels_of(expressions, deparse.level)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
-  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) || is.character(x), NA)
+  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) || is.character(x), NA)
   n <- length(parts[[1L]])
-  if (!all(usable) || n == 0L || any(lengths(parts) != n) || prefers_host(Find(is_gpu, parts))) return(on_base(lapply(parts, plain_vector)))
+  if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_vector)))
   device <- device_of(parts)
   # each argument as the places of its elements among its distinct ones
   coded <- lapply(parts, function(x) {
@@ -315,17 +339,25 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
       at <- if (is.factor(x)) ifelse(is.na(x), nlevels(x) + 1L, as.integer(x)) else base::match(x, values)
       return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values, at = as_gpu(at, device = device)))
     }
-    missing <- vapply(missing_parts(x), any, NA)
+    known <- counted_whole(x)
+    missing <- if (is.null(known) || known$missing > 0) vapply(missing_parts(x), any, NA) else logical()
     if (sum(missing) > 1L) return(NULL)
-    values <- c(counted(x)$values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
-    list(values = values, at = match_on_device(x, as_gpu(values, dtype = gpu_dtype(x), device = device), NA_integer_))
+    # of others base R's table() costs less on the host
+    if (is.null(known) && prefers_host(x)) return(NULL)
+    known <- known %||% counted(x)
+    values <- c(known$values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
+    counts <- c(known$counts, if (any(missing)) n - sum(known$counts))
+    if (length(parts) == 1L) return(list(values = values, counts = counts))
+    at <- if (length(known$values)) codes_among(x, known$values) else gpu_full(NA_integer_, n, device = device)
+    list(values = values, at = if (any(missing)) ifelse(is.na(at), length(values), at) else at)
   })
   # of NA and NaN base R has first what comes first
   if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_vector)))
   sizes <- vapply(coded, function(p) length(p$values), 1L)
   strides <- cumprod(c(1, sizes))[seq_along(sizes)]
-  cell <- Reduce(`+`, Map(function(p, stride) if (stride == 1) p$at - 1L else (as_doubles(p$at) - 1) * stride, coded, strides))
-  found <- counted(cell)
+  found <- if (!is.null(coded[[1L]]$counts)) list(values = seq_len(sizes) - 1, counts = coded[[1L]]$counts) else {
+    counted(Reduce(`+`, Map(function(p, stride) if (stride == 1) p$at - 1L else (as_doubles(p$at) - 1) * stride, coded, strides)))
+  }
   rows <- lapply(seq_along(coded), function(k) coded[[k]]$values[found$values %/% strides[k] %% sizes[k] + 1])
   # base R says of one element of each kind what the table looks like; each row's cell is where its words stand
   out <- on_base(rows)
@@ -334,6 +366,10 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   kept <- stats::complete.cases(cells)
   out[] <- 0L
   flat <- as.vector(1 + (cells[kept, , drop = FALSE] - 1) %*% cumprod(c(1, dim(out)))[seq_along(dim(out))])
-  for (k in seq_along(flat)) out[flat[k]] <- out[flat[k]] + found$counts[kept][k]
+  counts <- found$counts[kept]
+  # cells that two kinds fall on, as NA and NaN may
+  twice <- duplicated(flat)
+  out[flat[!twice]] <- counts[!twice]
+  for (k in which(twice)) out[flat[k]] <- out[flat[k]] + counts[k]
   out
 }

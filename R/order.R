@@ -51,15 +51,21 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
     return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
   }
   n <- length(x)
-  missing <- if (n) sum(is.na(x)) else 0L
   named <- !is.null(names(x))
   found <- .Call(C_sort, x, isTRUE(decreasing), named)
   out <- found[[1L]]
+  missing <- missing_last(out)
   if (named) names(out) <- names(x)[collect(found[[2L]])]
   # missing values come last from the device
   if (missing == 0L || isTRUE(na.last)) return(out)
   if (is.na(na.last)) return(out[seq_len(n - missing)])
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
+}
+
+# How many elements are missing of some in order, which come last from the device: one element tells whether any is.
+missing_last <- function(sorted) {
+  n <- length(sorted)
+  if (n > 0L && is.na(as.vector(sorted[n]))) sum(is.na(sorted)) else 0L
 }
 
 #' @rdname sorting
@@ -86,15 +92,15 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   at <- NULL
   for (k in rev(seq_along(keys))) {
     key <- if (is.null(at)) keys[[k]] else keys[[k]][at]
-    found <- .Call(C_sort, key, decreasing[k], TRUE)[[2L]]
-    at <- if (is.null(at)) found else at[found]
+    found <- .Call(C_sort, key, decreasing[k], TRUE)
+    at <- if (is.null(at)) found[[2L]] else at[found[[2L]]]
   }
-  if (isTRUE(na.last)) return(at)
+  if (isTRUE(na.last) || length(keys) == 1L && missing_last(found[[1L]]) == 0L) return(at)
   missing <- Reduce(`|`, lapply(keys, is.na))
   if (is.na(na.last)) return(at[!missing[at]])
   if (length(keys) == 1L) {
     k <- sum(missing)
-    return(if (k == 0L) at else if (k == n) at else join(list(at[(n - k + 1L):n], at[seq_len(n - k)])))
+    return(if (k == n) at else join(list(at[(n - k + 1L):n], at[seq_len(n - k)])))
   }
   # of several keys each has its own missing elements first: numbered so, they sort as they are
   first <- lapply(Map(order_first, keys, decreasing), strip)
@@ -112,7 +118,7 @@ runs <- function(x) {
   x <- strip(x)
   n <- length(x)
   found <- .Call(C_sort, x, FALSE, TRUE)
-  m <- n - if (n > 0L) sum(is.na(x)) else 0L
+  m <- n - missing_last(found[[1L]])
   sorted <- if (m == n) found[[1L]] else found[[1L]][seq_len(m)]
   at <- if (m == n) found[[2L]] else found[[2L]][seq_len(m)]
   differs <- differing(sorted)
@@ -192,17 +198,27 @@ unsorted_array <- function(x, na.rm, strictly) {
   any(if (strictly) x[-1L] <= x[-n] else x[-1L] < x[-n])
 }
 
+# The elements at some ranks, a function of how many are known, and that number. The device finds a few without sorting all.
+at_ranks <- function(x, ranks) {
+  n <- length(x)
+  found <- if (n > 0L) .Call(C_ranks, x, ranks(n))
+  # how many are missing is known now
+  if (length(found) && found[[2L]] > 0 && found[[2L]] < n) found <- .Call(C_ranks, x, ranks(n - found[[2L]]))
+  if (length(found)) return(list(values = as.vector(found[[1L]]), known = n - found[[2L]]))
+  sorted <- .Call(C_sort, x, FALSE, FALSE)[[1L]]
+  known <- n - missing_last(sorted)
+  list(values = if (known > 0) as.vector(sorted[ranks(known)]), known = known)
+}
+
 #' @rdname sorting
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
   if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
-  n <- length(x)
-  known <- n - if (n) sum(is.na(x)) else 0L
-  if (known == 0L || known < n && !na.rm) return(as.vector(strip(x)[NA_integer_]))
   x <- strip(x)
-  half <- (known + 1L) %/% 2L
-  middle <- as.vector(.Call(C_sort, x, FALSE, FALSE)[[1L]][if (known %% 2L == 1L) half else half + 0:1])
+  found <- at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)))
+  if (found$known == 0 || found$known < length(x) && !na.rm) return(as.vector(x[NA_integer_]))
+  middle <- found$values
   if (length(middle) == 1L) middle else if (is.logical(x)) stats::median(middle) else mean(middle)
 }
 
@@ -216,18 +232,24 @@ iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   # base R finds a few order statistics without sorting everything
-  if (prefers_host(x) && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
-  if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-  sorted <- sort(as_flat(x))
-  n <- length(sorted)
+  if (is.complex(x) || prefers_host(x) && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
   probs <- as.vector(probs)
-  if (n == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
-    return(stats::quantile(as.vector(sorted), probs, names = names, type = type))
+  x <- as_flat(x)
+  if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
+    if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
+    return(stats::quantile(as.vector(x), probs, na.rm = na.rm, names = names, type = type))
   }
   # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
-  around <- 1 + (n - 1) * probs
-  reach <- sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
-  known <- as.vector(sorted[reach])
+  reached <- function(n) {
+    around <- 1 + (n - 1) * probs
+    sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
+  }
+  found <- at_ranks(x, reached)
+  n <- found$known
+  if (!na.rm && n < length(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
+  if (n == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type))
+  reach <- reached(n)
+  known <- found$values
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
   # R before 4.6 keeps integers in some types

@@ -14,7 +14,7 @@ count_of <- function(n) {
 
 #' Random numbers on the device
 #'
-#' `gpu_runif()` and `gpu_rnorm()` record draws that are computed when they are used, inside the kernel that
+#' `gpu_runif()`, `gpu_rnorm()` and `gpu_rexp()` record draws that are computed when they are used, inside the kernel that
 #' uses them: `mean(gpu_rnorm(1e9) > 1.96)` allocates nothing.
 #'
 #' Each call takes a key from R's generator, so that [set.seed()] decides; element `i` is then a function of the key and `i`
@@ -23,13 +23,16 @@ count_of <- function(n) {
 #' pairs of neighbours (Box and Muller 1958), and reach to 8.6 standard deviations (6.7 in float32).
 #' @param n How many, or a vector whose length says so.
 #' @param min,max Limits.
-#' @param mean,sd Of the normal distribution; numbers or arrays, recycled.
+#' @param mean,sd Of the normal distribution. All parameters are numbers or arrays, recycled.
+#' @param rate Of the exponential distribution: 1 over its mean.
 #' @param dtype `"float64"` (default), `"float32"`, `"float16"` or `"bfloat16"`. All but float64 are drawn and scaled in float32, and are other
 #'   numbers than float64's.
-#' @param device Where; the current device by default (see [gpu_use()]).
-#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for.
+#' @param device Where; by default the device of the parameters, else the current one (see [gpu_use()]).
+#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for. Where parameters have no distribution the draw
+#'   is NaN, with base R's warning "NAs produced" when it is computed.
 #' @section Errors:
 #' `verdigris_error_argument` for a wrong `n`; `verdigris_error_dtype`, `verdigris_error_device`.
+#' @seealso [gpu_rgamma()] and other distributions, [gpu_sample()].
 #' @examples
 #' set.seed(1)
 #' gpu_rnorm(3, device = "cpu")
@@ -41,20 +44,51 @@ NULL
 #' @export
 gpu_runif <- function(n, min = 0, max = 1, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  min <- as_parameter(min, n, "min")
-  .Call(C_random, "runif", n, stream_key(), min, as_parameter(max, n, "max") - min, dtype, device)
+  if (is_single_number(min) && is_single_number(max) && is.finite(max - min) && min <= max) return(scaled_draws("runif", n, max - min, min, dtype, device))
+  draws("uniform_draw", "runif", n, list(min = min, max = max), dtype, device)
 }
 
 #' @rdname random
 #' @export
 gpu_rnorm <- function(n, mean = 0, sd = 1, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  .Call(C_random, "rnorm", n, stream_key(), as_parameter(mean, n, "mean"), as_parameter(sd, n, "sd"), dtype, device)
+  if (is_single_number(mean) && is_single_number(sd) && sd >= 0 && is.finite(sd)) return(scaled_draws("rnorm", n, sd, mean, dtype, device))
+  draws("normal_draw", "rnorm", n, list(mean = mean, sd = sd), dtype, device)
 }
 
-# A parameter of n draws: recycled by the device, and no longer than the draws.
-as_parameter <- function(x, n, name) {
-  if (!is.numeric(x) && !is.logical(x) || length(x) == 0L) abort_argument(name, "numbers or an array of numbers", x)
-  if (!is_gpu(x)) x <- as.numeric(x)
-  if (length(x) > max(n, 1)) x[seq_len(max(n, 1))] else x
+#' @rdname random
+#' @export
+gpu_rexp <- function(n, rate = 1, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (is_single_number(rate) && rate > 0 && is.finite(1 / rate)) return(scaled_draws("rexp", n, 1 / rate, 0, dtype, device))
+  draws("exponential_draw", "rexp", n, list(rate = rate), dtype, device)
 }
+
+# A number that R holds, so that it can be looked at without waiting for a device.
+is_single_number <- function(x) is.numeric(x) && length(x) == 1L && !is_gpu(x) && !is.object(x) && !is.na(x)
+
+# shift + scale * draw, of finite scale.
+scaled_draws <- function(stream, n, scale, shift, dtype, device) {
+  .Call(C_random, stream, n, stream_key(), as.numeric(shift), as.numeric(scale), dtype, device)
+}
+
+# Draws of a row of ops/table/draw.rs: of one that shapes the draws of a stream, or (stream NULL) draws by itself. The call is the
+# exported function's, for warnings.
+draws <- function(row, stream, n, parameters, dtype, device, call = sys.call(-1L)) {
+  if (is.null(device)) device <- gpu_device_of_any(parameters)
+  for (name in names(parameters)) {
+    x <- parameters[[name]]
+    if (!is.numeric(x) && !is.logical(x) || is.factor(x)) abort_argument(name, "numbers or an array of numbers", x, parent.frame())
+    if (length(x) == 0L) {
+      # as base R, which has no draw to give
+      out <- gpu_full(NA, n, dtype %||% "float64", device)
+      if (n > 0) warn_as_base("NAs produced", parent.frame())
+      return(out)
+    }
+    if (length(x) > max(n, 1)) x <- x[seq_len(max(n, 1))]
+    parameters[[name]] <- if (is_gpu(x)) x else as.numeric(x)
+  }
+  .Call(C_draw, row, stream, n, stream_key(), unname(parameters), dtype, device, call)
+}
+
+gpu_device_of_any <- function(x) if (any(gpu <- vapply(x, is_gpu, NA))) gpu_device(x[[which(gpu)[1L]]])

@@ -52,6 +52,7 @@ reduce_parts <- function(name, x, na.rm) {
 #'
 #' Float64 sums and means are accumulated in double-double, integer sums exactly, float32 and narrower in
 #' float64; the order is fixed, so that the same call gives the same bits on every run.
+#' Along margins of float32 and narrower arrays they are rounded to float32, so that what is made of both is float32.
 #' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`, `var`, `sd`, `prod`, `min` and `max` of
 #' integers too) return before the device has computed: the number is waited for when something looks at it, so
 #' `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for R in every respect; failures and
@@ -116,6 +117,11 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
   reduce_one("mean", x, isTRUE(na.rm))
 }
 
+# Results along margins, which are added in float64, in single precision for arrays that are no wider: what is made of both is then, too.
+in_width_of <- function(out, x) {
+  if (is.double(x) && gpu_dtype(x) %in% c("float32", "float16", "bfloat16")) gpu_cast(out, "float32") else out
+}
+
 # Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R.
 margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
@@ -125,7 +131,7 @@ margin <- function(name, x, na.rm, dims, rows) {
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
-  out <- .Call(C_reduce_groups, name, x, isTRUE(na.rm), groups)
+  out <- in_width_of(.Call(C_reduce_groups, name, x, isTRUE(na.rm), groups), x)
   kept <- if (rows) first else setdiff(seq_along(d), first)
   names <- dimnames(x)[kept]
   if (length(kept) > 1L) {

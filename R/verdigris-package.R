@@ -31,6 +31,9 @@
 #'   `"interpreted"` never compiles. The values are the same in all of them where NVRTC is there. A compilation under way
 #'   is waited for when R ends. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the default.
 #'
+#' - `verdigris.matmul_precision`: what float32 factors may be rounded to on the way into a matrix product on a GPU: `"float32"` (the default: they are not),
+#'   `"tf32"` or `"bfloat16"`; see [matmult].
+#'
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,

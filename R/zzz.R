@@ -20,6 +20,8 @@
   delayed_at_end <- function(...) asNamespace("verdigris")$register_delayed_methods()
   setHook(packageEvent(if (isNamespaceLoaded("DelayedArray")) pkgname else "DelayedArray", "onLoad"), delayed_at_end)
   register_vctrs()
+  # before the process ends, its compiler must
+  reg.finalizer(topenv(), function(namespace) .Call(C_end), onexit = TRUE)
 }
 
 .onAttach <- function(libname, pkgname) {

@@ -40,6 +40,11 @@ operands <- list(
     set.seed(1)
     list(x = put(x), i = put(sample.int(length(x), length(x), TRUE)))
   },
+  groups = function(x, y, put) {
+    set.seed(2)
+    drawn <- function(most) put(sample.int(most, length(x), TRUE))
+    list(x = put(x), g = drawn(1000L), b = drawn(256L), u = drawn(1000000L))
+  },
   random = function(x, y, put) list(n = length(x), put = put),
   linear = function(x, y, put, n) list(m = put(shape(x[seq_len(n^2)], n, n)), w = put(shape(y[seq_len(n^2)], n, n))),
   library = function(x, y, put, n) {
@@ -81,20 +86,31 @@ cases <- list(
   sort = function(o) sort(o$x),
   order = function(o) order(o$x),
   gather = function(o) o$x[o$i],
+  rowsum = function(o) rowsum(o$x, o$g),
+  quantile = function(o) quantile(o$x),
+  table_256 = function(o) table(o$b),
+  unique_1e6 = function(o) unique(o$u),
   mask = function(o) o$x[o$x > 0],
   rnorm = function(o) gpu_rnorm(o$n, dtype = o$dtype, device = device),
   runif = function(o) gpu_runif(o$n, dtype = o$dtype, device = device),
   matmul = function(o) o$m %*% o$w,
+  matmul_bf16_8192 = function(o) o$m %*% o$w,
+  matmul_f32_tf32_8192 = function(o) {
+    before <- options(verdigris.matmul_precision = "tf32")
+    on.exit(options(before))
+    o$m %*% o$w
+  },
   crossprod = function(o) crossprod(o$tall),
   solve = function(o) solve(o$a, o$b),
   chol = function(o) chol(o$spd),
   qr = function(o) qr(o$a),
+  qr_q = function(o) qr.Q(qr(o$a)),
   eigen_sym = function(o) eigen(o$spd, TRUE),
   svd = function(o) svd(o$a),
   fft = function(o) fft(o$z)
 )
 case_of <- function(name) cases[[if (name %in% names(cases)) name else sub("_(f32|f64|c128)(_.*)?$", "", name)]]
-dtype_of <- function(name) if (grepl("_f32", name)) "float32" else "float64"
+dtype_of <- function(name) if (grepl("_f32", name)) "float32" else if (grepl("_bf16", name)) "bfloat16" else "float64"
 
 # ---- one group after the other ---------------------------------------------------------------------------------------
 run_cases <- function(table, round) {

@@ -51,7 +51,7 @@ def load_peers(names):
             torch._dynamo.config.automatic_dynamic_shapes = False   # a kernel for each length, as the others make
             def put(x, d=None):
                 return torch.from_numpy(np.ascontiguousarray(x)).to("cuda").to(getattr(torch, np.dtype(d or x.dtype).name if np.dtype(d or x.dtype) != bool else "bool"))
-            peers["torch"] = Peer("torch", torch, put, lambda r: r.cpu().numpy(), lambda r=None: torch.cuda.synchronize(),
+            peers["torch"] = Peer("torch", torch, put, lambda r: (r.float() if r.dtype == torch.bfloat16 else r).cpu().numpy(), lambda r=None: torch.cuda.synchronize(),
                                   torch.cuda.empty_cache, torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats)
         except Exception as e: print("no PyTorch:", e, file=sys.stderr)
     if "jax" in names:
@@ -97,6 +97,9 @@ def operands(group, x, y, put, n, dtype):
         rows = len(soft) // columns; soft = soft[:rows * columns]
         return Operands(m=put(x).reshape(side, side), flat=long.reshape(-1, 16), tall=long.reshape(16, -1), rows=soft.reshape(columns, rows), columns=soft.reshape(rows, columns))
     if group == "order": return Operands(x=put(x), i=put(np.random.default_rng(3).integers(0, len(x), len(x), dtype=np.int32), np.int32))
+    if group == "groups":
+        drawn = lambda seed, most: put(np.random.default_rng(seed).integers(0, most, len(x), dtype=np.int32), np.int32)
+        return Operands(x=put(x), g=drawn(4, 1000), b=drawn(5, 256), u=drawn(6, 10 ** 6))
     if group == "random": return Operands(n=len(x), dtype=dtype)
     if group == "linear": return Operands(m=put(x[:n * n].reshape(n, n)), w=put(y[:n * n].reshape(n, n)))
     if group == "library":
@@ -168,6 +171,19 @@ def build(peers):
     every("gather", lambda m, o: o.x[o.i], lambda o: o.x[o.i])
     case("mask", lambda o: o.x[o.x > 0], numpy=(lambda o: o.x[o.x > 0]) if stub else None, cupy=xp(lambda m, o: o.x[o.x > 0]), torch=th(lambda o: o.x[o.x > 0]))
 
+    # counts and order statistics in the caller's hand, as R gives them
+    def added(m, o, add):
+        sums = m.zeros(1000, o.x.dtype); add(sums, o.g, o.x); return sums
+    if cp is not None: import cupyx
+    case("rowsum", lambda o: np.bincount(o.g, o.x, 1000), numpy=(lambda o: np.bincount(o.g, o.x, 1000)) if stub else None, cupy=xp(lambda m, o: m.bincount(o.g, o.x, 1000)),
+         cupy_scatter_add=xp(lambda m, o: added(m, o, cupyx.scatter_add)), jax=jit(lambda m, o: m.bincount(o.g, o.x, length=1000)),
+         torch=th(lambda o: tc.bincount(o.g, o.x, 1000)), torch_index_add=th(lambda o: tc.zeros(1000, dtype=o.x.dtype, device=o.x.device).index_add_(0, o.g, o.x)))
+    probs = (0, 0.25, 0.5, 0.75, 1)
+    case("quantile", lambda o: np.quantile(o.x, probs), numpy=(lambda o: np.quantile(o.x, probs)) if stub else None, cupy=xp(lambda m, o: m.quantile(o.x, m.asarray(probs)).get()), jax=jit(lambda m, o: m.quantile(o.x, m.asarray(probs))))
+    case("table_256", lambda o: np.bincount(o.b, minlength=256), numpy=(lambda o: np.bincount(o.b, minlength=256)) if stub else None, cupy=xp(lambda m, o: m.bincount(o.b, minlength=256).get()),
+         torch=th(lambda o: tc.bincount(o.b, minlength=256).cpu().numpy()))
+    case("unique_1e6", lambda o: np.unique(o.u), numpy=(lambda o: np.unique(o.u)) if stub else None, cupy=xp(lambda m, o: m.unique(o.u)), torch=th(lambda o: tc.unique(o.u)))
+
     # random numbers: each peer's own generator
     def drawn(kind):
         ways = {}
@@ -183,10 +199,20 @@ def build(peers):
     case("runif", None, **drawn(("random", "random", "rand", "uniform")))
 
     every("matmul", lambda m, o: o.m @ o.w, lambda o: o.m @ o.w)
+    def tf32(o):
+        tc.backends.cuda.matmul.allow_tf32 = True
+        try: return o.m @ o.w
+        finally: tc.backends.cuda.matmul.allow_tf32 = False
+    case("matmul_f32_tf32_8192", lambda o: o.m @ o.w, torch=th(tf32))
+    def bf16(o):
+        if "m16" not in o: o["m16"], o["w16"] = o.m.bfloat16(), o.w.bfloat16()   # in the first call, which is not timed
+        return o.m16 @ o.w16
+    case("matmul_bf16_8192", lambda o: o.m @ o.w, torch=th(bf16))
     every("crossprod", lambda m, o: o.tall.T @ o.tall, lambda o: o.tall.T @ o.tall)
     every("solve", lambda m, o: m.linalg.solve(o.a, o.b), lambda o: tc.linalg.solve(o.a, o.b))
     every("chol", lambda m, o: m.linalg.cholesky(o.spd), lambda o: tc.linalg.cholesky(o.spd))
-    every("qr", lambda m, o: m.linalg.qr(o.a), lambda o: tc.linalg.qr(o.a))
+    every("qr", lambda m, o: m.linalg.qr(o.a, mode="raw"), lambda o: tc.geqrf(o.a))
+    every("qr_q", lambda m, o: m.linalg.qr(o.a)[0], lambda o: tc.linalg.qr(o.a)[0])
     every("eigen_sym", lambda m, o: m.linalg.eigh(o.spd), lambda o: tc.linalg.eigh(o.spd))
     every("svd", lambda m, o: m.linalg.svd(o.a), lambda o: tc.linalg.svd(o.a))
     every("fft", lambda m, o: m.fft.fft(o.z), lambda o: tc.fft.fft(o.z))
@@ -208,7 +234,7 @@ def check_names(cases):
 
 
 # ---- checking and timing -----------------------------------------------------------------------------------------------
-def label(way): return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator", "jax_nn": "jax.nn"}.get(way, way)
+def label(way): return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator", "jax_nn": "jax.nn", "cupy_scatter_add": "cupyx.scatter_add", "torch_index_add": "torch.index_add_"}.get(way, way)
 
 def emit(**row):
     row.setdefault("status", "ok")
@@ -231,9 +257,9 @@ def measure(case, peer, way, round, f):
     """Batches of calls that end in a synchronisation; as measure_device() in measure.R."""
     r = f(); peer.wait(r); r = f(); peer.wait(r)
     start = time.perf_counter(); r = f(); peer.wait(r)
-    inner = max(1, min(10, int(3e-3 / max(time.perf_counter() - start, 1e-9))))
+    inner = max(1, min(20, int(8e-3 / max(time.perf_counter() - start, 1e-9))))
     number = case["kind"] == "number"
-    if number: inner = 5
+    if number: inner = 5  # as measure_calls()
     peer.reset()
     def once():
         start = time.perf_counter()
@@ -245,7 +271,7 @@ def measure(case, peer, way, round, f):
     emit(name=case["name"], peer=label(way), round=round, ms=both([a for a, _ in rows]), host_us=None if number else statistics.median(b for _, b in rows), launches=None, peak_bytes=peer.peak())
 
 def few_of(r, peer):
-    if isinstance(r, (float, int)): return r
+    if isinstance(r, (float, int, np.ndarray)): return r
     return peer.get(r)
 
 REFUSED = set()

@@ -114,25 +114,31 @@ computed <- function(value) {
   value
 }
 # At least `least` repeats, and more while the time lasts.
-repeats <- function(once, least = 3L, most = 100L) {
+repeats <- function(once, least = 7L, most = 100L, collect = TRUE) {
   from <- now()
   rows <- list()
   while (length(rows) < least || (now() - from < seconds && length(rows) < most)) {
     rows[[length(rows) + 1L]] <- once()
-    gc(FALSE)
+    # what results hold; a full collection takes longer than most batches
+    if (collect) gc(FALSE)
   }
   do.call(rbind, rows)
 }
+
+# Until the kernels of what was called are compiled: the peers' compilers are waited for, too.
+compiled <- function() if (device != "cpu") .Call(verdigris:::C_tier_counts, device, 60)
 
 # Batches of calls that are computed, ending in a synchronisation.
 measure_device <- function(case, round, f) {
   call <- function() computed(f())
   r <- call()
+  compiled()
+  r <- call()
   gpu_sync(device)
   from <- now()
   r <- call()
   gpu_sync(device)
-  inner <- max(1L, min(10L, as.integer(3e-3 / (now() - from))))
+  inner <- max(1L, min(20L, as.integer(8e-3 / (now() - from))))
   for (k in seq_len(inner)) r <- call()
   gpu_sync(device)
   r <- NULL
@@ -151,6 +157,8 @@ measure_device <- function(case, round, f) {
 
 # Calls that end with a number in R.
 measure_calls <- function(case, round, f) {
+  f()
+  compiled()
   for (k in 1:3) f()
   before <- counters()
   times <- repeats(function() {
@@ -158,13 +166,15 @@ measure_calls <- function(case, round, f) {
     # a number may be on its way still: it is looked at
     for (k in 1:5) f()[[1L]] + 0
     (now() - from) / 5
-  })
+  }, collect = FALSE)
   used <- counters() - before
   emit(case$name, round, times[, 1L] * 1e3, launches = used[["launches"]] / 5 / nrow(times), peak = used[["peak"]] + before[["peak"]])
 }
 
 # Thousands of small calls.
 measure_many <- function(case, round, f, calls = 2000L) {
+  f()
+  compiled()
   for (k in 1:200) f()
   gpu_sync(device)
   before <- counters()

@@ -280,6 +280,8 @@ inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 
 // ---- PTX that nvrtc.cpp knows -----------------------------------------------------------------------
+inline void vg_ptx_wide_product(unsigned long long& to, unsigned a, unsigned b) { to = (unsigned long long)a * b; }
+template <class T> inline void vg_ptx_rsqrt(T& to, T x) { to = (T)(1 / sqrt((double)x)); }
 inline void vg_ptx_f32_of_f16(float& to, unsigned short h) {
   _Float16 x;
   __builtin_memcpy(&x, &h, 2);

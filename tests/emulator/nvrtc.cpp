@@ -127,6 +127,9 @@ int run(const std::vector<string>& command, const string& log) {
 // What inline PTX becomes. The functions take the outputs, then the inputs; some the line too.
 struct Ptx { const char *text, *function; bool site; };
 const Ptx KNOWN[] = {
+    {"mul.wide.u32 %0, %1, %2;", "vg_ptx_wide_product", false},
+    {"rsqrt.approx.ftz.f32 %0, %1;", "vg_ptx_rsqrt", false},
+    {"rsqrt.approx.ftz.f64 %0, %1;", "vg_ptx_rsqrt", false},
     {"cvt.f32.f16 %0, %1;", "vg_ptx_f32_of_f16", false},
     {"cvt.rn.f16.f32 %0, %1;", "vg_ptx_f16_of_f32", false},
     {"st.volatile.global.v2.u64 [%0], {%1, %2};", "vg_ptx_store_pair", false},

@@ -128,3 +128,10 @@ test_that("an array is the seed of a DelayedArray", {
   a <- array(1:24, 2:4)
   expect_identical(as.array(DelayedArray::DelayedArray(gpu(a))[, 2, ]), a[, 2, ])
 })
+
+test_that("what R's examples found stays mended", {
+  f <- addNA(factor(c("a", NA, "b")))
+  found <- list(compare(function(v) table(v, f), list(c(TRUE, FALSE, TRUE)), what = "a level that is NA"), compare(function(v) quantile(v, 0.3, type = 1), list(c(1i, 2 + 1i, 3)), what = "complex quantile"), compare(any, list(c(1, 0)), what = "any of doubles"), compare(all, list(c(1, NA)), what = "all of doubles"),
+    compare(function(v) cbind(v, cos(v * 2 + 1), deparse.level = 2), list(c(1, 2)), what = "long labels"), compare(xtfrm, list(c(a = 1, b = 2)), what = "xtfrm"), compare(function(v) diffinv(v), list(c(1, 2)), what = "diffinv"), compare(toeplitz, list(c(1, 2, 3)), what = "toeplitz"), compare(function(v) mahalanobis(v, c(0, 1), diag(2)), list(c(1, 2)), what = "mahalanobis"))
+  expect_all_same(found)
+})

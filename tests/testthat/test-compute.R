@@ -180,6 +180,35 @@ test_that("reductions along margins go on to what is done with them", {
   expect_identical(collect(s), rowSums(m))
 })
 
+test_that("what is done with elements and their group's result is one kernel", {
+  m <- matrix(sin(1:(640 * 520)), 640)
+  # 512 groups or more, of 512 elements or more
+  for (dtype in c("float64", "float32", "float16")) {
+    x <- gpu(m, dtype = dtype)
+    tolerance <- c(float64 = 1e-13, float32 = 1e-6, float16 = 2e-3)[[dtype]]
+    softmax <- function(x) {
+      e <- exp(x)
+      t(t(e) / colSums(e))
+    }
+    expect_length(gpu_explain(softmax(x))$kernels, 1)
+    expect_equal(collect(softmax(x)), softmax(m), tolerance = tolerance)
+    expect_equal(collect(t(t(x) - colMeans(x))), t(t(m) - colMeans(m)), tolerance = tolerance)
+    expect_equal(collect(t(t(x[, 3:520]) * (2 * colSums(x[, 3:520]) + 1))), t(t(m[, 3:520]) * (2 * colSums(m[, 3:520]) + 1)), tolerance = tolerance)
+    # and what is not: few or short groups, other margins, what warns
+    expect_equal(collect(t(t(x[, 1:20]) - colMeans(x[, 1:20]))), t(t(m[, 1:20]) - colMeans(m[, 1:20])), tolerance = tolerance)
+    expect_equal(collect(x - rowMeans(x)), m - rowMeans(m), tolerance = tolerance)
+    expect_equal(collect(t(t(x) - colMeans(x) - colSums(x))), t(t(m) - colMeans(m) - colSums(m)), tolerance = tolerance)
+    expect_warning(found <- collect(t(t(x) * sqrt(colSums(x)))), "NaNs produced")
+    expect_equal(found, suppressWarnings(t(t(m) * sqrt(colSums(m)))), tolerance = 10 * tolerance)
+  }
+  # in single precision where the array is
+  x <- gpu(m, dtype = "float32")
+  expect_identical(vapply(list(colSums(x), rowMeans(x), apply(x, 2, sum), softmax(x)), gpu_dtype, ""), rep("float32", 4))
+  s <- colMeans(x)
+  centred <- collect(t(t(x) - s))
+  expect_equal(collect(s), colMeans(m), tolerance = 1e-6)
+})
+
 test_that("a reduction that is not computed does not outlive the next", {
   x <- gpu(matrix(runif(20), 4))
   s <- rowSums(x)

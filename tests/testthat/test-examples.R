@@ -6,13 +6,14 @@
 # Expressions that are left out, by page and by how their code begins, and why.
 left_out <- list(
   "an array is not identical() to an ordinary vector, which stands on the other side" = list(
-    apply = c("identical(x", "identical(x3", "stopifnot(identical(dimnames"), crossprod = "stopifnot(identical(tcrossprod", Extremes = "stopifnot(identical(D", ifelse = "stopifnot(identical(y2", merge = "stopifnot(exprs", rawConversion = "stopifnot(exprs", rle = "stopifnot(x ==",
+    apply = c("identical(x", "identical(x3", "stopifnot(identical(dimnames"), crossprod = c("stopifnot(identical(tcrossprod", "identical(tcrossprod("), Extremes = "stopifnot(identical(D", ifelse = "stopifnot(identical(y2", merge = "stopifnot(exprs", rawConversion = "stopifnot(exprs", rle = "stopifnot(x ==",
     tapply = "stopifnot(identical(tapply", cor = "stopifnot(identical(C2", smoothEnds = "stopifnot(exprs", stepfun = "stopifnot(identical(y0", model.frame = "stopifnot(is.data.frame"),
   "what says of a value what it is says that it is an array" = list(
     attributes = "attributes(x)", class = c("class(x)", "oldClass(x)", ".class2("), data.class = "stopifnot(data.class", data.frame = "rbind(class", identical = c("attributes(m0)", "names(attributes"), vector = "is.vector(x)", mode = c("mex3")),
   "R before 4.3 warns where an object with the S4 bit gets several classes" = list(class = "class(x) <- c(", case.names = "summary(lmxy"),
   "base R gives list(NULL, NULL) as dimnames to what is empty" = list(cbind = "cbind(0, matrix(1, nrow = 0"),
   "a logical NA becomes NA + 0i, as from R 4.4 on" = list(colSums = c("rowMeans(x, na.rm = TRUE)", "colMeans(x, na.rm = TRUE)")),
+  "an error's call names the function, where base R's names a method" = list(chol = "try(chol("),
   "it depends on the clock, or on what ran before" = list(lengths = "dates <- split(", Extract = c("op <- options(warnPartial", "if (is.null(op"), SSasymp = "options(show.nls"),
   "attributes(y) <- attributes(x) gives strings the class of an array (?host)" = list(match = "symnum(outer("),
   "base R asks is.vector(), is.object() or is.list() of what it was given" = list(row.names = c("attr(df", "deparse(df"), sweep = "dimnames(A) <-", model.frame = "ncars <- get_all_vars", pp.test = "PP.test(", qqnorm = "qqline(y, distribution")

@@ -6,7 +6,7 @@ draw <- function(f, n, ..., seed = 1L) {
 }
 
 test_that("set.seed() decides", {
-  for (f in list(gpu_runif, gpu_rnorm)) {
+  for (f in list(gpu_runif, gpu_rnorm, gpu_rexp)) {
     expect_identical(draw(f, 1000L), draw(f, 1000L))
     expect_false(any(draw(f, 1000L) == draw(f, 1000L, seed = 2L)))
   }
@@ -43,6 +43,9 @@ test_that("the numbers are of their distribution", {
     expect_lt(abs(cor(z[-1L], z[-n])), 5 / sqrt(n))
     expect_lt(abs(cor(z[c(TRUE, FALSE)]^2, z[c(FALSE, TRUE)]^2)), 5 / sqrt(n / 2))
     expect_gt(chisq.test(table(z[c(TRUE, FALSE)] > 0, z[c(FALSE, TRUE)] > 0))$p.value, 0.001)
+    e <- draw(gpu_rexp, n, rate = 2, dtype = dtype)
+    expect_true(all(e > 0), label = dtype)
+    expect_gt(suppressWarnings(ks.test(e, "pexp", 2))$p.value, 0.001)
   }
   expect_false(anyDuplicated(draw(gpu_runif, n)) > 0)
 })
@@ -56,6 +59,44 @@ test_that("the tails of normals are there", {
       for (side in c(-1, 1)) expect_lt(abs(sum(side * z > k) - expected), 5 * sqrt(expected))
     }
   }
+})
+
+test_that("streams of different keys have nothing to do with each other", {
+  n <- 4000L
+  # keys as R's generator gives them, and keys that differ in one bit
+  streams <- vapply(1:24, function(seed) draw(gpu_rnorm, n, seed = seed), numeric(n))
+  near <- vapply(0:23, function(k) {
+    collect(.Call(verdigris:::C_random, "rnorm", n, c(7, 2^k), 0, 1, NULL, test_device))
+  }, numeric(n))
+  for (z in list(streams, near)) {
+    r <- cor(z)[upper.tri(diag(24L))]
+    # 276 correlations of deviation 1/sqrt(n), and their squares together
+    expect_lt(max(abs(r)), 4.5 / sqrt(n))
+    expect_gt(pchisq(sum(r^2) * n, length(r), lower.tail = FALSE), 0.001)
+    lagged <- vapply(2:24, function(k) cor(z[-1L, k - 1L], z[-n, k]), 0)
+    expect_lt(max(abs(lagged)), 4.5 / sqrt(n))
+  }
+})
+
+test_that("the bits of uniforms are even, and one by one independent of those before", {
+  bits <- function(u) outer(u, 2^(1:20), function(u, p) floor(u * p) %% 2)
+  b <- bits(draw(gpu_runif, 50000L))
+  expect_lt(max(abs(colMeans(b) - 0.5)), 4 * 0.5 / sqrt(50000))
+  expect_lt(max(abs(cor(b[-1L, ], b[-50000L, ]))), 5 / sqrt(50000))
+})
+
+test_that("any of R's generators decides, as parallel streams want it", {
+  skip_on_cran()
+  kind <- RNGkind("L'Ecuyer-CMRG")
+  on.exit(RNGkind(kind[1L]))
+  set.seed(1)
+  seed <- .Random.seed
+  x <- collect(gpu_rnorm(5, device = test_device))
+  assign(".Random.seed", parallel::nextRNGStream(seed), globalenv())
+  y <- collect(gpu_rnorm(5, device = test_device))
+  assign(".Random.seed", seed, globalenv())
+  expect_identical(collect(gpu_rnorm(5, device = test_device)), x)
+  expect_false(any(x == y))
 })
 
 test_that("limits, means and deviations are recycled, arrays among them", {

@@ -143,6 +143,13 @@ entry! {
         Ok(r::null())
     }
 
+    /// Called when R ends: waits for a compilation that is under way.
+    fn end() {
+        #[cfg(not(target_os = "macos"))]
+        verdigris_engine::backend::cuda::tier::end();
+        Ok(r::null())
+    }
+
     /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or NULL.
     fn device_use(name) {
         let device = if r::is_null(name) { None } else { Some(named(convert::string(name, "device")?)?) };

@@ -198,7 +198,9 @@ entry! {
     fn sort(x, decreasing, with_positions) {
         let array = handle::array(x)?;
         let (sorted, at) = array.sort(convert::flag(decreasing, "decreasing")?, convert::flag(with_positions, "with_positions")?)?;
-        let at = at.map(|at| from_one(at, DType::Int32)).transpose()?;
+        // as base R's, doubles where integers do not reach
+        let dtype = if array.len() <= i32::MAX as usize { DType::Int32 } else { DType::Float64 };
+        let at = at.map(|at| from_one(at, dtype)).transpose()?;
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {
             let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
@@ -206,6 +208,44 @@ entry! {
             if let Some(at) = at {
                 SET_VECTOR_ELT(out, 1, handle::wrap(at));
             }
+            Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+}
+
+entry! {
+    /// Counts of whole numbers from `low` on, `bins` of them, and of all else: an array of doubles.
+    fn count_bins(x, low, bins) {
+        let array = handle::array(x)?;
+        let counts = array.count_bins(convert::number(low, "low")? as i64, convert::size(bins, "bins")?)?;
+        Ok(handle::wrap(counts.cast(DType::Float64, None)?))
+    }
+
+    /// The places (from 1) where each known value stands first; NULL where that takes a sort.
+    fn firsts(x) {
+        let Some(places) = handle::array(x)?.firsts()? else { return Ok(null()) };
+        let one = Operand::Value(Scalar::I32(1), NumberKind::Integer);
+        Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(places), one], None)?))
+    }
+
+    /// How many elements of a table in order are at most each element, or less than it.
+    fn search(x, table, strictly) {
+        Ok(handle::wrap(handle::array(x)?.search(&handle::array(table)?, convert::flag(strictly, "strictly")?)?))
+    }
+
+    /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
+    /// are found by sorting.
+    fn ranks(x, ranks) {
+        let ranks: Vec<usize> = convert::sizes(ranks)?.into_iter().map(|rank| rank.saturating_sub(1)).collect();
+        let Some((values, missing)) = handle::array(x)?.ranks(&ranks)? else { return Ok(null()) };
+        // SAFETY: plain allocations, protected while the next is made.
+        unsafe {
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
+            if let Some(values) = values {
+                SET_VECTOR_ELT(out, 0, handle::wrap(values));
+            }
+            SET_VECTOR_ELT(out, 1, Rf_ScalarReal(missing as f64));
             Rf_unprotect(1);
             Ok(out)
         }

@@ -1,27 +1,141 @@
-//! Matrix products for R.
+//! Products of matrices, factorisations and solving for R. Matrices come flat, with their extents.
 
-use crate::r;
-use verdigris_engine::array;
-use verdigris_engine::error::{Error, Kind};
+use verdigris_engine::array::Array;
+use verdigris_engine::backend::dense::{Method, Precision};
+use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::linear::{self, Options};
 
 use crate::convert;
 use crate::entry;
 use crate::handle;
+use crate::r::{self, List, SEXP};
+
+/// So many sizes.
+fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
+    let sizes = convert::sizes(x)?;
+    sizes.try_into().map_err(|_| Error::new(Kind::Argument, format!("extents are {N} sizes")))
+}
+
+/// The precision (0 float32, 1 TF32, 2 bfloat16), and whether the halves of a symmetric product are one (1), are not (0), or as
+/// the extents say (2).
+fn options(x: SEXP) -> Result<Options> {
+    let [precision, halves] = extents(x)?;
+    let precision = match precision {
+        0 => Precision::Float32,
+        1 => Precision::Tf32,
+        _ => Precision::BFloat16,
+    };
+    Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
+}
+
+fn optional(array: Option<Array>) -> SEXP {
+    array.map_or(r::null(), handle::wrap)
+}
 
 entry! {
     /// The product of two arrays as an m x k and a k x n matrix, flat; NULL where the host's BLAS serves.
-    fn multiply(x, y, extents) {
+    fn multiply(x, y, sizes, choice) {
         let (a, b) = (handle::array(x)?, handle::array(y)?);
-        let sizes = convert::sizes(extents)?;
-        let [m, k, n] = sizes[..] else {
-            return Err(Error::new(Kind::Argument, "extents are three sizes"));
-        };
+        let [m, k, n] = extents(sizes)?;
         if a.len() != m * k || b.len() != k * n {
             return Err(Error::new(Kind::Shape, "non-conformable arguments"));
         }
-        Ok(match array::multiply(&a, &b, m, k, n)? {
-            Some(out) => handle::wrap(out),
-            None => r::null(),
-        })
+        Ok(optional(linear::multiply(&a, &b, [m, k, n], options(choice)?)?))
+    }
+
+    /// The products of slices: extents m, k, n, how many, and whether x and y have so many slices (1) or one (0).
+    fn multiply_batched(x, y, sizes, choice) {
+        let (a, b) = (handle::array(x)?, handle::array(y)?);
+        let [m, k, n, count, many_a, many_b] = extents(sizes)?;
+        let slices = |many| if many == 1 { count } else { 1 };
+        if a.len() != m * k * slices(many_a) || b.len() != k * n * slices(many_b) {
+            return Err(Error::new(Kind::Shape, "non-conformable arguments"));
+        }
+        let many = [many_a == 1, many_b == 1];
+        Ok(optional(linear::multiply_batched(&a, &b, [m, k, n], count, many, options(choice)?)?))
+    }
+
+    /// list(lu, pivots, info) of an n x n matrix.
+    fn lu(x, n) {
+        let [n] = extents(n)?;
+        let (lu, pivots, info) = linear::lu(&handle::array(x)?, n)?;
+        Ok(List::new(3).add("lu", handle::wrap(lu)).add("pivots", handle::wrap(pivots)).add("info", r::real(info.into())).finish())
+    }
+
+    /// What solves with `lu`: extents n and the columns of b.
+    fn lu_solve(lu, pivots, b, sizes, transpose) {
+        let [n, columns] = extents(sizes)?;
+        let (lu, pivots, b) = (handle::array(lu)?, handle::array(pivots)?, handle::array(b)?);
+        let transpose = convert::flag(transpose, "transpose")?;
+        Ok(handle::wrap(linear::lu_solve(&lu, &pivots, &b, n, columns, transpose)?))
+    }
+
+    /// list(factor, info) of an n x n matrix.
+    fn cholesky(x, n) {
+        let [n] = extents(n)?;
+        let (factor, info) = linear::cholesky(&handle::array(x)?, n)?;
+        Ok(List::new(2).add("factor", handle::wrap(factor)).add("info", r::real(info.into())).finish())
+    }
+
+    /// What solves with a triangle of r, n x n: extents n and the columns of b.
+    fn triangular_solve(r, b, sizes, upper, transpose) {
+        let [n, columns] = extents(sizes)?;
+        let (upper, transpose) = (convert::flag(upper, "upper.tri")?, convert::flag(transpose, "transpose")?);
+        Ok(handle::wrap(linear::triangular_solve(&handle::array(r)?, n, &handle::array(b)?, columns, upper, transpose)?))
+    }
+
+    /// The upper triangle of a matrix of these extents, and zeros.
+    fn upper_triangle(x, sizes) {
+        let [rows, columns] = extents(sizes)?;
+        let x = handle::array(x)?;
+        if x.len() != rows * columns {
+            return Err(Error::new(Kind::Shape, "extents are not the matrix's"));
+        }
+        Ok(handle::wrap(linear::upper_triangle(&x, rows, columns)?))
+    }
+
+    /// list(qr, qraux) in LINPACK's form.
+    fn qr(x, sizes) {
+        let [m, n] = extents(sizes)?;
+        let (form, aux) = linear::qr(&handle::array(x)?, m, n)?;
+        Ok(List::new(2).add("qr", handle::wrap(form)).add("qraux", handle::wrap(aux)).finish())
+    }
+
+    /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.
+    fn qr_apply(qr, qraux, y, sizes, transpose) {
+        let [m, n, k, columns] = extents(sizes)?;
+        let (qr, aux, y) = (handle::array(qr)?, handle::array(qraux)?, handle::array(y)?);
+        let transpose = convert::flag(transpose, "transpose")?;
+        Ok(handle::wrap(linear::qr_apply(&qr, &aux, &y, [m, n], k, columns, transpose)?))
+    }
+
+    /// list(values, vectors, info), ascending.
+    fn eigen_symmetric(x, n, vectors) {
+        let [n] = extents(n)?;
+        let (values, vectors, info) = linear::eigen_symmetric(&handle::array(x)?, n, convert::flag(vectors, "vectors")?)?;
+        Ok(List::new(3).add("values", handle::wrap(values)).add("vectors", optional(vectors)).add("info", r::real(info.into())).finish())
+    }
+
+    /// list(values, vectors, info): n real parts and n imaginary parts; vectors packed as LAPACK's dgeev does.
+    fn eigen_general(x, n, vectors) {
+        let [n] = extents(n)?;
+        let (values, vectors, info) = linear::eigen_general(&handle::array(x)?, n, convert::flag(vectors, "vectors")?)?;
+        Ok(List::new(3).add("values", handle::wrap(values)).add("vectors", optional(vectors)).add("info", r::real(info.into())).finish())
+    }
+
+    /// list(d, u, v, transposed, info, moved) of an m x n matrix, m >= n.
+    fn svd(x, sizes, vectors, full, polar) {
+        let [m, n] = extents(sizes)?;
+        let (vectors, full) = (convert::flag(vectors, "vectors")?, convert::flag(full, "full")?);
+        let method = if convert::flag(polar, "polar")? { Method::Polar } else { Method::Bidiagonal };
+        let out = linear::svd(&handle::array(x)?, [m, n], vectors, full, method)?;
+        Ok(List::new(6)
+            .add("d", handle::wrap(out.d))
+            .add("u", optional(out.u))
+            .add("v", optional(out.v))
+            .add("transposed", r::logical(out.v_transposed))
+            .add("info", r::real(out.info.into()))
+            .add("moved", r::real(out.moved))
+            .finish())
     }
 }

@@ -169,3 +169,17 @@ entry! {
         Ok(handle::wrap(out))
     }
 }
+
+entry! {
+    /// Reduces the elements of each code from 1 to `groups` to an array; NULL where that takes a sort.
+    fn reduce_coded(name, x, codes, groups, na_rm) {
+        let reduction = reduction(name)?;
+        let array = handle::array(x)?;
+        let codes = handle::array(codes)?;
+        let found = array.reduce_coded(&codes, convert::size(groups, "groups")?, reduction, convert::flag(na_rm, "na.rm")?)?;
+        let Some(found) = found else { return Ok(null()) };
+        // R's sums of integers are doubles where they do not fit
+        let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;
+        Ok(handle::wrap(if whole { found.cast(DType::Float64, None)? } else { found }))
+    }
+}

@@ -2,6 +2,7 @@
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
 //   A       the accumulator, T the class it takes, NARM, U packs in flight
 //   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
+//   SPREAD  where that is run for each element of a group, and not once
 // and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), LANES.
 //
 // Which thread adds which element, and in what order parts are merged, depends only on the shape of the
@@ -141,9 +142,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
       a = merge_block(a);
       if (threadIdx.x == 0) put(job, group, a);
     }
-  } else if (threadIdx.x == 0) {
+  }
+#ifdef SPREAD
+  // what the block has just read is in the caches still
+  __shared__ A::value result;
+  if (threadIdx.x == 0) {
+    u32 status = 0;
+    result = A::finish(a, status);
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (i64 i = threadIdx.x; i < job.length; i += THREADS) after::run(job.after, start + i, result);
+#else
+  else if (threadIdx.x == 0) {
     put(job, group, a);
   }
+#endif
   note_flags(w, p.flags, p.any);
 }
 #endif

@@ -41,7 +41,9 @@ VG_FLOAT(float64, u64, 0x7FF0000000000000ull)
 template <class K> VG_FN u32 digit(K key, u32 pass) { return (u32)(key >> (8 * pass)) & (DIGITS - 1); }
 
 // ---- how often each digit occurs, for all passes in one reading -----------------------------------------
-// Every warp counts in shared memory of its own where there is room, so that equal digits seldom wait for each other.
+// Warps count in copies of their own, so that equal digits seldom wait for each other, and a digit that a warp's elements share is
+// counted once: exponents, and the low bits of what was rounded, often are. `bins` gets, behind the counts of all passes, a byte
+// for each (zero before), which says that all elements have the same digit.
 template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ in, i64 n, u32 down, u64* bins) {
   typedef typename Key::K K;
   const int passes = sizeof(K), copies = passes > 4 ? 4 : 8, ahead = 8;
@@ -51,16 +53,30 @@ template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ i
   const K flip = down ? (K)~(K)0 : (K)0;
   const u32 copy = threadIdx.x & (copies - 1);
   const i64 step = (i64)gridDim.x * THREADS;
-  for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < n; i += ahead * step) {
-    typename Key::T x[ahead];
+  for (i64 row = (i64)blockIdx.x * THREADS + (threadIdx.x & ~(WARP - 1)); row < n; row += ahead * step) {
+    const i64 i = row + lane_id();
+    if (row + (ahead - 1) * step + WARP <= n) {
+      K key[ahead], differ = 0;
 #pragma unroll
-    for (int l = 0; l < ahead; l++) x[l] = i + l * step < n ? in[i + l * step] : Key::last(flip);
+      for (int l = 0; l < ahead; l++) key[l] = Key::of(in[i + l * step], flip);
+      const K one = (K)__shfl_sync(ALL_LANES, sizeof(K) < 4 ? (u32)key[0] : key[0], 0);
 #pragma unroll
-    for (int l = 0; l < ahead; l++) {
-      const K key = Key::of(x[l], flip);
-      if (i + l * step < n)
+      for (int l = 0; l < ahead; l++) differ |= (K)(key[l] ^ one);
 #pragma unroll
+      for (int pass = 0; pass < passes; pass++) {
+        if (__all_sync(ALL_LANES, digit(differ, pass) == 0)) {
+          if (lane_id() == 0) atomicAdd(&counts[pass][digit(one, pass)][(threadIdx.x / WARP) & (copies - 1)], (u32)(ahead * WARP));
+        } else {
+#pragma unroll
+          for (int l = 0; l < ahead; l++) atomicAdd(&counts[pass][digit(key[l], pass)][copy], 1u);
+        }
+      }
+    } else {
+      for (int l = 0; l < ahead; l++) {
+        if (i + l * step >= n) break;
+        const K key = Key::of(in[i + l * step], flip);
         for (int pass = 0; pass < passes; pass++) atomicAdd(&counts[pass][digit(key, pass)][copy], 1u);
+      }
     }
   }
   __syncthreads();
@@ -71,9 +87,10 @@ template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ i
   }
 }
 // A block a pass: counts become the place of the digit's first element.
-VG_FN void sort_scan(u64* bins) {
+VG_FN void sort_scan(u64* bins, u64 n) {
   __shared__ u64 warps[DIGITS / WARP];
   u64 total, *bin = bins + (u64)blockIdx.x * DIGITS + threadIdx.x;
+  if (*bin == n) ((u8*)(bins + (u64)gridDim.x * DIGITS))[blockIdx.x] = 1;
   *bin = block_prefix(*bin, warps, total);
 }
 
@@ -103,12 +120,28 @@ VG_FN u32 same_digit(u32 d) {
   return same;
 }
 
-// Positions: `at_in` null takes the element's own place (the first pass); `at_last` non-null takes the int64
-// result (the last pass).
+// Where a pass stands among those that move anything: a digit that all elements share needs none, but for the last where all do.
+struct Turn { u32 before, count; };
+VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
+  Turn t;
+  t.count = passes - (u32)__popcll(shared);
+  t.before = pass - (u32)__popcll(shared & (((u64)1 << (8 * pass)) - 1));
+  if (t.count == 0) { t.count = pass == passes - 1; t.before = 0; return t; }
+  if (shared >> (8 * pass) & 1) t.count = 0;
+  return t;
+}
+
+// What the passes read and write. They write in turn to `out` and `spare`, so that the last one writes to the result. The memory for
+// the positions of the result, int64, serves for those under way too: the last pass does not read it.
+template <class T, class Index> struct Buffers {
+  const T* in;
+  T *out, *spare;
+  i64* places;
+  Index* spare_places;
+};
 template <class Key, int ITEMS, bool POSITIONS, class Index, class Offset>
-VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __restrict__ out, const Index* __restrict__ at_in,
-                     Index* __restrict__ at_out, i64* __restrict__ at_last, i64 n, u32 down, u32 pass,
-                     const u64* __restrict__ bins, volatile Offset* words, u32* ticket) {
+VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u32 down, u32 pass, const u64* __restrict__ all_bins,
+                     volatile Offset* words, u32* ticket) {
   typedef typename Key::T T;
   typedef typename Key::K K;
   const u32 tile_items = THREADS * ITEMS;
@@ -118,6 +151,12 @@ VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __
   __shared__ Offset place[DIGITS];  // where the digit's first element of this tile goes, less its place in the sorted tile
   __shared__ u32 warp_sums[WARPS];
   __shared__ u32 my_tile;
+  const Turn turn = turn_of(all_bins[sizeof(K) * DIGITS], pass, (u32)sizeof(K));
+  if (turn.count == 0) return;
+  const u64* const bins = all_bins + pass * DIGITS;
+  const u32 left = turn.count - 1 - turn.before;
+  const T* const in = turn.before == 0 ? memory_of.in : left & 1 ? memory_of.out : memory_of.spare;
+  T* const out = left & 1 ? memory_of.spare : memory_of.out;
   u32 (*counts)[DIGITS] = (u32 (*)[DIGITS])memory;
 
   // tiles are numbered as they start: the ones before are at work already, and waiting for them ends
@@ -204,6 +243,9 @@ VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __
     if (j < valid) out[to[k]] = y;
   }
   if (POSITIONS) {
+    // the first pass takes the elements' own places
+    const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? (const Index*)memory_of.places : memory_of.spare_places;
+    Index* const at_out = left & 1 ? memory_of.spare_places : (Index*)memory_of.places;
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
@@ -216,7 +258,7 @@ VG_FN void sort_pass(const typename Key::T* __restrict__ in, typename Key::T* __
       const u32 j = threadIdx.x + k * THREADS;
       if (j < valid) {
         const Index p = ((Index*)memory)[j];
-        if (at_last) at_last[to[k]] = (i64)p;
+        if (left == 0) memory_of.places[to[k]] = (i64)p;
         else at_out[to[k]] = p;
       }
     }

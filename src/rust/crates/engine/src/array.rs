@@ -9,7 +9,7 @@ use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
-use crate::layout::{Axis, Layout};
+use crate::layout::Layout;
 use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{id, Group, OpId, Rule};
@@ -174,6 +174,19 @@ impl Array {
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
 
+    /// Records `n` draws of a row with parameters: its key, then numbers or arrays, of at most `n` elements, which are recycled.
+    ///
+    /// # Errors
+    /// `Device` where the parameters are on another device.
+    pub fn draw(op: OpId, n: usize, device: Device, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+        backend::of(device)?;
+        if operands.iter().any(|o| matches!(o, Operand::Array(_))) && common_device(operands)? != device {
+            return Err(Error::new(ErrorKind::Device, "the parameters are on another device than the draws are to be")
+                .advise("Name the parameters' device, or copy them by as_gpu(x, device = )."));
+        }
+        Array::record(op, Class::F64, DType::Float64, n, device, operands, |_| site)
+    }
+
     fn record(
         op: OpId,
         class: Class,
@@ -309,28 +322,6 @@ impl Array {
         Ok(Builder::new(roots[0].len))
     }
 
-    /// A view of the same values in another order, on the same memory where they are computed.
-    /// `dim` is this array's shape; `axes` describe the view, fastest first.
-    pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
-        let view = self.settle()?;
-        let n: usize = axes.iter().map(|a| a.extent).product();
-        if n == 0 {
-            return Ok(Array::from_view(View { layout: Layout::contiguous(0), ..view }));
-        }
-        let layout = match view.layout.view(dim, axes) {
-            Some(layout) => layout,
-            None => {
-                let view = self.contiguous()?;
-                return view
-                    .layout
-                    .view(dim, axes)
-                    .map(|layout| Array::from_view(View { layout, ..view }))
-                    .ok_or_else(|| Error::new(ErrorKind::Shape, "the dimensions do not fit the array's length"));
-            }
-        };
-        Ok(Array::from_view(View { layout, ..view }))
-    }
-
     /// The class and the graph of what a reduction reads.
     fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
         let class = reduction
@@ -375,9 +366,8 @@ impl Array {
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
         let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
-        let mut args = Args::new();
-        args.push(Arg::Node(array.node));
-        let expr = Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args, site: None };
+        let expr =
+            Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
         let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
         epilogue::postpone(&node, self.len() * self.dtype().size())?;
         let out = Array { node };
@@ -506,7 +496,7 @@ pub const fn natural_dtype(class: Class) -> DType {
     }
 }
 
-fn common_device(operands: &[Operand]) -> Result<Device> {
+pub(crate) fn common_device(operands: &[Operand]) -> Result<Device> {
     let mut devices = operands.iter().filter_map(|o| match o {
         Operand::Array(a) | Operand::Vector(a, _) => Some(a.device()),
         Operand::Value(..) => None,
@@ -539,30 +529,4 @@ pub fn buffer_from(bytes: &[u8], device: Device) -> Result<Arc<Buffer>> {
         backend.upload(bytes, &buffer, 0)?;
     }
     Ok(buffer)
-}
-
-/// A matrix as a library of linear algebra takes it: contiguous, stored as it is or transposed.
-fn factor(x: &Array, rows: usize, columns: usize) -> Result<(View, bool)> {
-    let view = x.settle()?;
-    let transposed = view.layout.shape() == [rows, columns] && view.layout.strides() == [columns as isize, 1];
-    Ok(if transposed { (view, true) } else { (x.contiguous()?, false) })
-}
-
-/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in the type that both meet in (integers become float64).
-/// `None` where the device leaves products to the host's BLAS. A transposed view costs no copy.
-pub fn multiply(a: &Array, b: &Array, m: usize, k: usize, n: usize) -> Result<Option<Array>> {
-    let meet = rule::promote(&[Typed::Array(a.dtype()), Typed::Array(b.dtype())]);
-    let dtype = if meet.kind() < Kind::Double { DType::Float64 } else { meet };
-    let backend = backend::of(common_device(&[Operand::Array(a.clone()), Operand::Array(b.clone())])?)?;
-    if m * n == 0 || k == 0 {
-        return Ok(Some(Array::full(Scalar::I32(0), dtype, m * n, a.device())?));
-    }
-    let (view_a, transpose_a) = factor(&a.cast(dtype, None)?, m, k)?;
-    let (view_b, transpose_b) = factor(&b.cast(dtype, None)?, k, n)?;
-    let output = backend.allocate(m * n * dtype.size())?;
-    // A transposed factor lies contiguous in memory; its place in the buffer is what the library needs.
-    let plain = |v: &View| View { layout: Layout::new(v.layout.offset(), &[v.len()], &[1]), ..v.clone() };
-    let product = backend::Product { a: &plain(&view_a), b: &plain(&view_b), transpose_a, transpose_b, m, n, k };
-    let done = backend.multiply(&product, &output)?;
-    Ok(done.then(|| Array::from_view(View::contiguous(output, dtype, m * n))))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use self::dense::{Product, Task};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
@@ -13,6 +14,7 @@ use crate::transfer::{Ahead, Filling};
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
+pub mod dense;
 #[cfg(not(target_os = "macos"))]
 mod trace;
 
@@ -117,9 +119,41 @@ pub trait Backend: Send + Sync {
     /// they had; equal ones stay in their order. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
-    /// `op(a) %*% op(b)`, column-major, float or complex, all of one dtype, contiguous; false where the
-    /// caller should use the host's BLAS.
+    /// The elements at ranks (from 0) among those that are not missing; None where the caller should sort.
+    fn ranks(&self, _values: &View, _ranks: &[usize]) -> Result<Option<Ranked>> {
+        Ok(None)
+    }
+
+    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none: int64. Of the
+    /// dtypes that are real and not half.
+    fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>>;
+
+    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere), stored as their class computes, to a
+    /// value each; None where there are too many groups to do so without a sort.
+    fn reduce_coded(
+        &self,
+        values: &View,
+        codes: &View,
+        groups: usize,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Arc<Buffer>>>;
+
+    /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same. Stored as its
+    /// class computes. None where a sort serves better.
+    fn firsts(&self, values: &View) -> Result<Option<View>>;
+
+    /// How many elements of a table in order, which has nothing missing, are at most each value, or less than it: int32, NA for what
+    /// is missing. Both are of one dtype, stored as its class computes.
+    fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;
+
+    /// A product of matrices, or several; false where the caller should use the host's BLAS.
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool>;
+
+    /// A factorisation, or what is solved with one. LAPACK's `info`, which is waited for: 0, or where it failed.
+    fn factor(&self, _dtype: DType, _task: &Task<'_>) -> Result<i32> {
+        Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
+    }
 
     /// Runs a kernel from someone's own source.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {
@@ -153,6 +187,13 @@ pub trait Backend: Send + Sync {
     fn trim(&self) -> Result<()>;
 }
 
+/// Order statistics.
+pub struct Ranked {
+    /// None where a rank is not less than the number of elements that are known.
+    pub values: Option<View>,
+    pub missing: usize,
+}
+
 /// A call of a kernel from someone's own source, checked against its signature.
 pub struct Launch<'a> {
     pub source: &'a str,
@@ -165,17 +206,6 @@ pub struct Launch<'a> {
     pub n: usize,
     /// The bytes of each argument.
     pub arguments: &'a [Vec<u8>],
-}
-
-/// A matrix product: `m × k` by `k × n`, each factor stored so or transposed.
-pub struct Product<'a> {
-    pub a: &'a View,
-    pub b: &'a View,
-    pub transpose_a: bool,
-    pub transpose_b: bool,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
 }
 
 /// The backend of a device.

@@ -11,29 +11,85 @@ use crate::backend;
 use crate::buffer::{Buffer, Device, View};
 use crate::error::{Kind as ErrorKind, Result};
 use crate::evaluate::{holds_much, settle_together};
-use crate::expr::{Expr, Node, Operation};
+use crate::expr::{Arg, Args, Expr, Node, Operation};
+use crate::layout::Layout;
 use crate::plan::{recycle, After, Bound, Instruction, Plan};
 use crate::reduction::{Groups, Reduction};
 
 /// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
 pub(crate) fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
-    let Some(host) = hosting(reductions) else { return Ok(None) };
-    for node in reductions.iter().filter(|node| !Arc::ptr_eq(node, host)) {
+    let host = hosting(reductions);
+    for node in reductions.iter().filter(|node| !host.is_some_and(|host| Arc::ptr_eq(node, host))) {
         settle_together(std::slice::from_ref(node))?;
     }
-    Ok(Some(host.clone()).filter(|host| !host.is_ready()))
+    Ok(host.filter(|host| !host.is_ready()).cloned())
 }
 
-/// The reduction that reads most.
+/// The reduction that reads most; one that is repeated only if it is alone, and of groups that a block walks twice.
 pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
+    if let [alone] = reductions {
+        if let Some((results, length)) = alone.repeats() {
+            return Some(alone).filter(|_| results.is_reduction() && length >= LONG && results.len >= MANY);
+        }
+    }
     let read = |node: &Arc<Node>| node.args().map_or(0, |args| args.nodes().map(|arg| arg.len).sum::<usize>());
-    reductions.iter().max_by_key(|node| read(node))
+    reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
 }
+
+/// Groups of so many elements give the threads of a block enough to do, and so many groups fill a card with blocks.
+const LONG: usize = 512;
+const MANY: usize = 512;
 
 /// A view of no memory, in the place of values that a kernel computes itself.
 pub(crate) fn stand_in(node: &Node) -> View {
-    View::contiguous(Arc::new(Buffer::new(node.device, 0, 0, Box::new(()))), node.dtype, node.len)
+    let nothing = Arc::new(Buffer::new(node.device, 0, 0, Box::new(())));
+    match node.repeats() {
+        Some((results, length)) => repeating(View::contiguous(nothing, node.dtype, results.len), length),
+        None => View::contiguous(nothing, node.dtype, node.len),
+    }
 }
+
+/// Each element so many times.
+fn repeating(results: View, length: usize) -> View {
+    let layout = Layout::new(results.layout.offset(), &[length, results.len()], &[0, 1]);
+    View { layout, ..results }
+}
+
+/// Computes the results that a node repeats, and has it read them.
+pub(crate) fn repeat(node: &Arc<Node>) -> Result<()> {
+    if let Some((results, length)) = node.repeats() {
+        node.settle(repeating(Array::of(results).contiguous()?, length));
+    }
+    Ok(())
+}
+
+/// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None where
+/// there is more to it.
+pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Option<Arc<Node>> {
+    let n = node.len * length;
+    match node.expr()? {
+        Expr { op: Operation::Reduce { groups, .. }, .. } => {
+            let fits = groups.inner == 1 && groups.length == length && groups.outer == node.len;
+            let expr =
+                Expr { op: Operation::Repeat { length }, class: node.dtype.class(), args: Args::of(node), site: None };
+            fits.then(|| Arc::new(Node::lazy(node.dtype, n, node.device, expr)))
+        }
+        Expr { op: Operation::Row(op), class, args, .. } if node.weight <= FEW && !op.may_warn(class) => {
+            let args = args.iter().map(|arg| match arg {
+                Arg::Node(below) if below.len == node.len => repeated(below, length).map(Arg::Node),
+                Arg::Node(_) => None,
+                Arg::Scalar(scalar) => Some(Arg::Scalar(*scalar)),
+            });
+            let args: Args = args.collect::<Option<Vec<_>>>()?.into_iter().collect();
+            let expr = Expr { op: Operation::Row(op), class, args, site: None };
+            Some(Arc::new(Node::lazy(node.dtype, n, node.device, expr)))
+        }
+        _ => None,
+    }
+}
+
+/// So many operations on results are done for each element instead.
+const FEW: u32 = 3;
 
 /// A reduction within groups, with what it reads.
 pub(crate) struct Reducing {
@@ -43,25 +99,36 @@ pub(crate) struct Reducing {
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
+    /// Whether what comes after is over the elements, which the node repeats its results for.
+    spread: bool,
 }
 
 impl Reducing {
     pub fn new(node: &Arc<Node>) -> Result<Reducing> {
+        if let Some((results, _)) = node.repeats() {
+            let reducing = Reducing::new(&results)?;
+            // planning may have computed the results on the way
+            if results.is_ready() {
+                repeat(node)?;
+            }
+            return Ok(Reducing { spread: true, ..reducing });
+        }
         let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
             unreachable!("it was recorded as a reduction");
         };
         let operand = args.nodes().next().expect("a reduction has an operand").clone();
         let (plan, bound) = Array::of(operand).planned(true)?;
-        Ok(Reducing { device: node.device, plan, bound, reduction, na_rm, groups })
+        Ok(Reducing { device: node.device, plan, bound, reduction, na_rm, groups, spread: false })
     }
 
     /// Computes the results, and goes on to a plan in which `input` stands for them.
     pub fn run(mut self, after: Plan, bound: Bound, input: u16, outputs: &[Arc<Buffer>]) -> Result<()> {
         // nothing but the results themselves
-        let plain = after.outputs.len() == 1
+        let plain = !self.spread
+            && after.outputs.len() == 1
             && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
         if !plain {
-            self.plan.after = Some(Box::new(After { plan: after, results: input }));
+            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread }));
             self.bound.after = Some(Box::new(bound));
         }
         let backend = backend::of(self.device)?;

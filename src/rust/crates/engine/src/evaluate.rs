@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Buffer, View};
-use crate::epilogue::{host, stand_in, Reducing};
+use crate::epilogue::{self, host, stand_in, Reducing};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site, Walk, COSTLY};
 use crate::memory;
@@ -32,6 +32,11 @@ pub fn settle_all(arrays: &[Array]) -> Result<()> {
 /// Computes recorded nodes of one length and device in one kernel, and with them what is used a second time; in
 /// several, where they are too much for one.
 pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
+    if let [node] = roots {
+        if node.repeats().is_some() {
+            return epilogue::repeat(node);
+        }
+    }
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
     let _used = spill::Used::new();
@@ -43,11 +48,13 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     // what the reduction itself reads is planned first: that may compute nodes of ours
     let reduction = host.as_ref().map(Reducing::new).transpose()?;
     let host = host.filter(|host| !host.is_ready());
+    // results that each element of their group reads are not stored
+    let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
     let mut builder = Builder::new(n);
     let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
     // the results are stored too: what R still has of them is not known before it collects
-    for node in roots.iter().chain(&kept).chain(&host) {
+    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !spread)) {
         // computing what cannot be fused may have computed a root too
         if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
@@ -228,7 +235,7 @@ fn leaves(args: &Args) -> u32 {
             return 0;
         }
         node.look(|state| match state {
-            Err(_) | Ok(Expr { op: Operation::Reduce { .. }, .. }) => 1,
+            Err(_) | Ok(Expr { op: Operation::Reduce { .. } | Operation::Repeat { .. }, .. }) => 1,
             Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
         })
     }

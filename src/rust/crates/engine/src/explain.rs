@@ -69,7 +69,9 @@ impl Copy {
             self.missing(node);
         }
         let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
-        let reduced = host.as_ref().map(|host| self.reduced(host));
+        let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+        let reduced =
+            host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
         let mut builder = Builder::new(root.len);
         let mut results = None;
         if let Some(host) = &host {
@@ -83,13 +85,13 @@ impl Copy {
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
         }
-        if let (Some(host), Some((register, _))) = (&host, results) {
+        if let (Some(host), Some((register, _)), false) = (&host, results, spread) {
             outputs.push((register, host.dtype));
         }
         let (plan, bound) = builder.outputs(&outputs);
         self.kernels.push(match (reduced, results) {
             (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
-                prologue.after = Some(Box::new(After { plan, results }));
+                prologue.after = Some(Box::new(After { plan, results, spread }));
                 read.after = Some(Box::new(bound));
                 described(&prologue, &read, Some(reduction))
             }
@@ -102,6 +104,10 @@ impl Copy {
 
     /// `kernel`, unless there is one.
     fn missing(&mut self, node: &Arc<Node>) {
+        if let Some((results, _)) = node.repeats() {
+            self.missing(&results);
+            self.copies.insert(Arc::as_ptr(node), Arc::new(Node::ready(stand_in(node))));
+        }
         if !self.copies.contains_key(&Arc::as_ptr(node)) {
             self.kernel(node);
         }

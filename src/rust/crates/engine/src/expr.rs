@@ -36,6 +36,13 @@ impl Args {
         Args { list: [const { Arg::Scalar(Scalar::I32(0)) }; 3], count: 0 }
     }
 
+    /// One array.
+    pub fn of(node: &Arc<Node>) -> Args {
+        let mut args = Args::new();
+        args.push(Arg::Node(node.clone()));
+        args
+    }
+
     /// Adds one; a fourth is a bug, and panics.
     pub fn push(&mut self, arg: Arg) {
         self.list[self.count as usize] = arg;
@@ -92,6 +99,8 @@ pub enum Operation {
     Pick,
     /// The operand reduced within groups: one value each. Computed by a kernel of its own, which may go on to what reads it.
     Reduce { reduction: Reduction, na_rm: bool, groups: Groups },
+    /// Each element of the operand, a reduction within groups of `length` neighbours, as often as its group has elements.
+    Repeat { length: usize },
 }
 
 impl Operation {
@@ -99,8 +108,8 @@ impl Operation {
     fn weight(self) -> u32 {
         match self {
             // a random draw is some hundred instructions
-            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_)) => 16,
-            Operation::Row(_) | Operation::Reduce { .. } => 1,
+            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_) | Rule::Drawn) => 16,
+            Operation::Row(_) | Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
             // a line of memory for an element: who needs it twice had better keep it
             Operation::Pick => COSTLY,
         }
@@ -137,7 +146,7 @@ pub struct Node {
     pub weight: u32,
     /// How many computed nodes are below, at most: one that is reached by two ways may count twice.
     pub leaves: u32,
-    /// Whether it was recorded as `Operation::Reduce`.
+    /// Whether it was recorded as `Operation::Reduce`, or repeats such results.
     reduces: bool,
     /// Set by a walk of the graph where it has been; see `Walk`.
     mark: AtomicU64,
@@ -157,7 +166,7 @@ impl Node {
             device,
             weight,
             leaves,
-            reduces: matches!(expr.op, Operation::Reduce { .. }),
+            reduces: matches!(expr.op, Operation::Reduce { .. } | Operation::Repeat { .. }),
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
             used: AtomicU64::new(0),
@@ -168,7 +177,7 @@ impl Node {
     /// The weight and leaves of a node that records `op`.
     pub fn size(op: Operation, args: &Args) -> (u32, u32) {
         // to its readers it is an input
-        if let Operation::Reduce { .. } = op {
+        if let Operation::Reduce { .. } | Operation::Repeat { .. } = op {
             return (op.weight(), 1);
         }
         args.nodes().fold((op.weight(), 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
@@ -241,9 +250,19 @@ impl Node {
         Ok(())
     }
 
-    /// Whether it is a reduction within groups that is not computed.
+    /// Whether it is a reduction within groups that is not computed, or repeats one.
     pub fn is_reduction(&self) -> bool {
         self.reduces && !self.is_ready()
+    }
+
+    /// What it repeats, and how often each, where it does and is not computed.
+    pub fn repeats(&self) -> Option<(Arc<Node>, usize)> {
+        match &*self.state() {
+            State::Lazy(Expr { op: Operation::Repeat { length }, args, .. }) => {
+                Some((args.nodes().next()?.clone(), *length))
+            }
+            _ => None,
+        }
     }
 
     /// What the recorded operation takes, where the values are not computed. A copy: the lock is not held.

@@ -7,7 +7,6 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::evaluate::holds_much;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
-use crate::ops::Rule;
 
 /// What is recorded is picked from only where so few operations are to be done with each element.
 const CHEAP: u32 = 4;
@@ -60,7 +59,7 @@ fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
             return is_plain && leaf.replace(node.clone()).is_none();
         };
         let Operation::Row(op) = op else { return false };
-        let by_element = !matches!(op.row().rule, Rule::Source | Rule::Random(_)) && !op.may_warn(class);
+        let by_element = !op.row().rule.uses_index() && !op.may_warn(class);
         node.len == len && by_element && args.nodes().all(|arg| below(arg, len, walk, leaf))
     }
     let mut leaf = None;

@@ -8,6 +8,7 @@
 pub mod array;
 pub mod backend;
 pub mod buffer;
+pub mod codes;
 mod copies;
 pub mod counters;
 pub mod devices;
@@ -24,6 +25,7 @@ pub mod interrupt;
 mod join;
 pub mod kernel;
 pub mod layout;
+pub mod linear;
 pub mod memory;
 pub mod ops;
 pub mod plan;
@@ -35,4 +37,5 @@ pub mod spill;
 #[cfg(test)]
 mod testing;
 pub mod transfer;
+mod views;
 pub mod warning;

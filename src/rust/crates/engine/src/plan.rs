@@ -93,6 +93,8 @@ pub struct After {
     pub plan: Plan,
     /// The input that stands for the results; it has no memory.
     pub results: u16,
+    /// Whether it is over the elements that were reduced, each with its group's result, and not over the results.
+    pub spread: bool,
 }
 
 /// What a plan is run on.
@@ -157,7 +159,8 @@ impl Plan {
             let _ = write!(key, ">{register}{dtype}");
         }
         if let Some(after) = &self.after {
-            let _ = write!(key, "; x{} then {}", after.results, after.plan.key());
+            let over = if after.spread { "each" } else { "then" };
+            let _ = write!(key, "; x{} {over} {}", after.results, after.plan.key());
         }
         key
     }
@@ -355,7 +358,9 @@ impl Builder {
                 let op = match expr.op {
                     Operation::Row(op) => op,
                     Operation::Pick => return self.pick(&expr.args),
-                    Operation::Reduce { .. } => unreachable!("reductions are computed before, or stood in for"),
+                    Operation::Reduce { .. } | Operation::Repeat { .. } => {
+                        unreachable!("reductions are computed before, or stood in for")
+                    }
                 };
                 let mut args = [0; 3];
                 for (k, arg) in expr.args.iter().enumerate() {
@@ -375,9 +380,9 @@ impl Builder {
 
     /// Has an input stand for a node that is not computed. The view is of no memory; the register, and the input.
     pub fn stand_in(&mut self, node: &Node, view: &View) -> (Register, u16) {
-        let input = self.input(view, Access::Linear);
-        let register = self.push(Instruction::Load(input));
+        let register = self.load(view);
         self.walk.note(node, register);
+        let Instruction::Load(input) = self.plan.code[register as usize] else { unreachable!("it was loaded") };
         (register, input)
     }
 

@@ -31,6 +31,7 @@ pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
             Some(format!("full precision may not have been achieved in '{}fn'", row.r).into()),
         ],
         Flag::LostAccuracy => [Some("probable complete loss of accuracy in modulus".into()), None, None, None],
+        Flag::NAsProduced => [Some("NAs produced".into()), None, None, None],
         Flag::IntegerOverflow => [
             Some("NAs produced by integer overflow".into()),
             Some("NAs produced by integer64 overflow".into()),

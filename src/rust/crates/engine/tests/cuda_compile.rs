@@ -23,7 +23,7 @@ use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, T
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType, Kind};
-use verdigris_engine::ops::OpId;
+use verdigris_engine::ops::{OpId, Rule};
 use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};
 use verdigris_engine::reduction::Reduction;
 use verdigris_engine::scalar::Scalar;
@@ -40,7 +40,7 @@ fn single(op: OpId, class: Class, first: usize) -> Plan {
     for (k, arg) in args.iter_mut().enumerate().take(row.arity as usize) {
         let class = row.operand_class(k, class);
         *arg = plan.code.len() as u16;
-        if row.group == verdigris_engine::ops::Group::Internal && is_source(op) {
+        if is_source(op) || row.rule == Rule::Drawn && k == 0 {
             plan.code.push(Instruction::Scalar(plan.scalars as u16, class));
             plan.scalars += 1;
         } else {
@@ -54,7 +54,6 @@ fn single(op: OpId, class: Class, first: usize) -> Plan {
 }
 
 fn is_source(op: OpId) -> bool {
-    use verdigris_engine::ops::Rule;
     matches!(op.row().rule, Rule::Source | Rule::Random(_))
 }
 

@@ -6,12 +6,15 @@
 use std::sync::atomic::Ordering;
 
 use verdigris_engine::array::{host_bytes, Array, Host, Operand};
-use verdigris_engine::backend::{self, cuda};
+use verdigris_engine::backend::{
+    self,
+    cuda::{self, tier},
+};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Kind, Result};
 use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::{OpId, Rule};
+use verdigris_engine::ops::{Op, OpId, Rule};
 use verdigris_engine::reduction::{Groups, Reduction};
 use verdigris_engine::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
 
@@ -22,6 +25,8 @@ fn wanted() -> bool {
     if !wanted {
         eprintln!("not run: VERDIGRIS_TEST_DEVICE is not cuda");
     }
+    // nothing is compiled beside the end of this process, whose threads do not know of each other
+    tier::set_tier(tier::Tier::Compiled);
     wanted
 }
 
@@ -209,6 +214,20 @@ fn report(failures: Vec<String>) {
     assert!(failures.is_empty(), "{} comparisons failed", failures.len());
 }
 
+/// Units in the last place that the devices may differ by: each may be off by the row's allowance.
+fn allowed(row: &Op, dtype: DType) -> f64 {
+    let complex = matches!(dtype, DType::Complex64 | DType::Complex128);
+    2.0 * match row.name {
+        // the exponent multiplies what its logarithm is off by, here up to e^520
+        "pow" if complex => 8192.0,
+        // hypot() is a library's
+        "abs" | "sqrt" if complex => 1.0,
+        // mean + sd * quantile, which may cancel
+        "qnorm_upper_log" => 256.0,
+        _ => row.ulp,
+    }
+}
+
 #[test]
 fn cuda_every_row_in_every_type() {
     if !wanted() {
@@ -217,12 +236,11 @@ fn cuda_every_row_in_every_type() {
     let mut failures = Vec::new();
     for op in OpId::all() {
         let row = op.row();
-        if matches!(row.rule, Rule::Source | Rule::Random(_)) {
+        if row.rule.uses_index() {
             continue;
         }
         for dtype in DType::ALL {
-            // cpu and card may each be off by the row's allowance
-            let outcome = compare(&format!("{} {dtype}", row.name), 2.0 * row.ulp, |device| {
+            let outcome = compare(&format!("{} {dtype}", row.name), allowed(row, dtype), |device| {
                 let operands: Vec<Operand> = (0..row.arity as u64)
                     .map(|k| {
                         let dtype = if row.rule == Rule::Select && k == 0 { DType::Bool8 } else { dtype };

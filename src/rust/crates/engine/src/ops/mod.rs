@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::dtype::Class;
-pub use table::{Flag, Group, Op, Rule, HEADERS};
+pub use table::{Flag, Group, Op, Rule, HEADERS, RANDOM_HEADERS};
 
 /// The place of a row in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -103,8 +103,8 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
             let d = as_float(meet(operands));
             (d, if d == DType::Float64 { DType::Complex128 } else { DType::Complex64 })
         }
-        Rule::Source | Rule::Random(_) => {
-            return Err(Error::new(ErrorKind::Argument, format!("`{}` takes no operands", op.name)));
+        Rule::Source | Rule::Random(_) | Rule::Drawn => {
+            return Err(Error::new(ErrorKind::Argument, format!("`{}` is not recorded by its operands", op.name)));
         }
     };
     if op.expression(computing.class()).is_none() {

@@ -3,7 +3,9 @@
 //! Arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
 mod blocks;
+mod codes;
 pub(crate) mod convert;
+mod distinct;
 mod loops;
 mod memory;
 mod multiply;
@@ -19,7 +21,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use super::{Backend, Memory, Outcome, Product};
+use super::dense::Product;
+use super::{Backend, Memory, Outcome};
 use crate::buffer::{Buffer, Device, View};
 use crate::counters;
 use crate::dtype::DType;
@@ -207,6 +210,44 @@ impl Backend for Cpu {
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
         sort::sort(self, values, decreasing, with_positions)
+    }
+
+    fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
+        let out = self.allocate((bins + 1) * 8)?;
+        // SAFETY: the output is written before anyone else sees it; buffers are aligned to 64 bytes.
+        let room = unsafe { std::slice::from_raw_parts_mut(out.address as *mut i64, bins + 1) };
+        codes::count(values, low, bins, room)?;
+        Ok(out)
+    }
+
+    fn reduce_coded(
+        &self,
+        values: &View,
+        codes: &View,
+        groups: usize,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Arc<Buffer>>> {
+        let out = self.allocate(groups * reduction.result(values.dtype.class()).size())?;
+        // SAFETY: the output is written before anyone else sees it.
+        codes::reduce(values, codes, groups, reduction, na_rm, unsafe { bytes_mut(&out, 0, out.bytes) })?;
+        Ok(Some(out))
+    }
+
+    fn firsts(&self, values: &View) -> Result<Option<View>> {
+        if values.len() > i32::MAX as usize {
+            return Ok(None);
+        }
+        let places = distinct::firsts(values);
+        let out = self.allocate(places.len() * 4)?;
+        self.upload(sort::bytes_of(&places), &out, 0)?;
+        Ok(Some(View::contiguous(out, DType::Int32, places.len())))
+    }
+
+    fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {
+        let out = self.allocate(values.len() * 4)?;
+        codes::search(values, table, strictly, &out)?;
+        Ok(out)
     }
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {

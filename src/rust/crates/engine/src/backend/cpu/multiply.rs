@@ -3,7 +3,7 @@
 
 use super::parallel::parallel;
 use super::select::elements;
-use crate::backend::Product;
+use crate::backend::dense::Product;
 use crate::buffer::Buffer;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -19,13 +19,16 @@ const ROWS: usize = 1024;
 /// # Errors
 /// `Interrupt`.
 pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
-    let Product { a, b, transpose_a, transpose_b, m, n, k } = *product;
-    if a.dtype != DType::Float64 || m.min(n) != 1 || m * n * k == 0 {
+    let &Product { a, b, m, n, k, batch, .. } = product;
+    if a.view.dtype != DType::Float64 || m.min(n) != 1 || m * n * k == 0 || batch.count != 1 {
         return Ok(false);
     }
-    let (a, b) = (elements::<f64>(a), elements::<f64>(b));
     // y = M x, or y = t(M) x, with M as it lies in memory
-    let (matrix, x, across, length) = if n == 1 { (a, b, !transpose_a && m > 1, m) } else { (b, a, transpose_b, n) };
+    let (matrix, x, across, length) = if n == 1 { (a, b, !a.transposed && m > 1, m) } else { (b, a, b.transposed, n) };
+    // a row that is all of the matrix may be stored as one column
+    let leading = if length == 1 { k } else { matrix.leading };
+    let x = elements::<f64>(&x.view);
+    let matrix = elements::<f64>(&matrix.view);
     let out = Shared(output.address as *mut u8);
     // SAFETY: the output has an element for each of the `length`, and was made for this call.
     let part =
@@ -34,7 +37,7 @@ pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
         parallel(length, (TASK / k).clamp(64, ROWS), |from, to| {
             let y = part(from, to);
             y.fill(0.0);
-            for (column, &factor) in matrix.chunks_exact(length).zip(x) {
+            for (column, &factor) in matrix.chunks(leading).zip(x) {
                 for (sum, &value) in y.iter_mut().zip(&column[from..to]) {
                     *sum += value * factor;
                 }
@@ -42,8 +45,8 @@ pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
         })?;
     } else {
         parallel(length, (TASK / k).max(1), |from, to| {
-            for (sum, column) in part(from, to).iter_mut().zip(matrix[from * k..to * k].chunks_exact(k)) {
-                *sum = dot(column, x);
+            for (sum, column) in part(from, to).iter_mut().zip(matrix[from * leading..].chunks(leading)) {
+                *sum = dot(&column[..k], x);
             }
         })?;
     }

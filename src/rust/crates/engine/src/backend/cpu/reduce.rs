@@ -22,13 +22,13 @@ const SHORT: usize = 64;
 const PIECES: usize = 16;
 
 /// Accumulators in a row, as raw memory that is aligned for any of them.
-struct Accumulators {
+pub(super) struct Accumulators {
     memory: Vec<[u64; 2]>,
     size: usize,
 }
 
 impl Accumulators {
-    fn new(f: &Folding, n: usize) -> Accumulators {
+    pub fn new(f: &Folding, n: usize) -> Accumulators {
         // SAFETY: reports a size.
         let size = unsafe { (f.size)() } as usize;
         let mut a = Accumulators { memory: vec![[0; 2]; (n * size).div_ceil(16)], size };
@@ -39,13 +39,18 @@ impl Accumulators {
         a
     }
 
-    fn at(&mut self, k: usize) -> *mut c_void {
+    pub fn at(&mut self, k: usize) -> *mut c_void {
         // SAFETY: k is within the accumulators that `new` made room for.
         unsafe { self.memory.as_mut_ptr().cast::<u8>().add(k * self.size).cast() }
     }
 
+    /// Bytes of one.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// For tasks that have some of the accumulators each to themselves.
-    fn shared(&mut self) -> Shared {
+    pub fn shared(&mut self) -> Shared {
         Shared(self.memory.as_mut_ptr().cast())
     }
 }

@@ -22,7 +22,7 @@ const fn digit(n: usize) -> u32 {
 const FEW: usize = 256;
 
 /// How a type sorts: by an unsigned key; missing values last either way.
-trait Sortable: Copy {
+pub(super) trait Sortable: Copy {
     const BITS: u32;
     fn missing(self) -> bool;
     fn key(self) -> u64;
@@ -117,7 +117,7 @@ fn by_key<E: Copy>(items: &mut Vec<E>, bits: u32, key: impl Fn(&E) -> u64) {
     }
 }
 
-fn bytes_of<T>(x: &[T]) -> &[u8] {
+pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
     // SAFETY: plain numbers may be read as bytes.
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
 }

@@ -9,7 +9,8 @@ use super::compile::{self, Target};
 use super::library::{self, SearchPaths};
 use super::{select, sort};
 use crate::array::Array;
-use crate::backend::{of, Backend, Product};
+use crate::backend::dense::{Batch, Matrix, Precision, Product};
+use crate::backend::{of, Backend};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::layout::Layout;
@@ -381,6 +382,14 @@ fn numbers(raw: &[u8], dtype: DType) -> Vec<[f64; 2]> {
         .collect()
 }
 
+fn stored(view: &View, transposed: bool, leading: usize) -> Matrix {
+    Matrix { view: view.clone(), transposed, leading }
+}
+
+fn plain<'a>(a: &'a Matrix, b: &'a Matrix, [m, n, k]: [usize; 3]) -> Product<'a> {
+    Product { a, b, m, n, k, batch: Batch::ONE, upper: false, precision: Precision::Float32 }
+}
+
 #[test]
 fn products_are_exact_on_small_whole_numbers() {
     let Some((_, cuda)) = devices() else { return };
@@ -394,7 +403,9 @@ fn products_are_exact_on_small_whole_numbers() {
             for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
                 let (view_a, view_b) = (put(cuda, &raw_a, dtype, 1), put(cuda, &raw_b, dtype, 3));
                 let out: Arc<Buffer> = cuda.allocate(m * n * dtype.size()).unwrap();
-                let product = Product { a: &view_a, b: &view_b, transpose_a, transpose_b, m, n, k };
+                let a_stored = stored(&view_a, transpose_a, if transpose_a { k } else { m });
+                let b_stored = stored(&view_b, transpose_b, if transpose_b { n } else { k });
+                let product = plain(&a_stored, &b_stored, [m, n, k]);
                 assert!(cuda.multiply(&product, &out).unwrap());
                 let got = numbers(&get(cuda, &out), dtype);
                 for j in 0..n {
@@ -431,8 +442,14 @@ fn float32_products_do_not_round_to_tf32() {
     }
     let (a, b) = (put(cuda, &a, DType::Float32, 0), put(cuda, &b, DType::Float32, 0));
     let out = cuda.allocate(n * n * 4).unwrap();
-    cuda.multiply(&Product { a: &a, b: &b, transpose_a: false, transpose_b: false, m: n, n, k: n }, &out).unwrap();
+    let (a, b) = (stored(&a, false, n), stored(&b, false, n));
+    cuda.multiply(&plain(&a, &b, [n, n, n]), &out).unwrap();
     assert!(numbers(&get(cuda, &out), DType::Float32).iter().all(|z| z[0] == f64::from(x)));
+    // the device of the emulator does not round
+    if !emulated() {
+        cuda.multiply(&Product { precision: Precision::Tf32, ..plain(&a, &b, [n, n, n]) }, &out).unwrap();
+        assert!(numbers(&get(cuda, &out), DType::Float32).iter().all(|z| z[0] == 1.0));
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context and stream, `memory` and `transfer` move bytes, `compile` turns CUDA C into
 //! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort` and `blas` do
-//! what is no plan.
+//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
+//! and `solver` do what is no plan.
 
 pub mod api;
 pub mod cache;
@@ -21,21 +21,27 @@ pub mod tier;
 pub mod user;
 
 mod blas;
+mod codes;
 mod compress;
 #[cfg(test)]
 mod differential;
+mod distinct;
 mod exchange;
 mod landing;
+mod rank;
 mod reduce;
 mod run;
 mod scan;
+mod search;
 mod select;
+mod solver;
 mod sort;
 mod transfer;
 
 use std::sync::Arc;
 
-use super::{Backend, Landing, Launch, Memory, Outcome, Product};
+use super::dense::{Product, Task};
+use super::{Backend, Landing, Launch, Memory, Outcome, Ranked};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -132,8 +138,44 @@ impl Backend for Cuda {
         sort::sort(self, values, decreasing, with_positions)
     }
 
+    fn ranks(&self, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
+        rank::ranks(self, values, ranks)
+    }
+
+    fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
+        codes::count(self, values, low, bins)
+    }
+
+    fn reduce_coded(
+        &self,
+        values: &View,
+        codes: &View,
+        groups: usize,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Arc<Buffer>>> {
+        codes::reduce(self, values, codes, groups, reduction, na_rm)
+    }
+
+    fn firsts(&self, values: &View) -> Result<Option<View>> {
+        distinct::firsts(self, values)
+    }
+
+    fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {
+        search::search(self, values, table, strictly)
+    }
+
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
         blas::multiply(self, product, output)
+    }
+
+    fn factor(&self, dtype: DType, task: &Task<'_>) -> Result<i32> {
+        match task {
+            Task::Triangular { r, upper, transpose, n, b, columns } => {
+                blas::triangular(self, dtype, r, *upper, *transpose, *n, b, *columns).map(|()| 0)
+            }
+            task => solver::factor(self, dtype, task),
+        }
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

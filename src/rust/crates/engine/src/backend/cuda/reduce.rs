@@ -97,14 +97,15 @@ struct Shape {
     across: usize,
 }
 
-fn shape(cuda: &Cuda, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
+fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
     // one wave of blocks: more would only give more parts to merge
     let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
     let v = planned.v;
     match form {
         Form::Block => {
             let most = groups.length.div_ceil(THREADS * v * u).max(1);
-            let slices = if groups.outer < wave { (wave / groups.outer).clamp(1, most) } else { 1 };
+            let whole = plan.after.as_ref().is_some_and(|after| after.spread);
+            let slices = if groups.outer < wave && !whole { (wave / groups.outer).clamp(1, most) } else { 1 };
             Shape { grid: groups.outer * slices, slices, x: 0, y: 0, across: 0 }
         }
         Form::Team(threads) => {
@@ -209,7 +210,7 @@ impl Work<'_> {
 
     fn launch(self, planned: &Planned, variant: Variant, form: Form, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, groups, .. } = self;
-        let shape = shape(cuda, planned, packs_in_flight(plan, reduction), form, groups);
+        let shape = shape(cuda, plan, planned, packs_in_flight(plan, reduction), form, groups);
         let parts = match form {
             _ if shape.slices == 1 => 0,
             Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),

@@ -16,7 +16,7 @@ use super::codegen::{self, Tiled, Variant};
 use super::compile::HEADERS;
 use super::interpret::source as interpret;
 use super::interpret::Family;
-use super::{select, sort};
+use super::{codes, distinct, rank, search, select, sort};
 use crate::array::natural_dtype;
 use crate::dtype::{Class, DType};
 use crate::plan::{Access, Input, Instruction, Plan};
@@ -167,7 +167,7 @@ pub fn sources() -> Vec<Shipped> {
     let mut out = Vec::new();
     let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
     for family in Family::ALL {
-        let pack = ["narrow", "wide", "complex", "special"][family as usize];
+        let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
         add(pack, family.name().into(), interpret::source(family));
     }
     for reduction in Reduction::ALL {
@@ -203,6 +203,26 @@ pub fn sources() -> Vec<Shipped> {
             let form = sort::Form { dtype, positions, wide_positions: false, wide_counts: false };
             add("sort", format!("sort {dtype} {positions}"), form.source());
         }
+    }
+    for dtype in DType::ALL.into_iter().filter(|d| codes::counts(*d)) {
+        add("select", format!("count {dtype}"), codes::count_source(dtype));
+    }
+    for reduction in codes::REDUCTIONS {
+        for class in Class::ALL.into_iter().filter(|&c| codes::serves(reduction, c)) {
+            for na_rm in [false, true] {
+                let source = codes::reduce_source(reduction, class, na_rm);
+                add("reduce", format!("{} {class:?} by code {na_rm}", reduction.name()), source);
+            }
+        }
+    }
+    for class in [Class::I32, Class::I64, Class::F32, Class::F64] {
+        for strictly in [false, true] {
+            add("select", format!("search {class:?} {strictly}"), search::source(class, strictly));
+        }
+    }
+    for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
+        add("sort", format!("rank {dtype}"), rank::source(dtype));
+        add("sort", format!("distinct {dtype}"), distinct::source(dtype));
     }
     out
 }

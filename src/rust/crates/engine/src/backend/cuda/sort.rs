@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::launch::Packed;
 use super::{Args, Cuda};
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
@@ -51,13 +52,13 @@ impl Form {
         let positions = self.positions;
         format!(
             "#define THREADS {threads}\n#include \"sort.cuh\"\n\
-             typedef Key_{name} Key;\n\
+             typedef Key_{name} Key;\ntypedef Buffers<Key::T, {index}> Memory;\n\
              extern \"C\" __global__ void __launch_bounds__({threads}) sort_count_{name}(const Key::T* in, i64 n, u32 down, u64* bins) {{\n  \
                sort_count<Key>(in, n, down, bins);\n}}\n\
-             extern \"C\" __global__ void __launch_bounds__({DIGITS}) sort_scan_bins(u64* bins) {{ sort_scan(bins); }}\n\
-             extern \"C\" __global__ void __launch_bounds__({threads}, {blocks}) sort_{name}(const Key::T* in, Key::T* out, const {index}* at_in, {index}* at_out, i64* at_last,\n    \
+             extern \"C\" __global__ void __launch_bounds__({DIGITS}) sort_scan_bins(u64* bins, u64 n) {{ sort_scan(bins, n); }}\n\
+             extern \"C\" __global__ void __launch_bounds__({threads}, {blocks}) sort_{name}(const __grid_constant__ Memory memory,\n    \
                i64 n, u32 down, u32 pass, const u64* bins, volatile {offset}* words, u32* ticket) {{\n  \
-               sort_pass<Key, {items}, {positions}, {index}, {offset}>(in, out, at_in, at_out, at_last, n, down, pass, bins, words, ticket);\n}}\n"
+               sort_pass<Key, {items}, {positions}, {index}, {offset}>(memory, n, down, pass, bins, words, ticket);\n}}\n"
         )
     }
 }
@@ -84,24 +85,26 @@ fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, place
     let (down, n_i) = (u32::from(decreasing), n as i64);
 
     let passes = dtype.size();
-    let bins = cuda.allocate(passes * DIGITS * 8)?;
+    // behind the counts a byte a pass
+    let bins = cuda.allocate(passes * DIGITS * 8 + 8)?;
     cuda.fill(bins.address, 0, bins.bytes)?;
     let threads = form.shape().0;
     let blocks = n.div_ceil(threads * 16).clamp(1, cuda.properties.multiprocessors as usize * 4) as u32;
     let mut args = Args::new();
     args.push(values.address()).push(n_i).push(down).push(bins.address);
     cuda.launch(&kernel(&format!("sort_count_{name}"))?, [blocks, 1, 1], [threads as u32, 1, 1], 0, &mut args)?;
-    let scan = kernel("sort_scan_bins")?;
-    cuda.launch(&scan, [passes as u32, 1, 1], [DIGITS as u32, 1, 1], 0, Args::new().push(bins.address))?;
+    let mut args = Args::new();
+    args.push(bins.address).push(n as u64);
+    cuda.launch(&kernel("sort_scan_bins")?, [passes as u32, 1, 1], [DIGITS as u32, 1, 1], 0, &mut args)?;
 
-    // Passes write in turn to two buffers, so that the last one writes to the result. The memory for the
-    // positions of the result serves for those under way too: the last pass does not read it.
     let spare = if passes > 1 { Some(cuda.allocate(out.bytes)?) } else { None };
-    let spare = spare.as_ref().map_or(0, |buffer| buffer.address);
     let index = if form.wide_positions { 8 } else { 4 };
     let spare_places = if places.is_some() && passes > 1 { Some(cuda.allocate(n * index)?) } else { None };
-    let spare_places = spare_places.as_ref().map_or(0, |buffer| buffer.address);
-    let last_places = places.map_or(0, |buffer| buffer.address);
+    let address = |buffer: Option<&Arc<Buffer>>| buffer.map_or(0, |buffer| buffer.address);
+    let mut buffers = Packed::default();
+    for at in [values.address(), out.address, address(spare.as_ref()), address(places), address(spare_places.as_ref())] {
+        buffers.u64(at);
+    }
 
     let tiles = n.div_ceil(form.tile());
     let word = if form.wide_counts { 8 } else { 4 };
@@ -109,21 +112,12 @@ fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, place
     let words = cuda.allocate(tiles * DIGITS * word + 4)?;
     let ticket = words.address + (tiles * DIGITS * word) as u64;
     let sort = kernel(&format!("sort_{name}"))?;
-    let (mut from, mut at_from) = (values.address(), 0);
-    for pass in 0..passes {
-        let left = passes - 1 - pass;
-        let to = if left % 2 == 0 { out.address } else { spare };
-        let (at_to, at_last) = match left {
-            0 => (0, last_places),
-            _ if left % 2 == 1 => (spare_places, 0),
-            _ => (last_places, 0),
-        };
+    for pass in 0..passes as u32 {
         cuda.fill(words.address, 0, words.bytes)?;
         let mut args = Args::new();
-        args.push(from).push(to).push(at_from).push(at_to).push(at_last).push(n_i).push(down).push(pass as u32);
-        args.push(bins.address + (pass * DIGITS * 8) as u64).push(words.address).push(ticket);
+        args.push_bytes(buffers.bytes()).push(n_i).push(down).push(pass);
+        args.push(bins.address).push(words.address).push(ticket);
         cuda.launch(&sort, [tiles as u32, 1, 1], [threads as u32, 1, 1], 0, &mut args)?;
-        (from, at_from) = (to, at_to);
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use super::api;
 use super::codegen::Variant;
 use super::device::{lock, Cuda};
 use super::interpret;
@@ -241,7 +240,6 @@ fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
 /// The thread that compiles. It never ends: what libraries keep for a thread would be cleaned up beside their own clean-up
 /// at the end of the process.
 fn work(worker: &'static Worker) -> ! {
-    let mut loaded = false;
     loop {
         let job = {
             let mut state = lock(&worker.state);
@@ -253,13 +251,10 @@ fn work(worker: &'static Worker) -> ! {
                 state = worker.changed.wait(state).unwrap_or_else(|p| p.into_inner());
             }
         };
-        // registered behind NVRTC's own, and so called before them
-        if !loaded && api::nvrtc().is_ok() {
-            at_exit();
-            loaded = true;
-        }
         // a panic ends the job, not the thread; the plan stays with the interpreter
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
+        // NVRTC has registered clean-up of its own while it compiled; what is registered last is called first
+        at_exit();
         let mut state = lock(&worker.state);
         if let Ok(Err(error)) = done {
             if error.kind == Kind::Library {
@@ -290,19 +285,25 @@ fn idle(worker: &Worker, most: Duration) -> bool {
     !state.busy && state.jobs.is_empty()
 }
 
-/// Has the end of the process wait for a compilation that is under way: NVRTC's own clean-up must not run beside it.
+/// Before the process ends: nothing more is queued, and a compilation that is under way is waited for. NVRTC must not work while
+/// its own clean-up runs.
+pub fn end() {
+    // a forked child has no worker
+    if let (true, Some(worker)) = (super::device::at_home(), worker()) {
+        let mut state = lock(&worker.state);
+        state.stopped = true;
+        state.jobs.clear();
+        drop(state);
+        idle(worker, PATIENCE);
+    }
+}
+
+/// Has the end of a process that does not call `end` do so, but for what NVRTC registers later than this.
 fn at_exit() {
     #[cfg(unix)]
     {
         extern "C" fn finish() {
-            // a forked child has no worker
-            if let (true, Some(worker)) = (super::device::at_home(), worker()) {
-                let mut state = lock(&worker.state);
-                state.stopped = true;
-                state.jobs.clear();
-                drop(state);
-                idle(worker, PATIENCE);
-            }
+            end();
         }
         unsafe extern "C" {
             fn atexit(function: extern "C" fn()) -> i32;

@@ -12,8 +12,20 @@ use crate::dtype::{Class, DType};
 use Rule::*;
 
 /// The headers whose functions the expressions call, in the order of inclusion.
-pub const HEADERS: &[&str] =
-    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "random.h", "special.h", "gamma.h", "normal.h"];
+pub const HEADERS: &[&str] = &[
+    "prelude.h",
+    "arith.h",
+    "cast.h",
+    "complex.h",
+    "elementary.h",
+    "special.h",
+    "gamma.h",
+    "normal.h",
+    "random.h",
+    "draws.h",
+];
+/// Those of them that only random rows call: long, and read by the compiler where there are such rows.
+pub const RANDOM_HEADERS: &[&str] = &["random.h", "draws.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
@@ -58,6 +70,16 @@ pub enum Rule {
     Source,
     /// No array operand: scalar `a`, of class I64, is the key of the stream; the result has the named class, F32 or F64. `runif`
     Random(Class),
+    /// `a` is the key of a stream, of class I64; parameters `b`, `c` are of the computing class, as the result is. It is a function of the
+    /// index too. `rgamma`
+    Drawn,
+}
+
+impl Rule {
+    /// Whether a row computes from the index, so that an element is another one in another place.
+    pub fn uses_index(self) -> bool {
+        matches!(self, Source | Random(_) | Drawn)
+    }
 }
 
 /// What an expression may note in `w`, as R words its warning.
@@ -69,6 +91,8 @@ pub enum Flag {
     NaNsProduced,
     /// "probable complete loss of accuracy in modulus"
     LostAccuracy,
+    /// "NAs produced", of parameters that have no distribution
+    NAsProduced,
     /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
     IntegerOverflow,
     /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw"
@@ -80,7 +104,7 @@ impl Flag {
     pub const fn width(self) -> u32 {
         match self {
             Flag::None => 0,
-            Flag::LostAccuracy => 1,
+            Flag::LostAccuracy | Flag::NAsProduced => 1,
             Flag::IntegerOverflow => 2,
             Flag::Coercion => 3,
             Flag::NaNsProduced => 4,
@@ -135,6 +159,7 @@ impl Op {
     pub fn operand_class(&self, k: usize, class: Class) -> Class {
         match self.rule {
             Rule::Select if k == 0 => Class::I32,
+            Rule::Drawn if k == 0 => Class::I64,
             _ => class,
         }
     }
@@ -154,6 +179,11 @@ impl Op {
         }
         let result = self.result_class(class).c_type();
         Some(format!("VG_FN {result} {}({operands}i64 i, u32& w) {{ return {text}; }}", self.function(class)))
+    }
+
+    /// Whether its expression calls functions of `RANDOM_HEADERS`.
+    pub fn is_random(&self) -> bool {
+        matches!(self.rule, Random(_) | Drawn) || matches!(self.flag, Flag::NAsProduced)
     }
 
     /// For rows that draw random numbers, the function of `random.h` that draws a pack of them.
@@ -187,10 +217,12 @@ macro_rules! op {
 mod arithmetic;
 mod cast;
 mod complex;
+mod draw;
 mod math;
 mod source;
 mod special;
 
 /// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs files by
 /// their place.
-pub const TABLES: &[&[Op]] = &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS];
+pub const TABLES: &[&[Op]] =
+    &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS, draw::ROWS];

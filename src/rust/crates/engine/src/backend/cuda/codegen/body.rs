@@ -8,7 +8,7 @@ use super::{parameters, Variant};
 use crate::backend::cuda::flags::Place;
 use crate::dtype::Class;
 use crate::ops::table::TABLES;
-use crate::ops::{OpId, HEADERS};
+use crate::ops::{OpId, Rule, HEADERS, RANDOM_HEADERS};
 use crate::plan::{Access, Instruction, Plan, Register};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
@@ -59,10 +59,12 @@ fn table(op: OpId) -> usize {
 /// Roughly how much code an element takes, in units of an addition.
 fn cost(plan: &Plan) -> usize {
     let of = |instruction: &Instruction| match instruction {
+        // loops that end where the element has it
+        Instruction::Apply { op, .. } if op.row().rule == Rule::Drawn => 100,
         Instruction::Apply { op, class, .. } => {
             let parts = if matches!(class, Class::C64 | Class::C128) { 3 } else { 1 };
-            // arithmetic, math, special functions; then parts of complex numbers, casts and sources
-            parts * [1, 8, 100, 1, 1, 4][table(*op).min(5)]
+            // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from draws
+            parts * [1, 8, 100, 1, 1, 4, 8][table(*op)]
         }
         Instruction::Pick { .. } => 2,
         Instruction::Load(_) | Instruction::Scalar(..) => 0,
@@ -98,11 +100,18 @@ pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
 /// The text up to and including `compute`, for packs of `v`.
 pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut text = String::with_capacity(4096);
-    for header in HEADERS {
+    let random = draws_any(plan);
+    for header in HEADERS.iter().filter(|header| random || !RANDOM_HEADERS.contains(header)) {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     text.push_str("#include \"launch.cuh\"\n");
     text + &within(plan, variant, v)
+}
+
+/// Whether the plan, or what is done with its results, draws random numbers.
+fn draws_any(plan: &Plan) -> bool {
+    let random = |i: &Instruction| matches!(i, Instruction::Apply { op, .. } if op.row().is_random());
+    plan.code.iter().any(random) || plan.after.as_ref().is_some_and(|after| draws_any(&after.plan))
 }
 
 /// `text` without its headers: it may stand in a namespace.

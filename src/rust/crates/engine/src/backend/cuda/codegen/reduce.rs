@@ -25,6 +25,10 @@ pub enum Form {
 
 /// The form that suits the groups.
 pub fn form(plan: &Plan, groups: Groups) -> Form {
+    // a block has the whole group
+    if plan.after.as_ref().is_some_and(|after| after.spread) {
+        return Form::Block;
+    }
     if groups.inner > 1 {
         return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
     }
@@ -92,7 +96,8 @@ pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
 /// `after::Params`, and `after::run`, which takes a group's result and stores what becomes of it.
 fn epilogue(after: &After, variant: Variant) -> String {
     let plan = &after.plan;
-    let mut text = format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, 1));
+    let each = if after.spread { "#define SPREAD\n" } else { "" };
+    let mut text = format!("{each}#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, 1));
     let mut stores = String::new();
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
         let _ = write!(stores, " store_{dtype}(p.y{k}, group, y.y{k});");

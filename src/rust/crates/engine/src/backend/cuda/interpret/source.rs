@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::dtype::{Class, DType};
 use crate::ops::table::TABLES;
-use crate::ops::{OpId, Rule, HEADERS};
+use crate::ops::{OpId, HEADERS, RANDOM_HEADERS};
 
 /// The interpreters: each serves some classes and rows, so that plain arithmetic has a small and quick one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -17,13 +17,15 @@ pub enum Family {
     Wide,
     /// Everything about complex numbers, with the real arithmetic that leads to and from them: 2 elements.
     Complex,
-    /// Special functions and random numbers, with the real arithmetic around them: 2 elements.
+    /// Special functions, with the real arithmetic around them: 2 elements.
     Special,
+    /// Random numbers, with the real arithmetic around them: 2 elements.
+    Random,
 }
 
 impl Family {
     /// In the order of preference.
-    pub const ALL: [Family; 4] = [Family::Narrow, Family::Wide, Family::Complex, Family::Special];
+    pub const ALL: [Family; 5] = [Family::Narrow, Family::Wide, Family::Complex, Family::Special, Family::Random];
 
     /// The kernel's name.
     pub const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Family {
             Family::Wide => "interpret_wide",
             Family::Complex => "interpret_complex",
             Family::Special => "interpret_special",
+            Family::Random => "interpret_random",
         }
     }
 
@@ -39,7 +42,7 @@ impl Family {
     pub const fn cell(self) -> usize {
         match self {
             Family::Narrow => 4,
-            Family::Wide | Family::Special => 8,
+            Family::Wide | Family::Special | Family::Random => 8,
             Family::Complex => 16,
         }
     }
@@ -49,7 +52,7 @@ impl Family {
         match self {
             Family::Narrow => 16,
             Family::Wide => 8,
-            Family::Complex | Family::Special => 2,
+            Family::Complex | Family::Special | Family::Random => 2,
         }
     }
 
@@ -66,7 +69,7 @@ impl Family {
     pub fn serves_class(self, class: Class) -> bool {
         match self {
             Family::Narrow => matches!(class, Class::I32 | Class::F32),
-            Family::Wide | Family::Special => !matches!(class, Class::C64 | Class::C128),
+            Family::Wide | Family::Special | Family::Random => !matches!(class, Class::C64 | Class::C128),
             Family::Complex => true,
         }
     }
@@ -77,7 +80,11 @@ impl Family {
         let classes = (0..row.arity as usize).map(|k| row.operand_class(k, class));
         let fits = row.expression(class).is_some()
             && classes.chain([class, row.result_class(class)]).all(|c| self.serves_class(c));
-        fits && (self == Family::Special || !is_special(op))
+        // long code stands in an interpreter of its own
+        fits && match op.row() {
+            row if row.is_random() => self == Family::Random,
+            _ => table(op) != SPECIAL || self == Family::Special,
+        }
     }
 }
 
@@ -90,10 +97,8 @@ const LINEAR: u16 = 0;
 const STORE: u16 = 12;
 const FIRST_ROW: u16 = 24;
 
-/// Rows of special.rs and random ones: long code, which the plain interpreters do without.
-fn is_special(op: OpId) -> bool {
-    matches!(op.row().rule, Rule::Random(_)) || table(op) == 2
-}
+/// The place of special.rs in the operation table.
+const SPECIAL: usize = 2;
 
 /// Which file of the operation table a row is in.
 fn table(op: OpId) -> usize {
@@ -183,7 +188,9 @@ pub fn source(family: Family) -> String {
         text.push_str("#include \"once.h\"\n");
     }
     for header in HEADERS {
-        if family == Family::Special || !matches!(*header, "special.h" | "gamma.h" | "normal.h" | "random.h") {
+        let special = matches!(*header, "special.h" | "gamma.h" | "normal.h");
+        let random = RANDOM_HEADERS.contains(header);
+        if !special && !random || special && family == Family::Special || random && family == Family::Random {
             let _ = writeln!(text, "#include \"{header}\"");
         }
     }
@@ -255,7 +262,7 @@ fn call(op: OpId, class: Class, operands: [&str; 3]) -> String {
     for (k, operand) in operands.iter().enumerate().take(row.arity as usize) {
         let _ = write!(arguments, "{}, ", operand.replace('$', row.operand_class(k, class).c_type()));
     }
-    let index = if matches!(row.rule, Rule::Source | Rule::Random(_)) { "within(t, k)" } else { "0" };
+    let index = if row.rule.uses_index() { "within(t, k)" } else { "0" };
     format!("cell({}({arguments}{index}, w))", row.function(class))
 }
 

@@ -23,8 +23,8 @@ use crate::warning;
 type Kernel = unsafe extern "C" fn(*const u8, *mut u128, i64);
 
 /// The interpreters, compiled for the host.
-fn kernels() -> &'static [Kernel; 4] {
-    static KERNELS: OnceLock<[Kernel; 4]> = OnceLock::new();
+fn kernels() -> &'static [Kernel; 5] {
+    static KERNELS: OnceLock<[Kernel; 5]> = OnceLock::new();
     KERNELS.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("verdigris-interpret-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -270,7 +270,7 @@ fn rows(family: &[Family]) -> Vec<OpId> {
     let serves = |op: OpId| Class::ALL.into_iter().any(|c| family.iter().any(|f| f.serves(op, c)));
     let plain = |op: &OpId| {
         let row = op.row();
-        !matches!(row.rule, Rule::Source | Rule::Random(_)) && !matches!(row.name, "is_nan" | "sinpi" | "tanpi")
+        !row.rule.uses_index() && !matches!(row.name, "is_nan" | "sinpi" | "tanpi")
     };
     OpId::all().filter(|&op| serves(op)).filter(plain).collect()
 }
@@ -292,13 +292,20 @@ fn every_row_gives_what_the_cpu_gives() {
                 } else {
                     let operands: Vec<Operand> = (0..row.arity as usize)
                         .map(|k| {
+                            if row.rule == Rule::Drawn && k == 0 {
+                                return Operand::Value(Scalar::I64(0x1234_5678_9abc), Kind::Integer64);
+                            }
                             let dtype = crate::array::natural_dtype(row.operand_class(k, class));
                             Operand::Array(random.array(n).cast(dtype, None).unwrap())
                         })
                         .collect();
                     site += 1;
                     let made: Site = Arc::new(site);
-                    match Array::apply(op, &operands, Some(made)) {
+                    let recorded = match row.rule {
+                        Rule::Drawn => Array::draw(op, n, Device::Cpu, &operands, Some(made)),
+                        _ => Array::apply(op, &operands, Some(made)),
+                    };
+                    match recorded {
                         Ok(array) => array,
                         Err(_) => continue,
                     }

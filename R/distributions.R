@@ -1,0 +1,210 @@
+# Distributions beyond the uniform, normal and exponential: base R's names, arguments and limits.
+
+#' Draws from distributions on the device
+#'
+#' Base R's generators for arrays, with base R's arguments. Draws are recorded, and computed when they are used, inside the kernel that uses
+#' them: `mean(gpu_rgamma(1e9, 2) > 5)` allocates nothing. Each call takes a key from R's generator, so that [set.seed()] decides; element `i`
+#' is a function of the key, `i` and its parameters, and the same on every device to the last bit.
+#'
+#' Algorithms: gamma by Marsaglia and Tsang (2000), and beta, chi-square, t and negative binomial from gammas; Poisson and binomial by
+#' Hoermann's PTRS and BTRS (1993), and by inversion where fewer than 10 are expected; the others by inversion or from a normal. Which are not base R's, so that the
+#' numbers of one seed are others.
+#' @param n How many, or a vector whose length says so.
+#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda Parameters as base R's function has them: numbers or
+#'   arrays, recycled, and no longer than `n`.
+#' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R gives integers). Draws are made in float64 and
+#'   rounded; log-normal, Weibull, Cauchy and logistic ones go on from draws of [gpu_rnorm()], [gpu_rexp()] and [gpu_runif()] of the dtype.
+#' @param device Where; by default the device of the parameters, else the current one (see [gpu_use()]).
+#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, but of counts whose parameters are arrays: whether they
+#'   fit in integers is asked of the largest (or smallest) parameter. Where parameters have no distribution the draw is NaN (NA for
+#'   counts), with base R's warning "NAs produced" when it is computed.
+#' @section Errors:
+#' `verdigris_error_argument` for a wrong `n` or a parameter that is no number; `verdigris_error_dtype`, `verdigris_error_device`; base R's where it
+#' refuses two arguments together.
+#' @seealso [gpu_rnorm()], [gpu_sample()], [gpu_rmvnorm()].
+#' @examples
+#' set.seed(1)
+#' gpu_rgamma(3, shape = 2, rate = c(1, 10, 100), device = "cpu")
+#' table(gpu_rpois(1000, 0.5, device = "cpu"))
+#' x <- as_gpu(c(0.1, 0.5, 0.9), device = "cpu")
+#' gpu_rbinom(3, size = 10, prob = x)
+#' @name distributions
+NULL
+
+#' @rdname distributions
+#' @export
+gpu_rgamma <- function(n, shape, rate = 1, scale = 1 / rate, dtype = NULL, device = NULL) {
+  if (!missing(rate) && !missing(scale)) {
+    if (!isTRUE(all(abs(rate * scale - 1) < 1e-15))) stop_as_base("specify 'rate' or 'scale' but not both")
+    warn_as_base("specify 'rate' or 'scale' but not both")
+  }
+  draws("rgamma", NULL, count_of(n), list(shape = shape, scale = scale), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rchisq <- function(n, df, ncp = 0, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (missing(ncp)) return(draws("rchisq", NULL, n, list(df = df), dtype, device))
+  # a chi-square of a Poisson number of further degrees of freedom
+  device <- device %||% gpu_device_of_any(list(df, ncp))
+  call <- sys.call()
+  # parameters without a distribution are a whole NaN, as base R's: df = 0 with ncp > 0 has one
+  more <- draws("rpois", NULL, n, list(ncp = ncp / 2), "float64", device, call)
+  central <- draws("rgamma", NULL, n, list(df = df / 2, scale = 2), "float64", device, call)
+  out <- central + draws("rgamma", NULL, n, list(shape = more, scale = 2), "float64", device, call)
+  if (is.null(dtype)) out else gpu_cast(out, dtype)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rbeta <- function(n, shape1, shape2, ncp = 0, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (missing(ncp)) return(draws("rbeta", NULL, n, list(shape1 = shape1, shape2 = shape2), dtype, device))
+  device <- device %||% gpu_device_of_any(list(shape1, shape2, ncp))
+  x <- gpu_rchisq(n, 2 * shape1, ncp, device = device)
+  out <- x / (x + gpu_rchisq(n, 2 * shape2, device = device))
+  if (is.null(dtype)) out else gpu_cast(out, dtype)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rt <- function(n, df, ncp, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (missing(ncp)) return(draws("rt", NULL, n, list(df = df), dtype, device))
+  device <- device %||% gpu_device_of_any(list(df, ncp))
+  out <- gpu_rnorm(n, ncp, device = device) / sqrt(gpu_rchisq(n, df, device = device) / df)
+  if (is.null(dtype)) out else gpu_cast(out, dtype)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rlnorm <- function(n, meanlog = 0, sdlog = 1, dtype = NULL, device = NULL) {
+  draws("lognormal_draw", "rnorm", count_of(n), list(meanlog = meanlog, sdlog = sdlog), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rweibull <- function(n, shape, scale = 1, dtype = NULL, device = NULL) {
+  draws("weibull_draw", "rexp", count_of(n), list(shape = shape, scale = scale), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rcauchy <- function(n, location = 0, scale = 1, dtype = NULL, device = NULL) {
+  draws("cauchy_draw", "runif", count_of(n), list(location = location, scale = scale), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rlogis <- function(n, location = 0, scale = 1, dtype = NULL, device = NULL) {
+  draws("logistic_draw", "runif", count_of(n), list(location = location, scale = scale), dtype, device)
+}
+
+# ---- counts: integers, unless they may be beyond them -------------------------------------------------------
+
+# The dtype of counts that are not above `largest` but for a chance below 2^-53.
+count_dtype <- function(largest) if (isTRUE(largest > .Machine$integer.max)) "float64" else "int32"
+
+# The extreme of a parameter, which on a device is one number to wait for; NA where that is no positive number, or infinite
+# and so without a distribution.
+extreme_of <- function(x, f, infinite = FALSE) {
+  out <- if (is.numeric(x) && length(x)) suppressWarnings(as.numeric(f(x, na.rm = TRUE))) else NA
+  if (isTRUE(out > 0 && (infinite || is.finite(out)))) out else NA_real_
+}
+
+#' @rdname distributions
+#' @export
+gpu_rpois <- function(n, lambda, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (is.null(dtype)) {
+    mean <- extreme_of(lambda, max)
+    dtype <- count_dtype(mean + 20 * sqrt(mean) + 200)
+  }
+  draws("rpois", NULL, n, list(lambda = lambda), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rbinom <- function(n, size, prob, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (is.null(dtype)) dtype <- count_dtype(extreme_of(size, max))
+  draws("rbinom", NULL, n, list(size = size, prob = prob), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rgeom <- function(n, prob, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  # the smallest uniform is 2^-53
+  if (is.null(dtype)) dtype <- count_dtype(53 * log(2) / extreme_of(prob, min))
+  draws("rgeom", NULL, n, list(prob = prob), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  if (!missing(mu) && !missing(prob)) stop_as_base("'prob' and 'mu' both specified")
+  if (is.null(dtype)) {
+    # a gamma of this size is below its mean and 60 roots and units of it
+    most <- extreme_of(size, max, infinite = TRUE)
+    each <- if (!missing(mu)) extreme_of(mu, max) / extreme_of(size, min) else 1 / extreme_of(prob, min)
+    dtype <- count_dtype((most + 60 * sqrt(most) + 60) * each * 1.1 + 200)
+  }
+  if (!missing(mu)) return(draws("rnbinom_mu", NULL, n, list(size = size, mu = mu), dtype, device))
+  draws("rnbinom", NULL, n, list(size = size, prob = prob), dtype, device)
+}
+
+# ---- several variables -------------------------------------------------------------------------------------
+
+#' Draws from a multivariate normal distribution
+#'
+#' @param n How many draws.
+#' @param mean The means, a vector of length `d`; 0 by default.
+#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. Read on the host, which factors it.
+#' @param dtype,device As for [gpu_rnorm()].
+#' @returns A matrix of `n` rows and `d` columns, an array on the device: normals times a root of `sigma`, plus the means. The product is the device's own,
+#'   so that its last bits differ between devices. Columns have the names that `sigma` has for them, else those of `mean`.
+#' @section Errors:
+#' `verdigris_error_argument` for a `sigma` that is no covariance matrix, or a `mean` of another length.
+#' @examples
+#' set.seed(1)
+#' sigma <- matrix(c(2, 1, 1, 3), 2)
+#' x <- gpu_rmvnorm(1e4, c(0, 10), sigma, device = "cpu")
+#' colMeans(x)
+#' @export
+gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  device <- device %||% gpu_device_of_any(list(mean, sigma))
+  if (is_gpu(mean)) mean <- collect(mean)
+  sigma <- if (is_gpu(sigma)) collect(sigma) else sigma
+  if (is.numeric(sigma) && length(sigma) == 1L) sigma <- as.matrix(sigma)
+  if (!is.numeric(sigma) || !is.matrix(sigma) || nrow(sigma) != ncol(sigma) || !nrow(sigma) || !all(is.finite(sigma))) {
+    abort_argument("sigma", "a square matrix of finite numbers", sigma)
+  }
+  if (!isSymmetric(unname(sigma), tol = sqrt(.Machine$double.eps))) stop_verdigris("argument", "`sigma` must be symmetric.")
+  d <- ncol(sigma)
+  if (!is.null(mean) && (!is.numeric(mean) || length(mean) != d)) abort_argument("mean", sprintf("%d numbers, one for each column of `sigma`", d), mean)
+  z <- gpu_rnorm(n * d, dtype = dtype, device = device)
+  dim(z) <- c(n, d)
+  out <- z %*% root_of(sigma)
+  if (any(mean != 0)) out <- sweep(out, 2L, as.numeric(mean), "+")
+  names <- colnames(sigma) %||% names(mean)
+  if (!is.null(names)) dimnames(out) <- list(NULL, names)
+  out
+}
+
+# A matrix r with crossprod(r) == sigma, which may be singular.
+root_of <- function(sigma) {
+  root <- tryCatch(chol(unname(sigma)), error = function(e) NULL)
+  if (!is.null(root)) return(root)
+  parts <- eigen(unname(sigma), symmetric = TRUE)
+  largest <- max(abs(parts$values))
+  if (any(parts$values < -sqrt(.Machine$double.eps) * largest)) {
+    stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is no covariance matrix.", call = parent.frame())
+  }
+  # what is rounding is none
+  parts$values[parts$values < 8 * .Machine$double.eps * ncol(sigma) * largest] <- 0
+  sqrt(parts$values) * t(parts$vectors)
+}

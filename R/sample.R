@@ -1,0 +1,95 @@
+# Samples and permutations on the device.
+
+#' Samples and permutations
+#'
+#' [base::sample()] and [base::sample.int()] on the device. Sampling is as base R's: with or without replacement, with equal or given
+#' probabilities; `gpu_sample(5)` is a permutation of `1:5`. The numbers of one seed are others than base R's, and the same on every device.
+#'
+#' With replacement and equal probabilities the positions are recorded, and drawn when they are used (Lemire's unbiased integers); with probabilities by searching
+#' their running sum. Without replacement by sorting random keys (exponentials over the probabilities: Efraimidis and Spirakis 2006), or, for a small part of
+#' many, by drawing until enough are different.
+#' @param x A vector, array or factor to sample from, or one number: its positions `1:x`.
+#' @param n How many positions there are to choose from.
+#' @param size How many to draw; by default as many as there are.
+#' @param replace Whether an element may be drawn again.
+#' @param prob Weights of the elements, which need not add up to 1. Read on the host.
+#' @param dtype Of positions: `"int32"`, or `"float64"` beyond the largest integer. For `gpu_sample()` of values, the dtype of the result.
+#' @param device Where; by default the device of `x`, else the current one (see [gpu_use()]).
+#' @returns `gpu_sample_int()`: an array of positions. `gpu_sample()`: the elements at such positions, with their names: an array, or, of factors, strings and
+#'   other vectors that no device holds, a vector on the host. Sampling without replacement computes at once.
+#' @section Errors:
+#' Base R's, in its words.
+#' @examples
+#' set.seed(1)
+#' gpu_sample(5, device = "cpu")
+#' gpu_sample(c(a = 1.5, b = 2.5), 3, replace = TRUE, device = "cpu")
+#' gpu_sample(c("head", "tail"), 4, replace = TRUE, prob = c(0.9, 0.1), device = "cpu")
+#' @export
+gpu_sample <- function(x, size, replace = FALSE, prob = NULL, dtype = NULL, device = NULL) {
+  device <- device %||% if (is_gpu(x)) gpu_device(x)
+  n <- length(x)
+  if (n == 1L && is.numeric(x) && !is.factor(x) && is.finite(x) && x >= 1) {
+    x <- as.numeric(x)
+    return(if (missing(size)) gpu_sample_int(x, x, replace, prob, dtype, device) else gpu_sample_int(x, size, replace, prob, dtype, device))
+  }
+  at <- gpu_sample_int(n, if (missing(size)) n else size, replace, prob, device = device)
+  plain <- is_gpu(x) || (is.numeric(x) || is.logical(x) || is.complex(x)) && !is.object(x)
+  if (!plain) return(x[collect(at)])
+  if (!is_gpu(x)) x <- as_gpu(x, dtype = dtype, device = gpu_device(at))
+  out <- x[at]
+  if (is.null(dtype)) out else gpu_cast(out, dtype)
+}
+
+#' @rdname gpu_sample
+#' @export
+gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NULL, device = NULL) {
+  whole <- function(x) (is.numeric(x) || is.logical(x)) && length(x) == 1L && is.finite(x) && x >= 0 && x < 2^52
+  if (!whole(n) || trunc(n) == 0 && isTRUE(size > 0)) stop_as_base("invalid first argument")
+  if (!whole(size)) stop_as_base("invalid 'size' argument")
+  if (!is.logical(replace) && !is.numeric(replace) || length(replace) != 1L || is.na(replace)) stop_as_base("invalid 'replace' argument")
+  n <- trunc(as.numeric(n))
+  size <- trunc(as.numeric(size))
+  if (!replace && size > n) stop_as_base("cannot take a sample larger than the population when 'replace = FALSE'")
+  if (!is.null(prob)) prob <- as_weights(prob, n, size, replace)
+  dtype <- dtype %||% if (n > .Machine$integer.max) "float64" else "int32"
+  as_wanted <- function(at) if (gpu_dtype(at) == dtype) at else gpu_cast(at, dtype)
+  if (size == 0) return(gpu_full(0L, 0, dtype, device))
+  if (replace && is.null(prob)) return(positions(n, size, dtype, device))
+  if (replace) {
+    # the host adds up, so that both devices search the same numbers; the last position that can be drawn ends them
+    sums <- cumsum(prob)
+    at <- findInterval(gpu_runif(size, device = device) * sums[n], sums[-n]) + 1L
+    return(as_wanted(pmin(at, max(which(prob > 0)))))
+  }
+  if (is.null(prob) && size <= n / 8) return(different_positions(n, size, dtype, device))
+  keys <- gpu_rexp(n, device = device)
+  if (!is.null(prob)) keys <- keys / prob
+  as_wanted(order(keys)[seq_len(size)])
+}
+
+# Positions, all as likely, any number of times.
+positions <- function(n, size, dtype, device) {
+  .Call(C_draw, "rindex", NULL, size, stream_key(), list(n), dtype, device, NULL)
+}
+
+# A small part of many: positions as they come, less those that came before.
+different_positions <- function(n, size, dtype, device) {
+  more <- size
+  repeat {
+    more <- ceiling(1.25 * more) + 16
+    at <- unique(positions(n, more, dtype, device))
+    if (length(at) >= size) return(at[seq_len(size)])
+  }
+}
+
+# Weights of n positions as base R checks them.
+as_weights <- function(prob, n, size, replace, frame = parent.frame()) {
+  if (is_gpu(prob)) prob <- collect(prob)
+  prob <- as.double(prob)
+  if (length(prob) != n) stop_as_base("incorrect number of probabilities", frame)
+  if (!all(is.finite(prob))) stop_as_base("NA in probability vector", frame)
+  if (any(prob < 0)) stop_as_base("negative probability", frame)
+  positive <- sum(prob > 0)
+  if (positive == 0L || !replace && size > positive) stop_as_base("too few positive probabilities", frame)
+  prob
+}

@@ -1,0 +1,387 @@
+# Solving: LU and Cholesky factors and triangles by cuSOLVER and cuBLAS on a CUDA device, base R's LAPACK on the cpu.
+
+# ---- what goes where -------------------------------------------------------------------------------------
+
+# The order of a square matrix that a CUDA device factors; NULL for what base R has the say of, or its errors.
+order_of <- function(x) {
+  d <- dim(x)
+  if (is_gpu(x) && gpu_device(x) != "cpu" && length(d) == 2L && d[1L] == d[2L] && d[1L] > 0L) as.double(d[1L])
+}
+
+# f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go back to the device.
+hosted_by <- function(name, f, args, frame = parent.frame()) {
+  y <- call_base(f, lapply(args, read_for, name = name), frame)
+  like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
+  if (is.numeric(y) || is.complex(y)) back_beside(y, like) else y
+}
+
+read_for <- function(x, name) if (!is_gpu(x)) x else if (gpu_device(x) == "cpu") host_copy(x) else read_by(name, x)
+
+# f where base R is asked first, since it computes (on the cpu), or refuses.
+by_base <- function(f, args, frame = parent.frame()) {
+  y <- call_base(f, lapply(args, host_copy), frame)
+  like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
+  if (is.numeric(y) || is.complex(y)) back_beside(y, like) else y
+}
+
+# Base R's message, translated as base R does.
+words <- function(template, ...) gettextf(template, ..., domain = "R")
+
+is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16", "complex64")
+
+# An array of the same values in double precision.
+widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64")
+
+# A result as narrow as the array that it comes from; halves are computed in float32.
+as_wide_as <- function(y, x) {
+  dtype <- width_beside(y, gpu_dtype(x))
+  if (is.null(dtype) || dtype == gpu_dtype(y)) y else gpu_cast(y, dtype)
+}
+
+identity_on <- function(n, like) {
+  out <- diag(gpu_ones(n, device = gpu_device(like)))
+  if (is.complex(like)) out + 0i else out
+}
+
+# A vector along the diagonal of an n x n matrix, as an ordinary vector.
+diagonal_of <- function(x, n) collect(strided(strip(x), n * n, 1, n, step = n + 1))
+
+# ---- LU ----------------------------------------------------------------------------------------------------
+
+# LU factors; base R's error where U has a zero on its diagonal.
+lu_of <- function(x, n) {
+  f <- .Call(C_lu, x, n)
+  f$n <- n
+  f
+}
+
+lu_solve <- function(f, b, columns, transpose = FALSE) .Call(C_lu_solve, f$lu, f$pivots, b, c(f$n, columns), transpose)
+
+# LAPACK's estimate of the 1-norm of an inverse (dlacn2; Higham, ACM TOMS 14, 1988): `solve(b, transpose)` takes and gives an ordinary vector.
+inverse_norm <- function(solve, n) {
+  v <- solve(rep(1 / n, n), FALSE)
+  if (n == 1 || anyNA(v)) return(sum(abs(v)))
+  signs <- function(v) ifelse(v >= 0, 1, -1)
+  estimate <- sum(abs(v))
+  side <- signs(v)
+  v <- solve(side, TRUE)
+  at <- which.max(abs(v))
+  for (k in 1:4) {
+    v <- solve(replace(numeric(n), at, 1), FALSE)
+    before <- estimate
+    estimate <- sum(abs(v))
+    if (anyNA(v) || all(signs(v) == side) || estimate <= before) break
+    side <- signs(v)
+    v <- solve(side, TRUE)
+    last <- at
+    at <- which.max(abs(v))
+    if (anyNA(v) || abs(v[last]) == abs(v[at])) break
+  }
+  alternate <- (1 + (seq_len(n) - 1) / (n - 1)) * c(1, -1)[(seq_len(n) - 1) %% 2 + 1]
+  max(estimate, 2 * sum(abs(solve(alternate, FALSE))) / (3 * n))
+}
+
+lu_inverse_norm <- function(f, infinity = FALSE) {
+  like <- f$lu
+  solve <- function(b, transpose) collect(lu_solve(f, as_gpu(b, dtype = gpu_dtype(like), device = gpu_device(like)), 1, transpose != infinity))
+  inverse_norm(solve, f$n)
+}
+
+one_norm <- function(x) max(as.vector(colSums(abs(strip_names(x)))))
+strip_names <- function(x) {
+  if (!is.null(dimnames(x))) dimnames(x) <- NULL
+  x
+}
+
+# How much larger than what some random vectors say of it the norm of an inverse may be: of four normal vectors in any direction the
+# largest component is below a thousandth with probability 4e-13 (Kenney and Laub, SIAM J. Sci. Comput. 15, 1994).
+PROBES <- 4
+SLACK <- 1000
+
+# Draws that do not touch R's generator.
+probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
+
+# Solves a x = b, with the columns of b, as solve.default() does; NULL where the precision is too small to tell that the matrix is not singular.
+# What would take LAPACK's estimate several solves is certain in most cases from some more right sides.
+solve_lu <- function(a, b, n, columns, tol, frame, final) {
+  # base R does not ask of complex matrices
+  asks <- !is.complex(a) && isTRUE(tol > 0)
+  anorm <- if (asks) one_norm(a) else 1
+  # what is not finite is left to base R
+  if (!is.finite(anorm)) return(NA)
+  f <- lu_of(a, n)
+  if (f$info > 0) {
+    if (!final) return(NULL)
+    stop_as_base(if (is.complex(a)) words("Lapack routine %s: system is exactly singular", "zgesv") else words("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
+  }
+  if (!asks) return(lu_solve(f, b, columns))
+  x <- lu_solve(f, join(list(strip(b), probes_for(n, f$lu)), gpu_dtype(f$lu)), columns + PROBES)
+  size <- sqrt(sum(as.double(collect(strided(x, length(x), 1, n * PROBES, start = n * columns))^2)) / PROBES)
+  eps <- if (is_narrow(f$lu)) 2^-23 else 0
+  bound <- 1 / (anorm * sqrt(n) * size * SLACK)
+  if (!is.na(bound) && bound <= max(tol, eps)) {
+    if (!final) return(NULL)
+    rcond <- 1 / anorm / lu_inverse_norm(f)
+    if (isTRUE(rcond < tol)) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond), frame)
+  }
+  strided(x, length(x), 1, n * columns)
+}
+
+#' Solving linear systems
+#'
+#' Base R's functions for square and triangular matrices, for arrays. On a CUDA device by cuSOLVER and cuBLAS, on the cpu by R's LAPACK.
+#'
+#' @section What is computed where:
+#' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`, `kappa()` and `norm()` compute on the device
+#' of their array. Of complex matrices only `solve()` does. `chol(pivot = TRUE)`, and whatever else they do not take, goes through the host (see option `verdigris.host_access` in
+#' [verdigris-package]).
+#'
+#' Integers and logicals are computed in float64, halves in float32. `solve()` and `chol()` of narrower matrices than float64 that are singular, or next to it, in
+#' float32 are computed again in float64, and say what base R says of the values as they are stored.
+#'
+#' `solve()` finds a matrix singular where base R does: by a zero among the pivots, or by the reciprocal condition number. LAPACK estimates that number by several
+#' further solves. Here a few random right sides, solved beside yours, show that most matrices are far from that limit; LAPACK's estimate is computed for the others alone.
+#' `rcond()` has base R's arguments.
+#' @param a,x,r,l,z Matrices.
+#' @param b Right sides: a matrix or a vector, of the device or the host. Without one `solve()` gives the inverse.
+#' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these names.
+#' @returns Arrays on the device of the matrix, as narrow among the float types as that, with base R's dimnames. `rcond()`, `kappa()` and `norm()` give ordinary numbers,
+#'   and so does `determinant()`. The device is waited for, to learn whether the matrix is singular; by `backsolve()` and `forwardsolve()` for the diagonal.
+#' @section Errors:
+#' Base R's, in its words, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a GPU `verdigris_error_library` where cuSOLVER or cuBLAS is
+#' missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' @examples
+#' a <- as_gpu(matrix(c(4, 1, 1, 3), 2), device = "cpu")
+#' solve(a, c(1, 2))
+#' u <- chol(a)
+#' chol2inv(u)
+#' backsolve(u, c(1, 2))
+#' det(a)
+#' rcond(a)
+#' norm(a, "F")
+#' @name solve
+NULL
+
+#' @rdname solve
+#' @export
+solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
+  n <- order_of(a)
+  frame <- environment()
+  inverse <- missing(b)
+  d <- if (inverse) c(n, n) else dim(b)
+  fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L && d[1L] == n && d[2L] > 0L))
+  # base R says what is wrong, in its words
+  on_base <- function() by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame)
+  if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) return(on_base())
+  columns <- if (is.null(d)) 1 else as.double(d[2L])
+  solved <- function(a, final) {
+    b <- if (inverse) identity_on(n, a) else beside(b, a, gpu_device(a))
+    if (is.complex(b) && !is.complex(a)) a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
+    solve_lu(strip_names(a), strip(b), n, columns, tol, frame, final)
+  }
+  x <- solved(a, !is_narrow(a))
+  if (is.null(x)) x <- solved(widened(a), TRUE)
+  if (!is_gpu(x)) return(on_base())
+  x <- as_wide_as(x, a)
+  rows <- dimnames(a)[[2L]]
+  if (is.null(d)) {
+    names(x) <- rows
+    return(x)
+  }
+  dim(x) <- c(n, columns)
+  # of complex matrices base R asks a alone whether there are names
+  if (is.complex(x) && is.null(dimnames(a))) return(x)
+  with_dimnames(x, list(rows, if (inverse) dimnames(a)[[1L]] else dimnames(b)[[2L]]))
+}
+
+#' @rdname solve
+#' @export
+determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
+  n <- order_of(x)
+  if (is.null(n) || is.complex(x)) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
+  f <- lu_of(x, n)
+  if (f$info > 0) {
+    modulus <- -Inf
+    sign <- 1L
+  } else {
+    u <- diagonal_of(f$lu, n)
+    if (anyNA(u)) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
+    swaps <- sum(collect(gpu_cast(f$pivots, "float64")) != seq_len(n))
+    modulus <- sum(log(abs(u)))
+    sign <- if ((swaps + sum(u < 0)) %% 2 == 1) -1L else 1L
+  }
+  structure(list(modulus = structure(if (logarithm) modulus else exp(modulus), logarithm = logarithm), sign = sign), class = "det")
+}
+
+# ---- Cholesky ------------------------------------------------------------------------------------------------
+
+#' @rdname solve
+#' @export
+chol.gpu_array <- function(x, pivot = FALSE, ...) {
+  n <- order_of(x)
+  if (!isFALSE(pivot) && !is.null(n) && !is.complex(x)) return(hosted_by("chol", chol.default, list(x, pivot = pivot, ...)))
+  if (is.null(n) || is.complex(x)) return(by_base(chol.default, list(x, pivot = pivot, ...)))
+  f <- .Call(C_cholesky, x, n)
+  if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
+  if (f$info > 0) {
+    # R 4.3 says this in other words
+    said <- tryCatch(chol.default(base::matrix(-1)), error = conditionMessage)
+    stop_as_base(sub("1", format(f$info), said, fixed = TRUE))
+  }
+  out <- as_wide_as(f$factor, x)
+  dim(out) <- dim(x)
+  with_dimnames(out, dimnames(x) %||% list(NULL))
+}
+
+#' @rdname solve
+#' @export
+chol2inv <- interposed("chol2inv", "x", inverse_of_factor(x, size))
+
+inverse_of_factor <- function(x, size) {
+  d <- dim(x)
+  usable <- gpu_device(x) != "cpu" && length(d) == 2L && !is.complex(x) && is.numeric(size) && length(size) == 1L && isTRUE(size >= 1 & size <= min(d))
+  size <- if (usable) trunc(as.double(size)) else size
+  if (usable) {
+    r <- if (all(d == size)) x else x[seq_len(size), seq_len(size), drop = FALSE]
+    usable <- isTRUE(all(diagonal_of(r, size) != 0))
+  }
+  if (!usable) return(by_base(base::chol2inv, list(x, size)))
+  half <- .Call(C_triangular_solve, strip(r), identity_on(size, x), c(size, size), TRUE, FALSE)
+  dim(half) <- c(size, size)
+  as_wide_as(tcross_product(half), x)
+}
+
+# ---- triangles -------------------------------------------------------------------------------------------------
+
+#' @rdname solve
+#' @export
+backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (missing(k)) NULL else k, upper.tri, transpose, base::backsolve))
+#' @rdname solve
+#' @export
+forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (missing(k)) NULL else k, upper.tri, transpose, base::forwardsolve))
+
+solve_triangle <- function(r, x, k, upper.tri, transpose, f) {
+  device <- gpu_device(if (is_gpu(r)) r else x)
+  flag <- function(v) isTRUE(v) || isFALSE(v)
+  d <- dim(r)
+  given <- if (!is.null(k)) list(k = k)
+  k <- k %||% d[2L]
+  usable <- device != "cpu" && takes_product(r) && takes_product(x) && !is.complex(r) && !is.complex(x) && length(d) == 2L && length(dim(x)) %in% c(0L, 2L) &&
+    flag(upper.tri) && flag(transpose) && is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 & k <= min(d, NROW(x))) && NCOL(x) > 0L
+  if (usable) {
+    k <- trunc(as.double(k))
+    a <- strip_names(beside(r, x, device))
+    if (any(d != k)) a <- a[seq_len(k), seq_len(k), drop = FALSE]
+    usable <- isTRUE(all(diagonal_of(a, k) != 0))
+  }
+  if (!usable) return(by_base(f, c(list(r, x), given, list(upper.tri = upper.tri, transpose = transpose))))
+  columns <- as.double(NCOL(x))
+  b <- beside(x, r, device)
+  if (NROW(x) != k) b <- if (is.null(dim(b))) strip(b)[seq_len(k)] else strip_names(b)[seq_len(k), , drop = FALSE]
+  out <- as_wide_as(.Call(C_triangular_solve, a, strip(b), c(k, columns), upper.tri, transpose), beside(r, x, device))
+  if (is.null(dim(x))) return(out)
+  dim(out) <- c(k, columns)
+  out
+}
+
+# ---- numbers of a matrix -----------------------------------------------------------------------------------------
+
+#' @rdname solve
+#' @export
+norm <- interposed("norm", "x", norm_of(x, type))
+
+norm_of <- function(x, type) {
+  on_base <- function() call_base(base::norm, list(host_copy(x), type))
+  letter <- if (is.character(type)) substr(type[1L], 1L, 1L) else ""
+  if (length(dim(x)) != 2L || is.complex(x) || length(x) == 0L || prefers_host(x) || !letter %in% c("1", "O", "o", "I", "i", "F", "f", "E", "e", "M", "m", "2")) return(on_base())
+  if (letter == "2") {
+    if (!identical(type, "2")) return(on_base())
+    return(if (anyNA(x)) NA_real_ else as.vector(singular_values(x)[1L]))
+  }
+  y <- as_doubles(strip_names(x))
+  switch(tolower(letter),
+    "1" = , o = one_norm(y),
+    i = max(as.vector(rowSums(abs(y)))),
+    m = max(abs(y)) + 0,
+    {
+      plain <- sqrt(sum(y^2)) + 0
+      largest <- if (is.na(plain) || plain > 1e-140 && plain < 1e150) 1 else max(abs(y)) + 0
+      # as LAPACK does, where squares leave the range of numbers
+      if (largest == 1 || largest == 0 || is.infinite(largest)) plain else largest * sqrt(sum((y / largest)^2))
+    }
+  )
+}
+
+#' @rdname solve
+#' @usage NULL
+#' @export
+rcond <- interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
+
+reciprocal_condition <- function(x, norm, triangular, ...) {
+  d <- dim(x)
+  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && !...length()) {
+    return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
+  }
+  n <- order_of(x)
+  if (is.null(n) || is.complex(x) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
+    return(call_base(base::rcond, list(host_copy(x), norm = norm, triangular = triangular, ...)))
+  }
+  infinity <- norm == "I"
+  x <- strip_names(x)
+  if (triangular) {
+    r <- .Call(C_upper_triangle, if (is.double(x)) x else as_doubles(x), c(n, n))
+    dim(r) <- c(n, n)
+    if (any(diagonal_of(r, n) == 0)) return(0)
+    solve <- function(b, transpose) {
+      collect(.Call(C_triangular_solve, r, as_gpu(b, dtype = gpu_dtype(r), device = gpu_device(r)), c(n, 1), TRUE, transpose != infinity))
+    }
+    inverse <- inverse_norm(solve, n)
+  } else {
+    r <- x
+    f <- lu_of(x, n)
+    if (f$info > 0) return(0)
+    inverse <- lu_inverse_norm(f, infinity)
+  }
+  anorm <- if (infinity) max(as.vector(rowSums(abs(r)))) else one_norm(r)
+  1 / anorm / inverse
+}
+
+#' @rdname solve
+#' @export
+kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
+  usable <- length(dim(z)) == 2L && length(z) > 0L && !is.complex(z) && gpu_device(z) != "cpu" && !...length() && is.null(norm)
+  if (!usable) return(call_base(kappa.default, list(host_copy(z), exact = exact, norm = norm, ...)))
+  if (isTRUE(exact)) {
+    d <- collect(singular_values(z))
+    return(max(d) / min(d[d > 0]))
+  }
+  # what base R looks at is the triangle, which is small
+  d <- dim(z)
+  decomposition <- qr(if (d[1L] < d[2L]) t(z) else z)
+  decomposition$qr <- collect(qr.R(decomposition))
+  call_base(kappa.qr, list(structure(unclass(decomposition), class = "qr"), exact = FALSE))
+}
+
+#' @export
+isSymmetric.gpu_array <- function(object, ...) {
+  n <- order_of(object)
+  if (is.null(n) || is.complex(object) || ...length() || !is.null(dimnames(object))) return(isSymmetric(host_copy(object), ...))
+  is_symmetric(object)
+}
+
+# As isSymmetric.matrix(), which compares means of differences: exactly where the array is, else by its rule.
+is_symmetric <- function(x) {
+  x <- strip_names(x)
+  if (isTRUE(all(x == t(x)))) return(TRUE)
+  y <- as_doubles(x)
+  n <- nrow(y)
+  tol <- 100 * .Machine$double.eps
+  alike <- function(a, b, tol) isTRUE(all.equal(collect(strip(a)), collect(strip(b)), tolerance = tol))
+  for (i in unique(c(1, 2, n - 1, n))) if (n > 1 && !alike(y[i, ], y[, i], 8 * tol)) return(FALSE)
+  other <- t(y)
+  if (anyNA(y)) return(alike(y, other, tol))
+  apart <- y != other
+  difference <- sum(ifelse(apart, abs(y - other), 0)) + 0
+  size <- sum(ifelse(apart, abs(y), 0)) + 0
+  isTRUE((if (is.finite(size) && size > tol * sum(apart)) difference / size else difference / sum(apart)) <= tol)
+}

@@ -1,0 +1,107 @@
+//! Dense linear algebra as a backend takes it: matrices of one dtype, float or complex, stored column after column.
+
+use std::cell::Cell;
+
+use crate::buffer::{Buffer, View};
+use crate::dtype::DType;
+
+/// A matrix where it lies in memory: columns `leading` elements apart from the view's offset on, stored as it is meant or
+/// transposed. The view's own layout says nothing more.
+pub struct Matrix {
+    pub view: View,
+    pub transposed: bool,
+    pub leading: usize,
+}
+
+/// Products of pairs of matrices that lie at equal distances: elements from one left factor to the next, and from one right
+/// factor to the next. 0 is the same matrix each time.
+#[derive(Clone, Copy)]
+pub struct Batch {
+    pub count: usize,
+    pub a: usize,
+    pub b: usize,
+}
+
+impl Batch {
+    pub const ONE: Batch = Batch { count: 1, a: 0, b: 0 };
+}
+
+/// What factors of float32 (and complex64) are rounded to before they are multiplied; sums are always float32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precision {
+    Float32,
+    Tf32,
+    BFloat16,
+}
+
+/// `a %*% b`, `m × k` by `k × n`, one after the other in the output.
+pub struct Product<'a> {
+    pub a: &'a Matrix,
+    pub b: &'a Matrix,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub batch: Batch,
+    /// The factors are one matrix and its transpose, and only the upper triangle of the result is asked for.
+    pub upper: bool,
+    pub precision: Precision,
+}
+
+/// What LAPACK does. Buffers are written: they hold contiguous matrices that nobody else sees yet.
+pub enum Task<'a> {
+    /// `a` (`n × n`) becomes L and U; `pivots` (int64, from 1) are the rows exchanged.
+    Lu { a: &'a Buffer, n: usize, pivots: &'a Buffer },
+    /// `b` (`n × columns`) becomes the solution of `a x = b`, or of `t(a) x = b`.
+    LuSolve { lu: &'a View, pivots: &'a View, n: usize, b: &'a Buffer, columns: usize, transpose: bool },
+    /// The upper triangle of `a` becomes its Cholesky factor; what is below it is not read, and means nothing then.
+    Cholesky { a: &'a Buffer, n: usize },
+    /// `b` becomes the solution of `r x = b` with the upper or lower triangle of what `r` stores; `transpose` beside `r`'s own.
+    Triangular { r: &'a Matrix, upper: bool, transpose: bool, n: usize, b: &'a Buffer, columns: usize },
+    /// `a` (`m × n`) becomes R and, below the diagonal, the reflectors as LAPACK stores them; `tau` their factors.
+    Qr { a: &'a Buffer, m: usize, n: usize, tau: &'a Buffer },
+    /// `c` (`m × columns`) becomes `Q c` or `t(Q) c`, with the first `k` reflectors of `qr`. Real types alone.
+    QrApply { qr: &'a View, tau: &'a View, m: usize, k: usize, c: &'a Buffer, columns: usize, transpose: bool },
+    /// Of the symmetric (or Hermitian) matrix whose lower triangle `a` holds: `values` in ascending order, of the real type; `a` becomes
+    /// the vectors where these are asked for, or nothing that means anything.
+    Symmetric { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: bool },
+    /// Of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as LAPACK's dgeev does.
+    General { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: Option<&'a Buffer> },
+    /// `a` (`m × n`, `m >= n`) is destroyed; `d` has `n` values of the real type. `moved` is by how much they may be off, where the method
+    /// works on a matrix beside one that is singular; else 0.
+    Svd {
+        a: &'a Buffer,
+        m: usize,
+        n: usize,
+        d: &'a Buffer,
+        vectors: Option<Vectors<'a>>,
+        method: Method,
+        moved: &'a Cell<f64>,
+    },
+}
+
+/// Singular vectors: `u` is `m × m` where `full`, else `m × n`.
+#[derive(Clone, Copy)]
+pub struct Vectors<'a> {
+    pub u: &'a Buffer,
+    /// `n × n`: its conjugate transpose by `Method::Bidiagonal`, itself by `Method::Polar`.
+    pub v: &'a Buffer,
+    pub full: bool,
+}
+
+/// How singular values are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// Householder bidiagonalisation and QR iterations.
+    Bidiagonal,
+    /// The polar decomposition, then a symmetric eigenproblem (Nakatsukasa and Higham, SIAM J. Sci. Comput. 35, 2013).
+    Polar,
+}
+
+/// The dtype of a magnitude.
+pub const fn real(dtype: DType) -> DType {
+    match dtype {
+        DType::Complex64 => DType::Float32,
+        DType::Complex128 => DType::Float64,
+        other => other,
+    }
+}

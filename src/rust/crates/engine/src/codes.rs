@@ -1,0 +1,98 @@
+//! Elements by a code that each has, or that is found for each: counts, reductions, places in a table; and the elements at ranks.
+
+use crate::array::{natural_dtype, Array};
+use crate::backend;
+use crate::buffer::View;
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::ops::rule::{self, Typed};
+use crate::reduction::Reduction;
+
+/// The reductions by code.
+pub const REDUCTIONS: [Reduction; 6] =
+    [Reduction::Sum, Reduction::Product, Reduction::Min, Reduction::Max, Reduction::Mean, Reduction::Var];
+
+/// Whether elements of a dtype are counted as they are stored.
+pub(crate) fn counts(dtype: DType) -> bool {
+    !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Complex64 | DType::Complex128)
+}
+
+fn no_complex(dtype: DType) -> Result<()> {
+    match dtype {
+        DType::Complex64 | DType::Complex128 => {
+            Err(Error::new(Kind::DType, "complex values have no order").advise("Use the host: `as.vector(x)`."))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Array {
+    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none or are missing
+    /// (int64).
+    ///
+    /// # Errors
+    /// `DType` for complex values; `Memory`.
+    pub fn count_bins(&self, low: i64, bins: usize) -> Result<Array> {
+        no_complex(self.dtype())?;
+        // 2 is NA
+        let reaches_na = self.dtype() == DType::Bool8 && low.saturating_add(bins as i64) > 2;
+        let values = match self.dtype() {
+            DType::Float16 | DType::BFloat16 => self.cast(DType::Float32, None)?,
+            DType::Bool8 if reaches_na => self.cast(DType::Int32, None)?,
+            _ => self.clone(),
+        };
+        let counts = backend::of(self.device())?.count_bins(&values.contiguous()?, low, bins)?;
+        Ok(Array::from_view(View::contiguous(counts, DType::Int64, bins + 1)))
+    }
+
+    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere) to a value each, in a fixed order.
+    /// Sums of whole numbers are int64. None where there are too many groups to do so without a sort.
+    ///
+    /// # Errors
+    /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
+    pub fn reduce_coded(&self, codes: &Array, groups: usize, reduction: Reduction, na_rm: bool) -> Result<Option<Array>> {
+        no_complex(self.dtype())?;
+        if codes.len() != self.len() || !REDUCTIONS.contains(&reduction) {
+            return Err(Error::new(Kind::Shape, "each element needs a code"));
+        }
+        let class = reduction.class(self.dtype().class()).expect("what is not complex is reduced");
+        let values = self.cast(natural_dtype(class), None)?.contiguous()?;
+        let codes = codes.cast(DType::Int32, None)?.contiguous()?;
+        let found = backend::of(self.device())?.reduce_coded(&values, &codes, groups, reduction, na_rm)?;
+        Ok(found.map(|buffer| Array::from_view(View::contiguous(buffer, reduction.result(class), groups))))
+    }
+
+    /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it (int32).
+    ///
+    /// # Errors
+    /// `DType` for complex values, `Device`, `Memory`.
+    pub fn search(&self, table: &Array, strictly: bool) -> Result<Array> {
+        let meet = rule::promote(&[Typed::Array(self.dtype()), Typed::Array(table.dtype())]);
+        no_complex(meet)?;
+        if self.device() != table.device() || table.len() > i32::MAX as usize {
+            return Err(Error::new(Kind::Device, "the table is on another device, or too long"));
+        }
+        let natural = natural_dtype(meet.class());
+        let values = self.cast(natural, None)?.contiguous()?;
+        let table = table.cast(natural, None)?.contiguous()?;
+        let places = backend::of(self.device())?.search(&values, &table, strictly)?;
+        Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
+    }
+
+    /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller should sort.
+    ///
+    /// # Errors
+    /// `DType` for complex values; `Memory`.
+    pub fn firsts(&self) -> Result<Option<Array>> {
+        no_complex(self.dtype())?;
+        let values = self.cast(natural_dtype(self.dtype().class()), None)?.contiguous()?;
+        Ok(backend::of(self.device())?.firsts(&values)?.map(Array::from_view))
+    }
+
+    /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where there are not as
+    /// many as a rank asks for. None where the caller should sort.
+    pub fn ranks(&self, ranks: &[usize]) -> Result<Option<(Option<Array>, usize)>> {
+        let found = backend::of(self.device())?.ranks(&self.contiguous()?, ranks)?;
+        Ok(found.map(|found| (found.values.map(Array::from_view), found.missing)))
+    }
+}

@@ -1,0 +1,225 @@
+# QR, singular values and eigenvalues: base R's decompositions, and residuals where vectors have signs of their own.
+
+access <- options(verdigris.host_access = "allow")
+on_gpu <- test_device != "cpu"
+products <- verdigris:::products
+
+hilbert <- function(n) outer(seq_len(n), seq_len(n), function(i, j) 1 / (i + j - 1))
+inputs <- function() {
+  set.seed(21)
+  m <- matrix(rnorm(40), 8L)
+  list(
+    tall = m, named = `dimnames<-`(m, list(letters[1:8], LETTERS[1:5])), columns = `dimnames<-`(m, list(NULL, LETTERS[1:5])), rows = `dimnames<-`(m, list(letters[1:8], NULL)), wide = t(m), square = m[1:5, ], one = matrix(3), column = m[, 1L, drop = FALSE], row = m[1L, , drop = FALSE],
+    hilbert = hilbert(6L), hilbert9 = hilbert(9L), doubled = cbind(a = 1, b = 1:8, c = 2 * (1:8), d = m[, 1L]), first = cbind(0, m[, 1:3]), constant = matrix(1, 4L, 3L), zeros = matrix(0, 3L, 2L), wide_doubled = cbind(m[1:3, 1L], m[1:3, 1L], m[1:3, 2:5]),
+    integer = matrix(c(2L, 1L, 1L, 3L, 5L, 4L), 3L), logical = matrix(c(TRUE, FALSE, TRUE, TRUE), 2L), scaled = m %*% diag(10^(0:4 * 30)), identity = diag(4L), upper = diag(4L) + upper.tri(diag(4L)), no_rows = m[0L, ], no_columns = m[, 0L]
+  )
+}
+
+alike <- function(got, want, tol, what) {
+  got <- collect(got)
+  plain <- function(a) if (length(a)) a[order(names(a))]
+  ok <- identical(typeof(got), typeof(want)) && identical(plain(attributes(got)), plain(attributes(want))) && isTRUE(all.equal(got, want, tolerance = tol))
+  expect(ok, sprintf("%s: %s is not %s", what, paste(deparse(got, nlines = 4L), collapse = ""), paste(deparse(want, nlines = 4L), collapse = "")))
+}
+
+test_that("qr() and its family are base R's", {
+  xs <- inputs()
+  for (k in names(xs)) {
+    x <- xs[[k]]
+    want <- qr(x)
+    got <- qr(gpu(x))
+    expect_identical(class(got), c("gpu_qr", "qr"))
+    expect_true(is_gpu(got$qr))
+    expect_identical(got[c("rank", "pivot")], unclass(want)[c("rank", "pivot")], info = k)
+    tol <- if (k == "hilbert9") 1e-4 else 1e-8
+    alike(got, want, tol, paste("qr", k))
+    n <- nrow(x)
+    ys <- list(setNames(sin(seq_len(n)), seq_len(n)), matrix(cos(seq_len(2L * n)), n, 2L, dimnames = list(NULL, c("u", "v"))), matrix(seq_len(n), n, 1L))
+    calls <- list(qr.R = function(q) qr.R(q), complete_R = function(q) qr.R(q, TRUE), qr.Q = function(q) qr.Q(q), complete_Q = function(q) qr.Q(q, TRUE), scaled_Q = function(q) qr.Q(q, Dvec = seq_len(min(dim(q$qr)))), qr.X = function(q) qr.X(q), complete_X = function(q) qr.X(q, TRUE), some_X = function(q) qr.X(q, ncol = 1),
+                  solve = function(q) solve(q), qr.solve = function(q) qr.solve(q))
+    for (y in ys) local({
+      y <- y
+      on <- function(f) function(q) f(q, if (inherits(q, "gpu_qr")) gpu(y) else y)
+      calls <<- c(calls, list(qty = on(qr.qty), qy = on(qr.qy), coef = on(qr.coef), fitted = on(qr.fitted), fitted1 = on(function(q, y) qr.fitted(q, y, 1)), resid = on(qr.resid), solve_y = on(function(q, y) solve(q, y)), qr.solve_y = on(qr.solve), host = function(q) qr.coef(q, y)))
+    })
+    calls$short <- function(q) qr.coef(q, 1:99 + 0)
+    calls$short_qty <- function(q) qr.qty(q, 1:99 + 0)
+    calls$too_many <- function(q) qr.fitted(q, seq_len(n), 99)
+    calls$missing <- function(q) qr.coef(q, replace(sin(seq_len(n)), n, NA))
+    for (f in seq_along(calls)) {
+      a <- outcome(calls[[f]](want))$value
+      b <- outcome(calls[[f]](got))$value
+      what <- paste(names(calls)[f], "of", k)
+      if (inherits(a, "failed") || inherits(b, "failed")) expect_identical(b, a, info = what) else alike(b, a, tol, what)
+    }
+  }
+})
+
+test_that("base R's functions take the decomposition", {
+  set.seed(22)
+  x <- matrix(rnorm(40), 8L)
+  q <- qr(gpu(x))
+  expect_equal(as.vector(base::qr.coef(q, sin(1:8))), base::qr.coef(qr(x), sin(1:8)))
+  expect_equal(base::qr.qty(collect(q), sin(1:8)), qr.qty(qr(x), sin(1:8)))
+  expect_true(is.qr(q))
+  expect_equal(solve(collect(qr(gpu(x[1:5, ]))), 1:5), solve(qr(x[1:5, ]), 1:5))
+})
+
+test_that("narrow matrices have the rank that base R finds in their values", {
+  set.seed(23)
+  x <- cbind(1, matrix(round(rnorm(60), 2), 20L))
+  x <- cbind(x, x[, 2L] + x[, 3L])
+  for (dtype in c("float32", "float16", "bfloat16")) {
+    y <- gpu(x, dtype)
+    want <- qr(collect(y))
+    got <- qr(y)
+    expect_identical(got$rank, want$rank)
+    expect_identical(got$pivot, want$pivot)
+    good <- qr(y[, 1:4])
+    expect_identical(good$rank, 4L)
+    expect_identical(gpu_dtype(good$qr), dtype)
+    expect_equal(collect(qr.X(good)), collect(y)[, 1:4], tolerance = 50 * epsilon[[dtype]])
+  }
+})
+
+test_that("qr() takes views and what is recorded, and what is not finite says so as base R does", {
+  set.seed(24)
+  m <- matrix(rnorm(60), 10L)
+  x <- gpu(m)
+  alike(qr(x[2:9, c(1, 3, 5)]), qr(m[2:9, c(1, 3, 5)]), 1e-10, "rows and columns")
+  alike(qr(t(x)), qr(t(m)), 1e-10, "transposed")
+  alike(qr(x * 2 + 1), qr(m * 2 + 1), 1e-10, "recorded")
+  m[3L] <- NA
+  expect_identical(outcome(qr(gpu(m)))$value$message, outcome(qr(m))$value$message)
+  expect_identical(collect(qr(gpu(hilbert(3L) * 1i)))$rank, qr(hilbert(3L) * 1i)$rank)
+  alike(qr(gpu(hilbert(4L)), LAPACK = TRUE), qr(hilbert(4L), LAPACK = TRUE), 1e-10, "LAPACK")
+  expect_identical(qr(gpu(hilbert(9L)), tol = 1e-3)$rank, qr(hilbert(9L), tol = 1e-3)$rank)
+})
+
+# NIST's Statistical Reference Datasets (linear least squares); Longley's ships with R.
+certified <- list(
+  longley = c(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683, -1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
+  wampler = rep(1, 6L)
+)
+
+test_that("regressions of NIST's come out as lm() has them", {
+  d <- as.matrix(longley[c("GNP.deflator", "GNP", "Unemployed", "Armed.Forces", "Population", "Year")])
+  # lm() decides the columns' rank as qr() does
+  x <- cbind(1, d)
+  y <- longley$Employed * 1000
+  got <- as.vector(qr.coef(qr(gpu(x)), gpu(y)))
+  scale <- c(1, 1, 1, 1, 1, 1, 1)
+  expect_equal(got, unname(coef(lm(y ~ d))), tolerance = 1e-8)
+  expect_equal(got[c(1L, 7L)], certified$longley[c(1L, 7L)], tolerance = 1e-8)
+
+  t <- 0:20
+  wampler <- outer(t, 0:5, `^`)
+  wampler1 <- rowSums(wampler)
+  q <- qr(gpu(wampler))
+  expect_identical(collect(q)[c("rank", "pivot")], unclass(qr(wampler))[c("rank", "pivot")])
+  expect_equal(as.vector(qr.coef(q, gpu(wampler1))), certified$wampler, tolerance = 1e-7)
+  expect_equal(as.vector(qr.coef(q, gpu(wampler1))), unname(coef(lm(wampler1 ~ wampler - 1))), tolerance = 1e-7)
+  wampler2 <- drop(wampler %*% 10^-(0:5))
+  expect_equal(as.vector(qr.coef(q, gpu(wampler2))), 10^-(0:5), tolerance = 1e-7)
+
+  # Filip's polynomial of degree 10, on which lm() gives up a column at its usual tolerance
+  z <- c(-6.860120914, -4.324130045, -4.358625055, -4.358426747, -6.955852379, -6.661145254, -6.355462942, -6.118102026, -7.115148017, -6.815308569, -6.519993057, -6.204119983, -5.853871964, -6.109523091, -5.79832982, -5.482672118, -5.171791386, -4.851705903, -4.517126416, -4.143573228, -3.709075441, -3.499489089, -6.300769497, -5.953504836, -5.642065153, -5.031376979, -4.680685696, -4.329846955, -3.928486195, -8.56735134)
+  filip <- outer(z, 0:10, `^`)
+  y <- sin(z)
+  for (tol in c(1e-7, 1e-10)) {
+    q <- qr(gpu(filip), tol = tol)
+    expect_identical(q$rank, qr(filip, tol = tol)$rank)
+    expect_identical(q$pivot, qr(filip, tol = tol)$pivot)
+    expect_equal(is.na(as.vector(qr.coef(q, gpu(y)))), is.na(qr.coef(qr(filip, tol = tol), y)))
+    expect_equal(as.vector(qr.fitted(q, gpu(y))), qr.fitted(qr(filip, tol = tol), y), tolerance = 1e-6)
+  }
+})
+
+rebuilt <- function(s) s$u %*% (s$d * (if (is.complex(s$v)) Conj(t(s$v)) else t(s$v)))
+
+test_that("svd() is base R's, but for signs", {
+  xs <- c(inputs(), list(complex = hilbert(4L) * 1i + diag(4L), complex_wide = matrix(complex(real = 1:6, imaginary = 6:1), 2L)))
+  for (polar in c(TRUE, FALSE)) {
+    products$polar <- polar
+    for (k in setdiff(names(xs), c("no_rows", "no_columns"))) {
+      x <- xs[[k]]
+      want <- svd(x)
+      got <- lapply(svd(gpu(x)), collect)
+      expect_identical(lapply(got, attributes), lapply(want, attributes), info = k)
+      tol <- 1e-12 * max(want$d, 1e-300)
+      expect_lte(max(abs(got$d - want$d)), tol)
+      expect_lte(max(Mod(rebuilt(got) - x)), tol * 10)
+      expect_equal(Conj(t(got$u)) %*% got$u, diag(ncol(got$u)) * (got$u[1L] * 0 + 1), tolerance = 1e-10, info = k)
+      expect_equal(Conj(t(got$v)) %*% got$v, diag(ncol(got$v)) * (got$v[1L] * 0 + 1), tolerance = 1e-10, info = k)
+      n <- nrow(x)
+      p <- ncol(x)
+      for (counts in list(c(0, 0), c(1, 0), c(0, 1), c(n, p), c(n, 0), c(1, p))) {
+        want <- svd(x, counts[1L], counts[2L])
+        got <- lapply(svd(gpu(x), counts[1L], counts[2L]), collect)
+        expect_identical(lapply(got, attributes), lapply(want, attributes), info = paste(k, deparse1(counts)))
+        expect_lte(max(abs(got$d - want$d)), tol)
+        if (counts[1L] == n) expect_equal(Conj(t(got$u)) %*% got$u, diag(n) * (got$u[1L] * 0 + 1), tolerance = 1e-10)
+      }
+    }
+  }
+  products$polar <- TRUE
+  for (bad in list(xs$no_rows, xs$no_columns, matrix(c(1, NA, 2, 3), 2L), matrix(c(1, Inf, 2, 3), 2L))) expect_identical(outcome(svd(gpu(bad)))$value, outcome(svd(bad))$value)
+  for (dtype in c("float32", "float16", "complex64")) {
+    s <- svd(gpu(hilbert(5L) + 0, dtype))
+    expect_identical(gpu_dtype(s$u), dtype)
+    expect_identical(gpu_dtype(s$d), if (dtype == "complex64") "float32" else dtype)
+  }
+})
+
+test_that("eigen() is base R's, but for signs", {
+  set.seed(25)
+  m <- matrix(rnorm(36), 6L)
+  xs <- list(symmetric = crossprod(m), indefinite = m + t(m), general = m, named = `dimnames<-`(m + t(m), list(letters[1:6], letters[1:6])), identity = diag(3L), one = matrix(-2), hilbert = hilbert(7L), rotation = matrix(c(0, 1, 0, 0, 0, 1, 1, 0, 0), 3L), integer = matrix(c(2L, 1L, 1L, 3L), 2L), upper = m * upper.tri(m, TRUE), hermitian = (m + t(m)) + 1i * (m - t(m)), zeros = matrix(0, 2L, 2L),
+             complex = m + 1i * t(m), defective = matrix(c(1, 0, 1, 1), 2L), float = m * 1e-200)
+  for (k in names(xs)) for (only in c(FALSE, TRUE)) for (symmetric in list(NULL, TRUE, FALSE)) {
+    x <- xs[[k]]
+    args <- c(if (!is.null(symmetric)) list(symmetric = symmetric), list(only.values = only))
+    want <- do.call(eigen, c(list(x), args))
+    got <- do.call(eigen, c(list(gpu(x)), args))
+    what <- paste(k, only, deparse1(symmetric))
+    expect_identical(class(got), class(want), info = what)
+    expect_identical(names(got), names(want), info = what)
+    expect_true(is_gpu(got$values), info = what)
+    values <- collect(got$values)
+    expect_identical(typeof(values), typeof(want$values), info = what)
+    scale <- max(Mod(want$values), 1e-300)
+    # a conjugate pair, or a value of multiplicity, may come in the other order
+    apart <- max(vapply(values, function(v) min(Mod(v - want$values)), 0))
+    expect_lte(apart, (if (k == "defective") 1e-7 else 1e-12) * scale, label = what)
+    as_symmetric <- if (is.null(symmetric)) isSymmetric(unname(x)) else symmetric
+    expect_false(is.unsorted(-round(if (as_symmetric) Re(values) / scale else Mod(values) / scale, 10)), info = what)
+    if (only) next
+    v <- collect(got$vectors)
+    expect_identical(dim(v), dim(want$vectors))
+    # base R reads the lower triangle of what it is told is symmetric
+    h <- unname(x)
+    if (as_symmetric) {
+      h[upper.tri(h)] <- if (is.complex(h)) Conj(t(h)[upper.tri(h)]) else t(h)[upper.tri(h)]
+      if (is.complex(h)) diag(h) <- Re(diag(h))
+    }
+    expect_lte(max(Mod(h %*% v - v %*% diag(values, length(values)))), 1e-11 * scale * length(values), label = what)
+    expect_equal(colSums(Mod(v)^2), rep(1, ncol(v)), tolerance = 1e-8, info = what)
+  }
+  for (bad in list(matrix(0, 0L, 0L), m[, 1:2], matrix(c(1, NA, 2, 3), 2L))) expect_identical(outcome(eigen(gpu(bad)))$value, outcome(eigen(bad))$value)
+  for (dtype in c("float32", "float16")) {
+    e <- eigen(gpu(crossprod(m), dtype))
+    expect_identical(gpu_dtype(e$vectors), dtype)
+    expect_identical(gpu_dtype(e$values), dtype)
+  }
+})
+
+test_that("what cuSOLVER cannot do goes through the host by the rule on access", {
+  skip_if(!on_gpu)
+  x <- gpu(cbind(1, 1:6, 2 * (1:6)))
+  before <- options(verdigris.host_access = "error")
+  on.exit(options(before))
+  expect_error(qr(x), class = "verdigris_error_host_access")
+  expect_identical(qr(x[, 1:2])$rank, 2L)
+  expect_error(eigen(gpu(hilbert(3L) + 1i * upper.tri(diag(3L)), NULL), FALSE), class = "verdigris_error_host_access")
+})
+options(access)
