@@ -328,7 +328,7 @@ table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(l
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- dnn %||% labels_of(expressions, deparse.level)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
-  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) || is.character(x), NA)
+  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) || is.character(x), NA)
   n <- length(parts[[1L]])
   if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_vector)))
   device <- device_of(parts)

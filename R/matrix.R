@@ -5,9 +5,15 @@
 
 MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")
 
+# Classes that a matrix becomes by as(); without these methods as() takes an array for a vector without dimensions.
+MATRIX_CLASSES <- c("Matrix", "sparseMatrix", "CsparseMatrix", "RsparseMatrix", "TsparseMatrix", "denseMatrix", "generalMatrix", "symmetricMatrix", "triangularMatrix", "diagonalMatrix",
+  "dMatrix", "lMatrix", "nMatrix", "dgeMatrix", "dgCMatrix", "dsyMatrix", "dtrMatrix")
+
 register_matrix_methods <- function() {
   for (f in MATRIX_GENERICS) register_matrix_generic(f)
   register_own_methods()
+  register_matrix_parts()
+  register_matrix_coercion()
   # before R 4.3 the operators have S4 methods for whatever stands beside an array
   if (getRversion() >= "4.3.0") register_matrix_operators()
 }
@@ -56,4 +62,36 @@ register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   for (class in beside(2L, 1L)) methods::setMethod(f, c(class, "gpu_array"), method, where = where)
   for (class in beside(1L, 2L)) methods::setMethod(f, c("gpu_array", class), method, where = where)
+}
+
+# Subscripts and new values that are arrays. How many subscripts were given, x[i] or x[i, ], only nargs() tells.
+register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  part <- function(x, i, j, ..., drop = TRUE) {
+    axes <- nargs() - (!missing(drop)) > 2L
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j), drop = drop))
+    do.call(`[`, c(list(x), at))
+  }
+  replace <- function(x, i, j, ..., value) {
+    axes <- nargs() > 3L
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j)))
+    do.call(`[<-`, c(list(x), at, list(value = host_copy(value))))
+  }
+  environment(part) <- environment(replace) <- topenv()
+  for (subscripts in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"))) {
+    methods::setMethod("[", c("Matrix", subscripts, "ANY"), part, where = where)
+    methods::setMethod("[<-", c("Matrix", subscripts, "ANY"), replace, where = where)
+  }
+  methods::setMethod("[<-", c("Matrix", "ANY", "ANY", "gpu_array"), replace, where = where)
+}
+
+register_matrix_coercion <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  for (class in Filter(function(class) methods::isClass(class, where = matrix), MATRIX_CLASSES)) {
+    convert <- eval(bquote(function(from) methods::as(host_copy(from), .(class))))
+    environment(convert) <- topenv()
+    methods::setAs("gpu_array", class, convert, where = where)
+  }
 }
