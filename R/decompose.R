@@ -2,6 +2,8 @@
 
 # ---- QR ------------------------------------------------------------------------------------------------------
 
+setOldClass(c("gpu_qr", "qr"))
+
 #' QR decompositions
 #'
 #' [base::qr()] and its family, for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LINPACK.

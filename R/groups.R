@@ -132,17 +132,19 @@ pieced <- function(y, counts, name) {
 #'
 #' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their codes; where there are more
 #' groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
-#' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. On the cpu device `rowsum()` and `tapply()` are base R's.
+#' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. `split()` gives views of
+#' the elements, put in the order of their groups once, which keep the memory of all. On the cpu device `rowsum()` is base R's where groups are no whole numbers.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place of each group come to the host; which groups there are is waited for.
 #' @param x,X An array: a vector, or for `rowsum()` a matrix too.
 #' @param g,group,INDEX The groups: an array or a vector or factor, as long as `x`; for `gpu_group()` and `tapply()` a list of several, of which each combination is a group.
-#' @param f What is computed: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or `"last"`.
+#' @param f What is computed: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or `"last"`; for `split()` the groups.
 #' @param na.rm Whether missing elements are left out. Elements whose key is missing always are, but in `rowsum()`.
-#' @param FUN,default,simplify,reorder As in [base::tapply()] and [base::rowsum()].
+#' @param FUN,default,simplify,reorder,drop As in [base::tapply()], [base::rowsum()] and [base::split()].
 #' @param ... Passed on to `FUN`; for `ave()` the groups.
 #' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each key and the levels in its dimnames, as `tapply()` has them; in groups that have no elements `NA`,
 #'   and 0 for `"count"`. `rowsum()`: a matrix with a row for each group. `ave()`: an array like `x`.
+#'   `split()`: a list of arrays.
 #' @section Errors:
 #' `verdigris_error_argument` for groups of another length; base R's, in its words.
 #' @examples
@@ -151,6 +153,7 @@ pieced <- function(y, counts, name) {
 #' gpu_group(x, list(u = c(1, 1, 2, 2), v = c("p", "q", "q", "q")), "sum")
 #' tapply(x, c(1, 2, 1, 2), max)
 #' rowsum(x, c(1, 2, 1, 2))
+#' split(x, c(1, 2, 1, 2))
 #' ave(x, c(1, 1, 2, 2))
 #' @export
 gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"), na.rm = FALSE) {
@@ -189,7 +192,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
   more <- list(...)
   keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)
   takes <- !is.na(name) && isTRUE(simplify) && !is.complex(X) && identical(default, NA) && length(keys) && all(lengths(keys) == length(X)) &&
-    (!length(more) || identical(names(more), "na.rm") && isFALSE(more[[1L]])) && !prefers_host(X) && length(X)
+    (!length(more) || identical(names(more), "na.rm") && isFALSE(more[[1L]])) && length(X)
   if (takes) {
     by <- grouping(keys, gpu_device(X))
     out <- grouped(X, by, name, FALSE)
@@ -211,10 +214,11 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   on_base <- function() {
     back_beside(call_base(base::rowsum, list(ordinary_copy(x), plain_vector(group), reorder = reorder, na.rm = na.rm, ...)), x)
   }
-  if (!usable || prefers_host(x)) return(on_base())
+  if (!usable) return(on_base())
   device <- gpu_device(x)
+  if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
-  if (if (is.null(whole)) anyNA(group) else whole$missing > 0) return(on_base())
+  if (if (is.null(whole)) prefers_host(x) || anyNA(group) else whole$missing > 0) return(on_base())
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
@@ -232,6 +236,22 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   }
   dimnames(out) <- names
   out
+}
+
+#' @rdname gpu_group
+#' @export
+split.gpu_array <- function(x, f, drop = FALSE, ...) {
+  usable <- is.null(names(x)) && is.null(dim(x)) && ...length() == 0L && length(x) && length(f) == length(x) && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) || !is.object(f))
+  if (!usable) return(NextMethod())
+  by <- grouping(list(f), gpu_device(x))
+  levels <- by$levels[[1L]]
+  # the elements in the order of their groups: each group is a view of them
+  ordered <- strip(x)[.Call(C_sort, by$codes, FALSE, TRUE)[[2L]]]
+  counts <- as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)]
+  ends <- cumsum(counts)
+  parts <- lapply(seq_along(levels), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])
+  names(parts) <- levels
+  if (drop) parts[counts > 0] else parts
 }
 
 #' @rdname gpu_group

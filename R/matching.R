@@ -80,7 +80,6 @@ NULL
 unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
-  if (prefers_host(x)) return(through_host(strip(x), unique, incomparables, ...))
   x <- strip(x)
   from_last <- isTRUE(list(...)$fromLast)
   at <- if (!from_last) first_places(x)
@@ -92,7 +91,6 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) == 0L) return(logical())
-  if (prefers_host(x)) return(as_gpu(duplicated(ordinary_copy(strip(x), exact = TRUE), ...), device = gpu_device(x)))
   repeated_flags(x, isTRUE(list(...)$fromLast))
 }
 
@@ -175,19 +173,9 @@ match_on_device <- function(x, table, nomatch) {
     for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
     return(out)
   }
-  if (prefers_host(x) && gpu_dtype(x) != "int64") return(as_gpu(base::match(plain_vector(x), plain_vector(table), nomatch), device = device))
   table <- if (is_gpu(table)) strip(table) else as_gpu(as.vector(table), device = device)
-  # the sort is stable: of equal elements of the table the first stands first
-  sorted <- .Call(C_sort, table, FALSE, TRUE)
-  known <- m - missing_last(sorted[[1L]])
-  out <- gpu_full(nomatch, n, device = device)
-  if (known > 0L) {
-    values <- sorted[[1L]][seq_len(known)]
-    place <- .Call(C_search, x, values, TRUE) + 1L
-    out <- ifelse(values[place] == x, sorted[[2L]][place], nomatch)
-    # NA where x is missing, or greater than all
-    out <- ifelse(is.na(out), nomatch, out)
-  }
+  at <- .Call(C_matches, x, table)
+  out <- if (is.null(at)) match_by_search(x, table, nomatch) else if (nomatch == 0L && !is.na(nomatch)) at else ifelse(at == 0L, nomatch, at)
   missing <- missing_parts(x)
   if (!is.null(missing)) {
     among <- missing_parts(table)
@@ -197,6 +185,19 @@ match_on_device <- function(x, table, nomatch) {
     }
   }
   out
+}
+
+# As `match_on_device()`, of what is not missing.
+match_by_search <- function(x, table, nomatch) {
+  # the sort is stable: of equal elements of the table the first stands first
+  sorted <- .Call(C_sort, table, FALSE, TRUE)
+  known <- length(table) - missing_last(sorted[[1L]])
+  if (known == 0L) return(gpu_full(nomatch, length(x), device = gpu_device(x)))
+  values <- sorted[[1L]][seq_len(known)]
+  place <- .Call(C_search, x, values, TRUE) + 1L
+  out <- ifelse(values[place] == x, sorted[[2L]][place], nomatch)
+  # NA where x is missing, or greater than all
+  ifelse(is.na(out), nomatch, out)
 }
 
 # For base R's own match(), which asks this of an object, from R 4.2 on.

@@ -11,10 +11,33 @@ MATRIX_CLASSES <- c("Matrix", "sparseMatrix", "CsparseMatrix", "RsparseMatrix", 
 
 register_matrix_methods <- function() {
   for (f in MATRIX_GENERICS) register_matrix_generic(f)
+  register_own_methods()
   register_matrix_parts()
   register_matrix_coercion()
   # before R 4.3 the operators have S4 methods for whatever stands beside an array
   if (getRversion() >= "4.3.0") register_matrix_operators()
+}
+
+# Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours by these methods.
+register_own_methods <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  own <- function(f, signatures, method) {
+    environment(method) <- topenv()
+    for (signature in signatures) methods::setMethod(f, signature, method, where = where)
+  }
+  own("chol2inv", "gpu_array", function(x, size = NCOL(x), ...) inverse_of_factor(x, size))
+  own("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...) norm_of(x, if (missing(type)) "O" else type))
+  own("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...) reciprocal_condition(x, if (missing(norm)) "O" else match.arg(norm, c("O", "I", "1")), ...))
+  for (f in c("qr.Q", "qr.R", "qr.X", "qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid")) if (methods::isGeneric(f, where = matrix)) {
+    arguments <- formals(methods::getGeneric(f, where = matrix))
+    passed <- setdiff(names(arguments), "...")
+    own(f, "gpu_qr", as.function(c(arguments, as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
+  }
+  # from R 4.4 on they are base R's own generics
+  if (getRversion() >= "4.4.0") return(invisible())
+  pairs <- list(c("gpu_array", "missing"), c("gpu_array", "gpu_array"), c("gpu_array", "ANY"), c("ANY", "gpu_array"))
+  own("crossprod", pairs, function(x, y = NULL, ...) cross_product(x, if (missing(y)) NULL else y))
+  own("tcrossprod", pairs, function(x, y = NULL, ...) tcross_product(x, if (missing(y)) NULL else y))
 }
 
 register_matrix_operators <- function(matrix = asNamespace("Matrix")) {

@@ -82,7 +82,8 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
-  if (prefers_host(Find(is_gpu, keys))) {
+  # the cpu device counts whole numbers, and base R sorts other keys as well
+  if (prefers_host(Find(is_gpu, keys)) && !(length(keys) == 1L && is.integer(keys[[1L]]))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
@@ -185,8 +186,11 @@ rank_array <- function(x, na.last, ties) {
 #' @export
 is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly))
 
+# Elements that are looked at first.
+SOON <- 256L
+
 unsorted_array <- function(x, na.rm, strictly) {
-  if (is.complex(x) || prefers_host(x)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
+  if (is.complex(x)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
   if (length(x) <= 1L) return(FALSE)
   x <- strip(x)
   if (anyNA(x)) {
@@ -195,6 +199,8 @@ unsorted_array <- function(x, na.rm, strictly) {
     if (length(x) <= 1L) return(FALSE)
   }
   n <- length(x)
+  # what is not in order mostly shows that soon
+  if (n > 2 * SOON && base::is.unsorted(as.vector(x[seq_len(SOON)]), strictly = strictly)) return(TRUE)
   any(if (strictly) x[-1L] <= x[-n] else x[-1L] < x[-n])
 }
 
@@ -214,7 +220,7 @@ at_ranks <- function(x, ranks) {
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
-  if (is.complex(x) || prefers_host(x)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
+  if (is.complex(x)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
   x <- strip(x)
   found <- at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)))
   if (found$known == 0 || found$known < length(x) && !na.rm) return(as.vector(x[NA_integer_]))
@@ -231,8 +237,7 @@ iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25
 #' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
-  # base R finds a few order statistics without sorting everything
-  if (is.complex(x) || prefers_host(x) && is.double(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
+  if (is.complex(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
   probs <- as.vector(probs)
   x <- as_flat(x)
   if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {

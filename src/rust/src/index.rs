@@ -234,6 +234,11 @@ entry! {
         Ok(handle::wrap(handle::array(x)?.search(&handle::array(table)?, convert::flag(strictly, "strictly")?)?))
     }
 
+    /// The place in a table where each element stands first, or 0; NULL where that takes a search of the table in order.
+    fn matches(x, table) {
+        Ok(handle::array(x)?.matches(&handle::array(table)?)?.map_or_else(null, handle::wrap))
+    }
+
     /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
     /// are found by sorting.
     fn ranks(x, ranks) {

@@ -9,7 +9,6 @@ use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
-use crate::layout::Layout;
 use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{id, Group, OpId, Rule};
@@ -420,20 +419,26 @@ impl Array {
     pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
         let at = positions.cast(DType::Int64, None)?.contiguous()?;
         let values = values.cast(self.dtype(), None)?.contiguous()?;
-        let source = self.contiguous()?;
         let backend = backend::of(self.device())?;
-        let size = source.dtype.size();
+        let (dtype, size) = (self.dtype(), self.dtype().size());
         let output = backend.allocate(n * size)?;
-        let kept = n.min(source.len());
-        backend.copy(&source.buffer, source.layout.offset() * size, &output, 0, kept * size)?;
+        let kept = n.min(self.len());
+        if n >= self.len() && !self.is_ready() && self.pending() <= 1 && n > 0 {
+            // what costs no more than a copy, as a constant, is computed where it is wanted
+            let (plan, bound) = self.planned(true)?;
+            backend.run(&plan, &bound, std::slice::from_ref(&output))?;
+        } else {
+            let source = self.contiguous()?;
+            backend.copy(&source.buffer, source.layout.offset() * size, &output, 0, kept * size)?;
+        }
         if n > kept {
             let room = Array::filled(self.dtype(), n - kept, self.device())?.contiguous()?;
             backend.copy(&room.buffer, 0, &output, kept * size, (n - kept) * size)?;
         }
         if !at.is_empty() && !values.is_empty() {
-            backend.scatter(&output, source.dtype, n, &at, &values)?;
+            backend.scatter(&output, dtype, n, &at, &values)?;
         }
-        Ok(Array::from_view(View::contiguous(output, source.dtype, n)))
+        Ok(Array::from_view(View::contiguous(output, dtype, n)))
     }
 
     /// `n` NAs (0 for uint8, which has none).

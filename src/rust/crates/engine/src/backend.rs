@@ -143,6 +143,12 @@ pub trait Backend: Send + Sync {
     /// class computes. None where a sort serves better.
     fn firsts(&self, values: &View) -> Result<Option<View>>;
 
+    /// The place in a table (int32, from 1) where each value stands first, 0 where it does not or is missing; both are of one dtype, stored
+    /// as its class computes. None where the caller should search a sorted table.
+    fn matches(&self, _values: &View, _table: &View) -> Result<Option<Arc<Buffer>>> {
+        Ok(None)
+    }
+
     /// How many elements of a table in order, which has nothing missing, are at most each value, or less than it: int32, NA for what
     /// is missing. Both are of one dtype, stored as its class computes.
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;

@@ -50,7 +50,13 @@ impl Array {
     ///
     /// # Errors
     /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
-    pub fn reduce_coded(&self, codes: &Array, groups: usize, reduction: Reduction, na_rm: bool) -> Result<Option<Array>> {
+    pub fn reduce_coded(
+        &self,
+        codes: &Array,
+        groups: usize,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Array>> {
         no_complex(self.dtype())?;
         if codes.len() != self.len() || !REDUCTIONS.contains(&reduction) {
             return Err(Error::new(Kind::Shape, "each element needs a code"));
@@ -67,16 +73,31 @@ impl Array {
     /// # Errors
     /// `DType` for complex values, `Device`, `Memory`.
     pub fn search(&self, table: &Array, strictly: bool) -> Result<Array> {
+        let (values, table) = self.beside(table)?;
+        let places = backend::of(self.device())?.search(&values, &table, strictly)?;
+        Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
+    }
+
+    /// The place in `table` (int32, from 1) where each element stands first; 0 where it does not or is missing. None where the caller
+    /// should search a sorted table.
+    ///
+    /// # Errors
+    /// As `search`.
+    pub fn matches(&self, table: &Array) -> Result<Option<Array>> {
+        let (values, table) = self.beside(table)?;
+        let found = backend::of(self.device())?.matches(&values, &table)?;
+        Ok(found.map(|places| Array::from_view(View::contiguous(places, DType::Int32, self.len()))))
+    }
+
+    /// These values and a table's in the type that both meet in, stored as its class computes.
+    fn beside(&self, table: &Array) -> Result<(View, View)> {
         let meet = rule::promote(&[Typed::Array(self.dtype()), Typed::Array(table.dtype())]);
         no_complex(meet)?;
         if self.device() != table.device() || table.len() > i32::MAX as usize {
             return Err(Error::new(Kind::Device, "the table is on another device, or too long"));
         }
         let natural = natural_dtype(meet.class());
-        let values = self.cast(natural, None)?.contiguous()?;
-        let table = table.cast(natural, None)?.contiguous()?;
-        let places = backend::of(self.device())?.search(&values, &table, strictly)?;
-        Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
+        Ok((self.cast(natural, None)?.contiguous()?, table.cast(natural, None)?.contiguous()?))
     }
 
     /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller should sort.

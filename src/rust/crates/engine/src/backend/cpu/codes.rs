@@ -53,9 +53,8 @@ fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> 
     let memory = Shared(tables.as_mut_ptr().cast());
     spread(count, 1, true, |piece, _| {
         // SAFETY: a piece has its table to itself.
-        let table = unsafe {
-            std::slice::from_raw_parts_mut(memory.at(piece * (bins + 1) * 8).cast::<i64>(), bins + 1)
-        };
+        let table =
+            unsafe { std::slice::from_raw_parts_mut(memory.at(piece * (bins + 1) * 8).cast::<i64>(), bins + 1) };
         for &x in &from[(piece * each).min(from.len())..((piece + 1) * each).min(from.len())] {
             table[x.bin(low, bins)] += 1;
         }

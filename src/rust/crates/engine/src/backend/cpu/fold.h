@@ -257,6 +257,22 @@ template <class T> VG_FN void fold(Max<T>& a, const T* x, i64 i, i32 n, bool nar
   a.m = high > a.m ? high : a.m;
   a.any = 1;
 }
+// The place is looked for only where the extreme is new.
+template <class T> VG_FN i64 place_of(const T* __restrict x, T wanted) {
+  i64 k = 0;
+  while (x[k] != wanted) k++;
+  return k;
+}
+template <class T> VG_FN void fold(WhichMax<T>& a, const T* x, i64 i, i32 n, bool narm) {
+  T low, high;
+  if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
+  if (a.at < 0 || high > a.m) { a.m = high; a.at = i + place_of(x, high); }
+}
+template <class T> VG_FN void fold(WhichMin<T>& a, const T* x, i64 i, i32 n, bool narm) {
+  T low, high;
+  if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
+  if (a.at < 0 || low < a.m) { a.m = low; a.at = i + place_of(x, low); }
+}
 template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;
   if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }

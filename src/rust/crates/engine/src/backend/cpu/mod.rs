@@ -10,6 +10,7 @@ mod loops;
 mod memory;
 mod multiply;
 mod parallel;
+mod ranks;
 mod reduce;
 mod scan;
 mod select;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use super::dense::Product;
-use super::{Backend, Memory, Outcome};
+use super::{Backend, Memory, Outcome, Ranked};
 use crate::buffer::{Buffer, Device, View};
 use crate::counters;
 use crate::dtype::DType;
@@ -143,8 +144,7 @@ impl Backend for Cpu {
 
     fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, len: usize) -> Result<()> {
         // SAFETY: as for upload and download; the two are different buffers.
-        unsafe { bytes_mut(target, to, len).copy_from_slice(bytes(source, from, len)) };
-        Ok(())
+        move_bytes(unsafe { bytes(source, from, len) }, unsafe { bytes_mut(target, to, len) })
     }
 
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
@@ -231,6 +231,19 @@ impl Backend for Cpu {
         let out = self.allocate(groups * reduction.result(values.dtype.class()).size())?;
         // SAFETY: the output is written before anyone else sees it.
         codes::reduce(values, codes, groups, reduction, na_rm, unsafe { bytes_mut(&out, 0, out.bytes) })?;
+        Ok(Some(out))
+    }
+
+    fn ranks(&self, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
+        ranks::ranks(self, values, ranks)
+    }
+
+    fn matches(&self, values: &View, table: &View) -> Result<Option<Arc<Buffer>>> {
+        if table.len() > i32::MAX as usize {
+            return Ok(None);
+        }
+        let out = self.allocate(values.len() * 4)?;
+        distinct::matches(values, table, &out)?;
         Ok(Some(out))
     }
 

@@ -1,6 +1,7 @@
 //! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a fixed number of
 //! times (Knuth, TAOCP 5.2.5).
 
+use super::parallel::spread;
 use super::select::elements;
 use crate::array::Array;
 use crate::backend::Backend;
@@ -8,6 +9,7 @@ use crate::buffer::View;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::scalar::{NA_I32, NA_I64};
+use crate::transfer::Shared;
 
 /// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that 256 of
 /// them count do too.
@@ -22,11 +24,11 @@ const fn digit(n: usize) -> u32 {
 const FEW: usize = 256;
 
 /// How a type sorts: by an unsigned key; missing values last either way.
-pub(super) trait Sortable: Copy {
+pub(super) trait Sortable: Copy + Default {
     const BITS: u32;
     fn missing(self) -> bool;
     fn key(self) -> u64;
-    /// The value that has this key; None where several have it.
+    /// The value that has this key; None where several have it, which are the zeros.
     fn of_key(key: u64) -> Option<Self>;
 }
 
@@ -122,7 +124,64 @@ pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
 }
 
-fn sort_as<T: Sortable>(
+/// The smallest key, and how many bits tell the keys apart from there on.
+fn reach(keys: impl Iterator<Item = u64>) -> (u64, u32) {
+    let (low, high) = keys.fold((u64::MAX, 0), |(low, high), key| (low.min(key), high.max(key)));
+    (low, 64 - high.saturating_sub(low).leading_zeros())
+}
+/// Keys of so many bits are counted.
+const COUNTED: u32 = 16;
+
+/// Elements of a piece that counts by itself, at least.
+const PIECE: usize = 1 << 17;
+
+/// Values and places in order, by counting keys, which reach `1 << bits` from `low` on; what is missing comes last. Pieces count and
+/// place their elements on all cores.
+fn by_counts<T: Sortable + Sync>(
+    from: &[T],
+    (low, bits): (u64, u32),
+    key: impl Fn(T) -> u64 + Sync,
+    sorted: u64,
+    at: u64,
+) -> Result<()> {
+    let (n, width) = (from.len(), (1usize << bits) + 1);
+    let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
+    let each = n.div_ceil(pieces);
+    let place = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
+    let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
+    let mut starts = vec![0usize; pieces * width];
+    let memory = Shared(starts.as_mut_ptr().cast());
+    // SAFETY: a piece has its row to itself.
+    let row = |piece: usize| unsafe {
+        std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<usize>()).cast::<usize>(), width)
+    };
+    spread(pieces, 1, true, |piece, _| {
+        let counts = row(piece);
+        from[of(piece)].iter().for_each(|&x| counts[place(x)] += 1);
+    })?;
+    let mut sum = 0;
+    for digit in 0..width {
+        for piece in 0..pieces {
+            let start = &mut row(piece)[digit];
+            sum += std::mem::replace(start, sum);
+        }
+    }
+    let (sorted, at) = (Shared(sorted as *mut u8), Shared(at as *mut u8));
+    spread(pieces, 1, true, |piece, _| {
+        let starts = row(piece);
+        for k in of(piece) {
+            let start = &mut starts[place(from[k])];
+            // SAFETY: both have room for every element, and no two have the same place.
+            unsafe {
+                sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
+                at.at(*start * 8).cast::<i64>().write(k as i64);
+            }
+            *start += 1;
+        }
+    })
+}
+
+fn sort_as<T: Sortable + Sync>(
     cpu: &dyn Backend,
     values: &View,
     decreasing: bool,
@@ -143,7 +202,19 @@ fn sort_as<T: Sortable>(
         let mut plain = true;
         let mut keys: Vec<u64> = keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key).collect();
         if plain {
-            by_key(&mut keys, T::BITS, |&key| key);
+            let (low, bits) = reach(keys.iter().copied());
+            if bits <= COUNTED && keys.len() >> bits.saturating_sub(4) > 0 {
+                let mut counts = vec![0usize; 1 << bits];
+                keys.iter().for_each(|key| counts[(key - low) as usize] += 1);
+                let mut room = keys.as_mut_slice();
+                for (key, count) in counts.into_iter().enumerate() {
+                    let (run, rest) = std::mem::take(&mut room).split_at_mut(count);
+                    run.fill(low + key as u64);
+                    room = rest;
+                }
+            } else {
+                by_key(&mut keys, bits, |&key| key - low);
+            }
             let back = |key: u64| T::of_key(if decreasing { !key & all } else { key });
             let sorted: Vec<T> = keys.into_iter().filter_map(back).collect();
             return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
@@ -153,9 +224,16 @@ fn sort_as<T: Sortable>(
         sorted.extend(from.iter().filter(|x| x.missing()));
         return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
     }
+    let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
+    if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
+        let n = from.len();
+        let (sorted, at) = (cpu.allocate(values.dtype.size() * n)?, cpu.allocate(8 * n)?);
+        by_counts(from, (low.min(all), bits), key, sorted.address, at.address)?;
+        return Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, DType::Int64, n))));
+    }
     let placed = || from.iter().copied().zip(0i64..);
     let mut pairs: Vec<(T, i64)> = placed().filter(|(x, _)| !x.missing()).collect();
-    by_key(&mut pairs, T::BITS, |&(x, _)| key(x));
+    by_key(&mut pairs, bits, |&(x, _)| key(x) - low);
     pairs.extend(placed().filter(|(x, _)| x.missing()));
     let sorted: Vec<T> = pairs.iter().map(|&(x, _)| x).collect();
     let at: Vec<i64> = pairs.iter().map(|&(_, k)| k).collect();

@@ -48,8 +48,7 @@ pub fn count(cuda: &Cuda, values: &View, low: i64, bins: usize) -> Result<Arc<Bu
     if n == 0 {
         return Ok(out);
     }
-    let kernel =
-        cuda.kernel(&format!("count/{dtype}"), || count_source(dtype), &format!("count_bins_{dtype}"))?;
+    let kernel = cuda.kernel(&format!("count/{dtype}"), || count_source(dtype), &format!("count_bins_{dtype}"))?;
     let one = (bins + 1) * 4;
     let copies = if one > cuda.properties.shared as usize {
         0
@@ -61,7 +60,8 @@ pub fn count(cuda: &Cuda, values: &View, low: i64, bins: usize) -> Result<Arc<Bu
     if shared > USUAL_SHARED {
         cuda.allow_shared(&kernel, shared as u32)?;
     }
-    let wave = cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, THREADS as u32, shared as u32)? as usize;
+    let wave =
+        cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, THREADS as u32, shared as u32)? as usize;
     let blocks = n.div_ceil(THREADS * 16).clamp(1, wave) as u32;
     let mut args = Args::new();
     args.push(values.address()).push(n as i64).push(low).push(bins as u32).push(copies as u32).push(out.address);

@@ -17,7 +17,7 @@ use crate::layout::Layout;
 use crate::scalar::NA_F64;
 
 /// The devices to compare, where there is one to compare with.
-fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> {
+pub(super) fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> {
     if std::env::var("VERDIGRIS_TEST_DEVICE").as_deref() != Ok("cuda") {
         return None;
     }
@@ -42,7 +42,7 @@ impl Random {
 }
 
 /// Bytes in a buffer, with `offset` elements before them that are no part of the view.
-fn put(device: &dyn Backend, raw: &[u8], dtype: DType, offset: usize) -> View {
+pub(super) fn put(device: &dyn Backend, raw: &[u8], dtype: DType, offset: usize) -> View {
     let size = dtype.size();
     let mut all = vec![0xA5u8; offset * size];
     all.extend_from_slice(raw);
@@ -58,7 +58,7 @@ fn put_positions(device: &dyn Backend, at: &[i64]) -> View {
     put(device, &raw, DType::Int64, 0)
 }
 
-fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
+pub(super) fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
     let mut out = vec![0u8; buffer.bytes];
     if !out.is_empty() {
         device.download(buffer, 0, &mut out).unwrap();
@@ -67,7 +67,7 @@ fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
 }
 
 /// Random elements; `few` keeps to a handful of values, with NA, NaN, both zeros, infinities and both ends.
-fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
+pub(super) fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
     let size = dtype.size();
     let mut out = Vec::with_capacity(n * size);
     for _ in 0..n {
@@ -111,7 +111,7 @@ fn emulated() -> bool {
     std::env::var_os("VERDIGRIS_EMULATOR").is_some()
 }
 
-fn lengths() -> &'static [usize] {
+pub(super) fn lengths() -> &'static [usize] {
     if emulated() {
         &LENGTHS[..LENGTHS.len() - 1]
     } else {
@@ -472,6 +472,10 @@ fn every_kernel_compiles_for_every_generation() {
             sources.push((format!("{form:?}"), form.source()));
         }
     }
+    let is_new = |s: &super::shipped::Shipped| {
+        ["count ", "search ", "rank ", "distinct ", " by code "].iter().any(|n| s.name.contains(n))
+    };
+    sources.extend(super::shipped::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
     for arch in [75, 80, 86, 89, 90] {
         for (name, source) in &sources {
             // one generation sees them all; the others see one of each kind

@@ -25,6 +25,8 @@ mod codes;
 mod compress;
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod differential_codes;
 mod distinct;
 mod exchange;
 mod landing;

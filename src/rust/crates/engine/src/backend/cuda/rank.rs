@@ -123,8 +123,7 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     args.push(found.address).push(cursor.address);
     launch("rank_take", count * DIGITS, &mut args)?;
     let (sorted, _) = sort::sort(cuda, &View::contiguous(found, dtype, taken as usize), false, false)?;
-    let at: Vec<u8> =
-        within.iter().flat_map(|&(place, rest)| ((before[place] + rest) as i64).to_ne_bytes()).collect();
+    let at: Vec<u8> = within.iter().flat_map(|&(place, rest)| ((before[place] + rest) as i64).to_ne_bytes()).collect();
     let places = cuda.allocate(at.len())?;
     cuda.upload(&at, &places, 0)?;
     let out = cuda.allocate(ranks.len() * dtype.size())?;

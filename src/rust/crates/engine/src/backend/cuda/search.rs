@@ -26,7 +26,8 @@ pub fn search(cuda: &Cuda, values: &View, table: &View, strictly: bool) -> Resul
     let out = cuda.allocate(n * 4)?;
     if n > 0 {
         let t = class.c_type();
-        let kernel = cuda.kernel(&format!("search/{t}/{strictly}"), || source(class, strictly), &format!("search_{t}"))?;
+        let kernel =
+            cuda.kernel(&format!("search/{t}/{strictly}"), || source(class, strictly), &format!("search_{t}"))?;
         let wave = cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, THREADS, 0)? as usize;
         let blocks = n.div_ceil(THREADS as usize * 4).clamp(1, wave) as u32;
         let mut args = Args::new();

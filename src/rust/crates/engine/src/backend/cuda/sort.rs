@@ -102,7 +102,8 @@ fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, place
     let spare_places = if places.is_some() && passes > 1 { Some(cuda.allocate(n * index)?) } else { None };
     let address = |buffer: Option<&Arc<Buffer>>| buffer.map_or(0, |buffer| buffer.address);
     let mut buffers = Packed::default();
-    for at in [values.address(), out.address, address(spare.as_ref()), address(places), address(spare_places.as_ref())] {
+    for at in [values.address(), out.address, address(spare.as_ref()), address(places), address(spare_places.as_ref())]
+    {
         buffers.u64(at);
     }
 

@@ -1,0 +1,50 @@
+//! Order statistics on the cpu, by partitions (Hoare 1961): of what lies between two that are found only the part with the next is looked at.
+
+use super::select::elements;
+use super::sort::{bytes_of, Sortable};
+use crate::backend::{Backend, Ranked};
+use crate::buffer::View;
+use crate::dtype::DType;
+use crate::error::Result;
+
+/// Finds the keys at ranks `from ..` of `keys`, which begin at rank `base`.
+fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) {
+    let middle = ranks.len() / 2;
+    let Some(&rank) = ranks.get(middle) else { return };
+    let (below, &mut key, above) = keys.select_nth_unstable(rank - base);
+    found[middle] = key;
+    let (left, right) = found.split_at_mut(middle);
+    find(below, base, &ranks[..middle], left);
+    find(above, rank + 1, &ranks[middle + 1..], &mut right[1..]);
+}
+
+fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
+    let from: &[T] = elements(values);
+    let mut keys: Vec<u64> = Vec::with_capacity(from.len());
+    keys.extend(from.iter().filter(|x| !x.missing()).map(|x| x.key()));
+    let missing = from.len() - keys.len();
+    if ranks.iter().any(|&rank| rank >= keys.len()) {
+        return Ok(Some(Ranked { values: None, missing }));
+    }
+    let mut wanted = ranks.to_vec();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut found = vec![0; wanted.len()];
+    find(&mut keys, 0, &wanted, &mut found);
+    let out: Vec<T> =
+        ranks.iter().map(|rank| T::of_key(found[wanted.partition_point(|w| w < rank)]).unwrap_or_default()).collect();
+    let buffer = cpu.allocate(out.len() * values.dtype.size())?;
+    cpu.upload(bytes_of(&out), &buffer, 0)?;
+    Ok(Some(Ranked { values: Some(View::contiguous(buffer, values.dtype, out.len())), missing }))
+}
+
+/// The elements at ranks (from 0) among those that are not missing.
+pub fn ranks(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
+    match values.dtype {
+        DType::Int32 => ranks_as::<i32>(cpu, values, ranks),
+        DType::Int64 => ranks_as::<i64>(cpu, values, ranks),
+        DType::Float32 => ranks_as::<f32>(cpu, values, ranks),
+        DType::Float64 => ranks_as::<f64>(cpu, values, ranks),
+        _ => Ok(None),
+    }
+}
