@@ -310,9 +310,11 @@ counted <- function(x) {
 
 #' @rdname matching
 #' @export
-tabulate <- interposed("tabulate", "bin", tabulate_array(bin, nbins))
+tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) nbins))
 
 tabulate_array <- function(bin, nbins) {
+  # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
+  if (is.null(nbins)) nbins <- if (is.numeric(bin)) max(1L, suppressWarnings(max(bin, na.rm = TRUE))) else max(1L, host_copy(bin), na.rm = TRUE)
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)

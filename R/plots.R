@@ -7,9 +7,11 @@
 # Arrays up to this size are fetched as they are.
 DRAWN_WHOLE <- 10000L
 
-# Columns and rows of dots in the region that is drawn in; of a device without dots (pdf) such as paper shows.
-dots <- function(panels = 1) {
-  resolution <- max(96, grDevices::dev.size("px") / grDevices::dev.size("in"))
+# Columns and rows of dots in the region that is drawn in; of a device without dots (pdf) such as paper shows. Symbols as small as a dot
+# need smaller cells: the point that is left of a cell may lie on the next dot.
+dots <- function(panels = 1, pch = NULL, cex = NULL) {
+  small <- "." %in% pch || is.numeric(cex) && any(cex < 0.4)
+  resolution <- max(96, grDevices::dev.size("px") / grDevices::dev.size("in")) * (if (small) 2.5 else 1)
   pmax(16, ceiling(graphics::par("pin") * resolution / panels))
 }
 
@@ -83,7 +85,7 @@ of_points <- function(arguments, kept) {
 
 # What is drawn of these coordinates, as ordinary vectors, with the arguments that go with it.
 thinned <- function(at, type, xlim, ylim, log, arguments) {
-  grid <- dots()
+  grid <- dots(pch = arguments$pch, cex = arguments$cex)
   if (length(at$x) <= DRAWN_WHOLE) return(c(list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy)))
   if (type == "p") {
     kept <- seen(at$x, at$y, xlim, ylim, grid, log)
@@ -103,8 +105,8 @@ limits_of <- function(x, log = "", axis = "x") {
 #' Pictures of arrays
 #'
 #' Base R's plots. An array of more than 10,000 elements is thinned where it lives: of points that fall on the same dot of the picture the last is fetched and drawn, of a line the first, last, least and
-#' greatest value in each column of dots, of an image the cell under each dot, and of the outliers of a box plot those that fall on different dots. So no more points are
-#' fetched than the picture has dots, whether there are 1e6 or 1e8. The picture looks as base R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count
+#' greatest value in each column of dots, of an image the cell under each dot, and of the outliers of a box plot those that fall on different dots. So it depends on the picture how much
+#' is fetched, and not on whether there are 1e6 points or 1e8. The picture looks as base R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count
 #' points in cells by `table()` and show them by `image()` then.
 #'
 #' A million points, drawn by base R (left) and thinned (right); `tools/thinning.R` makes the pictures:
@@ -269,7 +271,7 @@ pairs.gpu_array <- function(x, ...) {
   p <- ncol(x)
   columns <- lapply(seq_len(p), function(k) strip(x[, k]))
   limits <- lapply(columns, limits_of)
-  grid <- dots(p)
+  grid <- dots(p, list(...)$pch, list(...)$cex)
   kept <- numeric()
   for (i in seq_len(p)[-1L]) for (j in seq_len(i - 1L)) kept <- base::union(kept, seen(columns[[j]], columns[[i]], limits[[j]], limits[[i]], grid))
   kept <- sort(kept)
