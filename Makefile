@@ -12,6 +12,7 @@ help:
 	@echo "make demo              install into build/library and run examples/basket-option.R"
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
+	@echo "make examples          R's own examples, all of them, with their numbers in arrays"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
 	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
@@ -42,6 +43,9 @@ test: setup-rust setup-test setup-python
 
 kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
+
+examples: library setup-test
+	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test.R examples '^examples$$'
 
 emulate: library setup-test
 	tools/emulate.sh
@@ -105,4 +109,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

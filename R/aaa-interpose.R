@@ -7,16 +7,20 @@
 # What an environment of interposed functions holds, by which `written_call()` knows them.
 INTERPOSED <- ".verdigris"
 
+# `among` names the arguments that may be arrays, or is a call that finds out.
 interposed <- function(name, among, method, home = "base", class = "gpu_array") {
   f <- get(name, envir = asNamespace(home))
+  ours <- function(call) {
+    call[[1L]] <- call("$", quote(asNamespace("verdigris")), call[[1L]])
+    call
+  }
   is_array <- function(argument) {
     if (argument == "...") return(bquote(any(vapply(list(...), inherits, NA, .(class)))))
     if (identical(formals(f)[[argument]], quote(expr = ))) return(bquote(!missing(.(as.name(argument))) && inherits(.(as.name(argument)), .(class))))
     bquote(inherits(.(as.name(argument)), .(class)))
   }
-  test <- Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
-  method <- substitute(method)
-  method[[1L]] <- call("$", quote(asNamespace("verdigris")), method[[1L]])
+  test <- if (is.call(among)) ours(among) else Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
+  method <- ours(substitute(method))
   body(f) <- bquote({
     if (.(test)) return(.(method))
     .(body(f))

@@ -50,8 +50,11 @@ say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame
 
 # Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the data stand.
 call_base <- function(f, args, frame = parent.frame()) {
+  # a method that f has called has the data in its call as do.call() quotes them
+  quoted <- function(call) any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && identical(a[[1L]], quote(base::quote)), NA))
   rewritten <- function(condition) {
-    if (!is.call(conditionCall(condition)) || is.symbol(conditionCall(condition)[[1L]])) return(NULL)
+    call <- conditionCall(condition)
+    if (!is.call(call) || is.symbol(call[[1L]]) && !quoted(call)) return(NULL)
     condition$call <- written_call(frame)
     condition
   }

@@ -46,14 +46,7 @@ gpu_rgamma <- function(n, shape, rate = 1, scale = 1 / rate, dtype = NULL, devic
 gpu_rchisq <- function(n, df, ncp = 0, dtype = NULL, device = NULL) {
   n <- count_of(n)
   if (missing(ncp)) return(draws("rchisq", NULL, n, list(df = df), dtype, device))
-  # a chi-square of a Poisson number of further degrees of freedom
-  device <- device %||% gpu_device_of_any(list(df, ncp))
-  call <- sys.call()
-  # parameters without a distribution are a whole NaN, as base R's: df = 0 with ncp > 0 has one
-  more <- draws("rpois", NULL, n, list(ncp = ncp / 2), "float64", device, call)
-  central <- draws("rgamma", NULL, n, list(df = df / 2, scale = 2), "float64", device, call)
-  out <- central + draws("rgamma", NULL, n, list(shape = more, scale = 2), "float64", device, call)
-  if (is.null(dtype)) out else gpu_cast(out, dtype)
+  draws("rchisq_noncentral", NULL, n, list(df = df, ncp = ncp), dtype, device)
 }
 
 #' @rdname distributions

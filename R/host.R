@@ -29,6 +29,12 @@ supplied <- function(frame) {
   mget(names[given], envir = frame)
 }
 
+# The same for an interposed function, whose frame this is.
+hosted_call <- function(f, frame) {
+  given <- Filter(function(name) !eval(call("missing", as.name(name)), frame), names(formals(f)))
+  hosted(f, mget(given, envir = frame))
+}
+
 # A method with f's formals that runs f on the host.
 hosted_method <- function(f) {
   method <- f
@@ -85,7 +91,12 @@ rm(from, name, f)
 #' @rdname host
 #' @export
 xtfrm.gpu_array <- function(x) {
-  if (gpu_dtype(x) != "int64") return(.Call(C_bare, x))
+  if (gpu_dtype(x) != "int64") {
+    y <- .Call(C_bare, x)
+    # as unclass() leaves them
+    for (kept in c("dim", "dimnames", "names")) if (!is.null(attr(x, kept))) attr(y, kept) <- attr(x, kept)
+    return(y)
+  }
   # doubles do not hold an int64: its place among the distinct ones, from the device
   sorted <- .Call(C_sort, x, FALSE, TRUE)
   n <- length(x)

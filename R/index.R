@@ -43,7 +43,7 @@ matrix_positions <- function(i, d, names) {
 }
 
 is_index_matrix <- function(i, d) {
-  !is.null(d) && is.matrix(i) && (is.numeric(i) || is.character(i)) && !is_gpu(i) && ncol(i) == length(d)
+  !is.null(d) && is.matrix(i) && (is.numeric(i) || is.character(i)) && ncol(i) == length(d)
 }
 
 #' Parts of arrays
@@ -94,7 +94,7 @@ on_axes <- function(x, given) {
   Map(function(g, k) if (!is.null(g)) positional(g[[1L]], names[[k]], TRUE), given, seq_along(given))
 }
 
-on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(i, dim(x), dimnames(x)) else positional(i, names(x), FALSE)
+on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(host_copy(i), dim(x), dimnames(x)) else positional(i, names(x), FALSE)
 
 # The place of one element, counted from 0 on each axis, where the subscripts are plain: one name or one number.
 single <- function(given, d, names) {

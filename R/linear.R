@@ -27,8 +27,9 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   }
   out <- .Call(C_multiply, a, b, extents, product_options())
   if (is.null(out)) return(by_host())
-  dim(out) <- extents[c(1L, 3L)]
-  dimnames(out) <- product_dimnames(left, right)
+  if (is.null(left) && is.null(right)) return(out)
+  names <- product_dimnames(left, right)
+  if (!is.null(names)) dimnames(out) <- names
   out
 }
 

@@ -310,9 +310,11 @@ counted <- function(x) {
 
 #' @rdname matching
 #' @export
-tabulate <- interposed("tabulate", "bin", tabulate_array(bin, nbins))
+tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) nbins))
 
 tabulate_array <- function(bin, nbins) {
+  # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
+  if (is.null(nbins)) nbins <- if (is.numeric(bin)) max(1L, suppressWarnings(max(bin, na.rm = TRUE))) else max(1L, host_copy(bin), na.rm = TRUE)
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
@@ -328,7 +330,7 @@ table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(l
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- dnn %||% labels_of(expressions, deparse.level)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
-  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) || is.character(x), NA)
+  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) || is.character(x), NA)
   n <- length(parts[[1L]])
   if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_vector)))
   device <- device_of(parts)

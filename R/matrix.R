@@ -5,10 +5,39 @@
 
 MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")
 
+# Classes that a matrix becomes by as(); without these methods as() takes an array for a vector without dimensions.
+MATRIX_CLASSES <- c("Matrix", "sparseMatrix", "CsparseMatrix", "RsparseMatrix", "TsparseMatrix", "denseMatrix", "generalMatrix", "symmetricMatrix", "triangularMatrix", "diagonalMatrix",
+  "dMatrix", "lMatrix", "nMatrix", "dgeMatrix", "dgCMatrix", "dsyMatrix", "dtrMatrix")
+
 register_matrix_methods <- function() {
   for (f in MATRIX_GENERICS) register_matrix_generic(f)
+  register_own_methods()
+  register_matrix_parts()
+  register_matrix_coercion()
   # before R 4.3 the operators have S4 methods for whatever stands beside an array
   if (getRversion() >= "4.3.0") register_matrix_operators()
+}
+
+# Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours by these methods.
+register_own_methods <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  own <- function(f, signatures, method) {
+    environment(method) <- topenv()
+    for (signature in signatures) methods::setMethod(f, signature, method, where = where)
+  }
+  own("chol2inv", "gpu_array", function(x, size = NCOL(x), ...) inverse_of_factor(x, size))
+  own("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...) norm_of(x, if (missing(type)) "O" else type))
+  own("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...) reciprocal_condition(x, if (missing(norm)) "O" else match.arg(norm, c("O", "I", "1")), ...))
+  for (f in c("qr.Q", "qr.R", "qr.X", "qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid")) if (methods::isGeneric(f, where = matrix)) {
+    arguments <- formals(methods::getGeneric(f, where = matrix))
+    passed <- setdiff(names(arguments), "...")
+    own(f, "gpu_qr", as.function(c(arguments, as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
+  }
+  # from R 4.4 on they are base R's own generics
+  if (getRversion() >= "4.4.0") return(invisible())
+  pairs <- list(c("gpu_array", "missing"), c("gpu_array", "gpu_array"), c("gpu_array", "ANY"), c("ANY", "gpu_array"))
+  own("crossprod", pairs, function(x, y = NULL, ...) cross_product(x, if (missing(y)) NULL else y))
+  own("tcrossprod", pairs, function(x, y = NULL, ...) tcross_product(x, if (missing(y)) NULL else y))
 }
 
 register_matrix_operators <- function(matrix = asNamespace("Matrix")) {
@@ -33,4 +62,36 @@ register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   for (class in beside(2L, 1L)) methods::setMethod(f, c(class, "gpu_array"), method, where = where)
   for (class in beside(1L, 2L)) methods::setMethod(f, c("gpu_array", class), method, where = where)
+}
+
+# Subscripts and new values that are arrays. How many subscripts were given, x[i] or x[i, ], only nargs() tells.
+register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  part <- function(x, i, j, ..., drop = TRUE) {
+    axes <- nargs() - (!missing(drop)) > 2L
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j), drop = drop))
+    do.call(`[`, c(list(x), at))
+  }
+  replace <- function(x, i, j, ..., value) {
+    axes <- nargs() > 3L
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j)))
+    do.call(`[<-`, c(list(x), at, list(value = host_copy(value))))
+  }
+  environment(part) <- environment(replace) <- topenv()
+  for (subscripts in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"))) {
+    methods::setMethod("[", c("Matrix", subscripts, "ANY"), part, where = where)
+    methods::setMethod("[<-", c("Matrix", subscripts, "ANY"), replace, where = where)
+  }
+  methods::setMethod("[<-", c("Matrix", "ANY", "ANY", "gpu_array"), replace, where = where)
+}
+
+register_matrix_coercion <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  for (class in Filter(function(class) methods::isClass(class, where = matrix), MATRIX_CLASSES)) {
+    convert <- eval(bquote(function(from) methods::as(host_copy(from), .(class))))
+    environment(convert) <- topenv()
+    methods::setAs("gpu_array", class, convert, where = where)
+  }
 }

@@ -84,7 +84,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   device <- device_of(keys)
   # the cpu device counts whole numbers, and base R sorts other keys as well
   if (prefers_host(Find(is_gpu, keys)) && !(length(keys) == 1L && is.integer(keys[[1L]]))) {
-    host <- lapply(keys, function(k) as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
+    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
@@ -237,6 +237,7 @@ iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25
 #' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  if (is.complex(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
   probs <- as.vector(probs)
   x <- as_flat(x)
   if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {

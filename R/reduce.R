@@ -32,8 +32,10 @@ summary_method <- function(name) {
 
 # Of several: the parts are reduced where they live, then base R reduces the results.
 reduce_parts <- function(name, x, na.rm) {
+  frame <- environment()
   parts <- lapply(x, function(x) {
     if (!is_gpu(x)) return(x)
+    if (name %in% c("any", "all") && is.double(x)) warn_as_base("coercing argument of type 'double' to logical", frame)
     out <- .Call(C_reduce, name, x, isTRUE(na.rm))
     if (!is.list(out)) return(out)
     if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))

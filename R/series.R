@@ -3,12 +3,12 @@
 #' Differences and times of arrays
 #'
 #' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series and read no
-#' elements; `aggregate()` runs on the host. `window()` and `lag()` are base R's and give arrays.
+#' elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` run on the host. `window()` and `lag()` are base R's and give arrays.
 #'
 #' On R before 4.3 `is.ts()` is `FALSE` for an array, so that other functions for time series take it for a vector there: use [collect()].
 #' @param x An array.
 #' @param lag,differences,... As in [base::diff()], [stats::time()] and [stats::aggregate()].
-#' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. The others: what base R gives.
+#' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. `diffinv()`, `kernapply()` and `toeplitz()`: arrays. The others: what base R gives.
 #' @section Errors:
 #' Base R's, in its words.
 #' @examples
@@ -59,3 +59,17 @@ cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 #' @importFrom stats aggregate
 #' @export
 aggregate.gpu_array <- function(x, ...) aggregate(host_copy(x), ...)
+
+# Base R's methods ask is.vector(), which is FALSE of what has a class.
+#' @rdname series
+#' @importFrom stats diffinv kernapply
+#' @export
+diffinv.gpu_array <- function(x, ...) hosted(stats::diffinv, list(x, ...))
+#' @rdname series
+#' @export
+kernapply.gpu_array <- function(x, ...) back_beside(stats::kernapply(host_series(x), ...), x)
+
+#' @rdname series
+#' @usage NULL
+#' @export
+toeplitz <- interposed("toeplitz", "x", hosted_call(stats::toeplitz, environment()), home = "stats")

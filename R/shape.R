@@ -136,7 +136,9 @@ NULL
 cbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
   deparse.level <- level_given(base::cbind, deparse.level)
-  bind(list(...), labels_of(expressions, deparse.level), names(expressions) %||% character(length(expressions)), deparse.level, FALSE)
+  given <- names(expressions) %||% character(length(expressions))
+  labels <- labels_of(expressions, deparse.level)
+  bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given, deparse.level, FALSE)
 }
 
 #' @rdname bind
@@ -144,8 +146,13 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
 rbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
   deparse.level <- level_given(base::rbind, deparse.level)
-  bind(list(...), labels_of(expressions, deparse.level), names(expressions) %||% character(length(expressions)), deparse.level, TRUE)
+  given <- names(expressions) %||% character(length(expressions))
+  labels <- labels_of(expressions, deparse.level)
+  bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given, deparse.level, TRUE)
 }
+
+# Of long expressions cbind() and rbind() take the beginning.
+shortened <- function(labels) ifelse(nchar(labels) > 10L, paste0(substr(labels, 1L, 10L), "..."), labels)
 
 # What base R's function was called with: it does not tell its methods.
 level_given <- function(f, level) {

@@ -48,7 +48,7 @@ diagonal_of <- function(x, n) collect(strided(strip(x), n * n, 1, n, step = n + 
 
 # ---- LU ----------------------------------------------------------------------------------------------------
 
-# LU factors; base R's error where U has a zero on its diagonal.
+# L and U, the rows exchanged, where U has a zero (`info`), and the order.
 lu_of <- function(x, n) {
   f <- .Call(C_lu, x, n)
   f$n <- n
@@ -101,8 +101,8 @@ SLACK <- 1000
 # Draws that do not touch R's generator.
 probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
 
-# Solves a x = b, with the columns of b, as solve.default() does; NULL where the precision is too small to tell that the matrix is not singular.
-# What would take LAPACK's estimate several solves is certain in most cases from some more right sides.
+# Solves a x = b, with the columns of b, as solve.default() does. NULL where the precision is too small to tell that the matrix is not singular, unless
+# it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several solves is certain in most cases from a few more right sides.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
@@ -119,10 +119,12 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
   size <- sqrt(sum(as.double(collect(strided(x, length(x), 1, n * PROBES, start = n * columns))^2)) / PROBES)
   eps <- if (is_narrow(f$lu)) 2^-23 else 0
   bound <- 1 / (anorm * sqrt(n) * size * SLACK)
-  if (!is.na(bound) && bound <= max(tol, eps)) {
+  if (is.na(bound)) return(NA)
+  if (bound <= max(tol, eps)) {
     if (!final) return(NULL)
     rcond <- 1 / anorm / lu_inverse_norm(f)
-    if (isTRUE(rcond < tol)) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond), frame)
+    if (is.na(rcond)) return(NA)
+    if (rcond < tol) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond), frame)
   }
   strided(x, length(x), 1, n * columns)
 }
@@ -315,16 +317,21 @@ norm_of <- function(x, type) {
 #' @rdname solve
 #' @usage NULL
 #' @export
-rcond <- interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
+rcond <- if (is.null(formals(base::rcond)$uplo)) {
+  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
+} else {
+  # from R 4.4 on: which triangle; the lower one is base R's
+  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, if (!identical(uplo, "U")) list(uplo = uplo), ...))
+}
 
-reciprocal_condition <- function(x, norm, triangular, ...) {
+reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) {
   d <- dim(x)
-  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && !...length()) {
+  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) && !...length()) {
     return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
   }
   n <- order_of(x)
-  if (is.null(n) || is.complex(x) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
-    return(call_base(base::rcond, list(host_copy(x), norm = norm, triangular = triangular, ...)))
+  if (is.null(n) || is.complex(x) || !is.null(more) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
+    return(call_base(base::rcond, c(list(host_copy(x), norm = norm, triangular = triangular, ...), more)))
   }
   infinity <- norm == "I"
   x <- strip_names(x)

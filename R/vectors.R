@@ -12,16 +12,18 @@ through_host <- function(x, f, ...) {
 #' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the elements once, on the device. `all.equal()`
 #' reads the arrays on the host.
 #'
+#' `unlist()` of a list of arrays and numbers gives an array, wherever in it they stand.
+#'
 #' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
 #' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
 #' array, by its own rules on types; slices of columns stay on the device.
 #' @param x,target,current Arrays; `current` may be an ordinary vector.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
-#' @param recursive,use.names As in [base::c()].
+#' @param recursive,use.names As in [base::c()] and [base::unlist()].
 #' @param times,length.out,each As in [base::rep()].
 #' @param row.names,optional,nm As in [base::as.data.frame()].
 #' @returns `rev()`, `rep()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can hold the
-#'   elements; `c()` with what is no number gives what base R gives. `as.data.frame()`: a data frame whose columns are arrays.
+#'   elements; `c()` and `unlist()` with what is no number give what base R gives. `as.data.frame()`: a data frame whose columns are arrays.
 #'   `all.equal()`: as in base R.
 #' @section Errors:
 #' Those of [collect()] and [as_gpu()].
@@ -32,6 +34,7 @@ through_host <- function(x, f, ...) {
 #' rep(x, 2)
 #' as.data.frame(as_gpu(matrix(1:4, 2), device = "cpu"))
 #' all.equal(x, c(3, 1, 3))
+#' unlist(list(a = 1, b = x))
 #' @name vectors
 NULL
 
@@ -85,11 +88,38 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
 }
 
 #' @rdname vectors
-#' @method all.equal gpu_array
 #' @export
-all.equal.gpu_array <- function(target, current, ...) {
-  all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
+unlist <- interposed("unlist", quote(holds_array(x)), unlist_arrays(x, recursive, use.names))
+
+holds_array <- function(x) .Call(C_holds_array, x)
+
+unlist_arrays <- function(x, recursive, use.names) {
+  within <- function(x, f) if (is.list(x)) `attributes<-`(lapply(x, within, f), attributes(x)) else if (is.null(x)) NULL else f(x)
+  leaves <- function(x) if (is.list(x)) base::unlist(lapply(unname(x), leaves), FALSE, FALSE) else list(x)
+  # a list of a class may have a method, and of lists that are not taken apart the result is a list
+  usable <- (!is.object(x) || is.data.frame(x)) && (isTRUE(recursive) || !any(vapply(x, is.list, NA)))
+  flat <- if (usable) leaves(x)
+  if (!usable || !all(vapply(flat, function(part) is.null(part) || is_number(part), NA))) {
+    return(call_base(base::unlist, list(within(x, host_copy), recursive, use.names)))
+  }
+  y <- join(lapply(flat[!vapply(flat, is.null, NA)], as_elements))
+  has_names <- function(x) !is.null(names(x)) || is.list(x) && any(vapply(x, has_names, NA))
+  # the names are those of a list of vectors of the same lengths
+  if (isTRUE(use.names) && has_names(x)) names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
+  y
 }
+
+#' @rdname vectors
+#' @usage NULL
+#' @rawNamespace S3method(base::all.equal,gpu_array)
+all.equal.gpu_array <- function(target, current, ...) {
+  base::all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
+}
+
+# Base R looks for a method of the target alone, and says of an ordinary vector and an array that their classes differ.
+#' @rdname vectors
+#' @export
+all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...))
 
 # The columns stay arrays.
 #' @rdname vectors
@@ -103,7 +133,7 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
       names(y) <- NULL
       y
     })
-    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns)) paste0("V", seq_along(columns))
+    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional) paste0("V", seq_along(columns))
     rows <- row.names %||% rownames(x)
     n <- nrow(x)
   } else {

@@ -17,6 +17,8 @@
   # after S4 has heard of our classes: at the end of loading, not here
   at_end <- function(...) asNamespace("verdigris")$register_matrix_methods()
   setHook(packageEvent(if (isNamespaceLoaded("Matrix")) pkgname else "Matrix", "onLoad"), at_end)
+  delayed_at_end <- function(...) asNamespace("verdigris")$register_delayed_methods()
+  setHook(packageEvent(if (isNamespaceLoaded("DelayedArray")) pkgname else "DelayedArray", "onLoad"), delayed_at_end)
   register_vctrs()
   # before the process ends, its compiler must
   reg.finalizer(topenv(), function(namespace) .Call(C_end), onexit = TRUE)

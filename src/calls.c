@@ -50,7 +50,12 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   if (x == NULL) return Rf_eval(parts_call, rho);
   SEXP na_rm = Rf_eval(na_rm_symbol, rho);
   int leave_out = TYPEOF(na_rm) == LGLSXP && XLENGTH(na_rm) == 1 && LOGICAL_ELT(na_rm, 0) == TRUE;
-  SEXP value = vg_reduce(Rf_eval(name_symbol, rho), x, Rf_ScalarLogical(leave_out));
+  SEXP name = Rf_eval(name_symbol, rho);
+  if (TYPEOF(x) == REALSXP && CHAR(STRING_ELT(name, 0))[0] == 'a') {
+    // any() and all()
+    vg_say("warn_as_base", "coercing argument of type 'double' to logical");
+  }
+  SEXP value = vg_reduce(name, x, Rf_ScalarLogical(leave_out));
   if (vg_pending) vg_settle(value);
   if (TYPEOF(value) != VECSXP) return value;
   PROTECT(value);
@@ -59,4 +64,18 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   value = Rf_eval(explain, rho);
   UNPROTECT(2);
   return value;
+}
+
+// Whether a list, or a list in it, holds an array. Every unlist() asks, so this is C.
+static int holds_array(SEXP list) {
+  R_xlen_t n = XLENGTH(list);
+  for (R_xlen_t k = 0; k < n; k++) {
+    SEXP x = VECTOR_ELT(list, k);
+    if (TYPEOF(x) == VECSXP ? holds_array(x) : Rf_inherits(x, "gpu_array")) return 1;
+  }
+  return 0;
+}
+
+SEXP C_holds_array(SEXP x) {
+  return Rf_ScalarLogical(TYPEOF(x) == VECSXP && holds_array(x));
 }

@@ -81,9 +81,9 @@ static SEXP positions(SEXP x, SEXP values) {
   for (R_xlen_t k = 0; k < n; k++)
     if (!is_plain(VECTOR_ELT(values, k))) return NULL;
   if (n == 1) {
-    // it may be an index matrix
-    SEXP i = VECTOR_ELT(values, 0);
-    if (!is_array(i) && Rf_getAttrib(i, R_DimSymbol) != R_NilValue && rank(x) > 0) return NULL;
+    // it may be an index matrix; an array is one where it has a column for each dimension
+    SEXP i = VECTOR_ELT(values, 0), dim = Rf_getAttrib(i, R_DimSymbol);
+    if (dim != R_NilValue && rank(x) > 0 && (!is_array(i) || (TYPEOF(i) != LGLSXP && XLENGTH(dim) == 2 && INTEGER_ELT(dim, 1) == rank(x)))) return NULL;
   }
   SEXP at = PROTECT(Rf_allocVector(VECSXP, n));
   for (R_xlen_t k = 0; k < n; k++) {

@@ -213,6 +213,20 @@ test_that("eigen() is base R's, but for signs", {
   }
 })
 
+test_that("whole numbers of every width are computed in float64", {
+  m <- matrix(c(7, 2, 1, 2, 9, 3, 1, 3, 8), 3L)
+  for (dtype in c("int8", "uint8", "int16", "int32", "int64")) {
+    x <- gpu_cast(gpu(matrix(as.integer(m), 3L)), dtype)
+    got <- list(solve(x), solve(x, x), chol(x), crossprod(x), tcrossprod(x, x), backsolve(x, x), chol2inv(x), qr.Q(qr(x)), qr.coef(qr(x), 1:3), svd(x)$d, eigen(x)$values, x %*% x)
+    want <- list(solve(m), solve(m, m), chol(m), crossprod(m), tcrossprod(m), backsolve(m, m), chol2inv(m), qr.Q(qr(m)), qr.coef(qr(m), 1:3), svd(m)$d, eigen(m)$values, m %*% m)
+    for (k in seq_along(want)) {
+      expect_identical(gpu_dtype(got[[k]]), "float64", info = paste(dtype, k))
+      expect_equal(collect(got[[k]]), want[[k]], tolerance = 1e-10, info = paste(dtype, k))
+    }
+    expect_equal(c(det(x), rcond(x), norm(x), norm(x, "2"), kappa(x)), c(det(m), rcond(m), norm(m), norm(m, "2"), kappa(m)), tolerance = 1e-8)
+  }
+})
+
 test_that("what cuSOLVER cannot do goes through the host by the rule on access", {
   skip_if(!on_gpu)
   x <- gpu(cbind(1, 1:6, 2 * (1:6)))

@@ -114,7 +114,7 @@ test_that("limits, missing and impossible parameters are base R's", {
   pairs <- list(
     list(gpu_rgamma, function(n, a, b, ...) rgamma(n, a, scale = b), "scale"), list(gpu_rbeta, rbeta), list(gpu_rlnorm, rlnorm),
     list(gpu_rweibull, rweibull), list(gpu_rcauchy, rcauchy), list(gpu_rlogis, rlogis), list(gpu_rnorm, rnorm), list(gpu_runif, runif),
-    list(gpu_rbinom, rbinom), list(gpu_rnbinom, rnbinom), list(gpu_rnbinom, function(n, a, b) rnbinom(n, a, mu = b), "mu")
+    list(gpu_rchisq, function(n, a, b) rchisq(n, a, b)), list(gpu_rbinom, rbinom), list(gpu_rnbinom, rnbinom), list(gpu_rnbinom, function(n, a, b) rnbinom(n, a, mu = b), "mu")
   )
   edges <- c(0, 1, 2, 0.5, -1, 2.5, Inf, -Inf, NA, NaN)
   grid <- expand.grid(a = edges, b = edges)
@@ -231,6 +231,9 @@ test_that("an element is the same however it is reached", {
   expect_identical(collect(x[x > 1]), all[all > 1])
   expect_identical(collect(x + rep(0, 1000)), c(all, all))
   expect_identical(collect(t(matrix(x, 20))), t(matrix(all, 20)))
+  set.seed(1)
+  at <- gpu_sample_int(100, 60, TRUE, device = test_device)
+  expect_identical(collect(t(matrix(at, 20))), t(matrix(collect(at), 20)))
   # of one array two uses are the same draws
   expect_identical(collect(x - x), numeric(500))
 })

@@ -43,3 +43,15 @@ test_that("every export and every help page stands in the reference index", {
   own <- exports[!vapply(exports, exists, NA, envir = baseenv()) & !vapply(exports, exists, NA, envir = asNamespace("stats"), inherits = FALSE)]
   expect_identical(setdiff(own, entries), character())
 })
+
+test_that("ARCHITECTURE.md lists every function that stands before base R's, and every S4 generic", {
+  file <- file.path(root, "ARCHITECTURE.md")
+  skip_if(!file.exists(file), "not in a checkout")
+  section <- sub("\n## .*", "", sub(".*\n## How base R's functions find arrays\n", "", paste(readLines(file), collapse = "\n")))
+  listed <- unlist(strsplit(unlist(regmatches(section, gregexpr("`[^`]+`", section))), "[` \n]+"))
+  ours <- asNamespace("verdigris")
+  interposed <- Filter(function(name) verdigris:::is_interposed(get(name, ours)), exports)
+  generics <- Filter(function(name) methods::isGeneric(name, ours), getNamespaceExports("verdigris"))
+  expect_gt(length(interposed), 40L)
+  expect_identical(setdiff(c(interposed, generics), listed), character())
+})

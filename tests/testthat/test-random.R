@@ -61,6 +61,13 @@ test_that("the tails of normals are there", {
   }
 })
 
+test_that("the generator is Philox 4x32-10", {
+  # the first two 64-bit words of key 0, from the known answers of Random123 1.09 (philox4x32 10, all zeros)
+  words <- list(c(0xe169c58d, 0x6627e8d5), c(0x9b00dbd8, 0xbc57ac4c))
+  want <- vapply(words, function(w) (w[1L] * 2^20 + w[2L] %/% 2^12 + 0.5) / 2^52, 0)
+  expect_identical(collect(.Call(verdigris:::C_random, "runif", 2, c(0, 0), 0, 1, NULL, test_device)), want)
+})
+
 test_that("streams of different keys have nothing to do with each other", {
   n <- 4000L
   # keys as R's generator gives them, and keys that differ in one bit

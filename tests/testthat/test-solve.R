@@ -157,6 +157,7 @@ test_that("condition numbers are base R's", {
     tol <- if (k %in% c("hilbert14", "hilbert12")) 10 else 1e-4
     for (norm in c("O", "I")) found <- c(found, near(function(a) rcond(a, norm), list(a), tol, paste("rcond", norm, k)))
     if (k != "complex") found <- c(found, near(function(a) rcond(a, triangular = TRUE), list(a), 1e-4, paste("rcond triangular", k)))
+    if (k != "complex" && !is.null(formals(base::rcond)$uplo)) found <- c(found, near(function(a) rcond(a, triangular = TRUE, uplo = "L"), list(a), 1e-4, paste("rcond lower", k)))
     if (!k %in% c("complex", "zero", "zeros", "singular", "huge", "tiny", "wide", "logical")) found <- c(found, near(kappa, list(a), tol, paste("kappa", k)))
     if (k != "complex") found <- c(found, near(function(a) kappa(a, exact = TRUE), list(a), if (k == "singular") 1e300 else tol, paste("exact kappa", k)))
   }
@@ -182,6 +183,16 @@ test_that("what goes through the host says so, or is refused", {
   expect_identical(dim(chol(gpu(s))), c(3L, 3L))
   expect_identical(dim(solve(gpu(s))), c(3L, 3L))
   expect_error(solve(gpu(matrix(1, 2L, 2L))), "exactly singular")
+})
+
+test_that("arrays keep their functions where Matrix is attached later", {
+  skip_if_not_installed("Matrix")
+  out <- in_new_r(
+    "suppressMessages(library(Matrix))", "options(verdigris.host_access = 'error')", sprintf("x <- as_gpu(matrix(c(4, 1, 1, 3), 2), device = '%s')", test_device), "q <- qr(x)",
+    "values <- list(crossprod(x), tcrossprod(x), crossprod(x, diag(2)), crossprod(diag(2), x), chol(x), chol2inv(chol(x)), solve(x), solve(x, 1:2), q$qr, qr.Q(q), qr.R(q), qr.X(q), qr.coef(q, 1:2), qr.fitted(q, 1:2), qr.qty(q, 1:2), svd(x)$u, backsolve(x, 1:2))",
+    "cat(vapply(values, is_gpu, NA), is.double(norm(x)), is.double(norm(x, 'F')), is.double(rcond(x)), is.double(rcond(x, 'I')), is.double(det(x)))"
+  )
+  expect_identical(out[length(out)], paste(rep("TRUE", 22L), collapse = " "))
 })
 
 test_that("solving does not touch R's generator", {

@@ -28,19 +28,39 @@ fn options(x: SEXP) -> Result<Options> {
     Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
 }
 
+/// The array as a matrix. Not protected.
+fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
+    let int =
+        |n| i32::try_from(n).map_err(|_| Error::new(Kind::Shape, format!("a matrix cannot have {n} rows or columns")));
+    let extents = [int(rows)?, int(columns)?];
+    // SAFETY: both vectors are protected while they are made; the product of the extents is the array's length.
+    unsafe {
+        let out = r::Rf_protect(handle::bare(array));
+        let dim = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, 2));
+        std::slice::from_raw_parts_mut(r::INTEGER(dim), 2).copy_from_slice(&extents);
+        r::Rf_setAttrib(out, r::R_DimSymbol, dim);
+        let out = handle::set_class(out, 2);
+        r::Rf_unprotect(2);
+        Ok(out)
+    }
+}
+
 fn optional(array: Option<Array>) -> SEXP {
     array.map_or(r::null(), handle::wrap)
 }
 
 entry! {
-    /// The product of two arrays as an m x k and a k x n matrix, flat; NULL where the host's BLAS serves.
+    /// The product of two arrays as an m x k and a k x n matrix; NULL where the host's BLAS serves.
     fn multiply(x, y, sizes, choice) {
         let (a, b) = (handle::array(x)?, handle::array(y)?);
         let [m, k, n] = extents(sizes)?;
         if a.len() != m * k || b.len() != k * n {
             return Err(Error::new(Kind::Shape, "non-conformable arguments"));
         }
-        Ok(optional(linear::multiply(&a, &b, [m, k, n], options(choice)?)?))
+        match linear::multiply(&a, &b, [m, k, n], options(choice)?)? {
+            Some(out) => matrix(out, m, n),
+            None => Ok(r::null()),
+        }
     }
 
     /// The products of slices: extents m, k, n, how many, and whether x and y have so many slices (1) or one (0).

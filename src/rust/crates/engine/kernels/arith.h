@@ -25,9 +25,9 @@ VG_FN f64 difference(f64 a, f64 b) { return a - b; }
 
 // Nor is the card's division sure which of two NaNs it keeps: compilers differ.
 #ifdef VG_DEVICE
-template <class T> VG_FN T quotient(T a, T b) { T y = a / b; return a != a ? a : b != b ? b : y; }
+template <class T> VG_FN T r_div(T a, T b) { T y = a / b; return a != a ? a : b != b ? b : y; }
 #else
-template <class T> VG_FN T quotient(T a, T b) { return a / b; }
+template <class T> VG_FN T r_div(T a, T b) { return a / b; }
 #endif
 
 // ---- integers: an operand that is NA, or a result that does not fit, gives NA -------------------
@@ -164,7 +164,7 @@ VG_FN f64 r_mod(f64 a, f64 b, u32& w) {
 VG_FN f32 r_mod(f32 a, f32 b, u32& w) { return (f32)r_mod((f64)a, (f64)b, w); }
 
 VG_FN f64 r_intdiv(f64 a, f64 b) {
-  f64 q = quotient(a, b);
+  f64 q = r_div(a, b);
   if (b == 0 || !(fabs(q) <= 1e280)) return q;
   if (fabs(q) < 1) return (a < 0 && b > 0) || (a > 0 && b < 0) ? -1.0 : 0.0;
   f64 scale = safe_scale(a, b), down = floor(q);

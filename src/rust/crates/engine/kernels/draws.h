@@ -225,6 +225,11 @@ VG_FN f64 binomial_of(i64 key, i64 i, f64 n, f64 p, u32& w) {
   if (n == 0 || p == 0) return 0.0;
   return p > 0.5 ? n - (p == 1 ? 0.0 : binomial_draw(key, i, n, 1.0 - p)) : binomial_draw(key, i, n, p);
 }
+// a chi-square with twice a Poisson number of further degrees of freedom
+VG_FN f64 noncentral_chisq_of(i64 key, i64 i, f64 df, f64 ncp, u32& w) {
+  if (!(df >= 0) || !is_finite(ncp) || ncp < 0) return refused(w);
+  return gamma_of(key, i, df * 0.5 + (ncp == 0 ? 0.0 : poisson_draw(key, i, ncp * 0.5)), 2.0, w);
+}
 // inversion: the failures before a success
 VG_FN f64 geometric_of(i64 key, i64 i, f64 p, u32& w) {
   if (!(p > 0 && p <= 1)) return refused(w);

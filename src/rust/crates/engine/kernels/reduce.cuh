@@ -2,7 +2,7 @@
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
 //   A       the accumulator, T the class it takes, NARM, U packs in flight
 //   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
-//   SPREAD  where that is run for each element of a group, and not once
+//   SPREAD  where that is run for packs of a group's elements, and not once
 // and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), LANES.
 //
 // Which thread adds which element, and in what order parts are merged, depends only on the shape of the
@@ -31,7 +31,7 @@ struct Job {
 
 VG_FN void put(const Job& job, i64 group, const A& a) {
   u32 status = 0;
-#ifdef AFTER
+#if defined(AFTER) && !defined(SPREAD)
   after::run(job.after, group, A::finish(a, status));
 #else
   job.out[group] = A::finish(a, status);
@@ -151,8 +151,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     result = A::finish(a, status);
   }
   __syncthreads();
-#pragma unroll 4
-  for (i64 i = threadIdx.x; i < job.length; i += THREADS) after::run(job.after, start + i, result);
+  const i64 end = start + job.length, last = (end + after::V - 1) / after::V;
+  for (i64 pack = start / after::V + threadIdx.x; pack < last; pack += THREADS * after::U)
+    after::run(job.after, pack, last, start, end, result);
 #else
   else if (threadIdx.x == 0) {
     put(job, group, a);

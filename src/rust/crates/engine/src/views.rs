@@ -9,7 +9,6 @@ use crate::epilogue;
 use crate::error::{Error, Kind, Result};
 use crate::expr::{Arg, Args, Expr, Node, Operation};
 use crate::layout::{Axis, Layout};
-use crate::ops::Rule;
 
 /// So many recorded operations are done again for each view of them, rather than stored.
 const CHEAP: u32 = 4;
@@ -54,7 +53,7 @@ fn recorded(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc
         return Ok(Some(Array::of(node.clone()).view(dim, axes)?.node().clone()));
     };
     let Operation::Row(op) = expr.op else { return Ok(None) };
-    if matches!(op.row().rule, Rule::Source | Rule::Random(_)) || op.may_warn(expr.class) {
+    if op.row().rule.uses_index() || op.may_warn(expr.class) {
         return Ok(None);
     }
     let mut args = Args::new();

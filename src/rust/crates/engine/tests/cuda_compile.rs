@@ -183,10 +183,14 @@ fn jobs() -> Vec<Job> {
     after.code.push(Instruction::Apply { op: root, class: Class::F64, args: [0; 3] });
     after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0] });
     after.outputs.extend([(2, DType::Float64), (3, DType::Float64)]);
-    for (k, form) in [Form::Block, Form::Team(8), Form::Lanes, Form::SingleLanes].into_iter().enumerate() {
-        let after = Some(Box::new(After { plan: after.clone(), results: 0 }));
+    for (k, form) in
+        [Form::Team(32), Form::Team(8), Form::Lanes, Form::SingleLanes, Form::Block].into_iter().enumerate()
+    {
+        // a block that has a group goes on to its elements, too
+        let spread = form == Form::Block;
+        let after = Some(Box::new(After { plan: after.clone(), results: 0, spread }));
         let plan = Plan { after, ..copy(DType::Float32, Access::Linear) };
-        let (wide, unaligned) = variants[k];
+        let (wide, unaligned) = variants[k % 4];
         let variant = Variant { wide, unaligned, ..Variant::default() };
         let source = codegen::source_reduce(&plan, variant, Reduction::Sum, false, form);
         jobs.push((format!("{form:?} {}", plan.key()), source));

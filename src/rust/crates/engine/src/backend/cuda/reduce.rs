@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::codegen::reduce::{epilogue_variant, form, pack_size, packs_in_flight, Form};
+use super::codegen::reduce::{epilogue_pack, epilogue_variant, form, pack_size, packs_in_flight, Form};
 use super::codegen::{body, parameters, Variant, THREADS};
 use super::device::{Cuda, READY, TICKETS};
 use super::launch::{Packed, MOST_BYTES};
@@ -181,9 +181,12 @@ impl Work<'_> {
         let form = form(plan, groups);
         let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
-        let (apart, packed) = parameters::fit(&after.plan, given, 1, &addresses);
+        let (apart, packed) = parameters::fit(&after.plan, given, epilogue_pack(after), &addresses);
         // words for warnings are taken once a launch
-        if apart.wide && !variant.wide || !bound.sites.is_empty() && !given.sites.is_empty() {
+        if apart.wide && !variant.wide
+            || after.spread && apart.unaligned
+            || !bound.sites.is_empty() && !given.sites.is_empty()
+        {
             return Ok(false);
         }
         let fit = (epilogue_variant(after, variant), packed);

@@ -106,7 +106,11 @@ impl Room {
     /// Waits for the function's end.
     fn info(self, cuda: &Cuda, function: &str) -> Result<i32> {
         let mut bytes = [0u8; 4];
-        cuda.download(&self.info, 0, &mut bytes)?;
+        if let Err(error) = cuda.download(&self.info, 0, &mut bytes) {
+            // the user did not wait: what is queued may still read it
+            std::mem::forget(self.host);
+            return Err(error);
+        }
         let info = i32::from_ne_bytes(bytes);
         if info < 0 {
             return Err(Error::new(Kind::Launch, format!("`{function}` failed: argument {} is wrong", -info)));
@@ -329,4 +333,29 @@ fn ormqr(
     check(status, "cusolverDnXormqr")?;
     // only wrong arguments have an info, so there is nothing to wait for
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_say_what_to_do() {
+        assert!(check(0, "f").is_ok());
+        for (status, kind, word) in [
+            (1, Kind::Library, "initialised"),
+            (2, Kind::Memory, "memory"),
+            (3, Kind::Launch, "invalid"),
+            (4, Kind::Library, "device"),
+            (6, Kind::Launch, "execution"),
+            (7, Kind::Launch, "internal"),
+            (9, Kind::Library, "not supported"),
+            (31, Kind::Launch, "unknown"),
+        ] {
+            let error = check(status, "cusolverDnXgetrf").unwrap_err();
+            assert_eq!(error.kind, kind, "{status}");
+            assert!(error.message.contains(word) && error.message.contains("cusolverDnXgetrf"), "{error}");
+            assert!(!error.advice.is_empty());
+        }
+    }
 }

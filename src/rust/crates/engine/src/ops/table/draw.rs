@@ -14,6 +14,7 @@ pub const ROWS: &[Op] = &[
 
     op!(rgamma, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "gamma_of(a, i, b, c, w)")], "Gamma with shape b and scale c (Marsaglia and Tsang 2000)."),
     op!(rchisq, "", Internal, 2, Drawn, NAsProduced, 0, [(F64, "chisq_of(a, i, b, w)")], "Chi-square with b degrees of freedom: a gamma."),
+    op!(rchisq_noncentral, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "noncentral_chisq_of(a, i, b, c, w)")], "Chi-square with b degrees of freedom and noncentrality c: Poisson, then a gamma."),
     op!(rbeta, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "beta_of(a, i, b, c, w)")], "Beta with shapes b and c: of two gammas."),
     op!(rt, "", Internal, 2, Drawn, NAsProduced, 0, [(F64, "t_of(a, i, b, w)")], "Student's t with b degrees of freedom: of a normal and a gamma."),
     op!(rpois, "", Internal, 2, Drawn, NAsProduced, 0, [(F64, "poisson_of(a, i, b, w)")], "Poisson with mean b (Hoermann 1993: PTRS; inversion below 10)."),

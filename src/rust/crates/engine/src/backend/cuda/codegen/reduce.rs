@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{body, Tiled, Variant};
+use super::{body, Tiled, Variant, THREADS};
 use crate::plan::{After, Plan};
 use crate::reduction::{Groups, Reduction};
 
@@ -93,11 +93,22 @@ pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
     Variant { tiled: Tiled { inputs: 1 << after.results, axis: 0 }, unaligned: false, wide: variant.wide }
 }
 
+/// Elements of a pack of what comes after a reduction.
+pub fn epilogue_pack(after: &After) -> usize {
+    if after.spread {
+        body::pack_size(&after.plan)
+    } else {
+        1
+    }
+}
+
 /// `after::Params`, and `after::run`, which takes a group's result and stores what becomes of it.
 fn epilogue(after: &After, variant: Variant) -> String {
     let plan = &after.plan;
-    let each = if after.spread { "#define SPREAD\n" } else { "" };
-    let mut text = format!("{each}#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, 1));
+    let mut text = format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, epilogue_pack(after)));
+    if after.spread {
+        return text + &each(after);
+    }
     let mut stores = String::new();
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
         let _ = write!(stores, " store_{dtype}(p.y{k}, group, y.y{k});");
@@ -110,4 +121,33 @@ fn epilogue(after: &After, variant: Variant) -> String {
         after.results
     );
     text
+}
+
+/// `after::run` for packs of a group's elements, of which the thread's first is `pack`; the group's are `start .. end`.
+fn each(after: &After) -> String {
+    let plan = &after.plan;
+    let (mut rooms, mut stores, mut writes) = (String::new(), String::new(), String::new());
+    for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
+        let _ = write!(rooms, "{} y{k}[V]; ", dtype.c_type());
+        let _ = write!(stores, "store_{dtype}(y{k}, k, y.y{k}); ");
+        let _ = write!(
+            writes,
+            "\n    if (i >= start && i + V <= end) write_pack<V>(p.y{k} + i, y{k});\n    \
+             else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) if (i + k >= start && i + k < end) p.y{k}[i + k] = y{k}[k];\n    }}"
+        );
+    }
+    let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
+    // all loads come before the first store, so that they are on their way together
+    format!(
+        "constexpr int U = {u};\n\
+         VG_FN void run(const Params& p, i64 pack, i64 last, i64 start, i64 end, A::value result) {{\n  \
+         u32 w[W] = {{}};\n  In x[U];\n  #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    \
+         const i64 at = pack + u * {THREADS};\n    fetch(p, (idx)((at < last ? at : pack) * V), x[u]);\n    \
+         x[u].x{results}[0] = result;\n  }}\n  \
+         #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    const i64 at = pack + u * {THREADS}, i = at * V;\n    if (at >= last) break;\n    \
+         {rooms}\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ Out y; compute(p, x[u], k, i + k, w, y); {stores}}}{writes}\n  }}\n{note}}}\n\
+         }}\n#define SPREAD\n",
+        u = body::packs_in_flight(plan).min(2),
+        results = after.results
+    )
 }

@@ -1,0 +1,38 @@
+# Models and tests: base R's functions on arrays, where reading one as a vector is not enough.
+
+# Base R asks is.vector(), which is FALSE of what has a class.
+#' @rdname host
+#' @usage NULL
+#' @export
+mahalanobis <- interposed("mahalanobis", c("x", "center", "cov"), hosted_mahalanobis(x, center, cov, inverted, ...), home = "stats")
+hosted_mahalanobis <- function(...) hosted(stats::mahalanobis, list(...))
+
+# Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call.
+rank_test <- function(generic) {
+  f <- get(generic, envir = asNamespace("stats"))
+  function(x, ...) {
+    others <- list(...)
+    out <- call_base(f, c(list(ordinary_copy(x)), lapply(others, host_copy)))
+    # base R names the data by the expressions
+    expressions <- as.list(substitute(list(...)))[-1L]
+    second <- which(names(others) %in% c("y", "g"))
+    if (!length(second)) second <- which((names(others) %||% character(length(others))) == "")
+    named <- c(list(substitute(x)), expressions[second[seq_len(min(1L, length(second)))]])
+    if (length(named) == 1L || !grepl(" and ", out$data.name, fixed = TRUE)) named <- named[1L]
+    if (inherits(out, "htest")) out$data.name <- paste(vapply(named, deparse1, ""), collapse = " and ")
+    out
+  }
+}
+
+#' @importFrom stats wilcox.test
+#' @export
+wilcox.test.gpu_array <- rank_test("wilcox.test")
+#' @importFrom stats ansari.test
+#' @export
+ansari.test.gpu_array <- rank_test("ansari.test")
+#' @importFrom stats kruskal.test
+#' @export
+kruskal.test.gpu_array <- rank_test("kruskal.test")
+#' @importFrom stats fligner.test
+#' @export
+fligner.test.gpu_array <- rank_test("fligner.test")

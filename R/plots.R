@@ -1,0 +1,348 @@
+# Pictures of arrays: what would lie on the same dot of the device is left out before anything is fetched.
+#
+# A picture has far fewer dots than a large array has elements. Points are put into cells of a dot each, on the device where the array is, and of each
+# cell the last point is fetched, which is the one that base R would draw on top. Of a line the first, last, least and greatest value in each column
+# of dots draw the same line (Jugel, Jerzak, Hackenbroich and Markl, M4: A Visualization-Oriented Time Series Data Aggregation, VLDB 2014).
+
+# Arrays up to this size are fetched as they are.
+DRAWN_WHOLE <- 10000L
+
+# Columns and rows of dots in the region that is drawn in; of a device without dots (pdf) such as paper shows. Symbols as small as a dot
+# need smaller cells: the point that is left of a cell may lie on the next dot.
+dots <- function(panels = 1, pch = NULL, cex = NULL) {
+  small <- "." %in% pch || is.numeric(cex) && any(cex < 0.4)
+  resolution <- max(96, grDevices::dev.size("px") / grDevices::dev.size("in")) * (if (small) 2.5 else 1)
+  pmax(16, ceiling(graphics::par("pin") * resolution / panels))
+}
+
+# In which of n cells between two limits each element lies, from 0; outside of them below 0 or from n on. There is more to see than
+# the limits: base R adds 4% on both sides, and symbols reach into the picture from outside.
+cells <- function(x, limits, n, logarithmic = FALSE, margin = 0.08) {
+  if (logarithmic) {
+    x <- log10(x)
+    limits <- log10(limits)
+  }
+  limits <- sort(limits) + c(-margin, margin) * abs(limits[2L] - limits[1L])
+  width <- limits[2L] - limits[1L]
+  if (!is.finite(width) || width == 0) return(0 * x)
+  # the greatest element is in the last cell
+  floor((x - limits[1L]) * ((n - 1e-6) / width))
+}
+
+# The places of the points that are seen, in order: an ordinary vector.
+seen <- function(x, y, xlim, ylim, grid, log = "") {
+  across <- cells(x, xlim, grid[1L], grepl("x", log))
+  up <- cells(y, ylim, grid[2L], grepl("y", log))
+  inside <- across >= 0 & across < grid[1L] & up >= 0 & up < grid[2L] # what is missing is not inside
+  cell <- ifelse(inside & !is.na(inside), across + grid[1L] * up + 2, 1)
+  n <- length(x)
+  device <- gpu_device(x)
+  zero <- if (n <= .Machine$integer.max) 0L else 0
+  last <- gpu_full(zero, prod(grid) + 1, device = device)
+  # of equal subscripts the last one wins
+  last[cell] <- gpu_seq(zero + 1L, by = 1L, length.out = n, device = device)
+  last[1L] <- zero
+  sort(as.vector(last[last > 0L]))
+}
+
+# Of a line along increasing x: what draws the same line. NULL where it is not increasing, or something is missing.
+outline <- function(x, y, xlim, columns, logarithmic = FALSE) {
+  if (anyNA(x) || anyNA(y) || unsorted_on_device(x)) return(NULL)
+  column <- gpu_cast(cells(x, xlim, columns, logarithmic), "int32")
+  column <- pmin(pmax(column, -1L), columns)
+  parts <- lapply(c("first", "min", "max", "last"), function(f) as.vector(gpu_group(y, column, f)))
+  places <- lapply(c("first", "last"), function(f) as.vector(gpu_group(x, column, f)))
+  middle <- (places[[1L]] + places[[2L]]) / 2
+  list(x = as.vector(base::rbind(places[[1L]], middle, middle, places[[2L]])), y = as.vector(do.call(base::rbind, parts)))
+}
+
+unsorted_on_device <- function(x) {
+  n <- length(x)
+  n > 1L && any(x[-1L] < x[-n])
+}
+
+# The coordinates of a plot of x, or of x and y: arrays of one length, and the names of the axes. NULL for what base R is to sort out.
+coordinates <- function(x, y, xname, yname) {
+  if (is.complex(x) || !is.null(attr(x, "tsp")) || is.null(y) && length(dim(x)) == 2L && ncol(x) != 2L || length(dim(x)) > 2L) return(NULL)
+  if (is.null(y) && length(dim(x)) == 2L) {
+    names <- colnames(x) %||% paste0(xname, "[,", 1:2, "]")
+    return(list(x = strip(x[, 1L]), y = strip(x[, 2L]), xlab = names[1L], ylab = names[2L]))
+  }
+  if (is.null(y)) return(list(x = gpu_seq(1, by = 1, length.out = length(x), device = gpu_device(x)), y = strip(x), xlab = "Index", ylab = xname))
+  if (!is_number(y) || is.complex(y) || length(y) != length(x)) return(NULL)
+  on_device <- function(v) if (is_gpu(v)) strip(v) else as_gpu(as.vector(v), device = gpu_device(if (is_gpu(x)) x else y))
+  list(x = on_device(x), y = on_device(y), xlab = xname, ylab = yname)
+}
+
+# Colours and symbols, one for each point, of the points that are left.
+of_points <- function(arguments, kept) {
+  for (name in intersect(names(arguments), c("col", "bg", "pch", "cex", "lwd"))) {
+    v <- arguments[[name]]
+    if (length(v) > 1L) arguments[[name]] <- host_copy(v[(kept - 1) %% length(v) + 1])
+  }
+  arguments
+}
+
+# What is drawn of these coordinates, as ordinary vectors, with the arguments that go with it.
+thinned <- function(at, type, xlim, ylim, log, arguments) {
+  grid <- dots(pch = arguments$pch, cex = arguments$cex)
+  if (length(at$x) <= DRAWN_WHOLE) return(c(list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy)))
+  if (type == "p") {
+    kept <- seen(at$x, at$y, xlim, ylim, grid, log)
+    return(c(list(x = as.vector(at$x[kept]), y = as.vector(at$y[kept])), of_points(arguments, kept)))
+  }
+  # half a dot wide, so that a line never jumps a column
+  line <- if (type == "l") outline(at$x, at$y, xlim, 2 * grid[1L], grepl("x", log))
+  c(line %||% list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy))
+}
+
+limits_of <- function(x, log = "", axis = "x") {
+  x <- x[is.finite(x)]
+  if (grepl(axis, log)) x <- x[x > 0]
+  if (length(x)) as.double(range(x)) else c(0, 1)
+}
+
+#' Pictures of arrays
+#'
+#' Base R's plots. An array of more than 10,000 elements is thinned where it lives: of points that fall on the same dot of the picture the last is fetched and drawn, of a line the first, last, least and
+#' greatest value in each column of dots, of an image the cell under each dot, and of the outliers of a box plot those that fall on different dots. So it depends on the picture how much
+#' is fetched, and not on whether there are 1e6 points or 1e8. The picture looks as base R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count
+#' points in cells by `table()` and show them by `image()` then.
+#'
+#' A million points, drawn by base R (left) and thinned (right); `tools/thinning.R` makes the pictures:
+#'
+#' \if{html}{\figure{thinning.png}{options: width="100\%" alt="Two scatter plots that look the same."}}
+#'
+#' Lines are thinned where `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time series and complex numbers are fetched whole. `pairs()` draws the points that one of its
+#' panels needs in all of them. `density()` spreads the elements over base R's grid on the device.
+#' @param x,y,height Arrays; `y` may be an ordinary vector, or missing.
+#' @param type,xlim,ylim,log,xlab,ylab,... As in [graphics::plot.default()]. A colour or symbol for each point goes with the points that are left.
+#' @param z,zlim As in [graphics::image()].
+#' @param range,names,plot,outline,pars As in [graphics::boxplot()].
+#' @param bw,adjust,n,from,to,cut,na.rm As in [stats::density()].
+#' @returns What base R's functions return: `boxplot()` the statistics, `barplot()` the midpoints, `density()` an object of class `density`; the others `NULL`, invisibly.
+#' @section Errors:
+#' Base R's, in its words.
+#' @examples
+#' x <- gpu_rnorm(20000, device = "cpu")
+#' y <- x + gpu_rnorm(20000, device = "cpu")
+#' plot(x, y)
+#' points(x, y, pch = ".", col = "red")
+#' plot(cumsum(x), type = "l")
+#' boxplot(x, y, names = c("x", "y"))
+#' image(matrix(x, 100))
+#' plot(density(x))
+#' @name plots
+NULL
+
+#' @rdname plots
+#' @export
+plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, log = "", xlab = NULL, ylab = NULL, ...) {
+  xname <- deparse1(substitute(x))
+  yname <- deparse1(substitute(y))
+  at <- coordinates(x, y, xname, yname)
+  given <- list(xlim = host_copy(xlim), ylim = host_copy(ylim), log = log, ...)
+  if (is.null(at)) {
+    # of a series base R's own plot, with the axis that it gives it
+    series <- !is.null(attr(x, "tsp")) && is.null(y)
+    given$xlab <- xlab %||% (if (series) "Time" else if (!is.null(y)) xname)
+    given$ylab <- ylab %||% (if (is.null(y)) xname else yname)
+    if (!missing(type)) given$type <- type
+    return(invisible(do.call(graphics::plot, c(list(if (series) host_series(x) else host_copy(x), host_copy(y)), lapply(given, host_copy)), quote = TRUE)))
+  }
+  given$xlim <- given$xlim %||% limits_of(at$x, log, "x")
+  given$ylim <- given$ylim %||% limits_of(at$y, log, "y")
+  given$xlab <- xlab %||% at$xlab
+  given$ylab <- ylab %||% at$ylab
+  do.call(graphics::plot.default, thinned(at, type, given$xlim, given$ylim, log, c(list(type = type), given)), quote = TRUE)
+}
+
+# What is added to a picture takes its limits from there.
+added <- function(draw, x, y, type, ...) {
+  at <- coordinates(x, y, "x", "y")
+  if (is.null(at)) return(invisible(draw(if (!is.null(attr(x, "tsp"))) host_series(x) else host_copy(x), host_copy(y), type = type, ...)))
+  usr <- graphics::par("usr")
+  log <- paste0(if (graphics::par("xlog")) "x" else "", if (graphics::par("ylog")) "y" else "")
+  xlim <- if (graphics::par("xlog")) 10^usr[1:2] else usr[1:2]
+  ylim <- if (graphics::par("ylog")) 10^usr[3:4] else usr[3:4]
+  do.call(draw, thinned(at, type, xlim, ylim, log, list(type = type, ...)), quote = TRUE)
+  invisible()
+}
+
+#' @rdname plots
+#' @importFrom graphics points
+#' @export
+points.gpu_array <- function(x, y = NULL, type = "p", ...) added(graphics::points.default, x, y, type, ...)
+
+#' @rdname plots
+#' @importFrom graphics lines
+#' @export
+lines.gpu_array <- function(x, y = NULL, type = "l", ...) added(graphics::lines.default, x, y, type, ...)
+
+#' @rdname plots
+#' @importFrom graphics image
+#' @export
+image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
+  if (missing(z) && missing(y) && length(dim(x)) == 2L && !is.complex(x)) {
+    z <- x
+    x <- base::seq.int(0, 1, length.out = nrow(z))
+    y <- base::seq.int(0, 1, length.out = ncol(z))
+    if (is.null(zlim)) zlim <- limits_of(strip(z))
+    # the cell under the middle of each dot, where there are more cells than dots
+    grid <- dots()
+    size <- dim(z)
+    spread <- function(n, k) if (n <= k) seq_len(n) else floor((seq_len(k) - 0.5) * n / k) + 1
+    at <- Map(spread, size, grid)
+    if (any(size > grid)) z <- z[at[[1L]], at[[2L]], drop = FALSE]
+    x <- if (size[1L] > grid[1L]) edges(size[1L], grid[1L]) else x
+    y <- if (size[2L] > grid[2L]) edges(size[2L], grid[2L]) else y
+    labels <- utils::modifyList(list(xlab = "", ylab = ""), list(...))
+    return(invisible(do.call(graphics::image.default, c(list(x, y, host_copy(z), zlim = zlim), labels), quote = TRUE)))
+  }
+  rest <- c(if (!missing(y)) list(host_copy(y)), if (!missing(z)) list(host_copy(z)), if (!is.null(zlim)) list(zlim = zlim))
+  invisible(do.call(graphics::image.default, c(list(host_copy(x)), rest, list(...)), quote = TRUE))
+}
+
+# The edges of k cells on the range that base R gives n of them.
+edges <- function(n, k) {
+  half <- 0.5 / (n - 1)
+  base::seq.int(-half, 1 + half, length.out = k + 1)
+}
+
+#' @rdname plots
+#' @importFrom graphics boxplot
+#' @export
+boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, outline = TRUE, pars = NULL) {
+  more <- list(...)
+  own <- base::names(more) %||% character(length(more))
+  if (length(dim(x)) == 2L) {
+    groups <- lapply(seq_len(ncol(x)), function(k) x[, k])
+    base::names(groups) <- colnames(x) %||% seq_len(ncol(x))
+  } else {
+    groups <- c(list(x), more[own == ""])
+    base::names(groups) <- seq_along(groups)
+  }
+  more <- more[own != ""]
+  found <- lapply(groups, box_statistics, range)
+  out <- list(
+    stats = vapply(found, `[[`, numeric(5L), "stats"), n = vapply(found, `[[`, 0, "n"), conf = vapply(found, `[[`, numeric(2L), "conf"),
+    out = base::unlist(lapply(found, `[[`, "out"), use.names = FALSE) %||% numeric(), group = as.double(rep.int(seq_along(found), vapply(found, function(f) length(f$out), 1L))), names = as.character(names %||% base::names(groups))
+  )
+  dimnames(out$stats) <- dimnames(out$conf) <- NULL
+  out$n <- unname(out$n)
+  if (!plot) return(out)
+  drawn <- out
+  if (length(out$out) > DRAWN_WHOLE) {
+    cell <- cells(out$out, base::range(out$out, out$stats), dots()[2L])
+    first <- !duplicated(paste(out$group, cell))
+    drawn$out <- out$out[first]
+    drawn$group <- out$group[first]
+  }
+  fill <- more$col %||% "lightgray"
+  more$col <- NULL
+  do.call(graphics::bxp, c(list(drawn, outline = outline, boxfill = fill), more, pars), quote = TRUE)
+  invisible(out)
+}
+
+# As grDevices::boxplot.stats() has it. All outliers come to the host: the result tells them.
+box_statistics <- function(x, range) {
+  if (!is_gpu(x)) return(grDevices::boxplot.stats(x, coef = range))
+  x <- as_doubles(strip(x))
+  x <- x[!is.na(x)]
+  n <- length(x)
+  stats <- as.double(stats::fivenum(x))
+  spread <- stats[4L] - stats[2L]
+  far <- if (range == 0) NULL else if (is.na(spread)) !is.finite(x) else x < stats[2L] - range * spread | x > stats[4L] + range * spread
+  out <- if (is.null(far)) numeric() else as.vector(x[far])
+  if (length(out)) stats[c(1L, 5L)] <- as.double(base::range(range(x[!far])))
+  list(stats = stats, n = as.double(n), conf = stats[3L] + c(-1.58, 1.58) * spread / sqrt(n), out = out)
+}
+
+#' @rdname plots
+#' @importFrom graphics barplot
+#' @export
+barplot.gpu_array <- function(height, ...) graphics::barplot(host_copy(height), ...)
+
+#' @rdname plots
+#' @importFrom graphics pairs
+#' @export
+pairs.gpu_array <- function(x, ...) {
+  if (length(dim(x)) != 2L || nrow(x) <= DRAWN_WHOLE || is.complex(x) || ncol(x) < 2L) return(graphics::pairs(host_copy(x), ...))
+  p <- ncol(x)
+  columns <- lapply(seq_len(p), function(k) strip(x[, k]))
+  limits <- lapply(columns, limits_of)
+  grid <- dots(p, list(...)$pch, list(...)$cex)
+  kept <- numeric()
+  for (i in seq_len(p)[-1L]) for (j in seq_len(i - 1L)) kept <- base::union(kept, seen(columns[[j]], columns[[i]], limits[[j]], limits[[i]], grid))
+  kept <- sort(kept)
+  graphics::pairs(collect(x[kept, , drop = FALSE]), ...)
+}
+
+#' @rdname plots
+#' @importFrom stats density
+#' @export
+density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut = 3, na.rm = FALSE, ...) {
+  name <- deparse1(substitute(x))
+  call <- match.call()
+  more <- list(...)
+  usable <- !is.complex(x) && !is.logical(x) && !any(c("weights", "give.Rkern", "width", "subdensity", "ext") %in% names(more)) && length(x) > 1L && !anyNA(x) &&
+    (is.numeric(bw) && length(bw) == 1L || is.character(bw) && tolower(bw)[1L] %in% c("nrd0", "nrd"))
+  usable <- usable && all(is.finite(range(x)))
+  if (!usable) {
+    limits <- c(if (!missing(from)) list(from = from), if (!missing(to)) list(to = to))
+    out <- do.call(stats::density.default, c(list(as.vector(host_copy(x)), bw = host_copy(bw), adjust = adjust, n = n, cut = cut, na.rm = na.rm), limits, more))
+  } else {
+    x <- as_doubles(strip(x))
+    if (is.character(bw)) bw <- bandwidth(x, tolower(bw))
+    bw <- as.double(bw) * adjust
+    reach <- as.double(range(x))
+    if (missing(from)) from <- reach[1L] - cut * bw
+    if (missing(to)) to <- reach[2L] + cut * bw
+    # base R's grid, four bandwidths wider on both sides, of a power of 2
+    points <- if (n > 512) 2^ceiling(log2(n)) else 512
+    grid <- base::seq.int(from - 4 * bw, to + 4 * bw, length.out = points)
+    weights <- spread_over(x, grid)
+    inside <- weights > 0
+    out <- suppressWarnings(do.call(stats::density.default, c(list(grid[inside], bw = bw, weights = weights[inside], n = n, from = from, to = to), more)))
+    out$n <- length(x)
+    out$bw <- bw
+  }
+  call[[1L]] <- quote(density.default) # which base R's picture has as its title
+  out$call <- call
+  out$data.name <- name
+  out
+}
+
+# Silverman (1986) and Scott (1992), as stats::bw.nrd0() and bw.nrd() have them.
+bandwidth <- function(x, rule) {
+  deviation <- as.double(sd(x))
+  quartile <- diff(quantile(x, c(0.25, 0.75), names = FALSE)) / 1.34
+  least <- min(deviation, quartile)
+  if (rule == "nrd") return(1.06 * least * length(x)^-0.2)
+  if (least == 0) least <- if (deviation != 0) deviation else if (x[[1L]] != 0) abs(x[[1L]]) else 1
+  0.9 * least * length(x)^-0.2
+}
+
+# Each element's share, 1 / length(x), divided between the two points of a regular grid around it: the sums at the points. Of elements beyond
+# an end of the grid, less than one step, that point has its part.
+spread_over <- function(x, grid) {
+  m <- length(grid)
+  place <- (x - grid[1L]) * ((m - 1) / (grid[m] - grid[1L]))
+  low <- floor(place)
+  right <- place - low
+  cell <- gpu_cast(pmin(pmax(low, -2), m), "int32")
+  inside <- cell >= -1L & cell < m
+  if (!all(inside)) {
+    cell <- cell[inside]
+    right <- right[inside]
+  }
+  out <- numeric(m + 2L)
+  if (length(cell)) {
+    upper <- gpu_group(right, cell, "sum")
+    at <- as.integer(names(upper) %||% dimnames(upper)[[1L]])
+    upper <- as.vector(upper)
+    out[at + 2L] <- as.vector(gpu_group(right, cell, "count")) - upper
+    out[at + 3L] <- out[at + 3L] + upper
+  }
+  out[seq_len(m) + 1L] / length(x)
+}
