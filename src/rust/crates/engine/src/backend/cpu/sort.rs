@@ -26,6 +26,8 @@ const FEW: usize = 256;
 /// How a type sorts: by an unsigned key; missing values last either way.
 pub(super) trait Sortable: Copy + Default {
     const BITS: u32;
+    /// Each key but that of what is missing is one value's, and what is missing is one value.
+    const WHOLE: bool;
     fn missing(self) -> bool;
     fn key(self) -> u64;
     /// The value that has this key; None where several have it, which are the zeros.
@@ -36,6 +38,7 @@ macro_rules! integers {
     ($($type:ty, $bits:literal, |$x:ident| $missing:expr;)*) => { $(
         impl Sortable for $type {
             const BITS: u32 = $bits;
+            const WHOLE: bool = true;
             fn missing(self) -> bool {
                 let $x = self;
                 $missing
@@ -61,6 +64,7 @@ macro_rules! floats {
     ($($type:ty, $bits:literal;)*) => { $(
         impl Sortable for $type {
             const BITS: u32 = $bits;
+            const WHOLE: bool = false;
             fn missing(self) -> bool {
                 self.is_nan()
             }
@@ -156,6 +160,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     from: &[T],
     (low, bits): (u64, u32),
     key: impl Fn(T) -> u64 + Sync,
+    value: impl Fn(u64) -> T,
     sorted: u64,
     at: u64,
 ) -> Result<()> {
@@ -182,13 +187,26 @@ fn by_counts<T: Sortable + Sync, P: Place>(
         }
     }
     let (sorted, at) = (Shared(sorted as *mut u8), Shared(at as *mut u8));
+    if T::WHOLE {
+        // the values are known from the counts
+        let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
+        for digit in 0..width {
+            let (first, end) = (row(0)[digit], row(0).get(digit + 1).copied().unwrap_or(n));
+            let value = if digit + 1 == width { missing } else { value(low + digit as u64) };
+            // SAFETY: there is room for every element.
+            unsafe { std::slice::from_raw_parts_mut(sorted.at(first * size_of::<T>()).cast::<T>(), end - first) }
+                .fill(value);
+        }
+    }
     spread(pieces, 1, true, |piece, _| {
         let starts = row(piece);
         for k in of(piece) {
             let start = &mut starts[place(from[k])];
             // SAFETY: both have room for every element, and no two have the same place.
             unsafe {
-                sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
+                if !T::WHOLE {
+                    sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
+                }
                 at.at(*start * size_of::<P>()).cast::<P>().write(P::of(k));
             }
             *start += 1;
@@ -239,9 +257,10 @@ fn sort_as<T: Sortable + Sync>(
         sorted.extend(from.iter().filter(|x| x.missing()));
         return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
     }
+    let value = |key: u64| T::of_key(if decreasing { !key & all } else { key }).unwrap_or_default();
     match place_dtype(from.len()) {
-        DType::Int32 => with_places::<T, i32>(cpu, values, key, DType::Int32),
-        _ => with_places::<T, i64>(cpu, values, key, DType::Int64),
+        DType::Int32 => with_places::<T, i32>(cpu, values, key, value, DType::Int32),
+        _ => with_places::<T, i64>(cpu, values, key, value, DType::Int64),
     }
 }
 
@@ -250,6 +269,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
     cpu: &dyn Backend,
     values: &View,
     key: impl Fn(T) -> u64 + Sync,
+    value: impl Fn(u64) -> T,
     place: DType,
 ) -> Result<(View, Option<View>)> {
     let from: &[T] = elements(values);
@@ -257,7 +277,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
     let (sorted, at) = (cpu.allocate(values.dtype.size() * n)?, cpu.allocate(place.size() * n)?);
     let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
     if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
-        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, sorted.address, at.address)?;
+        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, sorted.address, at.address)?;
         return Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, place, n))));
     }
     let placed = || from.iter().copied().zip((0..).map(P::of));
