@@ -317,10 +317,12 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   y <- strip_names(x)
   if (wide) y <- conjugated(y)
   d <- if (wide) rev(d) else d
-  f <- .Call(C_svd, y, d, vectors, full, products$polar)
+  # without vectors the polar decomposition fails on the card, and breaks the context (cuSOLVER 12.0, seen at 1 x 1)
+  polar <- products$polar && vectors
+  f <- .Call(C_svd, y, d, vectors, full, polar)
   # what the polar decomposition gives beside a singular matrix is good as long as it is rounding
   unit <- if (is_narrow(f$d)) 2^-23 else 2^-52
-  if (products$polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L])))) f <- .Call(C_svd, y, d, vectors, full, FALSE)
+  if (polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L])))) f <- .Call(C_svd, y, d, vectors, full, FALSE)
   if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, "dgesdd"))
   if (!vectors) return(list(d = f$d))
   u <- f$u
