@@ -267,3 +267,16 @@ ave_array <- function(x, keys, FUN) {
   x[] <- value[by$codes]
   x
 }
+
+# All groups in one assignment, on which unsplit() rests: base R's method makes one for each group, and each is a new array.
+#' @rdname gpu_group
+#' @usage NULL
+#' @export
+`split<-.gpu_array` <- function(x, f, drop = FALSE, ..., value) {
+  at <- split(seq_along(x), f, drop = drop, ...)
+  values <- if (is.list(value)) rep_len(unname(value), length(at)) else list()
+  usable <- length(at) && all(vapply(values, is_number, NA)) && identical(unname(lengths(at)), lengths(values))
+  if (!usable) return(call_base(base::`split<-.default`, list(x, f, drop = drop, ..., value = value)))
+  x[base::unlist(at, use.names = FALSE)] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, as_elements)) else base::unlist(values)
+  x
+}

@@ -60,7 +60,6 @@ hosted_method <- function(f) {
 #'
 #' Another package's own call of `fft()` and so on does not come here but to base R's function.
 #' @param x An array.
-#' @param ... As in base R's functions of these names; so are all other arguments.
 #' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape.
 #' @section Errors:
 #' Base R's, in its words; those of [collect()] and [as_gpu()].

@@ -56,7 +56,7 @@ by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || 
 #' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
 #' strings or factors.
 #' @param x An array; for `match()`, `%in%` and `findInterval()` an array or a vector.
-#' @param table,vec What is matched with, an array or a vector; `vec` in order.
+#' @param table What is matched with, an array or a vector.
 #' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()], [base::tabulate()] and [base::table()].
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()].
 #' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of base R.

@@ -171,6 +171,7 @@ level_given <- function(f, level) {
 #' @param data,x,X,Y Elements, or matrices.
 #' @param nrow,ncol,byrow,dimnames,dim,names As in [base::matrix()], [base::array()] and [base::diag()].
 #' @param FUN A function of two vectors, or the name of one.
+#' @param make.dimnames As in [base::kronecker()].
 #' @param as.factor,diag As in [base::row()] and [base::upper.tri()].
 #' @param ... Passed on to `FUN`.
 #' @returns An array on the device of the argument, of the shape and the type that base R gives. Nothing is waited for.

@@ -135,3 +135,9 @@ test_that("what R's examples found stays mended", {
     compare(function(v) cbind(v, cos(v * 2 + 1), deparse.level = 2), list(c(1, 2)), what = "long labels"), compare(xtfrm, list(c(a = 1, b = 2)), what = "xtfrm"), compare(function(v) diffinv(v), list(c(1, 2)), what = "diffinv"), compare(toeplitz, list(c(1, 2, 3)), what = "toeplitz"), compare(function(v) mahalanobis(v, c(0, 1), diag(2)), list(c(1, 2)), what = "mahalanobis"))
   expect_all_same(found)
 })
+
+test_that("groups are put back where they were in one assignment", {
+  g <- rep_len(c("b", "a", "c"), 20)
+  calls <- list(function(v) unsplit(split(v, g), g), function(v) { split(v, g) <- list(1, 2, 3); v }, function(v) { split(v, g) <- lapply(split(v, g), rev); v }, function(v) { split(v, g) <- split(v * 1.5, g); v }, function(v) { split(v, g) <- list(1:2, 0L); v }, function(v) unsplit(split(v, list(g, rev(g))), list(g, rev(g))))
+  expect_all_same(lapply(list(c(1:20), c(1:19, NA) / 2, 1:20 > 5), function(v) lapply(calls, compare, list(v), what = "split<-")))
+})
