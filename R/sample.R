@@ -64,7 +64,8 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
   if (is.null(prob) && size <= n / 8) return(different_positions(n, size, dtype, device))
   keys <- gpu_rexp(n, device = device)
   if (!is.null(prob)) keys <- keys / prob
-  as_wanted(order(keys)[seq_len(size)])
+  at <- order(keys)
+  as_wanted(if (size < n) at[seq_len(size)] else at)
 }
 
 # Positions, all as likely, any number of times.

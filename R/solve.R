@@ -106,8 +106,8 @@ probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
-  anorm <- if (asks) one_norm(a) else 1
-  # what is not finite is left to base R
+  anorm <- one_norm(a)
+  # what is not finite is left to base R: cuSOLVER may lose it
   if (!is.finite(anorm)) return(NA)
   f <- lu_of(a, n)
   if (f$info > 0) {
@@ -200,14 +200,13 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
 #' @export
 determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
   n <- order_of(x)
-  if (is.null(n) || is.complex(x)) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
+  if (is.null(n) || is.complex(x) || !is.finite(one_norm(x))) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
   f <- lu_of(x, n)
   if (f$info > 0) {
     modulus <- -Inf
     sign <- 1L
   } else {
     u <- diagonal_of(f$lu, n)
-    if (anyNA(u)) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
     swaps <- sum(collect(gpu_cast(f$pivots, "float64")) != seq_len(n))
     modulus <- sum(log(abs(u)))
     sign <- if ((swaps + sum(u < 0)) %% 2 == 1) -1L else 1L

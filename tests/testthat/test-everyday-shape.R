@@ -23,8 +23,13 @@ test_that("complex vectors are joined, repeated and shaped as in base R", {
 
 test_that("outer products, diagonals and Kronecker products agree with base R", {
   small <- c(0L, 1L, 2L, 63L)
+  # base R's outer product is its BLAS's, which decides what NaN times NA is
+  either <- function(y) {
+    if (is.numeric(y)) y[is.na(y)] <- NA
+    y
+  }
   calls <- list(
-    "outer" = function(v) outer(v, 1:3), "outer both" = function(v) outer(v, v), "outer host first" = function(v) outer(c(a = 1, b = 2.5), v), "outer +" = function(v) outer(v, 1:2, "+"), "outer >" = function(v) outer(v, v, ">"),
+    "outer" = function(v) outer(v, 1:3), "outer both" = function(v) either(outer(v, v)), "outer host first" = function(v) outer(c(a = 1, b = 2.5), v), "outer +" = function(v) outer(v, 1:2, "+"), "outer >" = function(v) outer(v, v, ">"),
     "outer f" = function(v) outer(v, 1:3, function(x, y, z) x * y + z, z = 2), "outer wrong" = function(v) outer(v, 1:3, function(x, y) 1), "%o%" = function(v) v %o% c(1, 2), "outer matrix" = function(v) outer(v, matrix(1:4, 2, dimnames = list(NULL, c("a", "b")))),
     "kronecker" = function(v) kronecker(v, matrix(1:4, 2)), "%x%" = function(v) matrix(1:2, 1) %x% v, "kronecker +" = function(v) kronecker(v, 1:3, "+"), "kronecker names" = function(v) kronecker(v, c(a = 1, b = 2), make.dimnames = TRUE),
     "diag rows" = function(v) diag(v, 3), "diag both" = function(v) diag(v, 2, 5), "diag columns" = function(v) diag(v, ncol = 3), "diag wrong" = function(v) diag(v, -1))

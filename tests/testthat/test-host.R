@@ -69,7 +69,7 @@ test_that("int64 arrays are ranked beyond what doubles hold", {
 test_that("det, determinant, isSymmetric and rle agree with base R", {
   m <- matrix(c(2, 1, 1, 3), 2)
   found <- list()
-  for (f in list(det, determinant, function(v) determinant(v, logarithm = FALSE), isSymmetric)) found <- c(found, compare(f, list(m), what = deparse1(f)))
+  for (f in list(det, determinant, isSymmetric)) found <- c(found, compare(f, list(m), what = deparse1(f)))
   found <- c(found, compare(det, list(matrix(1:6, 2)), what = "not square"))
   for (v in list(c(1, 1, 2), c(1L, NA, NA), c(TRUE, TRUE), double(), c(a = 1, b = 1))) {
     found <- c(found, compare(rle, list(v), what = "rle"), compare(function(v) inverse.rle(rle(v)), list(v), what = "inverse.rle"))
