@@ -4,7 +4,7 @@
 #'
 #' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they live. Missing values and ties are
 #' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `stats::mad()`, `IQR()` and
-#' `fivenum()` rest on them. On the cpu device base R finds orders and these values.
+#' `fivenum()` rest on them. On the cpu device base R finds the orders of numbers that are no integers.
 #'
 #' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )` and `sort(index.return = TRUE)`, ranks
 #' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
@@ -83,7 +83,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   }
   device <- device_of(keys)
   # the cpu device counts whole numbers, and base R sorts other keys as well
-  if (prefers_host(Find(is_gpu, keys)) && !(length(keys) == 1L && is.integer(keys[[1L]]))) {
+  if (prefers_host(Find(is_gpu, keys)) && !all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }

@@ -33,7 +33,7 @@ operands <- function(n) {
     x = x, y = rnorm(n), u = runif(n), p = x^2 + 0.1, big = 1 + x^2,
     i = sample.int(1000L, n, TRUE), j = sample.int(1000L, n, TRUE), l = x > 0, k = x > 1,
     z = complex(real = x, imaginary = rev(x)), at = sample.int(n), some = sort(sample.int(n, n %/% 10L)),
-    few = 1:100 * 7L, breaks = sort(rnorm(1000)), c = matrix(x[seq_len(n %/% 10L * 10L)], ncol = 10L),
+    few = 1:100 * 7L, up = cumsum(abs(x)), breaks = sort(rnorm(1000)), c = matrix(x[seq_len(n %/% 10L * 10L)], ncol = 10L),
     m = matrix(x[seq_len(side^2)], side), v = rnorm(side), a = array(x[seq_len(side^2 %/% 4 * 4)], c(4, side^2 %/% 4))
   )
   list(host = host, device = lapply(host, as_gpu, device = "cpu"))
@@ -91,7 +91,7 @@ cases <- c(
     match = list(i = function(o) match(o$i, o$few), at = function(o) match(o$at, o$some), x = function(o) match(o$x, o$y)), "%in%" = list(i = function(o) o$i %in% o$few),
     table = list(i = function(o) table(o$i), ij = function(o) table(o$i %% 16L, o$j %% 16L)), tabulate = list(i = function(o) tabulate(o$i, 1000L)),
     findInterval = list(x = function(o) findInterval(o$x, o$breaks)), cut = list(x = function(o) cut(o$x, c(-9, -1, 0, 1, 9))),
-    rle = list(i = function(o) rle(o$few)$lengths), is.unsorted = list(x = function(o) is.unsorted(o$x), some = function(o) is.unsorted(o$some)),
+    rle = list(i = function(o) rle(o$few)$lengths), is.unsorted = list(x = function(o) is.unsorted(o$x), up = function(o) is.unsorted(o$up)),
     rank = list(x = function(o) rank(o$x), i = function(o) rank(o$i)),
     rowsum = list(x = function(o) rowsum(o$x, o$i), i = function(o) rowsum(o$j, o$i)),
     tapply = list(sum = function(o) tapply(o$x, o$i, sum), mean = function(o) tapply(o$x, o$i, mean), max = function(o) tapply(o$x, o$i, max)),

@@ -86,7 +86,10 @@ fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array>
 
 /// Positions as R counts them.
 fn from_one(positions: Array, dtype: DType) -> Result<Array> {
-    let one = Operand::Value(Scalar::I64(1), NumberKind::Integer64);
+    let one = match positions.dtype() {
+        DType::Int32 => Operand::Value(Scalar::I32(1), NumberKind::Integer),
+        _ => Operand::Value(Scalar::I64(1), NumberKind::Integer64),
+    };
     Array::apply(id::ADD, &[Operand::Array(positions), one], None)?.cast(dtype, None)
 }
 

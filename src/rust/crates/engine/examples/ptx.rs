@@ -50,10 +50,12 @@ fn main() {
         .unwrap_or_else(|_| "# made by tools/ptx.sh: fingerprint of the source, pack, from, to, name\n".into());
     let mut packs: Vec<(&str, Vec<u8>)> = Vec::new();
     for ((_, job), image) in jobs.iter().zip(images) {
-        if packs.last().is_none_or(|(pack, _)| *pack != job.pack) {
+        let known = packs.iter().position(|(pack, _)| *pack == job.pack);
+        let at = known.unwrap_or_else(|| {
             packs.push((job.pack, Vec::new()));
-        }
-        let (pack, all) = packs.last_mut().expect("just made");
+            packs.len() - 1
+        });
+        let (pack, all) = &mut packs[at];
         let from = all.len();
         all.extend_from_slice(&image);
         let _ = writeln!(index, "{:032x} {pack} {from} {} {}", fingerprint(&job.source), all.len(), job.name);

@@ -131,13 +131,11 @@ VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
   return t;
 }
 
-// What the passes read and write. They write in turn to `out` and `spare`, so that the last one writes to the result. The memory for
-// the positions of the result, int64, serves for those under way too: the last pass does not read it.
+// What the passes read and write. They write in turn to `out` and `spare`, so that the last one writes to the result; positions likewise.
 template <class T, class Index> struct Buffers {
   const T* in;
   T *out, *spare;
-  i64* places;
-  Index* spare_places;
+  Index *places, *spare_places;
 };
 template <class Key, int ITEMS, bool POSITIONS, class Index, class Offset>
 VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u32 down, u32 pass, const u64* __restrict__ all_bins,
@@ -244,8 +242,8 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   }
   if (POSITIONS) {
     // the first pass takes the elements' own places
-    const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? (const Index*)memory_of.places : memory_of.spare_places;
-    Index* const at_out = left & 1 ? memory_of.spare_places : (Index*)memory_of.places;
+    const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? memory_of.places : memory_of.spare_places;
+    Index* const at_out = left & 1 ? memory_of.spare_places : memory_of.places;
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
@@ -256,11 +254,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
       const u32 j = threadIdx.x + k * THREADS;
-      if (j < valid) {
-        const Index p = ((Index*)memory)[j];
-        if (left == 0) memory_of.places[to[k]] = (i64)p;
-        else at_out[to[k]] = p;
-      }
+      if (j < valid) at_out[to[k]] = ((Index*)memory)[j];
     }
   }
 }

@@ -481,7 +481,7 @@ impl Array {
         Ok(builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]))
     }
 
-    /// In order, NA and NaN last; with the positions (int64, from 0) if asked for.
+    /// In order, NA and NaN last; with the positions (from 0; int32, or int64 where these do not reach) if asked for.
     pub fn sort(&self, decreasing: bool, with_positions: bool) -> Result<(Array, Option<Array>)> {
         let values = self.contiguous()?;
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;

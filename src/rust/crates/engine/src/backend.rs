@@ -115,7 +115,7 @@ pub trait Backend: Send + Sync {
     /// NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA -1).
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
-    /// The values in order, NA and NaN last, and where `with_positions` the positions (int64, from 0) that
+    /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `place_dtype`) that
     /// they had; equal ones stay in their order. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
@@ -191,6 +191,15 @@ pub trait Backend: Send + Sync {
 
     /// Gives cached memory back to the system.
     fn trim(&self) -> Result<()>;
+}
+
+/// The dtype of positions among `n` elements.
+pub const fn place_dtype(n: usize) -> DType {
+    if n <= i32::MAX as usize {
+        DType::Int32
+    } else {
+        DType::Int64
+    }
 }
 
 /// Order statistics.

@@ -4,7 +4,7 @@
 use super::parallel::spread;
 use super::select::elements;
 use crate::array::Array;
-use crate::backend::Backend;
+use crate::backend::{place_dtype, Backend};
 use crate::buffer::View;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
@@ -26,6 +26,8 @@ const FEW: usize = 256;
 /// How a type sorts: by an unsigned key; missing values last either way.
 pub(super) trait Sortable: Copy + Default {
     const BITS: u32;
+    /// Each key but that of what is missing is one value's, and what is missing is one value.
+    const WHOLE: bool;
     fn missing(self) -> bool;
     fn key(self) -> u64;
     /// The value that has this key; None where several have it, which are the zeros.
@@ -36,6 +38,7 @@ macro_rules! integers {
     ($($type:ty, $bits:literal, |$x:ident| $missing:expr;)*) => { $(
         impl Sortable for $type {
             const BITS: u32 = $bits;
+            const WHOLE: bool = true;
             fn missing(self) -> bool {
                 let $x = self;
                 $missing
@@ -61,6 +64,7 @@ macro_rules! floats {
     ($($type:ty, $bits:literal;)*) => { $(
         impl Sortable for $type {
             const BITS: u32 = $bits;
+            const WHOLE: bool = false;
             fn missing(self) -> bool {
                 self.is_nan()
             }
@@ -135,12 +139,28 @@ const COUNTED: u32 = 16;
 /// Elements of a piece that counts by itself, at least.
 const PIECE: usize = 1 << 17;
 
+/// A position: int32 where that reaches (`place_dtype`).
+trait Place: Copy {
+    fn of(k: usize) -> Self;
+}
+impl Place for i32 {
+    fn of(k: usize) -> i32 {
+        k as i32
+    }
+}
+impl Place for i64 {
+    fn of(k: usize) -> i64 {
+        k as i64
+    }
+}
+
 /// Values and places in order, by counting keys, which reach `1 << bits` from `low` on; what is missing comes last. Pieces count and
 /// place their elements on all cores.
-fn by_counts<T: Sortable + Sync>(
+fn by_counts<T: Sortable + Sync, P: Place>(
     from: &[T],
     (low, bits): (u64, u32),
     key: impl Fn(T) -> u64 + Sync,
+    value: impl Fn(u64) -> T,
     sorted: u64,
     at: u64,
 ) -> Result<()> {
@@ -167,14 +187,27 @@ fn by_counts<T: Sortable + Sync>(
         }
     }
     let (sorted, at) = (Shared(sorted as *mut u8), Shared(at as *mut u8));
+    if T::WHOLE {
+        // the values are known from the counts
+        let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
+        for digit in 0..width {
+            let (first, end) = (row(0)[digit], row(0).get(digit + 1).copied().unwrap_or(n));
+            let value = if digit + 1 == width { missing } else { value(low + digit as u64) };
+            // SAFETY: there is room for every element.
+            unsafe { std::slice::from_raw_parts_mut(sorted.at(first * size_of::<T>()).cast::<T>(), end - first) }
+                .fill(value);
+        }
+    }
     spread(pieces, 1, true, |piece, _| {
         let starts = row(piece);
         for k in of(piece) {
             let start = &mut starts[place(from[k])];
             // SAFETY: both have room for every element, and no two have the same place.
             unsafe {
-                sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
-                at.at(*start * 8).cast::<i64>().write(k as i64);
+                if !T::WHOLE {
+                    sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
+                }
+                at.at(*start * size_of::<P>()).cast::<P>().write(P::of(k));
             }
             *start += 1;
         }
@@ -224,20 +257,41 @@ fn sort_as<T: Sortable + Sync>(
         sorted.extend(from.iter().filter(|x| x.missing()));
         return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
     }
+    let value = |key: u64| T::of_key(if decreasing { !key & all } else { key }).unwrap_or_default();
+    match place_dtype(from.len()) {
+        DType::Int32 => with_places::<T, i32>(cpu, values, key, value, DType::Int32),
+        _ => with_places::<T, i64>(cpu, values, key, value, DType::Int64),
+    }
+}
+
+/// Values in order, and the places that they had.
+fn with_places<T: Sortable + Sync, P: Place>(
+    cpu: &dyn Backend,
+    values: &View,
+    key: impl Fn(T) -> u64 + Sync,
+    value: impl Fn(u64) -> T,
+    place: DType,
+) -> Result<(View, Option<View>)> {
+    let from: &[T] = elements(values);
+    let n = from.len();
+    let (sorted, at) = (cpu.allocate(values.dtype.size() * n)?, cpu.allocate(place.size() * n)?);
     let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
     if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
-        let n = from.len();
-        let (sorted, at) = (cpu.allocate(values.dtype.size() * n)?, cpu.allocate(8 * n)?);
-        by_counts(from, (low.min(all), bits), key, sorted.address, at.address)?;
-        return Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, DType::Int64, n))));
+        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, sorted.address, at.address)?;
+        return Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, place, n))));
     }
-    let placed = || from.iter().copied().zip(0i64..);
-    let mut pairs: Vec<(T, i64)> = placed().filter(|(x, _)| !x.missing()).collect();
+    let placed = || from.iter().copied().zip((0..).map(P::of));
+    let mut pairs: Vec<(T, P)> = placed().filter(|(x, _)| !x.missing()).collect();
     by_key(&mut pairs, bits, |&(x, _)| key(x) - low);
     pairs.extend(placed().filter(|(x, _)| x.missing()));
-    let sorted: Vec<T> = pairs.iter().map(|&(x, _)| x).collect();
-    let at: Vec<i64> = pairs.iter().map(|&(_, k)| k).collect();
-    Ok((keep(bytes_of(&sorted), values.dtype)?, Some(keep(bytes_of(&at), DType::Int64)?)))
+    // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64 bytes.
+    unsafe {
+        for (k, &(x, p)) in pairs.iter().enumerate() {
+            (sorted.address as *mut T).add(k).write(x);
+            (at.address as *mut P).add(k).write(p);
+        }
+    }
+    Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, place, n))))
 }
 
 pub fn sort(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

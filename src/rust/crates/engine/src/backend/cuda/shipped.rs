@@ -267,6 +267,10 @@ mod tests {
         let stale: Vec<&str> = sources.iter().filter(|s| find(&s.source).is_none()).map(|s| &*s.name).collect();
         assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());
         assert_eq!(index().ptx.len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
+        for entry in index().ptx.values() {
+            let text = entry.bytes();
+            assert!(text.starts_with(b".version") && text.ends_with(b"\0"), "the index is wrong about {}", entry.name);
+        }
         for entry in &index().code {
             assert!(index().ptx.contains_key(&entry.fingerprint), "run `make ptx`: {} changed", entry.name);
         }

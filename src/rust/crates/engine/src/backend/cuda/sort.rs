@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::launch::Packed;
 use super::{Args, Cuda};
+use crate::backend::place_dtype;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
@@ -16,7 +17,7 @@ const DIGITS: usize = 256;
 pub(super) struct Form {
     pub dtype: DType,
     pub positions: bool,
-    /// Positions do not fit 32 bits.
+    /// Positions are int64.
     pub wide_positions: bool,
     /// Counts do not fit the 30 bits that their words have beside the state.
     pub wide_counts: bool,
@@ -24,7 +25,12 @@ pub(super) struct Form {
 
 impl Form {
     fn of(dtype: DType, n: usize, positions: bool) -> Form {
-        Form { dtype, positions, wide_positions: positions && n > u32::MAX as usize, wide_counts: n >= 1 << 30 }
+        Form {
+            dtype,
+            positions,
+            wide_positions: positions && place_dtype(n) == DType::Int64,
+            wide_counts: n >= 1 << 30,
+        }
     }
 
     /// Threads of a block, elements that a thread carries, and blocks that a multiprocessor should hold.
@@ -70,11 +76,12 @@ pub fn sort(cuda: &Cuda, values: &View, decreasing: bool, with_positions: bool) 
             .advise("Sort on the host: `sort(as.vector(x))`."));
     }
     let out = cuda.allocate(n * dtype.size())?;
-    let places = if with_positions { Some(cuda.allocate(n * 8)?) } else { None };
+    let place = place_dtype(n);
+    let places = if with_positions { Some(cuda.allocate(n * place.size())?) } else { None };
     if n > 0 {
         passes(cuda, values, decreasing, &out, places.as_ref())?;
     }
-    Ok((View::contiguous(out, dtype, n), places.map(|buffer| View::contiguous(buffer, DType::Int64, n))))
+    Ok((View::contiguous(out, dtype, n), places.map(|buffer| View::contiguous(buffer, place, n))))
 }
 
 fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, places: Option<&Arc<Buffer>>) -> Result<()> {
@@ -98,8 +105,8 @@ fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, place
     cuda.launch(&kernel("sort_scan_bins")?, [passes as u32, 1, 1], [DIGITS as u32, 1, 1], 0, &mut args)?;
 
     let spare = if passes > 1 { Some(cuda.allocate(out.bytes)?) } else { None };
-    let index = if form.wide_positions { 8 } else { 4 };
-    let spare_places = if places.is_some() && passes > 1 { Some(cuda.allocate(n * index)?) } else { None };
+    let spare_places =
+        if places.is_some() && passes > 1 { Some(cuda.allocate(n * place_dtype(n).size())?) } else { None };
     let address = |buffer: Option<&Arc<Buffer>>| buffer.map_or(0, |buffer| buffer.address);
     let mut buffers = Packed::default();
     for at in [values.address(), out.address, address(spare.as_ref()), address(places), address(spare_places.as_ref())]
