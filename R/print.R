@@ -157,7 +157,7 @@ summary.gpu_array <- function(object, ..., digits) {
   missing <- is.na(object)
   count <- sum(missing)
   if (count > 0) object <- object[!missing]
-  quartiles <- stats::quantile(object, names = FALSE)
+  quartiles <- stats::quantile(object, names = FALSE, type = list(...)$quantile.type %||% 7)
   value <- c(quartiles[1:3], mean(object), quartiles[4:5])
   if (!missing(digits)) value <- signif(value, digits)
   # base R's own object for this many values, so that it prints as the running R prints one

@@ -15,6 +15,7 @@
 #' x <- as_gpu(ts(c(1, 4, 9, 16), start = 2020), device = "cpu")
 #' diff(x)
 #' time(x)
+#' @aliases toeplitz2
 #' @name series
 NULL
 
@@ -73,3 +74,7 @@ kernapply.gpu_array <- function(x, ...) back_beside(stats::kernapply(host_series
 #' @usage NULL
 #' @export
 toeplitz <- interposed("toeplitz", "x", hosted_call(stats::toeplitz, environment()), home = "stats")
+
+# From R 4.3 on.
+#' @rawNamespace if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE)) export(toeplitz2)
+if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE)) toeplitz2 <- interposed("toeplitz2", "x", hosted_call(stats::toeplitz2, environment()), home = "stats")
