@@ -116,7 +116,7 @@ dtype_of <- function(name) if (grepl("_f32", name)) "float32" else if (grepl("_b
 run_cases <- function(table, round) {
   group <- sub("_f(32|64)$", "", table$group[1L])
   make <- operands[[group]]
-  size <- NA
+  size <- NULL
   for (k in seq_len(nrow(table))) {
     case <- table[k, ]
     dtype <- dtype_of(case$name)
@@ -133,14 +133,14 @@ run_cases <- function(table, round) {
       if (!check_small(case, f, small, reference)) next
     } else if (case$name %in% refused) next
     # operands of one group serve all its cases
-    if (!identical(size, n) || k == 1L) {
+    if (!identical(size, list(n, dtype))) {
       o <- NULL
       invisible(gc(FALSE))
       o <- with_n(host$x, host$y, put, n)
       o$dtype <- dtype
       for (a in o) if (is_gpu(a)) gpu_compute(a)
       gpu_sync(device)
-      size <- n
+      size <- list(n, dtype)
     }
     if (round == 1L && !check_full(case, f, o)) next
     if (case$kind == "number") measure_calls(case, round, function() f(o)) else measure_device(case, round, function() f(o))
