@@ -11,7 +11,7 @@ use crate::backend;
 use crate::buffer::{Buffer, Device, View};
 use crate::error::{Kind as ErrorKind, Result};
 use crate::evaluate::{holds_much, settle_together};
-use crate::expr::{Arg, Args, Expr, Node, Operation};
+use crate::expr::{Args, Expr, Node, Operation};
 use crate::layout::Layout;
 use crate::plan::{recycle, After, Bound, Instruction, Plan};
 use crate::reduction::{Groups, Reduction};
@@ -65,26 +65,22 @@ pub(crate) fn repeat(node: &Arc<Node>) -> Result<()> {
 
 /// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None where
 /// there is more to it.
-pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Option<Arc<Node>> {
+pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Node>>> {
     let n = node.len * length;
-    match node.expr()? {
-        Expr { op: Operation::Reduce { groups, .. }, .. } => {
+    match node.expr() {
+        Some(Expr { op: Operation::Reduce { groups, .. }, .. }) => {
             let fits = groups.inner == 1 && groups.length == length && groups.outer == node.len;
             let expr =
                 Expr { op: Operation::Repeat { length }, class: node.dtype.class(), args: Args::of(node), site: None };
-            fits.then(|| Arc::new(Node::lazy(node.dtype, n, node.device, expr)))
+            Ok(fits.then(|| Arc::new(Node::lazy(node.dtype, n, node.device, expr))))
         }
-        Expr { op: Operation::Row(op), class, args, .. } if node.weight <= FEW && !op.may_warn(class) => {
-            let args = args.iter().map(|arg| match arg {
-                Arg::Node(below) if below.len == node.len => repeated(below, length).map(Arg::Node),
-                Arg::Node(_) => None,
-                Arg::Scalar(scalar) => Some(Arg::Scalar(*scalar)),
-            });
-            let args: Args = args.collect::<Option<Vec<_>>>()?.into_iter().collect();
-            let expr = Expr { op: Operation::Row(op), class, args, site: None };
-            Some(Arc::new(Node::lazy(node.dtype, n, node.device, expr)))
+        Some(expr) if node.weight <= FEW && expr.is_by_element() => {
+            node.over(expr, n, |below| match below.len == node.len {
+                true => repeated(below, length),
+                false => Ok(None),
+            })
         }
-        _ => None,
+        _ => Ok(None),
     }
 }
 

@@ -119,6 +119,9 @@ impl Operation {
 /// From this weight on, computing a value twice costs more than keeping it.
 pub const COSTLY: u32 = 8;
 
+/// Up to this weight recorded operations are rather done again, on other elements or in another order, than stored.
+pub const CHEAP: u32 = 4;
+
 /// A recorded operation.
 #[derive(Clone)]
 pub struct Expr {
@@ -128,6 +131,14 @@ pub struct Expr {
     pub args: Args,
     /// Kept only where the operation may warn, or its result is large.
     pub site: Option<Site>,
+}
+
+impl Expr {
+    /// Whether an element depends on nothing but the operands' elements in its place, wherever that is: not on its index; and
+    /// whether it stays silent, since warnings concern all elements.
+    pub fn is_by_element(&self) -> bool {
+        matches!(self.op, Operation::Row(op) if !op.row().rule.uses_index() && !op.may_warn(self.class))
+    }
 }
 
 enum State {
@@ -253,6 +264,27 @@ impl Node {
     /// Whether it is a reduction within groups that is not computed, or repeats one.
     pub fn is_reduction(&self) -> bool {
         self.reduces && !self.is_ready()
+    }
+
+    /// What is recorded here, its `expr`, on other arrays: what `other` gives for each operand, of `len` elements. None where it
+    /// gives none.
+    pub fn over(
+        &self,
+        expr: Expr,
+        len: usize,
+        mut other: impl FnMut(&Arc<Node>) -> Result<Option<Arc<Node>>>,
+    ) -> Result<Option<Arc<Node>>> {
+        let mut args = Args::new();
+        for arg in expr.args.iter() {
+            args.push(match arg {
+                Arg::Node(node) => match other(node)? {
+                    Some(node) => Arg::Node(node),
+                    None => return Ok(None),
+                },
+                Arg::Scalar(scalar) => Arg::Scalar(*scalar),
+            });
+        }
+        Ok(Some(Arc::new(Node::lazy(self.dtype, len, self.device, Expr { args, ..expr }))))
     }
 
     /// What it repeats, and how often each, where it does and is not computed.

@@ -6,10 +6,7 @@ use crate::array::Array;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::evaluate::holds_much;
-use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
-
-/// What is recorded is picked from only where so few operations are to be done with each element.
-const CHEAP: u32 = 4;
+use crate::expr::{Arg, Args, Expr, Node, Operation, Walk, CHEAP};
 
 impl Array {
     /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
@@ -40,7 +37,9 @@ impl Array {
         if let (false, true) = (self.is_ready(), positions.len() <= self.len()) {
             if let Some(leaf) = only_leaf(self.node()) {
                 let picked = Array::of(leaf.clone()).gather(positions)?;
-                return Ok(Array::of(over(self.node(), &leaf, picked.node())));
+                if let Some(recorded) = over(self.node(), &leaf, picked.node())? {
+                    return Ok(Array::of(recorded));
+                }
             }
         }
         self.gather(positions)
@@ -54,13 +53,11 @@ fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
         if !walk.visit(node) {
             return true;
         }
-        let Some(Expr { op, class, args, .. }) = node.expr() else {
+        let Some(expr) = node.expr() else {
             let is_plain = node.len == len && node.view().is_some_and(|view| view.layout.is_contiguous());
             return is_plain && leaf.replace(node.clone()).is_none();
         };
-        let Operation::Row(op) = op else { return false };
-        let by_element = !op.row().rule.uses_index() && !op.may_warn(class);
-        node.len == len && by_element && args.nodes().all(|arg| below(arg, len, walk, leaf))
+        node.len == len && expr.is_by_element() && expr.args.nodes().all(|arg| below(arg, len, walk, leaf))
     }
     let mut leaf = None;
     (root.weight <= CHEAP && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
@@ -68,17 +65,12 @@ fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
 
 /// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a plan has
 /// it once.
-fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Arc<Node> {
+fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Result<Option<Arc<Node>>> {
     if Arc::ptr_eq(node, leaf) {
-        return instead.clone();
+        return Ok(Some(instead.clone()));
     }
     let expr = node.expr().expect("only the leaf is computed");
-    let args = expr.args.iter().map(|arg| match arg {
-        Arg::Node(below) => Arg::Node(over(below, leaf, instead)),
-        Arg::Scalar(scalar) => Arg::Scalar(*scalar),
-    });
-    let expr = Expr { args: args.collect(), ..expr };
-    Arc::new(Node::lazy(node.dtype, instead.len, node.device, expr))
+    node.over(expr, instead.len, |below| over(below, leaf, instead))
 }
 
 #[cfg(test)]

@@ -121,6 +121,11 @@ impl Bound {
 }
 
 impl Plan {
+    /// Whether it is reduced, and then goes on to the elements of each group.
+    pub fn spreads(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| after.spread)
+    }
+
     pub fn class(&self, register: Register) -> Class {
         match &self.code[register as usize] {
             Instruction::Load(k) | Instruction::Pick { input: k, .. } => self.inputs[*k as usize].dtype.class(),

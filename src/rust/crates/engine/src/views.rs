@@ -7,11 +7,8 @@ use crate::array::Array;
 use crate::buffer::View;
 use crate::epilogue;
 use crate::error::{Error, Kind, Result};
-use crate::expr::{Arg, Args, Expr, Node, Operation};
+use crate::expr::{Node, CHEAP};
 use crate::layout::{Axis, Layout};
-
-/// So many recorded operations are done again for each view of them, rather than stored.
-const CHEAP: u32 = 4;
 
 impl Array {
     /// The same values in another order, or some of them: on the same memory where they are computed, recorded where they are a
@@ -52,22 +49,10 @@ fn recorded(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc
     let Some(expr) = node.expr() else {
         return Ok(Some(Array::of(node.clone()).view(dim, axes)?.node().clone()));
     };
-    let Operation::Row(op) = expr.op else { return Ok(None) };
-    if op.row().rule.uses_index() || op.may_warn(expr.class) {
+    if !expr.is_by_element() {
         return Ok(None);
     }
-    let mut args = Args::new();
-    for arg in expr.args.iter() {
-        args.push(match arg {
-            Arg::Node(below) => match recorded(below, dim, axes)? {
-                Some(below) => Arg::Node(below),
-                None => return Ok(None),
-            },
-            Arg::Scalar(scalar) => Arg::Scalar(*scalar),
-        });
-    }
-    let extent = axes.iter().map(|a| a.extent).product();
-    Ok(Some(Arc::new(Node::lazy(node.dtype, extent, node.device, Expr { args, ..expr }))))
+    node.over(expr, axes.iter().map(|a| a.extent).product(), |below| recorded(below, dim, axes))
 }
 
 /// A shorter operand, which is recycled: it repeats along the axes behind those that it fills.
@@ -92,7 +77,7 @@ fn repeated(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc
     let n: usize = axes.iter().map(|a| a.extent).product();
     let times = n / node.len;
     if of(0) == Some(Layout::new(0, &[times, node.len], &[0, 1])) {
-        if let Some(repeated) = epilogue::repeated(node, times) {
+        if let Some(repeated) = epilogue::repeated(node, times)? {
             return Ok(Some(repeated));
         }
     }
@@ -104,6 +89,12 @@ fn repeated(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc
 mod tests {
     use super::*;
     use crate::array::Operand;
+    use crate::buffer::Device;
+    use crate::dtype::{Class, DType, Kind};
+    use crate::explain::explain;
+    use crate::ops::id;
+    use crate::reduction::{Groups, Reduction};
+    use crate::scalar::Scalar;
     use crate::testing::{apply, array, twice, values};
 
     const TRANSPOSED: [Axis; 2] =
@@ -141,33 +132,49 @@ mod tests {
         assert_eq!(values(&back), [2.0, 3.0, 5.0, 6.0, 8.0, 9.0]);
     }
 
+    const ROWS: usize = 600;
+    const COLUMNS: usize = 513;
+
+    /// A matrix whose columns a block would walk twice, and their sums, recorded.
+    fn matrix() -> (Vec<f64>, Array, Array) {
+        let host: Vec<f64> = (0..ROWS * COLUMNS).map(|i| (i * 7 % 11) as f64).collect();
+        let x = array(&host);
+        let groups = Groups { outer: COLUMNS, length: ROWS, inner: 1 };
+        let sums = x.reduce_groups(Reduction::Sum, false, groups).unwrap();
+        (host, x, sums)
+    }
+
+    /// `t(t(x) - y)`, for a number of each column.
+    fn centred(x: &Array, y: Array) -> Array {
+        let t = x.view(&[ROWS, COLUMNS], &[Axis::whole(1, COLUMNS), Axis::whole(0, ROWS)]).unwrap();
+        let gap = apply("sub", &[Operand::Array(t), Operand::Array(y)]);
+        gap.view(&[COLUMNS, ROWS], &[Axis::whole(1, ROWS), Axis::whole(0, COLUMNS)]).unwrap()
+    }
+
     #[test]
     fn results_go_on_to_the_elements_of_their_groups() {
-        use crate::explain::explain;
-        use crate::reduction::{Groups, Reduction};
-        let (rows, columns) = (600, 513);
-        let host: Vec<f64> = (0..rows * columns).map(|i| (i * 7 % 11) as f64).collect();
-        let x = array(&host);
-        let sums = x.reduce_groups(Reduction::Sum, false, Groups { outer: columns, length: rows, inner: 1 }).unwrap();
-        let half = apply(
-            "mul",
-            &[
-                Operand::Array(sums.clone()),
-                Operand::Value(crate::scalar::Scalar::F64(0.5), crate::dtype::Kind::Double),
-            ],
-        );
-        let across = [Axis::whole(1, columns), Axis::whole(0, rows)];
-        let back = [Axis::whole(1, rows), Axis::whole(0, columns)];
-        let t = x.view(&[rows, columns], &across).unwrap();
-        let centred = apply("sub", &[Operand::Array(t), Operand::Array(half)]).view(&[columns, rows], &back).unwrap();
+        let (host, x, sums) = matrix();
+        let half = Operand::Value(Scalar::F64(0.5), Kind::Double);
+        let centred = centred(&x, apply("mul", &[Operand::Array(sums.clone()), half]));
         assert!(!centred.is_ready() && !sums.is_ready());
         assert_eq!(explain(&centred).len(), 1);
-        let expected = |i: usize| host[i] - host[i / rows * rows..][..rows].iter().sum::<f64>() * 0.5;
+        let expected = |i: usize| host[i] - host[i / ROWS * ROWS..][..ROWS].iter().sum::<f64>() * 0.5;
         let found = values(&centred);
-        assert!((0..rows * columns).all(|i| found[i] == expected(i)));
+        assert!((0..ROWS * COLUMNS).all(|i| found[i] == expected(i)));
         // nobody has asked for the results
         assert!(!sums.is_ready());
-        assert_eq!(values(&sums)[3], host[3 * rows..][..rows].iter().sum::<f64>());
+        assert_eq!(values(&sums)[3], host[3 * ROWS..][..ROWS].iter().sum::<f64>());
+    }
+
+    #[test]
+    fn an_index_among_results_is_not_that_of_an_element() {
+        let (host, x, sums) = matrix();
+        let steps = [Scalar::F64(0.5), Scalar::F64(1.0)];
+        let steps = Array::source(id::SEQ, Class::F64, DType::Float64, COLUMNS, Device::Cpu, &steps).unwrap();
+        let found = values(&centred(&x, apply("add", &[Operand::Array(sums), Operand::Array(steps)])));
+        let expected =
+            |i: usize| host[i] - (host[i / ROWS * ROWS..][..ROWS].iter().sum::<f64>() + 0.5 + (i / ROWS) as f64);
+        assert!((0..ROWS * COLUMNS).all(|i| found[i] == expected(i)));
     }
 
     #[test]

@@ -104,8 +104,7 @@ fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, u: usize, form: Form, grou
     match form {
         Form::Block => {
             let most = groups.length.div_ceil(THREADS * v * u).max(1);
-            let whole = plan.after.as_ref().is_some_and(|after| after.spread);
-            let slices = if groups.outer < wave && !whole { (wave / groups.outer).clamp(1, most) } else { 1 };
+            let slices = if groups.outer < wave && !plan.spreads() { (wave / groups.outer).clamp(1, most) } else { 1 };
             Shape { grid: groups.outer * slices, slices, x: 0, y: 0, across: 0 }
         }
         Form::Team(threads) => {

@@ -26,7 +26,7 @@ pub enum Form {
 /// The form that suits the groups.
 pub fn form(plan: &Plan, groups: Groups) -> Form {
     // a block has the whole group
-    if plan.after.as_ref().is_some_and(|after| after.spread) {
+    if plan.spreads() {
         return Form::Block;
     }
     if groups.inner > 1 {
