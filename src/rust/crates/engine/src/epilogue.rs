@@ -36,6 +36,12 @@ pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
 }
 
+/// Whether nobody will ask for the results themselves: each element of their group reads them, or the one node does whose operand
+/// they are. The caller holds them twice, in its list of reductions and as the host.
+pub(crate) fn is_passing(host: &Arc<Node>) -> bool {
+    host.repeats().is_some() || Arc::strong_count(host) == 3
+}
+
 /// Groups of so many elements give the threads of a block enough to do, and so many groups fill a card with blocks.
 const LONG: usize = 512;
 const MANY: usize = 512;
@@ -139,11 +145,11 @@ thread_local! {
     static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Leaves a reduction within groups to its reader, for what is left to be done with it. It holds on to all that it reads, so
+/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be done with it. It holds on to all that it reads, so
 /// there is at most one that is not computed, and none that reads much.
-pub(crate) fn postpone(node: &Arc<Node>, reads: usize) -> Result<()> {
-    let latest = LATEST.with(|latest| latest.replace(Arc::downgrade(node)));
-    if let Some(earlier) = latest.upgrade().filter(|earlier| earlier.is_reduction()) {
+pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
+    let earlier = LATEST.with(|latest| latest.replace(reduction));
+    if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
         match settle_together(&[earlier]) {
             // whatever else it failed for, its reader will hear of
             Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
@@ -191,6 +197,23 @@ mod tests {
         assert_eq!(values(&norms), [5.0, 3.0]);
         assert!(squares.is_ready());
         assert_eq!(values(&squares), [25.0, 9.0]);
+    }
+
+    #[test]
+    fn results_that_nobody_holds_are_not_stored() {
+        let x = matrix().cast(crate::dtype::DType::Float32, None).expect("a cast");
+        let sums = x.reduce_groups_in_width(Reduction::Sum, false, ROWS).expect("recorded");
+        assert_eq!(sums.dtype(), crate::dtype::DType::Float32);
+        let kernels = explain(&sums);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 1));
+        assert_eq!(values(&sums.cast(crate::dtype::DType::Float64, None).expect("a cast")), [7.0, 5.0]);
+        // another node holds them
+        let sums = x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded");
+        let (twice, root) = (twice(&sums), apply("sqrt", &[&sums]));
+        drop(sums);
+        assert_eq!(explain(&twice)[0].writes.len(), 2);
+        assert_eq!(values(&twice), [14.0, 10.0]);
+        assert_eq!(values(&root), [7f64.sqrt(), 5f64.sqrt()]);
     }
 
     #[test]
