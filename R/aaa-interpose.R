@@ -49,3 +49,6 @@ is_interposed <- function(f) {
   home <- environment(f)
   is.environment(home) && exists(INTERPOSED, envir = home, inherits = FALSE)
 }
+
+# Defaults of base R's formals name variables of its bodies.
+utils::globalVariables(c("R", "list.names", "n", "p"))

@@ -13,7 +13,7 @@ use crate::error::{Kind as ErrorKind, Result};
 use crate::evaluate::{holds_much, settle_together};
 use crate::expr::{Args, Expr, Node, Operation};
 use crate::layout::Layout;
-use crate::plan::{recycle, After, Bound, Instruction, Plan};
+use crate::plan::{recycle, After, Bound, Builder, Instruction, Plan, Register};
 use crate::reduction::{Groups, Reduction};
 
 /// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
@@ -96,6 +96,7 @@ const FEW: u32 = 3;
 /// A reduction within groups, with what it reads.
 pub(crate) struct Reducing {
     device: Device,
+    operand: Arc<Node>,
     plan: Plan,
     bound: Bound,
     reduction: Reduction,
@@ -119,18 +120,29 @@ impl Reducing {
             unreachable!("it was recorded as a reduction");
         };
         let operand = args.nodes().next().expect("a reduction has an operand").clone();
-        let (plan, bound) = Array::of(operand).planned(true)?;
-        Ok(Reducing { device: node.device, plan, bound, reduction, na_rm, groups, spread: false })
+        let (plan, bound) = Array::of(operand.clone()).planned(true)?;
+        Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
+    }
+
+    /// The register of a plan over the elements that has what is reduced here; to be asked last.
+    pub fn values(&self, after: &mut Builder) -> Option<Register> {
+        self.spread.then(|| after.find(&self.operand)).flatten()
     }
 
     /// Computes the results, and goes on to a plan in which `input` stands for them.
-    pub fn run(mut self, after: Plan, bound: Bound, input: u16, outputs: &[Arc<Buffer>]) -> Result<()> {
+    pub fn run(
+        mut self,
+        (after, bound): (Plan, Bound),
+        input: u16,
+        values: Option<Register>,
+        outputs: &[Arc<Buffer>],
+    ) -> Result<()> {
         // nothing but the results themselves
         let plain = !self.spread
             && after.outputs.len() == 1
             && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
         if !plain {
-            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread }));
+            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread, values }));
             self.bound.after = Some(Box::new(bound));
         }
         let backend = backend::of(self.device)?;

@@ -84,10 +84,11 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         return Ok(());
     }
     if n > 0 {
+        let values = reduction.as_ref().and_then(|reduction| reduction.values(&mut builder));
         let (plan, bound) = builder.outputs(&outputs);
         let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
         match reduction.zip(results) {
-            Some((reduction, (_, input))) => reduction.run(plan, bound, input, &targets)?,
+            Some((reduction, (_, input))) => reduction.run((plan, bound), input, values, &targets)?,
             None => {
                 backend.run(&plan, &bound, &targets)?;
                 recycle(plan, bound);

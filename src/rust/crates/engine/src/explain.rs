@@ -89,10 +89,12 @@ impl Copy {
         if let (Some(host), Some((register, _)), false) = (&host, results, passing) {
             outputs.push((register, host.dtype));
         }
+        let reduced_node = |host: &Arc<Node>| host.repeats()?.0.args()?.nodes().next().cloned();
+        let values = host.as_ref().and_then(reduced_node).and_then(|operand| builder.find(&operand));
         let (plan, bound) = builder.outputs(&outputs);
         self.kernels.push(match (reduced, results) {
             (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
-                prologue.after = Some(Box::new(After { plan, results, spread }));
+                prologue.after = Some(Box::new(After { plan, results, spread, values }));
                 read.after = Some(Box::new(bound));
                 described(&prologue, &read, Some(reduction))
             }
