@@ -73,6 +73,10 @@ ENTRY(kernel_parse, 2)
 ENTRY(kernel_check, 1)
 ENTRY(kernel_call, 7)
 
+// torch.rs
+ENTRY(torch_import, 1)
+ENTRY(torch_export, 1)
+
 // devices.rs
 ENTRY(search_paths, 2)
 ENTRY(cache_dir, 2)

@@ -26,4 +26,5 @@ mod recipe;
 mod reductions;
 mod scans;
 mod site;
+mod torch;
 mod vectors;
