@@ -73,9 +73,11 @@ ENTRY(kernel_parse, 2)
 ENTRY(kernel_check, 1)
 ENTRY(kernel_call, 7)
 
-// torch.rs
+// torch.rs, files.rs
 ENTRY(torch_import, 1)
 ENTRY(torch_export, 1)
+ENTRY(file_save, 5)
+ENTRY(file_load, 3)
 
 // devices.rs
 ENTRY(search_paths, 2)

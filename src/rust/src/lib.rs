@@ -11,6 +11,7 @@ mod convert;
 mod devices;
 mod dlpack;
 mod entries;
+mod files;
 mod guard;
 mod handle;
 mod host;
