@@ -14,6 +14,9 @@
 #' records nothing. So `as_gpu()` refuses a tensor that requires a gradient, unless `detach = TRUE` says that its values are
 #' meant. `loss$backward()` leaves gradients as tensors, which `as_gpu(x$grad)` takes.
 #'
+#' Neither library's memory is seen by R's garbage collector or by the other one. Before an array's allocation fails R collects, and torch gives back
+#' what it keeps unused; where torch fails, `gpu_memory(trim = TRUE)` gives back what arrays keep.
+#'
 #' On a CUDA device no side waits: torch's work on the default stream, which it uses unless told otherwise, and that of the array
 #' are put in order on the device. Float64 and int64 tensors need no conversion, but most models are float32:
 #' `as_torch(gpu_cast(x, "float32"))`.
@@ -75,7 +78,7 @@ start_torch <- function(call = parent.frame()) {
         fail(sprintf("%s has no liblantern under %s.", version, folder), again)
       }
       sample <- getExportedValue("torch", "torch_tensor")(c(1, 2, 3))
-      .Call(C_torch_start, library[[1L]], sample)
+      .Call(C_torch_start, library[[1L]], sample, isTRUE(getExportedValue("torch", "cuda_is_available")()))
     },
     verdigris_error = function(e) stop(e),
     error = function(e) conditionMessage(e)

@@ -60,6 +60,7 @@ int32_t (*get_dtype)(const Tensor *, int32_t *);
 int32_t (*get_data)(const Tensor *, void **);
 SEXP (*to_sexp)(const Held *);                                        // torch's C callables
 void (*delete_tensor)(void *);
+void (*empty_cache)();                                               // liblantern's, where torch uses CUDA; else null
 
 // Copies memory that may not be there.
 bool peek(const void *from, void *to, size_t bytes) {
@@ -150,9 +151,14 @@ SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
   return nullptr;
 }
 
+// Has torch give device memory that it keeps for later back to the driver.
+void vg_torch_trim() {
+  if (empty_cache) empty_cache(); // catches its own exceptions
+}
+
 // Finds torch's functions in the library at `path` (liblantern), and checks on `sample`, a tensor of the numbers 1, 2, 3 in
-// float32, that a tensor is what this file takes it for. NULL, or a string that says what is wrong. May raise R's error.
-SEXP C_torch_start(SEXP path, SEXP sample) {
+// float32, that a tensor is what this file takes it for; `cuda`: whether torch uses CUDA. NULL, or a string that says what is wrong. May raise R's error.
+SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   static float probe[3] = {1, 2, 3};
   static int64_t three = 3, one = 1;
   static int deleted;
@@ -211,7 +217,11 @@ SEXP C_torch_start(SEXP path, SEXP sample) {
     }
     UNPROTECT(1);
   }
-  if (same) return R_NilValue;
+  if (same) {
+    empty_cache = nullptr;
+    if (Rf_asLogical(cuda) == TRUE) find(library, &empty_cache, "_lantern_cuda_empty_cache");
+    return R_NilValue;
+  }
   to_dlpack = nullptr;
   char text[300];
   std::snprintf(text, sizeof text, "a tensor did not come back as it went%s%s", message[0] ? ": " : "", message);
@@ -225,7 +235,8 @@ SEXP C_torch_start(SEXP path, SEXP sample) {
 extern "C" {
 void *vg_torch_give(SEXP, int *status, char *, int) { *status = NO_TENSOR; return nullptr; }
 SEXP vg_torch_take(void *, int *status, char *, int) { *status = FAILED; return nullptr; }
-SEXP C_torch_start(SEXP, SEXP) { return Rf_mkString("tensors are shared on Linux only"); }
+void vg_torch_trim() {}
+SEXP C_torch_start(SEXP, SEXP, SEXP) { return Rf_mkString("tensors are shared on Linux only"); }
 }
 
 #endif

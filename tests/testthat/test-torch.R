@@ -1,4 +1,4 @@
-# On a stand-in for torch for R (tests/torch/README.md); on the real one, where it is installed, `real torch` below.
+# On a stand-in for torch for R (tests/torch/README.md). Its own tensors are on the CPU; what it borrows may be on the emulated GPU.
 
 stand_in <- local({
   made <- NULL
@@ -8,7 +8,7 @@ stand_in <- local({
     skip_if_not(dir.exists(sources), "tests/torch is not there")
     skip_if_not(Sys.info()[["sysname"]] == "Linux", "tensors are shared on Linux only")
     skip_if(nzchar(system.file(package = "torch")), "torch for R itself is installed")
-    skip_if(test_device != "cpu", "the stand-in's tensors are on the CPU")
+    skip_if(test_device != "cpu" && !emulated, "the stand-in's tensors are in memory that the host reads")
     folder <- tempfile("torch")
     dir.create(file.path(folder, "library"), recursive = TRUE)
     file.copy(sources, folder, recursive = TRUE)
@@ -73,6 +73,7 @@ test_that("a torch that is not started, or is another, is refused", {
 
 test_that("an array and its tensor are the same memory", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   m <- matrix(as.numeric(1:6), 2)
   x <- gpu(m)
   tensor <- as_torch(x)
@@ -93,6 +94,7 @@ test_that("an array and its tensor are the same memory", {
 
 test_that("a tensor and its array are the same memory", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   m <- matrix(as.numeric(1:6), 2)
   tensor <- torch::torch_tensor(m)
   x <- as_gpu(tensor)
@@ -110,6 +112,7 @@ test_that("a tensor and its array are the same memory", {
 
 test_that("types go both ways", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   for (dtype in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8", "complex64", "complex128")) {
     x <- gpu(c(1, 0, 1), dtype)
     tensor <- as_torch(x)
@@ -125,6 +128,7 @@ test_that("types go both ways", {
 
 test_that("shapes: none, one, three, and views that torch has not", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   expect_identical(as_torch(gpu(numeric()))$shape, 0)
   expect_identical(as_torch(gpu(matrix(0, 0, 3)))$shape, c(0, 3))
   expect_identical(as_torch(gpu(5))$shape, 1)
@@ -138,6 +142,7 @@ test_that("shapes: none, one, three, and views that torch has not", {
 
 test_that("what an array cannot say is refused, with advice", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   tensor <- torch::torch_tensor(c(1, 2))
   wants <- tensor$requires_grad_()
   e <- expect_error(as_gpu(wants), class = "verdigris_error_argument")
@@ -154,6 +159,7 @@ test_that("what an array cannot say is refused, with advice", {
 
 test_that("what is no tensor, or none any more, ends in an error", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   expect_s3_class(as_torch(gpu(1)), "torch_tensor")
   as_tensor <- function(x) structure(x, class = c("torch_tensor", "R7"))
   saved <- unserialize(serialize(torch::torch_tensor(1), NULL))
@@ -170,6 +176,7 @@ test_that("what is no tensor, or none any more, ends in an error", {
 
 test_that("memory lives as long as one side uses it, and no longer", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   expect_s3_class(as_torch(gpu(1)), "torch_tensor")
   collected()
   before <- gpu_memory("cpu")[["live"]]
@@ -201,6 +208,7 @@ test_that("memory lives as long as one side uses it, and no longer", {
 
 test_that("many exchanges leave nothing behind", {
   use_torch("good")
+  skip_if(test_device != "cpu")
   x <- gpu(c(1, 2, 3))
   tensor <- as_torch(x)
   collected()
@@ -212,4 +220,25 @@ test_that("many exchanges leave nothing behind", {
   expect_lte(.Call(verdigris:::C_live)[[1]], handles + 1)
   if (!is.nan(live)) expect_identical(torch::torch_live(), live)
   expect_lte(gpu_memory("cpu")[["live"]] - memory, 1024)
+})
+
+test_that("on a GPU torch and R share memory in the order of the default stream", {
+  use_torch("good")
+  skip_if(!emulated)
+  m <- matrix(as.numeric(1:6), 2)
+  x <- gpu(m) * 2
+  tensor <- as_torch(x)
+  gpu_sync(test_device)
+  expect_identical(as.array(tensor), m * 2)
+  expect_identical(tensor$address, address(x))
+  tensor$mul_(3)
+  back <- as_gpu(tensor$t())
+  expect_identical(gpu_device(back), test_device)
+  expect_identical(collect(back), t(m) * 6)
+  expect_identical(collect(x + 0), m * 6)
+  live <- gpu_memory(test_device)[["live"]]
+  for (k in 1:50) as_gpu(as_torch(gpu(m)))
+  collected()
+  gpu_sync(test_device)
+  expect_lte(gpu_memory(test_device)[["live"]], live + 1024)
 })

@@ -46,6 +46,7 @@ struct TensorImpl {
   char *first = nullptr;
   std::vector<int64_t> shape, strides;
   Type type{};
+  int32_t device_type = 1, device_id = 0;
   bool gradient = false, conjugated = false, negated = false;
 };
 TensorImpl::~TensorImpl() {}
@@ -78,7 +79,7 @@ struct Lent {
 __attribute__((visibility("default"))) DLManagedTensor *toDLPack(const Tensor &t) {
   if (t.impl->type.bits == 0) throw std::runtime_error("toDLPack: the type is not supported\nstack: ...");
   const c10::TensorImpl &impl = *t.impl;
-  Lent *lent = new Lent{{impl.first, 1, 0, static_cast<int32_t>(impl.shape.size()), impl.type.code, impl.type.bits, 1, t.impl->shape.data(),
+  Lent *lent = new Lent{{impl.first, impl.device_type, impl.device_id, static_cast<int32_t>(impl.shape.size()), impl.type.code, impl.type.bits, 1, t.impl->shape.data(),
                          t.impl->strides.data(), 0, nullptr, [](DLManagedTensor *m) { delete static_cast<Lent *>(m->context); }}, t};
   lent->managed.context = lent;
   return &lent->managed;
@@ -92,6 +93,8 @@ Tensor fromDLPack(DLManagedTensor *m, std::function<void(void *)> deleter) {
   if (impl->type.bits == 0) throw std::runtime_error("fromDLPack: the type is not supported");
   impl->shape.assign(m->shape, m->shape + m->ndim);
   impl->strides.assign(m->strides, m->strides + m->ndim); // 2.8 takes them for given, and passes byte_offset over
+  impl->device_type = m->device_type;
+  impl->device_id = m->device_id;
   impl->first = static_cast<char *>(m->data);
   impl->data = std::shared_ptr<void>(m->data, deleter);
   return Tensor(impl.release());
@@ -203,6 +206,8 @@ static c10::TensorImpl *view(const c10::TensorImpl &impl, c10::TensorImpl *out =
   out->shape = impl.shape;
   out->strides = impl.strides;
   out->type = impl.type;
+  out->device_type = impl.device_type;
+  out->device_id = impl.device_id;
   return out;
 }
 

@@ -62,6 +62,7 @@ void *lantern_change(void *tensor, const char *what, const double *arguments, in
     at::NoGradGuard guard;
     if (name == "mul_") return new at::Tensor(t.mul_(arguments[0]));
     if (name == "fill_") return new at::Tensor(t.fill_(arguments[0]));
+    if (name == "cuda") return new at::Tensor(t.to(at::kCUDA));
     if (name == "t") return new at::Tensor(t.t());
     if (name == "select") return new at::Tensor(t.select(0, static_cast<int64_t>(arguments[0]) - 1));
     if (name == "flip") return new at::Tensor(t.flip(0));

@@ -36,6 +36,7 @@ extern "C" {
 
     // torch_bridge.cpp
     pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, room: c_int) -> *mut c_void;
+    pub fn vg_torch_trim();
     pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, room: c_int) -> SEXP;
 }
 
