@@ -6,6 +6,7 @@
 // knows of libtorch; torch.rs has the entries, R/torch.R the rest. (Facts: torch 0.13 to 0.17, libtorch 2.0 to 2.11.)
 //
 // No C++ exception and no R error leaves a function that Rust calls.
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -21,7 +22,7 @@ enum Status { DONE, NO_TENSOR, NOT_STRIDED, REQUIRES_GRAD, CONJUGATE, FAILED };
 
 #ifdef __linux__
 #include <dlfcn.h>
-#include <sys/uio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace {
@@ -62,10 +63,15 @@ SEXP (*to_sexp)(const Held *);                                        // torch's
 void (*delete_tensor)(void *);
 void (*empty_cache)();                                               // liblantern's, where torch uses CUDA; else null
 
-// Copies memory that may not be there.
+// Copies words of memory that may not be there. The system call reads a set of signals before it looks at what to do with it,
+// which is nothing: 0.2 us, where process_vm_readv takes 2.
 bool peek(const void *from, void *to, size_t bytes) {
-  iovec here = {to, bytes}, there = {const_cast<void *>(from), bytes};
-  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(bytes);
+  if (!from || reinterpret_cast<uintptr_t>(from) % 8 != 0) return false;
+  for (size_t at = 0; at < bytes; at += 8) {
+    if (syscall(SYS_rt_sigprocmask, ~0, static_cast<const char *>(from) + at, nullptr, 8) == 0 || errno != EINVAL) return false;
+  }
+  std::memcpy(to, from, bytes);
+  return true;
 }
 
 // The tensor behind an external pointer; null where there is none. Touches nothing that may not be there.

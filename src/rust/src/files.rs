@@ -39,7 +39,9 @@ fn to_json(x: SEXP, depth: usize) -> Json {
     // SAFETY: read within the vector's length, of its type.
     unsafe {
         match r::kind_of(x) {
-            SEXPTYPE::STRSXP => Json::Array(strings(x).map(|s| s.map_or(Json::Null, |s| Json::String(s.into()))).collect()),
+            SEXPTYPE::STRSXP => {
+                Json::Array(strings(x).map(|s| s.map_or(Json::Null, |s| Json::String(s.into()))).collect())
+            }
             SEXPTYPE::REALSXP => Json::Array((0..n).map(|k| Json::Number(r::REAL_ELT(x, k as isize))).collect()),
             SEXPTYPE::VECSXP if depth < DEEPEST => {
                 let elements = (0..n).map(|k| to_json(r::VECTOR_ELT(x, k as isize), depth + 1));

@@ -22,14 +22,18 @@ fn said(message: &[c_char]) -> String {
 
 fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
     match status {
-        1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", convert::describe(x)))
-            .advise("A tensor that was saved and read again, or sent by another process, is empty: send an array instead."),
+        1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", convert::describe(x))).advise(
+            "A tensor that was saved and read again, or sent by another process, is empty: send an array instead.",
+        ),
         2 => Error::new(ErrorKind::Argument, "the tensor is sparse, quantized, or of another kind without strides")
             .advise("Make an ordinary one first: `x$to_dense()` or `x$dequantize()`."),
         3 => Error::new(ErrorKind::Argument, "the tensor requires a gradient, which an array cannot record")
             .advise("Use `as_gpu(x, detach = TRUE)`, or `x$detach()`, for its values."),
-        4 => Error::new(ErrorKind::Argument, "the tensor is marked as conjugated or negated, and its memory holds other values")
-            .advise("Use `x$resolve_conj()`, or `x$contiguous()$clone()`, first."),
+        4 => Error::new(
+            ErrorKind::Argument,
+            "the tensor is marked as conjugated or negated, and its memory holds other values",
+        )
+        .advise("Use `x$resolve_conj()`, or `x$contiguous()$clone()`, first."),
         _ => Error::new(ErrorKind::Argument, format!("torch cannot share the tensor: {}", said(message))),
     }
 }

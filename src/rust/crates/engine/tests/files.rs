@@ -35,7 +35,10 @@ fn a_matrix_is_row_major_in_the_file() {
     assert_eq!(names, ["flags", "m"]);
     let (m, dim) = source.load(&source.header.entries[1], false, Device::Cpu).unwrap();
     assert_eq!(dim, [2, 3]);
-    assert_eq!(host_bytes(&m.contiguous().unwrap()).unwrap(), host_bytes(&items[1].array.contiguous().unwrap()).unwrap());
+    assert_eq!(
+        host_bytes(&m.contiguous().unwrap()).unwrap(),
+        host_bytes(&items[1].array.contiguous().unwrap()).unwrap()
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 

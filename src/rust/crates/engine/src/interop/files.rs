@@ -77,7 +77,8 @@ struct Beside {
 impl Beside {
     fn new(target: &Path) -> Result<Beside> {
         let name = target.file_name().ok_or_else(|| {
-            Error::new(Kind::File, format!("{} is no name of a file", target.display())).advise("Give the path of a file.")
+            Error::new(Kind::File, format!("{} is no name of a file", target.display()))
+                .advise("Give the path of a file.")
         })?;
         for k in 0.. {
             let mut beside = name.to_os_string();
@@ -116,8 +117,11 @@ impl Drop for Beside {
 pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Result<()> {
     let mut names = std::collections::HashSet::new();
     if let Some(twice) = items.iter().find(|item| !names.insert(item.name.as_str()) || item.name == "__metadata__") {
-        return Err(Error::new(Kind::Argument, format!("the name \"{}\" cannot stand in the file (again)", twice.name))
-            .advise("Give each array a name of its own; `__metadata__` is the format's."));
+        return Err(Error::new(
+            Kind::Argument,
+            format!("the name \"{}\" cannot stand in the file (again)", twice.name),
+        )
+        .advise("Give each array a name of its own; `__metadata__` is the format's."));
     }
     let mut entries = Vec::with_capacity(items.len());
     let mut arrays = Vec::with_capacity(items.len());

@@ -319,15 +319,44 @@ mod tests {
             assert_eq!(written(&Json::parse(text).unwrap()), text);
         }
         let escapes = Json::parse(r#" [ "\u0041\ud83d\ude00\/\b\f\n\r\t" , -0 , 1E+2 ] "#).unwrap();
-        assert_eq!(escapes, Json::Array(vec![Json::String("A😀/\u{8}\u{c}\n\r\t".into()), Json::Number(-0.0), Json::Number(100.0)]));
+        assert_eq!(
+            escapes,
+            Json::Array(vec![Json::String("A😀/\u{8}\u{c}\n\r\t".into()), Json::Number(-0.0), Json::Number(100.0)])
+        );
         assert_eq!(written(&Json::Number(f64::NAN)), "null");
     }
 
     #[test]
     fn what_is_not_json_is_refused() {
         for text in [
-            "", " ", "{", "[", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{\"a\":1,\"a\":2}", "01", "-", "1.", "1e", ".5", "+1",
-            "\"", "\"\\", "\"\\u12\"", "\"\\ud800\"", "\"\\u0000\"", "\"\\x\"", "\"\n\"", "nul", "truee", "[1] 2", "'a'", "\"\\u+123\"",
+            "",
+            " ",
+            "{",
+            "[",
+            "[1,]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{\"a\":1,\"a\":2}",
+            "01",
+            "-",
+            "1.",
+            "1e",
+            ".5",
+            "+1",
+            "\"",
+            "\"\\",
+            "\"\\u12\"",
+            "\"\\ud800\"",
+            "\"\\u0000\"",
+            "\"\\x\"",
+            "\"\n\"",
+            "nul",
+            "truee",
+            "[1] 2",
+            "'a'",
+            "\"\\u+123\"",
         ] {
             assert!(Json::parse(text).is_err(), "{text}");
         }
