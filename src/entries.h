@@ -74,6 +74,12 @@ ENTRY(kernel_parse, 2)
 ENTRY(kernel_check, 1)
 ENTRY(kernel_call, 7)
 
+// torch.rs, files.rs
+ENTRY(torch_import, 1)
+ENTRY(torch_export, 1)
+ENTRY(file_save, 5)
+ENTRY(file_load, 3)
+
 // devices.rs
 ENTRY(search_paths, 2)
 ENTRY(cache_dir, 2)
