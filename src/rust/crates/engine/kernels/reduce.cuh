@@ -164,6 +164,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   if (threadIdx.x == 0) {
     u32 status = 0;
     result = A::finish(a, status);
+    job.out[group] = result;
   }
   __syncthreads();
   const i64 end = start + job.length, last = (end + after::V - 1) / after::V;

@@ -83,10 +83,16 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     if outputs.is_empty() {
         return Ok(());
     }
+    // results that each element of their group reads are few beside those
+    let repeated = match host.as_ref().and_then(|host| host.repeats()) {
+        Some((results, _)) => Some((room(&results)?, results)),
+        None => None,
+    };
     if n > 0 {
         let values = reduction.as_ref().and_then(|reduction| reduction.values(&mut builder));
         let (plan, bound) = builder.outputs(&outputs);
-        let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
+        let targets = buffers.iter().map(|(_, buffer)| buffer).chain(repeated.as_ref().map(|(buffer, _)| buffer));
+        let targets: Vec<_> = targets.cloned().collect();
         match reduction.zip(results) {
             Some((reduction, (_, input))) => reduction.run((plan, bound), input, values, &targets)?,
             None => {
@@ -97,6 +103,9 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     }
     for (node, buffer) in buffers {
         node.settle(View::contiguous(buffer, node.dtype, n));
+    }
+    if let Some((buffer, results)) = repeated {
+        results.settle(View::contiguous(buffer, results.dtype, results.len));
     }
     Ok(())
 }

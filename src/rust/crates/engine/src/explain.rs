@@ -229,7 +229,7 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
         elements: n,
         bytes: n * stored(*dtype).size(),
     });
-    let writes: Vec<_> = writes.collect();
+    let mut writes: Vec<_> = writes.collect();
     let (mut read, mut code) = (reads(plan, bound, 0, None), Vec::new());
     let source = source(plan, bound.n, grouped);
     let Some(grouped) = grouped else {
@@ -241,7 +241,16 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
     if let (Some(after), Some(given)) = (&plan.after, &bound.after) {
         let name = format!("t{}", code.len() + 1);
         code.push(format!("{name} <- {text}"));
-        listing(&after.plan, given, &writes, (read.len(), Some((after.results, name))), &mut code);
+        let own = (read.len(), Some((after.results, name.clone())));
+        listing(&after.plan, given, &writes, own, &mut code);
+        if after.spread {
+            let (.., groups) = grouped;
+            // the results are stored beside
+            let (name_out, dtype) = (format!("y{}", writes.len() + 1), after.plan.inputs[after.results as usize].dtype);
+            code.push(format!("{name_out} <- {name}"));
+            let (elements, bytes) = (groups.count(), after.results_size(groups));
+            writes.push(Traffic { name: name_out, dtype, access: String::new(), elements, bytes });
+        }
         read.extend(reads(&after.plan, given, read.len(), Some(after.results)));
     } else {
         code.push(format!("y <- {text}"));

@@ -12,6 +12,7 @@ use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
 use crate::expr::{Arg, Node, Operation, Site, Walk, COSTLY};
 use crate::ops::OpId;
+use crate::reduction::Groups;
 use crate::scalar::Scalar;
 
 /// How an input's element is found from the index of the result.
@@ -97,6 +98,13 @@ pub struct After {
     pub spread: bool,
     /// Where it is over the elements: the register that has what was reduced again, which a kernel may have kept.
     pub values: Option<Register>,
+}
+
+impl After {
+    /// Bytes that the results take.
+    pub fn results_size(&self, groups: Groups) -> usize {
+        groups.count() * self.plan.inputs[self.results as usize].dtype.size()
+    }
 }
 
 /// What a plan is run on.
