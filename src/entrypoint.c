@@ -84,5 +84,6 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_calls();
   vg_init_subset();
   vg_register_vectors(dll);
+  vg_register_callables();
   vg_init();
 }

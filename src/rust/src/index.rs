@@ -11,6 +11,7 @@ use verdigris_engine::ops::id;
 use verdigris_engine::ops::rule::{promote, Typed};
 use verdigris_engine::scalar::Scalar;
 use verdigris_engine::select::{self, Fault, Selection};
+use verdigris_engine::strided;
 
 use crate::convert;
 use crate::entry;
@@ -146,6 +147,7 @@ entry! {
     /// takes how many elements are assigned to.
     fn assign(x, dim, subscripts, value, count) {
         let array = handle::array(x)?;
+        strided::refuse_overlap(&array, "x")?;
         let dim = checked_dim(dim, subscripts, &array)?;
         let found = match selections(subscripts, &dim, &array)? {
             Ok(found) => found,

@@ -1,0 +1,34 @@
+//! Entries: strided memory that is asked for.
+
+use verdigris_engine::dtype::DType;
+use verdigris_engine::strided;
+
+use crate::{convert, dlpack, entry, handle, r};
+
+entry! {
+    /// Room that nothing is written to, with neighbours `strides` elements apart.
+    fn empty(dim, strides, dtype, device) {
+        let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
+        let dtype = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        Ok(handle::wrap(strided::empty(&dim, &strides, dtype, convert::device(device)?)?))
+    }
+
+    /// A view of an array's memory, with `dim` where it has two dimensions or more.
+    fn as_strided(x, dim, strides, offset) {
+        let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
+        let offset = convert::wholes(offset, "offset")?[0];
+        let array = match handle::of(x) {
+            Some(handle) => handle.lend()?,
+            None => handle::array(x)?,
+        };
+        let view = array.as_strided(&dim, &strides, offset)?;
+        // SAFETY: protected while it gets its attributes.
+        unsafe {
+            let out = r::Rf_protect(handle::bare(view));
+            dlpack::set_extents(out, &dim);
+            let out = handle::classed(out);
+            r::Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+}
