@@ -20,9 +20,9 @@
 #' What goes out is marked as read-only, and its consumer must not write to it; `writable = TRUE` allows it. What comes in may be written
 #' to by its producer at any time, unless the capsule says read-only.
 #'
-#' While someone who may write lives, R's next read of the array sees what he has written, under all its names and in views such
-#' as `t(x)`; operations on it are computed at once, with the values of that moment. What R writes to the memory where it lies, by [gpu_compute()] with
-#' `out` and kernels, he sees. `x[i] <- value` makes a new array, as always.
+#' While someone who may write lives, R's next read of the array sees what he has written, under all its names. What is made of it has the values
+#' of that moment: operations on it are computed at once, and `x[i]` or `t(x)` are copies, where they would be views else ([gpu_as_strided()]
+#' is one still). What R writes to the memory where it lies, by [gpu_compute()] with `out` and kernels, he sees. `x[i] <- value` makes a new array, as always.
 #' What was recorded on `x` before it is given out to be written to keeps its values: if there is any, or a view, `x` moves to memory of its own first.
 #'
 #' # Order of work

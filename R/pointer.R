@@ -119,7 +119,8 @@ call_on_free <- function(on_free, unused) {
 #' on the cpu device it is NumPy's `__array_interface__`, which has the same entries.
 #'
 #' The list describes memory and does not own it. As R's list it keeps it all the same: attribute `owner` does. For Python see
-#' [as_dlpack()] and reticulate first; a list that goes there must carry integers in `data`, which R does not have at that size.
+#' [as_dlpack()] first: reticulate gives R's doubles to Python as floats, and makes R's integers, which are too short for an address, of Python's. An
+#' address that comes from there is best taken as a string.
 #' @param x An array; what is recorded is computed.
 #' @param stream For a CUDA array: `NULL` waits until the values are there; the address of a stream (1 is the default stream, 2 the default of the
 #'   thread) is put in the list for the consumer to wait for, after it is made to wait for the values.
@@ -170,7 +171,9 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   data <- as.list(interface$data)
   if (length(data) != 2L) wrong("must have the address and the read-only flag as `data`")
   dtype <- .Call(C_typestr, interface$typestr, TRUE)
-  shape <- as.double(unlist(interface$shape))
+  shape <- unlist(interface$shape)
+  if (!(is.null(shape) || is.numeric(shape))) wrong("must have whole numbers as `shape`")
+  shape <- as.double(shape)
   scalar <- length(shape) == 0L
   dim <- if (scalar) 1 else as_extents(shape)
   strides <- interface$strides

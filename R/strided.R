@@ -3,7 +3,8 @@
 #' `gpu_empty()` allocates memory that nothing is written to, with neighbours along each dimension as far apart as `strides` says.
 #' `gpu_as_strided()` is another view of an array's memory: any window, diagonal or repetition that extents and strides can say.
 #'
-#' Strides count elements, not bytes. Element `[i, j]` of a view lies `offset + (i - 1) * strides[1] + (j - 1) * strides[2]` elements
+#' Strides count elements, not bytes. The memory of `x` is its elements, column after column (what is not like that is brought together first);
+#' but of memory that came from elsewhere or was made with strides it is what `x` reaches, as it lies. Element `[i, j]` of a view lies `offset + (i - 1) * strides[1] + (j - 1) * strides[2]` elements
 #' behind the first element of `x`. A stride of 0 repeats, a negative one walks backwards.
 #'
 #' Values in R do not change under other names, and these views are the exception that one asks for: a view and `x` share memory, and

@@ -74,6 +74,11 @@ int vg_dots_named(SEXP rho);
 int vg_dots_kind(int k, SEXP rho);
 SEXP vg_dots_value(int k, SEXP rho);
 
+// ---- conditions.c, for owners.rs: functions of users that are called when their memory is let go of ----
+extern int vg_freed;                 // Rust: nonzero where there are any
+SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
+SEXP vg_next_freed(void);            // Rust
+
 // ---- callables.c: what other packages' C calls (inst/include/verdigris.h) ------------------------
 void vg_register_callables(void);
 
@@ -90,6 +95,5 @@ void vg_error_kept(char *out, int room);
 // ---- contained.c: R code that Rust may call ------------------------------------------------------
 int vg_interrupted(void);
 int vg_collect_young(void);
-void vg_call_quietly(SEXP function);
 double vg_processor_seconds(void);
 void vg_call_text(SEXP call, char *out, int room);

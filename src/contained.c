@@ -23,13 +23,6 @@ static void collect_young(void *unused) {
 // The quick kind of garbage collection, which C cannot ask for otherwise. 0 where an interrupt ended it.
 int vg_collect_young(void) { return R_ToplevelExec(collect_young, NULL); }
 
-static void call(void *function) {
-  vg_eval_helper("call_on_free", function, R_NilValue);
-}
-
-// Calls a function of the user's that is called when memory is let go of; what goes wrong in it is told by R as a warning.
-void vg_call_quietly(SEXP function) { R_ToplevelExec(call, function); }
-
 // Processor time of this process.
 double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 

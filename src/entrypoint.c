@@ -35,7 +35,8 @@
   static SEXP C_##name(ARGUMENTS_##n) {                                                            \
     SEXP result = vg_##name(VALUES_##n);                                                           \
     if (vg_slow_dispatch) vg_quick_dispatch(result);                                               \
-    return vg_pending ? vg_settle(result) : result;                                                \
+    if (vg_pending) return vg_settle(result);                                                      \
+    return vg_freed ? vg_tell_freed(result) : result;                                              \
   }
 #include "entries.h"
 #undef ENTRY

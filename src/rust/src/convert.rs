@@ -264,7 +264,7 @@ pub fn device(x: SEXP) -> Result<Device> {
 /// Whole numbers, negative ones too: integers, doubles or integer64.
 pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
     let refused = || {
-        Error::new(ErrorKind::Argument, format!("`{argument}` must be whole numbers, not {}", describe(x)))
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be whole numbers within 2^53, not {}", describe(x)))
     };
     let of_double = |v: f64| (v.abs() <= 9_007_199_254_740_992.0 && v.fract() == 0.0).then_some(v as i64);
     let numbers: Option<Vec<i64>> = match host(x) {

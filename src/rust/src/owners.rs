@@ -1,9 +1,10 @@
 //! R objects that own memory which arrays, or other libraries, use: kept until the last user is gone, on whatever thread that is.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use verdigris_engine::expr::Site;
 
@@ -25,9 +26,15 @@ struct Owner {
     on_free: Option<Site>,
 }
 
-static ANY: AtomicBool = AtomicBool::new(false);
-/// Functions to be called, with the objects that are kept until then.
+/// Nonzero where functions wait to be called: C looks at the end of an entry.
+#[no_mangle]
+pub static vg_freed: AtomicI32 = AtomicI32::new(0);
+/// They, with the objects that are kept until then.
 static FREED: Mutex<Vec<(Option<Site>, Site)>> = Mutex::new(Vec::new());
+
+fn freed() -> MutexGuard<'static, Vec<(Option<Site>, Site)>> {
+    FREED.lock().unwrap_or_else(|p| p.into_inner())
+}
 
 impl Drop for Owner {
     fn drop(&mut self) {
@@ -37,25 +44,25 @@ impl Drop for Owner {
         if crate::altrep::forked() {
             return; // the parent's to be told
         }
-        FREED.lock().unwrap_or_else(|p| p.into_inner()).push((owner, on_free));
-        ANY.store(true, Ordering::Release);
+        freed().push((owner, on_free));
+        vg_freed.store(1, Ordering::Release);
     }
 }
 
-/// Calls what waits to be called: on the way into an entry, where R code may run. An error in it becomes a warning.
-pub fn tell() {
-    if ANY.load(Ordering::Acquire) {
-        tell_now();
-    }
+thread_local! {
+    /// What is being told, and kept meanwhile.
+    static TELLING: RefCell<Option<(Option<Site>, Site)>> = const { RefCell::new(None) };
 }
 
-#[cold]
-fn tell_now() {
-    ANY.store(false, Ordering::Release);
-    let freed = std::mem::take(&mut *FREED.lock().unwrap_or_else(|p| p.into_inner()));
-    for (_owner, on_free) in freed {
-        // SAFETY: on R's thread; what jumps in the function ends in C.
-        unsafe { r::vg_call_quietly(site::call(&on_free)) };
+/// The next function to be called; NULL where there is none. It is kept until the next one is asked for.
+#[no_mangle]
+extern "C" fn vg_next_freed() -> SEXP {
+    let next = freed().pop();
+    let function = next.as_ref().map_or_else(r::null, |(_, on_free)| site::call(on_free));
+    if next.is_none() {
+        vg_freed.store(0, Ordering::Relaxed);
     }
-    site::reap();
+    let told = TELLING.replace(next);
+    drop(told);
+    function
 }

@@ -31,7 +31,6 @@ extern "C" {
     pub fn vg_new_vector(kind: c_int, vector: *mut c_void) -> SEXP;
     pub fn vg_interrupted() -> c_int;
     pub fn vg_collect_young() -> c_int;
-    pub fn vg_call_quietly(function: SEXP);
     pub fn vg_processor_seconds() -> f64;
     pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
 }

@@ -18,7 +18,14 @@ entry! {
         let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
         let offset = convert::wholes(offset, "offset")?[0];
         let array = match handle::of(x) {
-            Some(handle) => handle.lend()?,
+            Some(handle) => {
+                let array = handle.current()?;
+                if !array.is_volatile() {
+                    array.contiguous()?; // before it may have to move: where it lies then does not matter
+                }
+                drop(array);
+                handle.lend()?
+            }
             None => handle::array(x)?,
         };
         let view = array.as_strided(&dim, &strides, offset)?;

@@ -108,43 +108,67 @@ pub(crate) fn layout(offset: usize, dim: &[usize], strides: &[i64]) -> Layout {
 }
 
 impl Array {
-    /// Another view of this array's memory: `offset` counts elements from its first one. Both see what is written to either
-    /// where it lies, as long as both live.
+    /// The values of this moment: a copy where they lie in memory that others may write to.
     ///
     /// # Errors
-    /// `Shape` where the view would leave the array's memory.
+    /// `Memory`.
+    pub fn fixed(self) -> Result<Array> {
+        if !self.is_volatile() {
+            return Ok(self);
+        }
+        Array::duplicate(&self.settle()?)
+    }
+
+    /// Another view of this array's memory: `offset` counts elements from its first one. Both see what is written to either
+    /// where it lies, as long as both live. An array whose memory nobody else writes to has its elements brought together first,
+    /// and gives no more than these; of others the memory is what their elements reach.
+    ///
+    /// # Errors
+    /// `Shape` where the view would leave that.
     pub fn as_strided(&self, dim: &[usize], strides: &[i64], offset: i64) -> Result<Array> {
         let n = count(dim)?;
         let (below, above) = reach(dim, strides)?;
-        let view = self.settle()?;
+        let view = if self.is_volatile() { self.settle()? } else { self.contiguous()? };
         let size = view.dtype.size();
-        let room = view.buffer.bytes / size;
-        let first = i64::try_from(view.layout.offset()).ok().and_then(|at| at.checked_add(offset));
-        let (low, high) = match first {
-            Some(at) => (at.checked_sub(below as i64), at.checked_add(above as i64)),
-            None => (None, None),
-        };
+        // the first element's place in the memory, and how many there are
+        let (first, room) = span(&view.layout);
+        let place = (first as i64).checked_add(offset).ok_or_else(too_large)?;
+        let (low, high) = (place.checked_sub(below as i64), place.checked_add(above as i64));
         let (low, high) = (low.ok_or_else(too_large)?, high.ok_or_else(too_large)?);
         if n > 0 && (low < 0 || high >= room as i64) {
-            let start = view.layout.offset() as i64;
+            let from = |at: i64| at - first as i64;
             let message = format!(
                 "the view would read elements {} to {} of memory that holds elements {} to {}, counted from the array's first",
-                low - start,
-                high - start,
-                -start,
-                room as i64 - 1 - start
+                from(low),
+                from(high),
+                from(0),
+                from(room as i64 - 1)
             );
             return Err(Error::new(ErrorKind::Shape, message).advise("Choose smaller extents, strides or another `offset`."));
         }
-        let layout = layout(if n > 0 { (low + below as i64) as usize } else { 0 }, dim, strides);
+        let layout = layout(if n > 0 { place as usize } else { 0 }, dim, strides);
         let (device, dtype) = (view.buffer.device, view.dtype);
         // a buffer of its own: while it lives, the other one is lent to a writer
-        let (address, bytes, read_only) = (view.buffer.address, view.buffer.bytes, view.buffer.is_read_only());
-        let mut buffer = Buffer::new(device, address, bytes, Box::new(Lent::new(view.buffer, !read_only)));
+        let address = if room > 0 { view.address() - (first * size) as u64 } else { 0 };
+        let read_only = view.buffer.is_read_only();
+        let mut buffer = Buffer::new(device, address, room * size, Box::new(Lent::new(view.buffer, !read_only)));
         buffer.set_read_only(read_only);
         buffer.share();
         Ok(Array::from_view(View { buffer: Arc::new(buffer), dtype, layout }))
     }
+}
+
+/// How many elements a layout reaches below its first one, and all that it reaches.
+fn span(layout: &Layout) -> (usize, usize) {
+    if layout.is_empty() {
+        return (0, 0);
+    }
+    let (mut below, mut above) = (0, 0);
+    for (&extent, &stride) in layout.shape().iter().zip(layout.strides()) {
+        let reach = stride.unsigned_abs() * (extent - 1);
+        *(if stride < 0 { &mut below } else { &mut above }) += reach;
+    }
+    (below, below + above + 1)
 }
 
 /// Whether two elements may lie in one place. Exact up to a span of 2^24 elements; beyond it an arrangement that is not

@@ -18,14 +18,26 @@ mod system {
     const SC_PAGESIZE: c_int = 30;
     #[cfg(not(target_os = "linux"))]
     const SC_PAGESIZE: c_int = 29;
-    /// Linux 5.14: reads a page in, or says that it cannot be read. Older ones do not know it.
+    /// Linux 5.14: reads a page in, or says that it cannot be read.
     const MADV_POPULATE_READ: c_int = 22;
-    const EINVAL: i32 = 22;
 
     fn page() -> u64 {
         static PAGE: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
         // SAFETY: asks for a number.
         *PAGE.get_or_init(|| u64::try_from(unsafe { sysconf(SC_PAGESIZE) }).unwrap_or(4096).max(1))
+    }
+
+    /// Whether the page at an address can be read; true where the system does not tell.
+    fn is_readable(at: u64) -> bool {
+        static TELLS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        // SAFETY: reads a page in at most; it need not be mapped.
+        let ask = |at: u64| unsafe { madvise(at as *mut c_void, page() as usize, MADV_POPULATE_READ) } == 0;
+        if !cfg!(target_os = "linux") {
+            return true;
+        }
+        // a page that is there for certain: other systems refuse this one too
+        let here = &raw const TELLS as u64 / page() * page();
+        !*TELLS.get_or_init(|| ask(here)) || ask(at)
     }
 
     pub fn is_mapped(address: u64, bytes: usize) -> bool {
@@ -37,14 +49,8 @@ mod system {
         if unsafe { msync(start as *mut c_void, length, MS_ASYNC) } != 0 {
             return false;
         }
-        if !cfg!(target_os = "linux") || end - start <= page {
-            return true;
-        }
         // reserved and not readable: at the end, where a wrong size would lead
-        let last = (end - 1) / page * page;
-        // SAFETY: as above.
-        let done = unsafe { madvise(last as *mut c_void, page as usize, MADV_POPULATE_READ) } == 0;
-        done || std::io::Error::last_os_error().raw_os_error() == Some(EINVAL)
+        end - start <= page || is_readable((end - 1) / page * page)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Memory and streams of other libraries: the order of our work and theirs.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
@@ -9,19 +10,30 @@ use crate::error::{Error, Kind, Result};
 /// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
 const LEGACY: Stream = Stream::from_number(1);
 
+/// More devices than a machine has.
+const DEVICES: usize = 64;
+
+thread_local! {
+    /// An event for each device that this thread has ordered streams of. A wait that was queued keeps what the event meant then,
+    /// so the next order may use it again; another thread's must not come between.
+    static EVENTS: [Cell<Event>; DEVICES] = const { [const { Cell::new(Event::NULL) }; DEVICES] };
+}
+
 /// Makes `waits` wait for what is queued on `works` now.
 pub(super) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
     let _entered = cuda.enter()?;
-    let mut event = Event::NULL;
-    let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-    // SAFETY: live streams and an event of this context; the driver keeps the event until it has happened.
+    let ordinal = cuda.properties.ordinal as usize % DEVICES;
+    let mut event = EVENTS.with(|events| events[ordinal].get());
+    if event == Event::NULL {
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: an event of this context, for as long as the process lives.
+        unsafe { cuda.check((cuda.driver.event_create)(&mut event, flags), "cuEventCreate")? };
+        EVENTS.with(|events| events[ordinal].set(event));
+    }
+    // SAFETY: live streams and an event of this context.
     unsafe {
-        cuda.check((cuda.driver.event_create)(&mut event, flags), "cuEventCreate")?;
-        let recorded = cuda.check((cuda.driver.event_record)(event, works), "cuEventRecord");
-        let ordered =
-            recorded.and_then(|()| cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent"));
-        (cuda.driver.event_destroy)(event);
-        ordered
+        cuda.check((cuda.driver.event_record)(event, works), "cuEventRecord")?;
+        cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent")
     }
 }
 
