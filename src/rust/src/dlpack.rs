@@ -308,9 +308,9 @@ extern "C" fn vg_foreign_export(x: SEXP, versioned: c_int, writable: c_int, stre
             stream => Order::Stream(stream as u64),
         };
         let terms = Terms { versioned: versioned != 0, order, writable: writable != 0 };
-        leaving(x, terms)?.map(Raw::pointer).ok_or_else(|| {
-            Error::new(ErrorKind::Argument, format!("expected an array, got {}", convert::describe(x)))
-        })
+        leaving(x, terms)?
+            .map(Raw::pointer)
+            .ok_or_else(|| Error::new(ErrorKind::Argument, format!("expected an array, got {}", convert::describe(x))))
     })
 }
 

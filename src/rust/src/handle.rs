@@ -442,7 +442,10 @@ impl Handle {
         }
         let host = self.host.borrow();
         let shared = self.array.borrow().is_shared();
-        match host.as_ref().filter(|block| !self.stale.get() && !(shared && (!self.dirty.get() || self.is_as_read(block)))) {
+        match host
+            .as_ref()
+            .filter(|block| !self.stale.get() && !(shared && (!self.dirty.get() || self.is_as_read(block))))
+        {
             Some(block) if self.dirty.get() || self.number => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it

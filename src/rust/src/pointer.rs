@@ -15,8 +15,11 @@ use crate::{altrep, convert, dlpack, entry, handle, owners};
 
 /// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
 pub fn address(x: SEXP, argument: &str) -> Result<u64> {
-    let refused = |what: &str| Error::new(ErrorKind::Argument, format!("`{argument}` must be an address, not {what}"))
-        .advise("An address is a whole number, a string such as \"0x7f00c0de0000\", an integer64 or an external pointer.");
+    let refused = |what: &str| {
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be an address, not {what}")).advise(
+            "An address is a whole number, a string such as \"0x7f00c0de0000\", an integer64 or an external pointer.",
+        )
+    };
     match r::kind_of(x) {
         // SAFETY: an external pointer.
         SEXPTYPE::EXTPTRSXP => Ok(unsafe { r::R_ExternalPtrAddr(x) } as u64),
@@ -32,14 +35,20 @@ pub fn address(x: SEXP, argument: &str) -> Result<u64> {
         _ => match convert::scalar(x) {
             Some((value, kind @ (Kind::Integer | Kind::Double | Kind::Integer64))) => {
                 let whole = match value {
-                    Scalar::F64(v) if v.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&v) => Some(v as u64),
+                    Scalar::F64(v) if v.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&v) => {
+                        Some(v as u64)
+                    }
                     Scalar::F64(_) => None,
                     _ => match value.to(Class::I64) {
                         Scalar::I64(v) if v >= 0 => Some(v as u64),
                         _ => None,
                     },
                 };
-                let what = if kind == Kind::Double { "a number that is negative, too large or not whole" } else { "a negative number or NA" };
+                let what = if kind == Kind::Double {
+                    "a number that is negative, too large or not whole"
+                } else {
+                    "a negative number or NA"
+                };
                 whole.ok_or_else(|| refused(what))
             }
             _ => Err(refused(&convert::describe(x))),

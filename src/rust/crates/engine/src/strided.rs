@@ -144,7 +144,9 @@ impl Array {
                 from(0),
                 from(room as i64 - 1)
             );
-            return Err(Error::new(ErrorKind::Shape, message).advise("Choose smaller extents, strides or another `offset`."));
+            return Err(
+                Error::new(ErrorKind::Shape, message).advise("Choose smaller extents, strides or another `offset`.")
+            );
         }
         let layout = layout(if n > 0 { place as usize } else { 0 }, dim, strides);
         let (device, dtype) = (view.buffer.device, view.dtype);

@@ -95,8 +95,11 @@ impl Raw {
     /// `Argument`.
     pub fn probe(self) -> Result<()> {
         let gone = |what: &str, at: u64| {
-            Error::new(Kind::Argument, format!("{what} of the capsule would be at {at:#x}, where this process has no memory"))
-                .advise("The capsule is not a DLPack capsule, or its producer is gone.")
+            Error::new(
+                Kind::Argument,
+                format!("{what} of the capsule would be at {at:#x}, where this process has no memory"),
+            )
+            .advise("The capsule is not a DLPack capsule, or its producer is gone.")
         };
         let at = self.pointer() as u64;
         let bytes = match self {

@@ -107,7 +107,9 @@ mod tests {
         assert_eq!(access(at, kept.len()), Some((true, true)));
         let constant = "a constant".as_ptr() as u64;
         assert_eq!(access(constant, 10), Some((true, false)));
-        for (address, bytes) in [(0u64, 8usize), (8, 1), (0x10, 1 << 30), (at, 1 << 46), (u64::MAX - 4, 8), (1 << 62, 8)] {
+        for (address, bytes) in
+            [(0u64, 8usize), (8, 1), (0x10, 1 << 30), (at, 1 << 46), (u64::MAX - 4, 8), (1 << 62, 8)]
+        {
             assert!(!is_mapped(address, bytes), "{address:#x}");
             assert_eq!(access(address, bytes), Some((false, false)), "{address:#x}");
         }

@@ -62,7 +62,10 @@ impl Place {
         }
         Err(Error::new(
             Kind::Argument,
-            format!("the data would be the {} bytes from {:#x} on, which are not memory of this process", self.bytes, self.address),
+            format!(
+                "the data would be the {} bytes from {:#x} on, which are not memory of this process",
+                self.bytes, self.address
+            ),
         ))
     }
 
@@ -86,8 +89,11 @@ impl Place {
             let (_, outcome) = bytes.reduce(Reduction::Max, false)?;
             let most = i32::from_ne_bytes(outcome.value[..4].try_into().expect("four bytes"));
             if most > 1 {
-                return Err(Error::new(Kind::DType, format!("the data are bools, and hold the byte {most}; only 0 and 1 are bools"))
-                    .advise("Export them as uint8 instead."));
+                return Err(Error::new(
+                    Kind::DType,
+                    format!("the data are bools, and hold the byte {most}; only 0 and 1 are bools"),
+                )
+                .advise("Export them as uint8 instead."));
             }
         }
         Ok(view)

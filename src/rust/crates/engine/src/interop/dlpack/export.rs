@@ -157,7 +157,13 @@ fn managed(terms: Terms, memory: Memory, dim: &[usize], strides: &[i64], keep: K
     })
 }
 
-fn filled<M: ManagedTensorBase>(terms: Terms, memory: Memory, dim: &[usize], strides: &[i64], keep: Keep) -> Result<*mut M> {
+fn filled<M: ManagedTensorBase>(
+    terms: Terms,
+    memory: Memory,
+    dim: &[usize],
+    strides: &[i64],
+    keep: Keep,
+) -> Result<*mut M> {
     let failure = |e: &dyn std::fmt::Display| Error::new(Kind::Shape, format!("DLPack cannot describe the array: {e}"));
     let mut tensor = Dynamic::new(dim.to_vec(), strides.to_vec())
         .prepare_as::<M>()
