@@ -106,7 +106,7 @@ impl Raw {
             Raw::Legacy(_) => size_of::<DLManagedTensor>(),
             Raw::Versioned(_) => size_of::<DLManagedTensorVersioned>(),
         };
-        if at % 8 != 0 || !host_memory::is_mapped(at, bytes) {
+        if !at.is_multiple_of(8) || !host_memory::is_mapped(at, bytes) {
             return Err(gone("the tensor", at));
         }
         // SAFETY: memory that can be read, of the tensor's size and alignment; of another version only the version is looked at.
@@ -118,7 +118,7 @@ impl Raw {
         for list in [tensor.shape, tensor.strides] {
             let from = list as u64;
             let known = from >= at / PAGE * PAGE && from.saturating_add(8 * ndim as u64) <= end.next_multiple_of(PAGE);
-            if from != 0 && (from % 8 != 0 || !known && !host_memory::is_mapped(from, 8 * ndim)) {
+            if from != 0 && (!from.is_multiple_of(8) || !known && !host_memory::is_mapped(from, 8 * ndim)) {
                 return Err(gone("the shape", from));
             }
         }

@@ -45,7 +45,7 @@ impl Place {
         let address = first.checked_sub((below * size) as u64).ok_or_else(strided::too_large)?;
         address.checked_add(bytes as u64).ok_or_else(strided::too_large)?;
         let layout = strided::layout(below, &dim, strides);
-        Ok(Place { device, dtype, layout, dim, address, bytes, aligned: address % alignment(dtype) == 0 })
+        Ok(Place { device, dtype, layout, dim, address, bytes, aligned: address.is_multiple_of(alignment(dtype)) })
     }
 
     /// Host memory that is not there is refused; that of a device its backend looks up.
