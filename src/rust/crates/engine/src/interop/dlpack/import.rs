@@ -43,7 +43,8 @@ impl Drop for Foreign {
 /// when the last view of that memory is gone, or here, if the data were copied.
 ///
 /// The same element has the same index on both sides, so row-major memory becomes a strided view. The producer's
-/// work must be done or queued on the device's default stream (or on one that waits for it).
+/// work must be done or queued on the device's default stream (or on one that waits for it); who uses the array calls
+/// `Backend::acquire` before, as for all memory that others write to.
 ///
 /// # Errors
 /// `Device`, `DType`, `Shape`, `Argument`, for what an array cannot be; the tensor is still the caller's then.
@@ -57,7 +58,6 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
     let place = unsafe { inspect(tensor)? };
     let backend = backend::of(place.device)?;
     place.exists()?;
-    backend.acquire()?;
     if !place.aligned {
         if copying == Copying::Never || place.device != Device::Cpu {
             return Err(place.misaligned());
@@ -74,6 +74,7 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
     }
     // a look at the values while the tensor is still the caller's
     if copying == Copying::Always && !flags.contains(DlpackFlags::IS_COPIED) {
+        backend.acquire()?;
         let array = Array::duplicate(&place.look()?)?;
         backend.release(None)?;
         // SAFETY: the caller's promise; the copy is done.
@@ -81,6 +82,7 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
         return Ok((array, place.dim));
     }
     if place.dtype == DType::Bool8 {
+        backend.acquire()?;
         place.look()?;
     }
 
