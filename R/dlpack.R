@@ -31,7 +31,7 @@
 #' stream, as DLPack's protocol for Python asks. Later work of others on the default stream, or on streams that wait for it, and ours are
 #' kept in order. A consumer that works on a stream of its own must be done with that before R uses the array, and before it deletes the tensor.
 #'
-#' @param x For `as_dlpack()` an array or an ordinary vector. For `print()` a capsule.
+#' @param x For `as_dlpack()` an array, an ordinary vector, or a tensor of torch for R (see [as_torch()]). For `print()` a capsule.
 #' @param versioned Whether to use the form that DLPack has since version 1.0, which can say that data are read-only
 #'   (`"dltensor_versioned"`), or the older one (`"dltensor"`).
 #' @param stream `NULL`, or the address of the consumer's CUDA stream (1 is the default stream), as [gpu_from_pointer()] takes addresses; `-1` if nobody is to wait.
@@ -71,6 +71,7 @@ as_dlpack <- function(x, versioned = TRUE, stream = NULL, writable = FALSE) {
 
 # What is neither an array nor a vector whose elements lie as a dtype has them.
 as_dlpack_other <- function(x, versioned, stream, writable) {
+  if (inherits(x, "torch_tensor")) return(.Call(C_dlpack_export, as_gpu(x), versioned, stream, writable))
   if (is.logical(x) && !is.object(x)) {
     if (writable) stop_verdigris("argument", "An ordinary R vector cannot be given out to be written to.", call = parent.frame())
     return(.Call(C_dlpack_export, as_gpu(x, device = "cpu"), versioned, stream, FALSE))
@@ -111,36 +112,4 @@ print.dlpack_capsule <- function(x, ...) {
   if (info$read_only) cat(", read-only")
   cat("\n")
   invisible(x)
-}
-
-# ---- Python, through reticulate ------------------------------------------------------------------
-
-python <- new.env(parent = emptyenv())
-
-python_helpers <- function() {
-  if (is.null(python$helpers)) {
-    python$helpers <- reticulate::import_from_path("verdigris_dlpack", system.file("python", package = "verdigris"))
-  }
-  python$helpers
-}
-
-take_from_python <- function(x) {
-  taken <- python_helpers()$take(x)
-  if (is.null(taken)) {
-    stop_verdigris(
-      "argument", "`capsule` must be a Python object with `__dlpack__`, or a capsule that was not used.",
-      call = parent.frame()
-    )
-  }
-  .Call(C_dlpack_capsule, taken[[1]], taken[[2]])
-}
-
-#' @exportS3Method reticulate::r_to_py
-r_to_py.dlpack_capsule <- function(x, convert = FALSE) {
-  info <- .Call(C_dlpack_describe, x)
-  # a used one gives the error here
-  address <- .Call(C_dlpack_take, x)
-  cuda <- grepl("^cuda:", info$device)
-  device <- list(if (cuda) 2L else 1L, if (cuda) as.integer(sub("cuda:", "", info$device)) else 0L)
-  python_helpers()$Tensor(address, info$tag == "dltensor_versioned", device)
 }

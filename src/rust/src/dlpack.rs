@@ -7,6 +7,7 @@ use std::ffi::{c_void, CStr};
 use std::os::raw::c_int;
 use std::sync::OnceLock;
 
+use verdigris_engine::array::Array;
 use verdigris_engine::dtype::Class;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
@@ -179,34 +180,36 @@ pub fn order(stream: SEXP) -> Result<Order> {
 
 // ---- in ------------------------------------------------------------------------------------------
 
-/// An array over a tensor, which is its own or deleted after that, with `dim` where it has two dimensions or more; not
-/// protected. Where it fails, the tensor is still the caller's.
+/// An array over a tensor, which is its own or deleted after that; not protected. Where it fails, the tensor is still the caller's.
 fn arriving(raw: Raw, copying: Copying) -> Result<SEXP> {
     raw.probe()?;
     // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
     let (array, dim) = unsafe { dlpack::import(raw, copying)? };
+    shaped(array, &dim)
+}
+
+/// A vector on an array, with `dim` where there are two dimensions or more. Not protected.
+///
+/// # Errors
+/// `Shape` for an extent that `dim` cannot say.
+pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
+    if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
+        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
+    }
     // SAFETY: protected while it gets its attributes.
     unsafe {
         let out = r::Rf_protect(handle::bare(array));
-        set_extents(out, &dim);
-        let out = handle::classed(out);
-        r::Rf_unprotect(1);
-        Ok(out)
-    }
-}
-
-/// Sets `dim`, where there are two dimensions or more. Extents fit an int: the engine has looked.
-pub fn set_extents(x: SEXP, dim: &[usize]) {
-    if dim.len() > 1 {
-        // SAFETY: x is protected by the caller; as long as the extents say.
-        unsafe {
+        if dim.len() > 1 {
             let value = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::INTSXP, dim.len() as isize));
             for (k, &extent) in dim.iter().enumerate() {
                 *r::INTEGER(value).add(k) = extent as i32;
             }
-            r::Rf_setAttrib(x, r::R_DimSymbol, value);
+            r::Rf_setAttrib(out, r::R_DimSymbol, value);
             r::Rf_unprotect(1);
         }
+        let out = handle::classed(out);
+        r::Rf_unprotect(1);
+        Ok(out)
     }
 }
 

@@ -123,14 +123,7 @@ entry! {
         let dim = given.dim.clone();
         // SAFETY: what the user says of his memory, as far as it can be checked.
         let array = unsafe { raw::from_pointer(given, || owners::keep_and_tell(owner, on_free))? };
-        // SAFETY: protected while it gets its attributes.
-        unsafe {
-            let out = r::Rf_protect(handle::bare(array));
-            dlpack::set_extents(out, &dim);
-            let out = handle::classed(out);
-            r::Rf_unprotect(1);
-            Ok(out)
-        }
+        dlpack::shaped(array, &dim)
     }
 
     /// The type string of an array interface for a dtype's name; or, where `back`, the dtype's name for a type string.

@@ -3,7 +3,7 @@
 use verdigris_engine::dtype::DType;
 use verdigris_engine::strided;
 
-use crate::{convert, dlpack, entry, handle, r};
+use crate::{convert, dlpack, entry, handle};
 
 entry! {
     /// Room that nothing is written to, with neighbours `strides` elements apart.
@@ -29,13 +29,6 @@ entry! {
             None => handle::array(x)?,
         };
         let view = array.as_strided(&dim, &strides, offset)?;
-        // SAFETY: protected while it gets its attributes.
-        unsafe {
-            let out = r::Rf_protect(handle::bare(view));
-            dlpack::set_extents(out, &dim);
-            let out = handle::classed(out);
-            r::Rf_unprotect(1);
-            Ok(out)
-        }
+        dlpack::shaped(view, &dim)
     }
 }

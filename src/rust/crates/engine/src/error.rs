@@ -14,6 +14,8 @@ pub enum Kind {
     Fork,
     Consumed,
     Argument,
+    /// A file that cannot be written, or read for what it should be.
+    File,
     /// The user wants the wait to end.
     Interrupt,
     Panic,
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Fork => "fork",
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
+            Kind::File => "file",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",
         }

@@ -49,13 +49,13 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     // what the reduction itself reads is planned first: that may compute nodes of ours
     let reduction = host.as_ref().map(Reducing::new).transpose()?;
     let host = host.filter(|host| !host.is_ready());
-    // results that each element of their group reads are not stored
-    let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+    let is_root = |node: &Arc<Node>| roots.iter().any(|root| Arc::ptr_eq(root, node));
+    let passing = host.as_ref().is_some_and(|host| !is_root(host) && epilogue::is_passing(host));
     let mut builder = Builder::new(n);
     let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
     // the results are stored too: what R still has of them is not known before it collects
-    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !spread)) {
+    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !passing)) {
         // computing what cannot be fused may have computed a root too
         if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
@@ -85,10 +85,11 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         return Ok(());
     }
     if n > 0 {
+        let values = reduction.as_ref().and_then(|reduction| reduction.values(&mut builder));
         let (plan, bound) = builder.outputs(&outputs);
         let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
         match reduction.zip(results) {
-            Some((reduction, (_, input))) => reduction.run(plan, bound, input, &targets)?,
+            Some((reduction, (_, input))) => reduction.run((plan, bound), input, values, &targets)?,
             None => {
                 backend.run(&plan, &bound, &targets)?;
                 recycle(plan, bound);

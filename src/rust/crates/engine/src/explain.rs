@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::dtype::DType;
-use crate::epilogue::{hosting, stand_in};
+use crate::epilogue::{hosting, is_passing, stand_in};
 use crate::evaluate::is_kept;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::ops::Group;
@@ -70,6 +70,7 @@ impl Copy {
         }
         let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
         let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+        let passing = host.as_ref().is_some_and(is_passing);
         let reduced =
             host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
         let mut builder = Builder::new(root.len);
@@ -85,13 +86,15 @@ impl Copy {
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
         }
-        if let (Some(host), Some((register, _)), false) = (&host, results, spread) {
+        if let (Some(host), Some((register, _)), false) = (&host, results, passing) {
             outputs.push((register, host.dtype));
         }
+        let reduced_node = |host: &Arc<Node>| host.repeats()?.0.args()?.nodes().next().cloned();
+        let values = host.as_ref().and_then(reduced_node).and_then(|operand| builder.find(&operand));
         let (plan, bound) = builder.outputs(&outputs);
         self.kernels.push(match (reduced, results) {
             (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
-                prologue.after = Some(Box::new(After { plan, results, spread }));
+                prologue.after = Some(Box::new(After { plan, results, spread, values }));
                 read.after = Some(Box::new(bound));
                 described(&prologue, &read, Some(reduction))
             }

@@ -19,7 +19,7 @@ mod export;
 mod import;
 
 pub use export::{export, export_as, export_host, Order, Terms};
-pub use import::import;
+pub use import::{import, import_on};
 
 /// A managed tensor in transit, in either form of the ABI. Owned by whoever holds it: see `delete`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

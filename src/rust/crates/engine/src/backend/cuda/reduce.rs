@@ -102,7 +102,7 @@ fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, u: usize, form: Form, grou
     let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
     let v = planned.v;
     match form {
-        Form::Block => {
+        Form::Block | Form::Kept(_) => {
             let most = groups.length.div_ceil(THREADS * v * u).max(1);
             let slices = if groups.outer < wave && !plan.spreads() { (wave / groups.outer).clamp(1, most) } else { 1 };
             Shape { grid: groups.outer * slices, slices, x: 0, y: 0, across: 0 }
