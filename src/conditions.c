@@ -114,3 +114,15 @@ SEXP vg_settle(SEXP result) {
   UNPROTECT(3);
   return result;
 }
+
+// On the way back from an entry: R code may run, and no Rust frame is alive.
+SEXP vg_tell_freed(SEXP result) {
+  PROTECT(result);
+  for (SEXP on_free; (on_free = vg_next_freed()) != R_NilValue;) {
+    PROTECT(on_free);
+    vg_eval_helper("call_on_free", on_free, R_NilValue);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return result;
+}

@@ -20,7 +20,6 @@ ENTRY(dtype, 1)
 ENTRY(device, 1)
 ENTRY(full, 4)
 ENTRY(sequence, 5)
-ENTRY(empty, 4)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
@@ -64,12 +63,19 @@ ENTRY(svd, 5)
 ENTRY(random, 7)
 ENTRY(draw, 8)
 
-// dlpack.rs, kernel.rs
-ENTRY(dlpack_export, 3)
+// dlpack.rs, pointer.rs, strided.rs
+ENTRY(dlpack_export, 4)
 ENTRY(dlpack_import, 2)
 ENTRY(dlpack_describe, 1)
 ENTRY(dlpack_capsule, 2)
 ENTRY(dlpack_take, 1)
+ENTRY(pointer, 3)
+ENTRY(from_pointer, 8)
+ENTRY(typestr, 2)
+ENTRY(as_strided, 4)
+ENTRY(empty, 4)
+
+// kernel.rs
 ENTRY(kernel_parse, 2)
 ENTRY(kernel_check, 1)
 ENTRY(kernel_call, 7)

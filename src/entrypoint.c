@@ -35,7 +35,8 @@
   static SEXP C_##name(ARGUMENTS_##n) {                                                            \
     SEXP result = vg_##name(VALUES_##n);                                                           \
     if (vg_slow_dispatch) vg_quick_dispatch(result);                                               \
-    return vg_pending ? vg_settle(result) : result;                                                \
+    if (vg_pending) return vg_settle(result);                                                      \
+    return vg_freed ? vg_tell_freed(result) : result;                                              \
   }
 #include "entries.h"
 #undef ENTRY
@@ -86,5 +87,6 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_calls();
   vg_init_subset();
   vg_register_vectors(dll);
+  vg_register_callables();
   vg_init();
 }

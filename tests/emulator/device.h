@@ -81,6 +81,7 @@ bool drop(uintptr_t address, Piece& piece);
 void give_back(uintptr_t address, const Piece& piece);
 /// The device whose live memory holds these bytes; null where none does.
 Device* owner(uintptr_t address, size_t bytes);
+void range(uintptr_t address, uintptr_t* start, size_t* bytes);  // the piece that the address lies in
 void trim(Pool& pool, size_t keep);
 size_t free_bytes(Device& device);
 

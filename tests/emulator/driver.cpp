@@ -362,16 +362,30 @@ API cuMemHostGetDevicePointer_v2(Address* out, void* p, unsigned) {
   *out = (Address)p;
   return SUCCESS;
 }
-API cuPointerGetAttribute(void* out, int which, Address address) {
+// Of memory that the driver does not know all answers are 0.
+API cuPointerGetAttributes(unsigned count, int* which, void** out, Address address) {
   ENTER;
   Device* of = owner(address, 1);
-  if (!of && !pinned((void*)address, 1)) return INVALID_VALUE;
-  switch (which) {
-    case 2: *(unsigned*)out = of ? 2 : 1; return SUCCESS;  // device or host
-    case 8: *(bool*)out = false; return SUCCESS;           // managed
-    case 9: *(int*)out = of ? of->ordinal : current->ordinal; return SUCCESS;
-    default: return INVALID_VALUE;
+  const bool host = !of && pinned((void*)address, 1);
+  uintptr_t start = 0;
+  size_t bytes = 0;
+  if (of) range(address, &start, &bytes);
+  for (unsigned k = 0; k < count; k++) {
+    switch (which[k]) {
+      case 2: *(unsigned*)out[k] = of ? 2 : host; break;  // device or host
+      case 8: *(bool*)out[k] = false; break;              // managed
+      case 9: *(int*)out[k] = of ? of->ordinal : host ? current->ordinal : -2; break;
+      case 11: *(uintptr_t*)out[k] = start; break;
+      case 12: *(size_t*)out[k] = bytes; break;
+      default: return INVALID_VALUE;
+    }
   }
+  return SUCCESS;
+}
+API cuPointerGetAttribute(void* out, int which, Address address) {
+  ENTER;
+  if (!owner(address, 1) && !pinned((void*)address, 1)) return INVALID_VALUE;
+  return cuPointerGetAttributes(1, &which, &out, address);
 }
 API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* handle) {
   ENTER;

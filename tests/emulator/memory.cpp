@@ -156,6 +156,15 @@ Device* owner(uintptr_t address, size_t bytes) {
   return address + bytes <= start + piece.bytes && address < start + std::max<size_t>(piece.bytes, 1) ? piece.device : nullptr;
 }
 
+void range(uintptr_t address, uintptr_t* start, size_t* bytes) {
+  std::lock_guard<std::mutex> held(lock);
+  auto after = live.upper_bound(address);
+  if (after == live.begin()) return;
+  --after;
+  *start = after->first;
+  *bytes = after->second.bytes;
+}
+
 void trim(Pool& pool, size_t keep) {
   std::lock_guard<std::mutex> held(lock);
   pool.reserved = std::min(pool.reserved, std::max(up(pool.used, CHUNK), up(keep, CHUNK)));

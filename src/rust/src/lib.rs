@@ -4,6 +4,7 @@
 //! thread only, and no frame with something to drop may be alive where R jumps: see `guard`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod abroad;
 mod altrep;
 mod chunked;
 mod compute;
@@ -20,6 +21,8 @@ mod join;
 mod kernel;
 mod linear;
 mod operators;
+mod owners;
+mod pointer;
 mod pressure;
 mod r;
 mod random;
@@ -27,5 +30,6 @@ mod recipe;
 mod reductions;
 mod scans;
 mod site;
+mod strided;
 mod torch;
 mod vectors;

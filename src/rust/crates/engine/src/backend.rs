@@ -179,11 +179,11 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
-    /// Whether the device can use memory of another library.
+    /// Whether the device can use memory of another library, and all of it is there. Not asked of host memory.
     ///
     /// # Errors
-    /// `Device` where it cannot.
-    fn reaches(&self, _address: u64) -> Result<()> {
+    /// `Device` where it cannot; `Argument` where the memory ends before.
+    fn reaches(&self, _address: u64, _bytes: usize) -> Result<()> {
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::buffer::Device;
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::scalar::Scalar;
+use crate::strided;
 
 mod parse;
 mod value;
@@ -302,13 +303,14 @@ pub fn call(
 
 /// The array, if nobody else sees its memory, else one with memory of its own.
 fn own(array: &Array, holders: usize) -> Result<Array> {
+    strided::refuse_overlap(array, "an array that the kernel writes")?;
     let view = array.contiguous()?;
     if !Arc::ptr_eq(&view.buffer, &array.settle()?.buffer) {
         return Ok(Array::from_view(view)); // made just now, of a strided view of another library's memory
     }
     // the node's view and the one just made
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
-    if alone && !view.buffer.is_read_only() {
+    if (alone || view.buffer.is_volatile()) && !view.buffer.is_read_only() {
         crate::select::forget_ranges();
         Ok(array.clone())
     } else {

@@ -147,6 +147,7 @@ functions! {
         host_unregister = cuMemHostUnregister(*mut c_void);
         host_address = cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, u32);
         pointer_attribute = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+        pointer_attributes = cuPointerGetAttributes(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
         upload_async = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, Stream);
         download_async = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, Stream);
         copy_async = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, Stream);

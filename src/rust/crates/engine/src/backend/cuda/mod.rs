@@ -196,8 +196,8 @@ impl Backend for Cuda {
         exchange::acquire(self)
     }
 
-    fn reaches(&self, address: u64) -> Result<()> {
-        exchange::reaches(self, address)
+    fn reaches(&self, address: u64, bytes: usize) -> Result<()> {
+        exchange::reaches(self, address, bytes)
     }
 
     fn memory(&self) -> Result<Memory> {
