@@ -64,15 +64,22 @@ ENTRY(svd, 5)
 ENTRY(random, 7)
 ENTRY(draw, 8)
 
-// dlpack.rs, kernel.rs
+// dlpack.rs, module.rs, kernel.rs
 ENTRY(dlpack_export, 3)
 ENTRY(dlpack_import, 2)
 ENTRY(dlpack_describe, 1)
 ENTRY(dlpack_capsule, 2)
 ENTRY(dlpack_take, 1)
-ENTRY(kernel_parse, 2)
-ENTRY(kernel_check, 1)
-ENTRY(kernel_call, 7)
+ENTRY(module_new, 8)
+ENTRY(module_check, 1)
+ENTRY(module_names, 1)
+ENTRY(module_format, 1)
+ENTRY(module_ptx, 2)
+ENTRY(kernel_new, 5)
+ENTRY(kernel_signature, 1)
+ENTRY(kernel_call, 6)
+ENTRY(global_read, 4)
+ENTRY(global_write, 5)
 
 // torch.rs, files.rs
 ENTRY(torch_import, 1)

@@ -19,6 +19,7 @@ mod index;
 mod join;
 mod kernel;
 mod linear;
+mod module;
 mod operators;
 mod pressure;
 mod r;

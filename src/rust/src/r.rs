@@ -9,6 +9,7 @@ extern "C" {
     pub fn INTEGER_RO(x: SEXP) -> *const c_int;
     pub fn LOGICAL_RO(x: SEXP) -> *const c_int;
     pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
+    pub fn RAW_RO(x: SEXP) -> *const u8;
     pub fn R_gc();
     pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
     pub fn Rf_GetOption1(tag: SEXP) -> SEXP;

@@ -1,6 +1,6 @@
 //! Numbers from R as the C types of a kernel's parameters.
 
-use super::Element;
+use super::signature::Element;
 use crate::dtype::Kind;
 use crate::scalar::{Scalar, NA_I32, NA_I64};
 
@@ -33,23 +33,64 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, St
             // two's complement, the low bytes first: CUDA devices and their hosts are little-endian
             whole.to_le_bytes()[..usize::from(*size)].to_vec()
         }
-        Element::Half => half::f16::from_f64(double()).to_ne_bytes().to_vec(),
-        Element::BFloat16 => half::bf16::from_f64(double()).to_ne_bytes().to_vec(),
+        Element::Half => {
+            let y = half::f16::from_f64(double());
+            in_range(double(), y.is_infinite())?;
+            y.to_ne_bytes().to_vec()
+        }
+        Element::BFloat16 => {
+            let y = half::bf16::from_f64(double());
+            in_range(double(), y.is_infinite())?;
+            y.to_ne_bytes().to_vec()
+        }
         Element::Float => {
-            let (x, y) = (double(), double() as f32);
-            if x.is_finite() && y.is_infinite() {
-                return Err(format!("{x:e} is too large for it"));
-            }
+            let y = double() as f32;
+            in_range(double(), y.is_infinite())?;
             y.to_ne_bytes().to_vec()
         }
         Element::Double => double().to_ne_bytes().to_vec(),
-        Element::FloatComplex => value.to(crate::dtype::Class::C64).bytes()[..8].to_vec(),
+        Element::FloatComplex => {
+            let (Scalar::C128(wide), narrow) = (value.to(crate::dtype::Class::C128), value.to(crate::dtype::Class::C64))
+            else {
+                return Err("it takes a number".into());
+            };
+            for x in wide {
+                in_range(x, (x as f32).is_infinite())?;
+            }
+            narrow.bytes()[..8].to_vec()
+        }
         Element::DoubleComplex => value.to(crate::dtype::Class::C128).bytes().to_vec(),
-        Element::Void => return Err("nothing can be passed as void".into()),
+        Element::Void | Element::Stream => return Err("nothing can be passed as it".into()),
         Element::Other(name) => {
-            return Err(format!("`{name}` is no type that a number from R can be passed as"));
+            return Err(format!("`{name}` is no type that a number from R can be passed as: give its bytes, a raw vector"));
+        }
+        Element::Bytes(size, known) => {
+            // R's integers and logicals are whole numbers; a double may be meant as many things
+            let whole = match value {
+                Scalar::F64(_) if !known => {
+                    return Err("the binary does not say which type it has: say so by `signatures`, or give a raw vector".into())
+                }
+                value => whole(value, is_na)?,
+            };
+            let bits = 8 * (*size).min(8) as u32;
+            if !(-(1i128 << (bits - 1))..1i128 << bits).contains(&whole) {
+                return Err(format!("{whole} does not fit {size} bytes"));
+            }
+            let mut bytes = whole.to_le_bytes().to_vec();
+            if *size > 8 {
+                return Err(format!("it takes a raw vector of {size} bytes"));
+            }
+            bytes.truncate(*size);
+            bytes
         }
     })
+}
+
+fn in_range(x: f64, became_infinite: bool) -> Result<(), String> {
+    if x.is_finite() && became_infinite {
+        return Err(format!("{x:e} is too large for it"));
+    }
+    Ok(())
 }
 
 /// The value as a whole number.
