@@ -312,7 +312,7 @@ entry! {
         if count != taken {
             return Err(Error::new(
                 ErrorKind::Argument,
-                format!("kernel `{}` takes {taken} arguments, not {count}", signature.name),
+                format!("kernel `{}` takes {}, not {count}", signature.name, kernel::counted(taken)),
             )
             .advise(format!("Its signature is `{signature}`.")));
         }

@@ -144,17 +144,22 @@ entry! {
         }))
     }
 
-    /// PTX of a source, as one string; of the newest architecture, where `arch` is NULL.
-    fn module_ptx(module, arch) {
+    /// A source compiled for an architecture (`90`): PTX or a cubin, as a raw vector. What is made so can be read as a file.
+    fn module_image(module, arch, ptx) {
         #[cfg(not(target_os = "macos"))]
         {
-            let arch = if r::is_null(arch) { None } else { Some(convert::size(arch, "arch")? as u32) };
-            let bytes = verdigris_engine::backend::cuda::user::ptx(&*self::module(module)?, arch)?;
-            Ok(r::string(String::from_utf8_lossy(&bytes).trim_end_matches('\0')))
+            let (arch, ptx) = (convert::size(arch, "arch")? as u32, convert::flag(ptx, "ptx")?);
+            let image = verdigris_engine::backend::cuda::user::image(&*self::module(module)?, arch, ptx)?;
+            // SAFETY: a new raw vector of so many bytes.
+            unsafe {
+                let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, image.len() as r::R_xlen_t);
+                std::ptr::copy_nonoverlapping(image.as_ptr(), r::RAW(out), image.len());
+                Ok(out)
+            }
         }
         #[cfg(target_os = "macos")]
         {
-            let _ = (module, arch);
+            let _ = (module, arch, ptx);
             Err(Error::new(ErrorKind::Library, "there is no CUDA on macOS"))
         }
     }

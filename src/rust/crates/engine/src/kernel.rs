@@ -13,7 +13,7 @@ mod tokens;
 mod value;
 
 pub use binary::{is_mangled, Format};
-pub use call::{call, Arguments, Geometry, Value};
+pub use call::{call, counted, Arguments, Geometry, Value};
 pub use module::{Code, Function, Module, PerDevice, Spec};
 pub use parse::Global;
 pub use signature::{Element, Parameter, Passing, Signature};

@@ -102,7 +102,7 @@ pub fn call(
     if values.len() != taken {
         return Err(Error::new(
             ErrorKind::Argument,
-            format!("kernel `{}` takes {taken} arguments, not {}", signature.name, values.len()),
+            format!("kernel `{}` takes {}, not {}", signature.name, counted(taken), values.len()),
         )
         .advise(format!("Its signature is `{signature}`.")));
     }
@@ -178,6 +178,11 @@ pub fn call(
     })?;
     arrays.clone_from_slice(&ready);
     Ok(())
+}
+
+/// `1 argument`, `2 arguments`
+pub fn counted(n: usize) -> String {
+    format!("{n} argument{}", if n == 1 { "" } else { "s" })
 }
 
 /// The arguments as messages show them: `x: float32[1000], a: 2.5`.

@@ -116,7 +116,9 @@ pub fn declared(text: &str) -> Result<(Signature, bool)> {
     }
     let words: Vec<&str> =
         tokens[..open].iter().map(|t| t.text.as_str()).filter(|&w| w != "__global__" && w != "static").collect();
-    let Some((&name, returned)) = words.split_last() else { return Err(broken("it has no name")) };
+    let Some((&name, returned)) = words.split_last().filter(|(&name, _)| name != "void") else {
+        return Err(broken("it has no name"));
+    };
     let status = match returned {
         [] | ["void"] => false,
         ["int" | "unsigned" | "cudaError_t" | "CUresult" | "cudaError" | "int32_t"] => true,
@@ -246,9 +248,14 @@ fn definition(tokens: &[Token], at: usize) -> Result<(Definition, usize, bool)> 
     };
     let text = |k: usize| tokens.get(k).map_or("", |t| t.text.as_str());
     let mut k = at + 1;
-    let mut name = None;
+    let (mut name, mut special) = (None, false);
     loop {
         match text(k) {
+            // a template's specialisation
+            "<" => {
+                k = closing(tokens, k).ok_or_else(|| broken("a `<` is not closed"))?;
+                special = true;
+            }
             "" | ";" | "{" => return Err(broken("no parameters follow `__global__`")),
             "(" => break,
             // __launch_bounds__(256, 2), __attribute__((...)), alignas(16)
@@ -263,7 +270,7 @@ fn definition(tokens: &[Token], at: usize) -> Result<(Definition, usize, bool)> 
     let (name, line) = name.filter(|(n, _)| n != "void").ok_or_else(|| broken("it has no name"))?;
     let parameters = tokens[k + 1..end].to_vec();
     let kernel = Definition { name, c_linkage: false, template: None, line, parameters };
-    Ok((kernel, end + 1, text(end + 1) == "{"))
+    Ok((kernel, end + 1, text(end + 1) == "{" && !special))
 }
 
 fn parameters(inner: &[Token], broken: &dyn Fn(&str) -> Error) -> Result<Vec<Parameter>> {

@@ -466,6 +466,14 @@ pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::Sys
     Some((path, facts.len(), facts.modified().ok()))
 }
 
+/// Folders in which libraries are looked for, in order.
+pub fn folders() -> Vec<PathBuf> {
+    let mut state = state();
+    let paths = state.paths.clone();
+    let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
+    places.folders.iter().map(|(_, folder)| folder.clone()).collect()
+}
+
 /// What `gpu_sitrep()` says of a library.
 pub struct Finding {
     pub library: Library,

@@ -80,13 +80,16 @@ pub fn check(module: &Module) -> Result<bool> {
     Ok(true)
 }
 
-/// PTX of a source for an architecture, or the newest that NVRTC knows; and what its template instances are called.
+/// What a source is compiled to: machine code of an architecture (`90`), or PTX.
 ///
 /// # Errors
 /// `Library` without NVRTC; `Compile`.
-pub fn ptx(module: &Module, arch: Option<u32>) -> Result<Vec<u8>> {
-    let newest = || Ok(nvrtc::archs(api::nvrtc()?)?.into_iter().max().unwrap_or(75));
-    Ok(compiled(module, Target::Ptx(arch.map_or_else(newest, Ok)?))?.bytes)
+pub fn image(module: &Module, arch: u32, ptx: bool) -> Result<Vec<u8>> {
+    let mut bytes = compiled(module, if ptx { Target::Ptx(arch) } else { Target::Cubin(arch) })?.bytes;
+    if ptx && bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Ok(bytes)
 }
 
 fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {

@@ -20,11 +20,12 @@ pub fn folders(module: &Module) -> Vec<PathBuf> {
 }
 
 /// Folders of CUDA's headers: `include` beside the library's folder (toolkits, wheels of CUDA 13), or beside the library's
-/// wheel (CUDA 12, where each part has its own).
+/// wheel (CUDA 12, where each part has its own); NVRTC's first, then wherever libraries are looked for.
 fn cuda() -> Vec<PathBuf> {
+    let nvrtc = library::expected(library::Library::Nvrtc).and_then(|(file, ..)| file.parent().map(Path::to_path_buf));
     let mut roots: Vec<PathBuf> = Vec::new();
-    if let Some((file, ..)) = library::expected(library::Library::Nvrtc) {
-        let lib = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    for lib in nvrtc.into_iter().chain(library::folders()) {
+        roots.push(lib.clone());
         roots.extend(lib.parent().map(Path::to_path_buf));
         let wheels = lib.parent().and_then(Path::parent).filter(|p| p.file_name().is_some_and(|n| n == "nvidia"));
         if let Some(parts) = wheels.and_then(|p| fs::read_dir(p).ok()) {
@@ -35,10 +36,6 @@ fn cuda() -> Vec<PathBuf> {
         // targets/x86_64-linux/lib of a toolkit
         roots.extend(lib.ancestors().nth(3).map(Path::to_path_buf));
     }
-    for name in ["CUDA_HOME", "CUDA_PATH"] {
-        roots.extend(std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from));
-    }
-    roots.push("/usr/local/cuda".into());
     let mut found: Vec<PathBuf> = Vec::new();
     for root in roots {
         let folder = root.join("include");
