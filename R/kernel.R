@@ -75,13 +75,15 @@ gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FAL
       stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module of gpu_module(), not %s.", describe(code)))
     }
     instance <- if (is.character(name) && length(name) == 1L && !is.na(name) && grepl("<", name, fixed = TRUE)) name
-    module <- gpu_module(code, names = as.character(instance), ...)
+    module <- make_module(code, names = as.character(instance), ...)
   }
-  new_kernel(module, name, returns, cooperative, cluster)
+  # what the source says itself comes before what a compiler says
+  kernel <- new_kernel(module, name, returns, cooperative, cluster)
+  .Call(C_module_check, module_pointer(module))
+  kernel
 }
 
-# The function of a kernel. What it needs to be made again, in another session, is in its environment; C reads `pointer` and
-# `parameters` there (src/launch.c).
+# The function of a kernel. What it needs to be made again, in another session, is in its environment; C reads `pointer` there (src/launch.c).
 new_kernel <- function(module, name = NULL, returns = NULL, cooperative = FALSE, cluster = NULL) {
   made <- .Call(C_kernel_new, module_pointer(module), name, returns, cooperative, cluster)
   self <- environment()

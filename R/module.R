@@ -53,7 +53,14 @@
 #' }
 #' @export
 gpu_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL, link = NULL) {
-  if (is.null(code) == is.null(path)) stop_verdigris("argument", "give one of `code` and `path`.")
+  module <- make_module(code, path, names, options, include, signatures, link)
+  .Call(C_module_check, module_pointer(module))
+  module
+}
+
+# As `gpu_module()`, not compiled yet.
+make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL, link = NULL, call = parent.frame()) {
+  if (is.null(code) == is.null(path)) stop_verdigris("argument", "give one of `code` and `path`.", call = call)
   label <- "kernel.cu"
   file <- NULL
   if (!is.null(path)) {
@@ -91,7 +98,6 @@ gpu_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, i
   )
   module$kernels <- list()
   class(module) <- "gpu_module"
-  .Call(C_module_check, module_pointer(module))
   module
 }
 

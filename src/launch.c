@@ -1,15 +1,14 @@
-// A call of a kernel: function(..., grid = NULL, block = NULL, shared = 0, n = NULL) .External2(C_launch), whose `pointer` and
-// `parameters` are around it. C takes the arguments from the frame, where R would make a list and match names; what is not the
+// A call of a kernel: function(..., grid = NULL, block = NULL, shared = 0, n = NULL) .External2(C_launch), whose `pointer` is
+// around it, and holds the names of its parameters. C takes the arguments from the frame, where R would make a list and match names; what is not the
 // plain case goes to a helper in R.
 #include "bridge.h"
 
 SEXP vg_kernel_call(SEXP pointer, SEXP arguments, SEXP grid, SEXP block, SEXP shared, SEXP n);
 
-static SEXP pointer_symbol, parameters_symbol, grid_symbol, block_symbol, shared_symbol, n_symbol, careful_call;
+static SEXP pointer_symbol, grid_symbol, block_symbol, shared_symbol, n_symbol, careful_call;
 
 void vg_init_launch(void) {
   pointer_symbol = Rf_install("pointer");
-  parameters_symbol = Rf_install("parameters");
   grid_symbol = Rf_install("grid");
   block_symbol = Rf_install("block");
   shared_symbol = Rf_install("shared");
@@ -18,7 +17,7 @@ void vg_init_launch(void) {
 }
 
 SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP pointer = Rf_eval(pointer_symbol, rho), parameters = Rf_eval(parameters_symbol, rho);
+  SEXP pointer = Rf_eval(pointer_symbol, rho), parameters = R_ExternalPtrProtected(pointer);
   int count = vg_dots_length(rho);
   int plain = R_ExternalPtrAddr(pointer) != NULL && TYPEOF(parameters) == STRSXP && XLENGTH(parameters) == count && !vg_dots_named(rho);
   for (int k = 1; plain && k <= count; k++) plain = vg_dots_kind(k, rho) != VG_EMPTY;

@@ -413,7 +413,10 @@ Status compile(Program& p, bool checked) {
   const string all = more + p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "") + read_file(home() + "/stamp");
   snprintf(name, sizeof name, "/objects/%016zx%016zx", hash(all), hash(all + '\1'));
   const string kept = home() + name;
-  if (!(p.image = read_file(kept)).empty()) return SUCCESS;
+  // headers in folders may have changed
+  bool folders = false;
+  for (const string& text : p.options) folders = folders || text.rfind("-I", 0) == 0;
+  if (!folders && !(p.image = read_file(kept)).empty()) return SUCCESS;
   const int number = count++;
   const string own = folder() + "/" + std::to_string(number) + "/";
   mkdir(own.c_str(), 0700);

@@ -253,7 +253,7 @@ test_that("include folders and macros", {
   folder <- withr::local_tempdir()
   writeLines("#define PLUS 5", file.path(folder, "plus.h"))
   source <- '#include "plus.h"
-    __global__ void add(int* x) { x[0] += PLUS * TIMES; }'
+    __global__ void add(int* x) { if (threadIdx.x == 0) x[0] += PLUS * TIMES; }'
   value <- function(...) {
     x <- gpu(1L)
     gpu_kernel(source, ..., include = folder)(x)

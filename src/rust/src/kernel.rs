@@ -28,7 +28,9 @@ pub struct Kernel {
 }
 
 impl Pointed for Kernel {
-    const TAG: &'static std::ffi::CStr = c"verdigris_kernel";
+    fn tag() -> SEXP {
+        r::known_symbol!(c"verdigris_kernel")
+    }
 }
 
 /// The arguments, and the distinct arrays among them with their handles (none for an array that was made here).
@@ -127,6 +129,14 @@ fn one(array: &Array) -> Result<Value<'static>> {
 fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     if r::is_null(x) {
         return Ok(None);
+    }
+    let single = match convert::scalar(x) {
+        Some((Scalar::I32(n), Kind::Integer)) => u32::try_from(n).ok(),
+        Some((Scalar::F64(n), _)) if (0.0..4294967296.0).contains(&n) && n.fract() == 0.0 => Some(n as u32),
+        _ => None,
+    };
+    if let Some(n) = single {
+        return Ok(Some([n, 1, 1]));
     }
     let wrong = || {
         Error::new(
@@ -261,6 +271,10 @@ entry! {
         // SAFETY: protected while the list is made.
         unsafe {
             let pointer = r::Rf_protect(module::pointer(kernel));
+            if known.is_some() {
+                // launch.c looks at these
+                r::R_SetExternalPtrProtected(pointer, r::strings(parameters.iter()));
+            }
             let list = List::new(4).add("pointer", pointer).add("name", r::string(&name));
             let list = match &known {
                 Some(signature) => list

@@ -11,14 +11,16 @@ use crate::{convert, devices, entry};
 
 /// What an external pointer can hold.
 pub trait Pointed: Sized {
-    /// The name of its tag, by which it is known.
-    const TAG: &'static CStr;
+    /// The symbol by which it is known.
+    fn tag() -> SEXP;
 }
 
 struct Held(Arc<Module>);
 
 impl Pointed for Held {
-    const TAG: &'static CStr = c"verdigris_module";
+    fn tag() -> SEXP {
+        r::known_symbol!(c"verdigris_module")
+    }
 }
 
 extern "C" fn finalize<T: Pointed>(pointer: SEXP) {
@@ -38,7 +40,7 @@ pub fn pointer<T: Pointed>(value: T) -> SEXP {
     // SAFETY: protected while the finalizer is registered.
     unsafe {
         let value = Box::into_raw(Box::new(value)).cast::<c_void>();
-        let pointer = r::Rf_protect(r::R_MakeExternalPtr(value, r::symbol(T::TAG), r::null()));
+        let pointer = r::Rf_protect(r::R_MakeExternalPtr(value, T::tag(), r::null()));
         r::R_RegisterCFinalizerEx(pointer, Some(finalize::<T>), r::Rboolean::FALSE);
         r::Rf_unprotect(1);
         pointer
@@ -52,7 +54,7 @@ pub fn pointer<T: Pointed>(value: T) -> SEXP {
 pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
     // SAFETY: the tag says what it holds; R protects the pointer as our argument.
     unsafe {
-        if r::kind_of(pointer) == SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrTag(pointer) == r::symbol(T::TAG) {
+        if r::kind_of(pointer) == SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrTag(pointer) == T::tag() {
             if let Some(value) = r::R_ExternalPtrAddr(pointer).cast::<T>().as_ref() {
                 return Ok(value);
             }

@@ -88,6 +88,21 @@ pub fn symbol(name: &'static std::ffi::CStr) -> SEXP {
     unsafe { Rf_install(name.as_ptr()) }
 }
 
+/// A symbol that is looked up once.
+macro_rules! known_symbol {
+    ($name:literal) => {{
+        static KNOWN: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut known = KNOWN.load(std::sync::atomic::Ordering::Relaxed);
+        if known.is_null() {
+            known = $crate::r::symbol($name).cast();
+            KNOWN.store(known, std::sync::atomic::Ordering::Relaxed);
+        }
+        known.cast()
+    }};
+}
+pub(crate) use known_symbol;
+
 /// Whether the class attribute has this name.
 pub fn inherits(x: SEXP, class: &str) -> bool {
     // SAFETY: reads a character vector within its length.

@@ -8,7 +8,7 @@ use super::signature::{Element, Parameter, Passing, Signature};
 use super::value;
 use crate::array::Array;
 use crate::backend::{self, Launch};
-use crate::buffer::Device;
+use crate::buffer::{Device, View};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::scalar::Scalar;
@@ -106,16 +106,18 @@ pub fn call(
         )
         .advise(format!("Its signature is `{signature}`.")));
     }
-    for ((k, parameter), value) in signature.taken().zip(values) {
-        if let Value::Array(at) = value {
-            check_array(signature, k, parameter, arrays[*at].dtype())?;
-        }
-    }
-    // scalars next: nothing is computed for a call that cannot be made
+    // numbers too before any array: nothing is computed for a call that cannot be made
     let mut packed = Arguments::with_capacity(values.len());
+    let mut written = Written::default();
     for ((k, parameter), value) in signature.taken().zip(values) {
         match value {
-            Value::Array(_) => packed.push(&[0; 8]),
+            Value::Array(at) => {
+                check_array(signature, k, parameter, arrays[*at].dtype())?;
+                if parameter.writes() {
+                    written.add(*at);
+                }
+                packed.push(&[0; 8]);
+            }
             Value::Null if parameter.passing == Passing::Value => {
                 return Err(misfit(signature, k, "NULL stands for a pointer only"));
             }
@@ -148,24 +150,26 @@ pub fn call(
         return Ok(());
     }
 
-    let mut ready = arrays.to_vec();
-    for (at, array) in ready.iter_mut().enumerate() {
-        let written = signature
-            .taken()
-            .zip(values)
-            .any(|((_, parameter), value)| parameter.writes() && matches!(value, Value::Array(of) if *of == at));
-        if written {
-            // `ready` holds one more reference
-            *array = own(array, holders + 1)?;
+    // held until the kernel is queued: what is freed after that is freed behind it
+    let mut held: Vec<View> = Vec::with_capacity(arrays.len());
+    let mut replaced: Vec<(usize, Array)> = Vec::new();
+    for (at, array) in arrays.iter().enumerate() {
+        let view = array.contiguous()?;
+        if !written.has(at) {
+            held.push(view);
+            continue;
+        }
+        match own(array, view, holders)? {
+            (view, None) => held.push(view),
+            (view, Some(copy)) => {
+                held.push(view);
+                replaced.push((at, copy));
+            }
         }
     }
-    // held until the kernel is queued: what is freed after that is freed behind it
-    let mut held = Vec::with_capacity(arrays.len());
     for (k, value) in values.iter().enumerate() {
         if let Value::Array(at) = value {
-            let view = ready[*at].contiguous()?;
-            packed.memory[packed.places[k].0 as usize] = u128::from(view.address());
-            held.push(view);
+            packed.memory[packed.places[k].0 as usize] = u128::from(held[*at].address());
         }
     }
     backend::of(device)?.launch(&Launch {
@@ -176,8 +180,34 @@ pub fn call(
         arguments: &packed,
         described: &|| described(signature, values, arrays),
     })?;
-    arrays.clone_from_slice(&ready);
+    for (at, copy) in replaced {
+        arrays[at] = copy;
+    }
     Ok(())
+}
+
+/// Which of a call's arrays are written.
+#[derive(Default)]
+struct Written {
+    first: u64,
+    rest: Vec<usize>,
+}
+
+impl Written {
+    fn add(&mut self, at: usize) {
+        match at {
+            0..64 => self.first |= 1 << at,
+            _ => self.rest.push(at),
+        }
+    }
+
+    fn has(&self, at: usize) -> bool {
+        if at < 64 {
+            self.first >> at & 1 == 1
+        } else {
+            self.rest.contains(&at)
+        }
+    }
 }
 
 /// `1 argument`, `2 arguments`
@@ -206,20 +236,21 @@ fn described(signature: &Signature, values: &[Value<'_>], arrays: &[Array]) -> S
     text
 }
 
-/// The array, if nobody else sees its memory, else one with memory of its own.
-pub(super) fn own(array: &Array, holders: usize) -> Result<Array> {
-    let view = array.contiguous()?;
+/// The memory that a kernel may write in place of an array's, whose contiguous view this is: that memory itself, where nobody else
+/// sees it, else a copy, which is an array of its own.
+pub(super) fn own(array: &Array, view: View, holders: usize) -> Result<(View, Option<Array>)> {
     if !Arc::ptr_eq(&view.buffer, &array.settle()?.buffer) {
-        return Ok(Array::from_view(view)); // made just now, of a strided view of another library's memory
+        // made just now, of a strided view of another library's memory
+        return Ok((view.clone(), Some(Array::from_view(view))));
     }
     // the node's view and the one just made
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
     if alone && !view.buffer.is_read_only() {
         crate::select::forget_ranges();
-        Ok(array.clone())
-    } else {
-        Array::duplicate(&view)
+        return Ok((view, None));
     }
+    let copy = Array::duplicate(&view)?;
+    Ok((copy.settle()?, Some(copy)))
 }
 
 fn device_of(arrays: &[Array], fallback: Device) -> Result<Device> {

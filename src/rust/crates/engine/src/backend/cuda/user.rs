@@ -57,12 +57,15 @@ struct Ready {
     blocks: Mutex<Vec<(u32, u32)>>,
 }
 
-/// Compiles a module for the first device; for the newest architecture that NVRTC knows, where there is no device.
-/// False where there is no NVRTC to ask.
+/// Compiles a source for the first device; for the newest architecture that NVRTC knows, where there is no device.
+/// False where there is no NVRTC to ask, and for compiled code.
 ///
 /// # Errors
 /// `Compile`, naming the line, with the compiler's log as detail.
 pub fn check(module: &Module) -> Result<bool> {
+    if module.format().is_some() {
+        return Ok(false);
+    }
     if device::count().unwrap_or(0) > 0 {
         if let Ok(cuda) = Cuda::of(0) {
             return match loaded(cuda, module) {
@@ -70,9 +73,6 @@ pub fn check(module: &Module) -> Result<bool> {
                 other => other.map(|_| true),
             };
         }
-    }
-    if module.format().is_some() {
-        return Ok(false);
     }
     let Ok(nvrtc) = api::nvrtc() else { return Ok(false) };
     let Some(newest) = nvrtc::archs(nvrtc)?.into_iter().max() else { return Ok(false) };
