@@ -317,3 +317,55 @@ test_that("without a block the driver says which", {
   bounded(x, n = 1e5)
   expect_lte(max(collect(x)), 96L)
 })
+
+# ---- in processes of their own ---------------------------------------------------------------------
+
+in_process <- function(code, options = "") {
+  file <- tempfile(fileext = ".R")
+  on.exit(unlink(file))
+  writeLines(c(options, "suppressMessages(library(verdigris))", code), file)
+  suppressWarnings(system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", file), stdout = TRUE, stderr = TRUE))
+}
+
+test_that("a kernel that fails is named, at once where that is asked for, and R goes on", {
+  on_cuda()
+  code <- c(
+    'fails <- gpu_kernel("__global__ void fails(float* x, int n) { if (n == 7) __trap(); }")',
+    'x <- as_gpu(c(1, 2), dtype = "float32", device = "cuda")',
+    "say <- function(e) cat(gsub(\"\\n\", \" | \", conditionMessage(e)), class(e)[[1]], \"\\n\")"
+  )
+  out <- in_process(c("options(verdigris.debug = TRUE)", code, "fails(x, 6)", "tryCatch(fails(x, 7), error = say)", "tryCatch(gpu_sync(), error = say)", 'cat("alive\\n")'))
+  said <- grep("^device", out, value = TRUE)
+  expect_match(said[[1]], "failed in kernel `fails`", fixed = TRUE)
+  expect_match(said[[1]], "R must be restarted", fixed = TRUE)
+  expect_match(said[[1]], "grid 1 x 1 x 1, block 64 x 1 x 1", fixed = TRUE)
+  expect_match(said[[1]], "x: float32[2], n: 7", fixed = TRUE)
+  expect_match(said[[1]], "verdigris_error_launch", fixed = TRUE)
+  # the next call says so too
+  expect_match(said[[2]], "failed in kernel `fails`", fixed = TRUE)
+  expect_identical(out[[length(out)]], "alive")
+  # without, the wait says it
+  out <- in_process(c(code, "fails(x, 7)", "tryCatch(gpu_sync(), error = say)", "tryCatch(fails(x, 1), error = say)"))
+  said <- grep("^device", out, value = TRUE)
+  expect_match(said, "in kernel `fails`", fixed = TRUE)
+  expect_length(said, 2)
+})
+
+test_that("a compiled source is found on disk by the next process, without NVRTC", {
+  on_cuda()
+  folder <- withr::local_tempdir()
+  code <- c(
+    'x <- as_gpu(1, device = "cuda")',
+    "before <- .Call(verdigris:::C_counters)",
+    'k <- gpu_kernel("template <class T> __global__ void k(T* x) { x[0] = 5; }", "k<double>")',
+    "k(x, grid = 1, block = 1)",
+    "cat(collect(x), (.Call(verdigris:::C_counters) - before)[4:5])"
+  )
+  options <- sprintf("options(verdigris.cache_dir = '%s')", folder)
+  expect_identical(in_process(code, options), "5 1 0")
+  expect_identical(in_process(code, options), "5 0 1")
+  # a file that is damaged is none
+  files <- list.files(folder, full.names = TRUE)
+  for (file in files) writeBin(as.raw(1:100), file)
+  expect_identical(in_process(code, options), "5 1 0")
+})

@@ -158,7 +158,8 @@ fn what_binaries_do_not_say_is_not_guessed() {
         Arc::new(Module::new(Spec { code, label: "x.ptx".into(), signatures, ..Spec::default() }).unwrap())
     };
     let signature = module(&[]).function(Some("f")).unwrap().known_signature().unwrap().clone();
-    let bytes = |k: usize, value, kind| value::bytes(&signature.parameters[k].element, value, kind);
+    let bytes =
+        |k: usize, value, kind| value::bytes(&signature.parameters[k].element, value, kind).map(|bytes| bytes.to_vec());
     assert!(bytes(1, Scalar::F64(3.0), Kind::Double).is_ok() && bytes(1, Scalar::F64(3.5), Kind::Double).is_err());
     assert!(bytes(2, Scalar::F64(3.0), Kind::Double).is_err() && bytes(2, Scalar::I32(3), Kind::Integer).is_ok());
     assert_eq!(bytes(3, Scalar::F64(0.5), Kind::Double).unwrap(), 0.5f32.to_ne_bytes());
@@ -185,7 +186,7 @@ fn what_cannot_be_called_is_refused() {
 }
 
 fn packed(c_type: &str, value: Scalar, kind: Kind) -> std::result::Result<Vec<u8>, String> {
-    value::bytes(&one(c_type).parameters[0].element, value, kind)
+    value::bytes(&one(c_type).parameters[0].element, value, kind).map(|bytes| bytes.to_vec())
 }
 
 #[test]

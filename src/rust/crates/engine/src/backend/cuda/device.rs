@@ -374,6 +374,9 @@ impl Cuda {
             )
         };
         self.queue(kernel, "cuLaunchKernel", queue).map_err(|error| {
+            if lock(&self.broken).is_some() {
+                return error;
+            }
             error.advise(format!(
                 "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
                 kernel.name, kernel.registers

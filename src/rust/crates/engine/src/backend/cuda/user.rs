@@ -398,9 +398,27 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         ))
     };
     let asked = launch.geometry;
+    // after a failure this is refused, and that is not this launch's doing
+    drop(cuda.enter()?);
+    let stream = cuda.stream;
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
-        return unsafe { cuda.launch_at(kernel, grid, block, shared, &mut pointers) }.map_err(told);
+        let queue = || unsafe {
+            (cuda.driver.launch)(
+                kernel.function,
+                grid[0],
+                grid[1],
+                grid[2],
+                block[0],
+                block[1],
+                block[2],
+                shared,
+                stream,
+                pointers.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        return cuda.queue(kernel, "cuLaunchKernel", queue).map_err(told);
     }
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {
@@ -425,7 +443,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         blockDimY: block[1],
         blockDimZ: block[2],
         sharedMemBytes: shared,
-        hStream: cuda.stream.as_raw(),
+        hStream: stream.as_raw(),
         attrs: attributes.as_mut_ptr(),
         numAttrs: attributes.len() as u32,
     };
