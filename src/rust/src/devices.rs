@@ -56,7 +56,8 @@ pub fn refresh_debug() {
     // SAFETY: the value is R's, which keeps it.
     let wanted = unsafe { r::Rf_GetOption1(r::known_symbol!(c"verdigris.debug")) };
     // SAFETY: the type and the length are checked.
-    let each = r::kind_of(wanted) == SEXPTYPE::LGLSXP && r::len(wanted) == 1 && unsafe { r::LOGICAL_ELT(wanted, 0) } == 1;
+    let each =
+        r::kind_of(wanted) == SEXPTYPE::LGLSXP && r::len(wanted) == 1 && unsafe { r::LOGICAL_ELT(wanted, 0) } == 1;
     verdigris_engine::backend::cuda::check_launches(each);
 }
 

@@ -69,7 +69,11 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
 #[cold]
 fn leave(mut error: Error) {
     // C strings: a NUL would end the text in R
-    for text in std::iter::once(&mut error.message).chain(error.advice.iter_mut()).chain(error.detail.iter_mut()).chain(error.source.iter_mut()) {
+    for text in std::iter::once(&mut error.message)
+        .chain(error.advice.iter_mut())
+        .chain(error.detail.iter_mut())
+        .chain(error.source.iter_mut())
+    {
         if text.contains('\0') {
             *text = text.replace('\0', "\\0");
         }

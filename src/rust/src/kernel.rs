@@ -170,7 +170,10 @@ fn device(x: SEXP) -> Result<Device> {
 fn made(kernel: &Kernel, signature: &Signature, given: &Arguments<'_>, n: Option<usize>) -> Result<Vec<Array>> {
     let longest = given.arrays.iter().map(Array::len).max();
     let Some(n) = n.or(longest) else {
-        return Err(Error::new(ErrorKind::Argument, format!("kernel `{}` returns an array: give `n`, its length", kernel.function.name)));
+        return Err(Error::new(
+            ErrorKind::Argument,
+            format!("kernel `{}` returns an array: give `n`, its length", kernel.function.name),
+        ));
     };
     let device = match given.arrays.first() {
         Some(array) => array.device(),
@@ -182,9 +185,9 @@ fn made(kernel: &Kernel, signature: &Signature, given: &Arguments<'_>, n: Option
         .iter()
         .map(|&k| {
             let dtype = signature.parameters[k].dtype().unwrap_or(DType::Float64);
-            let bytes = n.checked_mul(dtype.size()).ok_or_else(|| {
-                Error::new(ErrorKind::Memory, "the array is larger than memory can be")
-            })?;
+            let bytes = n
+                .checked_mul(dtype.size())
+                .ok_or_else(|| Error::new(ErrorKind::Memory, "the array is larger than memory can be"))?;
             let buffer = backend.allocate(bytes)?;
             if bytes > 0 {
                 backend.clear(&buffer)?;
@@ -452,7 +455,10 @@ fn stored(module: &Module, name: &str, wanted: Option<DType>) -> Result<DType> {
 
 fn whole(name: &str, bytes: usize, dtype: DType) -> Result<usize> {
     if !bytes.is_multiple_of(dtype.size()) {
-        return Err(Error::new(ErrorKind::DType, format!("variable `{name}` has {bytes} bytes, which are no {dtype} elements")));
+        return Err(Error::new(
+            ErrorKind::DType,
+            format!("variable `{name}` has {bytes} bytes, which are no {dtype} elements"),
+        ));
     }
     Ok(bytes / dtype.size())
 }

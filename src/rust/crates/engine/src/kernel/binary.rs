@@ -93,7 +93,8 @@ fn fatbins(bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
         // magic, version, bytes of this header, bytes behind it
         let header = usize::from(u16_at(bytes, at + 6).ok_or(BROKEN)?);
         let size = u64_at(bytes, at + 8).and_then(|n| usize::try_from(n).ok()).ok_or(BROKEN)?;
-        let end = at.checked_add(header).and_then(|n| n.checked_add(size)).filter(|&n| n <= bytes.len()).ok_or(BROKEN)?;
+        let end =
+            at.checked_add(header).and_then(|n| n.checked_add(size)).filter(|&n| n <= bytes.len()).ok_or(BROKEN)?;
         // each part: kind, version, bytes of its header, bytes behind that
         let mut part = at + header;
         while part < end {
@@ -160,7 +161,11 @@ impl Elf {
             if !inside {
                 return Err(BROKEN);
             }
-            places.push((u32_at(header, 0).ok_or(BROKEN)? as usize, from as usize, if kind == 8 { 0 } else { size as usize }));
+            places.push((
+                u32_at(header, 0).ok_or(BROKEN)? as usize,
+                from as usize,
+                if kind == 8 { 0 } else { size as usize },
+            ));
         }
         let index = usize::from(u16_at(bytes, 62).ok_or(BROKEN)?);
         let &(_, from, size) = places.get(index).ok_or(BROKEN)?;
@@ -219,9 +224,12 @@ mod tests {
         let code = bytes.len();
         bytes.extend_from_slice(&[1; 24]);
         let table = bytes.len() as u64;
-        for (name, kind, from, size) in
-            [(0u32, 0u32, 0u64, 0u64), (1, 3, 64, names.len() as u64), (11, 1, code as u64, 24), (29, 8, 1 << 40, 1 << 20)]
-        {
+        for (name, kind, from, size) in [
+            (0u32, 0u32, 0u64, 0u64),
+            (1, 3, 64, names.len() as u64),
+            (11, 1, code as u64, 24),
+            (29, 8, 1 << 40, 1 << 20),
+        ] {
             let mut header = vec![0u8; 64];
             header[..4].copy_from_slice(&name.to_le_bytes());
             header[4..8].copy_from_slice(&kind.to_le_bytes());

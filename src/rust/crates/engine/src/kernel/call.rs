@@ -127,7 +127,11 @@ pub fn call(
                     return Err(misfit(signature, k, "it takes an array, not a raw vector"));
                 }
                 if let Some(size) = parameter.size().filter(|&size| size != bytes.len()) {
-                    return Err(misfit(signature, k, &format!("it has {size} bytes, and the raw vector {}", bytes.len())));
+                    return Err(misfit(
+                        signature,
+                        k,
+                        &format!("it has {size} bytes, and the raw vector {}", bytes.len()),
+                    ));
                 }
                 packed.push(bytes);
             }

@@ -180,15 +180,15 @@ impl Module {
         let error = if list.is_empty() { error } else { error.advise(format!("It has {list}.")) };
         let template = self.contents.kernels.iter().find(|k| k.template.is_some() && name.starts_with(&k.name));
         match template {
-            Some(k) => error.advise(format!("`{}` is a template: name its instances by `names = \"{}<...>\"`.", k.name, k.name)),
+            Some(k) => error
+                .advise(format!("`{}` is a template: name its instances by `names = \"{}<...>\"`.", k.name, k.name)),
             None => error,
         }
     }
 
     fn no_kernel(&self) -> Error {
-        Error::new(Kind::Argument, "the source defines no kernel").advise(
-            "A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`.",
-        )
+        Error::new(Kind::Argument, "the source defines no kernel")
+            .advise("A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`.")
     }
 
     /// The function of this name; the only one where there is no name.
@@ -203,11 +203,16 @@ impl Module {
                 match names.as_slice() {
                     [one] => one.clone(),
                     [] if self.binary.is_some() => {
-                        return Err(Error::new(Kind::Argument, format!("`name` must say which kernel of {}", self.spec.label)));
+                        return Err(Error::new(
+                            Kind::Argument,
+                            format!("`name` must say which kernel of {}", self.spec.label),
+                        ));
                     }
                     [] => {
                         return Err(match self.contents.kernels.first() {
-                            Some(template) => template.signature(&template.name).err().unwrap_or_else(|| self.no_kernel()),
+                            Some(template) => {
+                                template.signature(&template.name).err().unwrap_or_else(|| self.no_kernel())
+                            }
                             None => self.no_kernel(),
                         });
                     }
@@ -231,7 +236,10 @@ impl Module {
         let host = self.format() == Some(Format::Host);
         if let Some((signature, kernel)) = self.declared.iter().find(|(s, _)| s.name == name) {
             if !kernel && host && !matches!(&self.spec.code, Code::Binary(_, Some(_))) {
-                return Err(Error::new(Kind::Argument, format!("`{name}` is a function of the host, and {} is no file", self.spec.label)));
+                return Err(Error::new(
+                    Kind::Argument,
+                    format!("`{name}` is a function of the host, and {} is no file", self.spec.label),
+                ));
             }
             return Ok(make(Some(signature.clone()), host && !kernel));
         }

@@ -66,8 +66,7 @@ pub fn contents(source: &str) -> Result<Contents> {
             ";" => start = k + 1,
             "__global__" => {
                 let outer = scopes.iter().any(|s| matches!(s, Scope::ExternC));
-                let c_linkage =
-                    outer || tokens[start..k].windows(2).any(is_extern_c) || after_extern_c(&tokens, k);
+                let c_linkage = outer || tokens[start..k].windows(2).any(is_extern_c) || after_extern_c(&tokens, k);
                 let (mut kernel, end, defined) = definition(&tokens, k)?;
                 kernel.c_linkage = c_linkage;
                 kernel.template = template(&tokens[start..k]);
@@ -149,8 +148,11 @@ impl Definition {
             let given = tokens(name);
             let open = given.iter().position(|t| t.text == "<").ok_or_else(|| {
                 let some: Vec<&str> = formal.iter().map(|_| "float").collect();
-                Error::new(Kind::Argument, format!("kernel `{name}` is a template"))
-                    .advise(format!("Name what is wanted of it, such as `{}<{}>`.", self.name, some.join(", ")))
+                Error::new(Kind::Argument, format!("kernel `{name}` is a template")).advise(format!(
+                    "Name what is wanted of it, such as `{}<{}>`.",
+                    self.name,
+                    some.join(", ")
+                ))
             })?;
             let close = closing(&given, open).ok_or_else(|| broken("a `<` is not closed"))?;
             let actual = split(&given[open + 1..close]);

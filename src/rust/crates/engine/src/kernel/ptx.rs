@@ -103,7 +103,11 @@ mod tests {
         let shown: Vec<String> = found.iter().map(Signature::to_string).collect();
         assert_eq!(
             shown,
-            ["void axpy(address or 8 bytes, void*, float, 32-bit integer)", "void _Z1g1S(24 bytes, double, 4 bytes)", "void none()"]
+            [
+                "void axpy(address or 8 bytes, void*, float, 32-bit integer)",
+                "void _Z1g1S(24 bytes, double, 4 bytes)",
+                "void none()"
+            ]
         );
     }
 }

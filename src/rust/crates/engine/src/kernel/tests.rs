@@ -11,7 +11,8 @@ use crate::scalar::Scalar;
 
 fn module(source: &str, names: &[&str]) -> Result<Arc<Module>> {
     let names = names.iter().map(|&n| n.into()).collect();
-    Module::new(Spec { code: Code::Source(source.into()), label: "kernel.cu".into(), names, ..Spec::default() }).map(Arc::new)
+    Module::new(Spec { code: Code::Source(source.into()), label: "kernel.cu".into(), names, ..Spec::default() })
+        .map(Arc::new)
 }
 
 fn function(source: &str, name: Option<&str>) -> Result<Function> {
@@ -106,12 +107,12 @@ template <class T> __device__ T g(T x) { return x; }
 template <> __global__ void special<int>(int* x) {}
 "#;
     let module = module(source, &["a::b::scale<float>", "a::b::scale<__half, 2, float>"]).unwrap();
-    assert_eq!(
-        module.names(),
-        ["a::plain", "a::b::scale<float>", "a::b::scale<__half, 2, float>"]
-    );
+    assert_eq!(module.names(), ["a::plain", "a::b::scale<float>", "a::b::scale<__half, 2, float>"]);
     let shown = |name: &str| module.function(Some(name)).map(|f| f.known_signature().unwrap().to_string());
-    assert_eq!(shown("a::b::scale<float>").unwrap(), "void a::b::scale<float>(const float* x, float* y, float by, int n)");
+    assert_eq!(
+        shown("a::b::scale<float>").unwrap(),
+        "void a::b::scale<float>(const float* x, float* y, float by, int n)"
+    );
     assert_eq!(
         shown("a::b::scale<__half, 2, float>").unwrap(),
         "void a::b::scale<__half, 2, float>(const __half* x, float* y, __half by, int n)"
@@ -144,7 +145,16 @@ fn signatures_that_are_written_down() {
         shown("cudaError_t go(float *x, size_t n, cudaStream_t s)").unwrap(),
         ("int go(float* x, unsigned long long n, cudaStream_t s)".into(), false)
     );
-    for wrong in ["", "f", "void f(int", "float f(int n)", "__global__ int f(int n)", "void f(int n) {}", "void (int n)", "__global__ void f(cudaStream_t s)"] {
+    for wrong in [
+        "",
+        "f",
+        "void f(int",
+        "float f(int n)",
+        "__global__ int f(int n)",
+        "void f(int n) {}",
+        "void (int n)",
+        "__global__ void f(cudaStream_t s)",
+    ] {
         assert_eq!(shown(wrong).unwrap_err().kind, ErrorKind::Argument, "{wrong}");
     }
 }
@@ -252,7 +262,9 @@ fn calls_are_checked_before_anything_happens() {
 fn who_shares_memory_keeps_it() {
     let x = doubles(&[1.0, 2.0, 3.0]);
     let address = |a: &Array| a.settle().unwrap().address();
-    let own = |a: &Array, holders| own(a, a.contiguous().unwrap(), holders).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()));
+    let own = |a: &Array, holders| {
+        own(a, a.contiguous().unwrap(), holders).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()))
+    };
     // alone: `x` itself is the only holder
     assert_eq!(address(&own(&x, 1).unwrap()), address(&x));
     // a recorded operation that reads it

@@ -73,7 +73,9 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
         }
         Element::Double => Bytes::new(&double().to_ne_bytes()),
         Element::FloatComplex => {
-            let Scalar::C128(wide) = value.to(crate::dtype::Class::C128) else { return Err("it takes a number".into()) };
+            let Scalar::C128(wide) = value.to(crate::dtype::Class::C128) else {
+                return Err("it takes a number".into());
+            };
             for x in wide {
                 in_range(x, (x as f32).is_infinite())?;
             }
@@ -94,7 +96,8 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
             let whole = match value {
                 Scalar::F64(_) if !known => {
                     return Err(
-                        "the binary does not say which type it has: say so by `signatures`, or give a raw vector".into()
+                        "the binary does not say which type it has: say so by `signatures`, or give a raw vector"
+                            .into(),
                     )
                 }
                 value => whole(value, is_na)?,

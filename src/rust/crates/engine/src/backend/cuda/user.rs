@@ -107,8 +107,14 @@ fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {
     }
     options.extend(module.spec.options.iter().cloned());
     options.extend(headers::folders(module).iter().map(|folder| format!("-I{}", folder.display())));
-    let request =
-        Request { source: module.source(), label: &label, target, options, headers: false, expressions: &module.spec.names };
+    let request = Request {
+        source: module.source(),
+        label: &label,
+        target,
+        options,
+        headers: false,
+        expressions: &module.spec.names,
+    };
     nvrtc::compile(&request).map_err(|e| complaint::located(e, module))
 }
 
@@ -192,7 +198,8 @@ fn unpacked(bytes: &[u8], module: &Module) -> Option<(Vec<u8>, Vec<(String, Stri
         rest = &rest[name.to_bytes_with_nul().len()..];
         names.push(name.to_str().ok()?.to_string());
     }
-    (names.len() == module.spec.names.len()).then(|| (rest.to_vec(), module.spec.names.iter().cloned().zip(names).collect()))
+    (names.len() == module.spec.names.len())
+        .then(|| (rest.to_vec(), module.spec.names.iter().cloned().zip(names).collect()))
 }
 
 /// Names of a module's functions, as the driver has them; None where it does not tell.
@@ -233,7 +240,8 @@ fn find(cuda: &Cuda, loaded: &Loaded, function: &Function) -> Result<Arc<Kernel>
         // asked for by its name only where it may be there: a failure is no error yet
         match symbols(cuda, module) {
             Some(symbols) => {
-                let fitting = symbols.iter().find(|s| *s == name).or_else(|| symbols.iter().find(|s| is_mangled(s, name)));
+                let fitting =
+                    symbols.iter().find(|s| *s == name).or_else(|| symbols.iter().find(|s| is_mangled(s, name)));
                 if let Some(symbol) = fitting {
                     return cuda.named(module, symbol, name);
                 }
@@ -249,7 +257,8 @@ fn find(cuda: &Cuda, loaded: &Loaded, function: &Function) -> Result<Arc<Kernel>
     let error = Error::new(Kind::Argument, format!("{} has no kernel `{name}`", function.module.spec.label));
     known.truncate(20);
     Err(if known.is_empty() {
-        error.advise("C++ changes names: write `extern \"C\"`, or use a driver of CUDA 12.4 or later, which tells them.")
+        error
+            .advise("C++ changes names: write `extern \"C\"`, or use a driver of CUDA 12.4 or later, which tells them.")
     } else {
         error.advise(format!("It has {}.", known.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")))
     })
@@ -271,13 +280,7 @@ fn ready(cuda: &Cuda, function: &Function) -> Result<Arc<Ready>> {
         if let (Some(sizes), Some(signature)) = (&sizes, function.known_signature()) {
             agree(signature, sizes, function)?;
         }
-        Ok(Ready {
-            kernel,
-            sizes,
-            shared: shared.max(0) as u32,
-            allowed: AtomicU32::new(0),
-            blocks: Mutex::default(),
-        })
+        Ok(Ready { kernel, sizes, shared: shared.max(0) as u32, allowed: AtomicU32::new(0), blocks: Mutex::default() })
     })
 }
 
@@ -336,8 +339,7 @@ pub fn global(cuda: &Cuda, module: &Module, name: &str) -> Result<Arc<Buffer>> {
     for part in &loaded.modules {
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: writes an address and a number.
-        let status =
-            unsafe { (cuda.driver.module_global)(&mut address, &mut bytes, part.handle, symbol.as_ptr()) };
+        let status = unsafe { (cuda.driver.module_global)(&mut address, &mut bytes, part.handle, symbol.as_ptr()) };
         if status == api::SUCCESS {
             let nothing: Box<dyn Any + Send + Sync> = Box::new(());
             return Ok(Arc::new(Buffer::new(cuda.device(), address, bytes, nothing)));
@@ -448,6 +450,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         numAttrs: attributes.len() as u32,
     };
     // SAFETY: as above; the attributes outlive the call.
-    let queue = || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
+    let queue =
+        || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
     cuda.queue(kernel, "cuLaunchKernelEx", queue).map_err(told)
 }

@@ -30,7 +30,8 @@ fn excerpt(source: &str, complaint: &Complaint<'_>) -> String {
     let number = complaint.line.to_string();
     let mut out = format!("\n{number} | {}", text.trim_end());
     // NVRTC shows the line behind two blanks
-    let caret = complaint.shown.get(1).filter(|l| l.trim() == "^").and_then(|l| l.find('^')).and_then(|at| at.checked_sub(2));
+    let caret =
+        complaint.shown.get(1).filter(|l| l.trim() == "^").and_then(|l| l.find('^')).and_then(|at| at.checked_sub(2));
     if let Some(at) = caret.filter(|&at| at <= text.len()) {
         // tabs stay tabs, so that the caret stands below
         let before: String = text.chars().take(at).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
@@ -47,10 +48,16 @@ pub fn located(error: Error, module: &Module) -> Error {
     let Some(complaint) = first(&log) else { return error };
     let label = &module.spec.label;
     let message = if complaint.file == "__nv_name_map" {
-        let named = complaint.shown.first().and_then(|l| l.split_once("nv_mangled_name ")).map_or("?", |(_, name)| name);
+        let named =
+            complaint.shown.first().and_then(|l| l.split_once("nv_mangled_name ")).map_or("?", |(_, name)| name);
         format!("`{}` is no instance of a kernel: {}", named.trim(), complaint.what)
     } else if complaint.file == label {
-        format!("the kernel does not compile: line {}: {}{}", complaint.line, complaint.what, excerpt(source, &complaint))
+        format!(
+            "the kernel does not compile: line {}: {}{}",
+            complaint.line,
+            complaint.what,
+            excerpt(source, &complaint)
+        )
     } else {
         let shown: String = complaint.shown.iter().map(|l| format!("\n{l}")).collect();
         format!("the kernel does not compile: {}, line {}: {}{shown}", complaint.file, complaint.line, complaint.what)
@@ -84,7 +91,10 @@ pub fn unloadable(error: Error, module: &Module) -> Error {
             Some((line.trim().parse::<usize>().ok()?, what.split_once(':').map_or(what, |(_, w)| w).trim()))
         });
         if let Some((line, what)) = complaint {
-            let shown = text.lines().nth(line.wrapping_sub(1)).map_or(String::new(), |l| format!("\n{line} | {}", l.trim_end()));
+            let shown = text
+                .lines()
+                .nth(line.wrapping_sub(1))
+                .map_or(String::new(), |l| format!("\n{line} | {}", l.trim_end()));
             out = Error::new(Kind::Compile, format!("the driver does not load {label}: line {line}: {what}{shown}"));
         }
         out = out.source(text);

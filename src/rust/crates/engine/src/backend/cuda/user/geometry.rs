@@ -79,7 +79,10 @@ fn choose(
         None => {
             let mut threads = best(asked.shared)?.clamp(1, most.max(1) as u32);
             // a short range: smaller blocks, so that all multiprocessors have one
-            while asked.grid.is_none() && threads >= 2 * FEW_THREADS && n.div_ceil(u64::from(threads)) < u64::from(multiprocessors) {
+            while asked.grid.is_none()
+                && threads >= 2 * FEW_THREADS
+                && n.div_ceil(u64::from(threads)) < u64::from(multiprocessors)
+            {
                 threads /= 2;
             }
             [threads, 1, 1]
@@ -116,7 +119,11 @@ fn choose(
     if asked.cluster.is_some() {
         let blocks: u64 = cluster.iter().map(|&c| u64::from(c)).product();
         if blocks == 0 || blocks > u64::from(MOST_CLUSTER) {
-            return Err(refuse(launch, &format!("{blocks} blocks in a cluster"), &format!("{MOST_CLUSTER} (and at least 1)")));
+            return Err(refuse(
+                launch,
+                &format!("{blocks} blocks in a cluster"),
+                &format!("{MOST_CLUSTER} (and at least 1)"),
+            ));
         }
         if grid.iter().zip(&cluster).any(|(&g, &c)| g % c != 0) {
             return Err(Error::new(
@@ -190,7 +197,13 @@ mod tests {
         assert_eq!(chosen(block([16, 16, 1]), 9, 1024).unwrap_err().kind, Kind::Argument);
         // as many as run at once, and whole clusters
         assert_eq!(chosen(Geometry { cooperative: true, ..block([256, 1, 1]) }, 1 << 20, 1024).unwrap().0, [32, 1, 1]);
-        assert_eq!(chosen(Geometry { cluster: Some([4, 1, 1]), ..block([256, 1, 1]) }, 1000, 1024).unwrap().0, [4, 1, 1]);
-        assert_eq!(chosen(Geometry { cluster: Some([4, 1, 1]), ..block([256, 1, 1]) }, 1030, 1024).unwrap().0, [8, 1, 1]);
+        assert_eq!(
+            chosen(Geometry { cluster: Some([4, 1, 1]), ..block([256, 1, 1]) }, 1000, 1024).unwrap().0,
+            [4, 1, 1]
+        );
+        assert_eq!(
+            chosen(Geometry { cluster: Some([4, 1, 1]), ..block([256, 1, 1]) }, 1030, 1024).unwrap().0,
+            [8, 1, 1]
+        );
     }
 }

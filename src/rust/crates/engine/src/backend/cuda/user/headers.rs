@@ -43,7 +43,9 @@ fn cuda() -> Vec<PathBuf> {
         if has("cuda_fp16.h") || has("cuda_runtime.h") || has("cuda/std") || has("cccl") {
             for folder in [folder.clone(), folder.join("cccl")] {
                 // the first place that has a header of CUDA's serves: two versions beside each other do not fit
-                let again = found.iter().any(|f| f == &folder || f.join("cuda_fp16.h").exists() && folder.join("cuda_fp16.h").exists());
+                let again = found
+                    .iter()
+                    .any(|f| f == &folder || f.join("cuda_fp16.h").exists() && folder.join("cuda_fp16.h").exists());
                 if folder.is_dir() && !again {
                     found.push(folder);
                 }
@@ -65,7 +67,8 @@ pub fn hash(module: &Module, hasher: &mut DefaultHasher) {
 
 fn included(text: &str, folders: &[PathBuf], seen: &mut HashSet<PathBuf>, hasher: &mut DefaultHasher) {
     for line in text.lines() {
-        let Some(rest) = line.trim_start().strip_prefix('#').and_then(|l| l.trim_start().strip_prefix("include")) else {
+        let Some(rest) = line.trim_start().strip_prefix('#').and_then(|l| l.trim_start().strip_prefix("include"))
+        else {
             continue;
         };
         let name = rest.trim().trim_start_matches(['"', '<']);

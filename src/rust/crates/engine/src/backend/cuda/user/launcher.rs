@@ -187,7 +187,8 @@ mod here {
 
         #[test]
         fn arguments_arrive_in_registers_and_on_the_stack() {
-            let text = "int mixed(int a, float x, const float* p, signed char b, double y, unsigned short c, long long d, \
+            let text =
+                "int mixed(int a, float x, const float* p, signed char b, double y, unsigned short c, long long d, \
                         cudaStream_t s, int e, long long f, float z, int g)";
             let low = |v: i64, bytes: usize| v as u64 & (u64::MAX >> (64 - 8 * bytes));
             let values = [
