@@ -74,6 +74,7 @@ gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FAL
     if (!is.character(code) && !is.raw(code) || anyNA(code)) {
       stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module of gpu_module(), not %s.", describe(code)))
     }
+    if (is.character(name)) name <- instance_name(name)
     instance <- if (is.character(name) && length(name) == 1L && !is.na(name) && grepl("<", name, fixed = TRUE)) name
     module <- make_module(code, names = as.character(instance), ...)
   }

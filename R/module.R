@@ -94,12 +94,15 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   names(link) <- basename(as.character(files))
   module <- new.env(parent = emptyenv())
   module$parts <- list(
-    code, label, file, options, if (length(include)) normalizePath(include), gsub("\\s*([<>,])\\s*", "\\1", names), signatures, link
+    code, label, file, options, if (length(include)) normalizePath(include), if (length(names)) instance_name(names), signatures, link
   )
   module$kernels <- list()
   class(module) <- "gpu_module"
   module
 }
+
+# An instance of a template without the blanks that C++ allows.
+instance_name <- function(name) gsub("\\s*([<>,])\\s*", "\\1", name)
 
 # Paths of files that are there.
 existing_files <- function(path, argument, most = Inf, call = parent.frame()) {
@@ -152,7 +155,7 @@ module_kernel <- function(module, name) {
 #' @export
 `[[.gpu_module` <- function(x, i, ...) {
   if (!is.character(i) || length(i) != 1L || is.na(i)) abort_argument("i", "the name of a kernel", i)
-  module_kernel(x, gsub("\\s*([<>,])\\s*", "\\1", i))
+  module_kernel(x, instance_name(i))
 }
 
 #' @export

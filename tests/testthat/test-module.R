@@ -63,7 +63,7 @@ test_that("what is written down of compiled code is held against calls", {
 test_that("kernels are made again where they come from a file", {
   file <- tempfile()
   on.exit(unlink(file))
-  saveRDS(list(module, module$smooth, gpu_kernel(source, "scale<float>")), file)
+  saveRDS(list(module, module$smooth, gpu_kernel(source, "scale< float >")), file)
   back <- readRDS(file)
   expect_identical(names(back[[1]]), names(module))
   # still a check of arguments, which takes the pointer

@@ -131,7 +131,7 @@ impl Module {
     }
 
     /// A hash of all that it is made of, but for headers.
-    pub fn hash(&self, hasher: &mut DefaultHasher) {
+    pub fn hash_into(&self, hasher: &mut DefaultHasher) {
         match &self.spec.code {
             Code::Source(text) => text.hash(hasher),
             Code::Binary(bytes, path) => (bytes, path).hash(hasher),

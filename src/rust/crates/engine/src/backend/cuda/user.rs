@@ -44,6 +44,11 @@ struct Loaded {
     lowered: Vec<(String, String)>,
 }
 
+/// What is loaded, by device and content.
+type Known = HashMap<(u32, u128), Arc<Loaded>>;
+/// An image, and what its template instances are called in it.
+type Named = (Vec<u8>, Vec<(String, String)>);
+
 /// A kernel on a device.
 struct Ready {
     kernel: Arc<Kernel>,
@@ -120,7 +125,7 @@ fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {
 
 /// A module on a device. Modules of the same content are one, so they are loaded once, and their variables are shared.
 fn loaded(cuda: &Cuda, module: &Module) -> Result<Arc<Loaded>> {
-    static KNOWN: Mutex<Option<HashMap<(u32, u128), Arc<Loaded>>>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
     let ordinal = cuda.properties.ordinal;
     let place = module.loaded.get(ordinal, || {
         let key = (ordinal, key(module));
@@ -138,7 +143,7 @@ fn key(module: &Module) -> u128 {
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
         salt.hash(&mut hasher);
-        module.hash(&mut hasher);
+        module.hash_into(&mut hasher);
         headers::hash(module, &mut hasher);
         u128::from(hasher.finish())
     };
@@ -190,7 +195,7 @@ fn packed(compiled: &nvrtc::Compiled) -> Vec<u8> {
     bytes
 }
 
-fn unpacked(bytes: &[u8], module: &Module) -> Option<(Vec<u8>, Vec<(String, String)>)> {
+fn unpacked(bytes: &[u8], module: &Module) -> Option<Named> {
     let (count, mut rest) = bytes.split_at_checked(4)?;
     let mut names = Vec::new();
     for _ in 0..u32::from_le_bytes(count.try_into().ok()?) {

@@ -197,3 +197,35 @@ fn by_driver(cuda: &Cuda, inputs: &Inputs<'_>) -> Result<Vec<u8>> {
     // SAFETY: the driver's memory, valid until the link is destroyed.
     Ok(unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), bytes) }.to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+    use crate::backend::cuda::compile::Target;
+    use crate::backend::cuda::nvrtc::{compile, Request};
+
+    fn compiled(source: &str, target: Target) -> Result<Vec<u8>> {
+        let label: &CStr = c"kernel.cu";
+        let options = vec!["--relocatable-device-code=true".to_string()];
+        compile(&Request { source, label, target, options, headers: false, expressions: &[] }).map(|made| made.bytes)
+    }
+
+    /// Skipped where NVRTC or nvJitLink is not found; neither needs a device.
+    #[test]
+    fn a_source_is_linked_with_what_it_calls() {
+        let user = "extern \"C\" __device__ double helper(double);\n\
+                    extern \"C\" __global__ void k(double* x) { x[0] = helper(x[0]); }";
+        let Ok(found) = library::load(Library::NvJitLink) else { return eprintln!("skipped: no nvJitLink") };
+        let Ok(cubin) = compiled(user, Target::Cubin(90)) else { return eprintln!("skipped: no NVRTC") };
+        let helper = "extern \"C\" __device__ double helper(double x) { return 3 * x + 1; }";
+        let ptx = compiled(helper, Target::Ptx(75)).unwrap();
+        let inputs = [(kind("a", &cubin).unwrap(), "a", &cubin[..]), (kind("b", &ptx).unwrap(), "b", &ptx[..])];
+        assert_eq!((inputs[0].0, inputs[1].0), (Input::Cubin, Input::Ptx));
+        let linked = by_library(found, (9, 0), &inputs).unwrap();
+        assert!(linked.starts_with(b"\x7fELF") && kind("c", &linked).unwrap() == Input::Cubin);
+        let error = by_library(found, (9, 0), &inputs[..1]).unwrap_err();
+        assert!(error.kind == Kind::Compile && error.message.contains("helper"), "{error}");
+    }
+}
