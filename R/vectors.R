@@ -118,7 +118,8 @@ all.equal.gpu_array <- function(target, current, ...) {
 
 # Base R looks for a method of the target alone, and says of an ordinary vector and an array that their classes differ.
 #' @rdname vectors
-#' @export
+#' @usage NULL
+#' @rawNamespace export(all.equal)
 all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...))
 
 # The columns stay arrays.

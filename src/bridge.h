@@ -17,7 +17,7 @@ void vg_say(const char *helper, const char *message);
 
 // Rust: the condition, in pieces; strings are UTF-8 without NUL
 int vg_error_present(void);
-const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 advice
+const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 source, 4 advice
 int vg_warning_count(void);
 const char *vg_warning_text(int index, int *bytes);
 SEXP vg_warning_call(int index);
