@@ -37,6 +37,7 @@ matrix_positions <- function(i, d, names) {
     dim(i) <- c(length(i) / length(d), length(d))
     if (anyNA(i)) fault()
   }
+  if (is.double(i)) i <- trunc(i)
   if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
   i <- i[rowSums(i == 0, na.rm = TRUE) == 0, , drop = FALSE]
   as.vector(1 + (i - 1) %*% c(1, cumprod(d))[seq_along(d)])

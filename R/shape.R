@@ -85,7 +85,7 @@ bind <- function(parts, labels, given, level, by_row) {
   }
   n <- if (any(matrices)) inner[1L] else max(lengths(parts))
   # what is empty counts only where all is
-  counts <- matrices | n == 0 | lengths(parts) > 0L
+  counts <- matrices | lengths(parts) > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L), lengths(parts)) > 0L)
   odd <- which(counts & !matrices & lengths(parts) > 0L & (lengths(parts) > n | n %% pmax.int(lengths(parts), 1L) != 0L))
   if (length(odd)) warn_as_base(sprintf("number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", odd[1L]))
 

@@ -51,7 +51,8 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   if (!all_plain || length(x) == 0L) {
     at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
     y <- strip(x)[at]
-    if (is.null(dim(x)) && !is.null(names(x))) names(y) <- names(x)[at]
+    # base R has empty strings where a vector without elements is made longer
+    if (is.null(dim(x)) && !is.null(names(x))) names(y) <- if (length(x)) names(x)[at] else character(length(y))
     return(y)
   }
   each <- trunc(each)
