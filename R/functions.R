@@ -2,6 +2,8 @@
 
 # Records a row over several operands; base R serves operands that the device does not take.
 recycled <- function(row, f, ...) {
+  # of complex numbers base R alone has this one
+  if (row == "atan2" && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .Call(C_recycled, row, list(...), sys.call(-1L))
   if (is.null(out)) on_host(f, ...) else out
 }
@@ -128,7 +130,8 @@ for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))
   setMethod("beta", signature, function(a, b) recycled("beta", base::beta, a, b))
   setMethod("lbeta", signature, function(a, b) recycled("lbeta", base::lbeta, a, b))
-  setMethod("choose", signature, function(n, k) recycled("choose", base::choose, n, k))
+  # of numbers that are not whole base R warns
+  setMethod("choose", signature, function(n, k) if (is_gpu(k) || !is.double(k) || all(k == round(k), na.rm = TRUE)) recycled("choose", base::choose, n, k) else on_host(base::choose, n, k))
   setMethod("lchoose", signature, function(n, k) recycled("lchoose", base::lchoose, n, k))
 }
 rm(signature)

@@ -81,7 +81,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
   x <- strip(x)
-  from_last <- isTRUE(list(...)$fromLast)
+  from_last <- isTRUE(as.logical(list(...)$fromLast))
   at <- if (!from_last) first_places(x)
   if (!is.null(at)) x[at] else x[!repeated_flags(x, from_last)]
 }
@@ -91,7 +91,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) == 0L) return(logical())
-  repeated_flags(x, isTRUE(list(...)$fromLast))
+  repeated_flags(x, isTRUE(as.logical(list(...)$fromLast)))
 }
 
 #' @rdname matching
@@ -100,7 +100,7 @@ anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) < 2L) return(0L)
   if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE), ...))
-  from_last <- isTRUE(list(...)$fromLast)
+  from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_place(repeated_flags(x, from_last), from_last), 0)[1L])
 }
 

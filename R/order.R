@@ -37,7 +37,7 @@ setGeneric("which")
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop_as_base("argument to 'which' is not logical")
   out <- .Call(C_which, x)
-  if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
+  if (isTRUE(arr.ind) && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
   # as in base R, `useNames` is about `arr.ind` alone
   if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
   out
@@ -47,7 +47,9 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   more <- list(...)
-  if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x)) {
+  if (length(dim(x)) == 1L && !length(more)) return(x[order(x, na.last = na.last, decreasing = decreasing)])
+  plain <- (isTRUE(decreasing) || isFALSE(decreasing)) && is.logical(na.last) && length(na.last) == 1L
+  if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
     return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
   }
   n <- length(x)
@@ -160,9 +162,10 @@ setGeneric("rank")
 setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(), quote(rank_array(x, na.last, match.arg(ties.method)))))
 
 rank_array <- function(x, na.last, ties) {
+  names <- names(x)
+  x <- strip(x)
   missing <- is.na(x)
   known <- length(x) - if (length(x)) sum(missing) else 0L
-  names <- if (is.null(dim(x))) names(x)
   if (is.complex(x) || ties == "random" || known == 0L || length(na.last) != 1L) {
     y <- xtfrm(x)
     return(call_base(base::rank, list(stats::setNames(as.vector(y), names), na.last = na.last, ties.method = ties)))

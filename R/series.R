@@ -26,6 +26,7 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
     return(call_base(diff, list(host_copy(x), lag, differences)))
   }
   # nothing is left: its type and shape differ between versions of R
+  lag <- trunc(lag)
   extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
   if (lag * differences >= extent(x)) return(hosted(diff, list(x, lag, differences)))
   time <- attr(x, "tsp")

@@ -45,19 +45,20 @@ rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
 #' @rdname vectors
 #' @export
 rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
-  plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least)
+  plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least && k < 2^52)
   all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (length(length.out) == 1L && is.na(length.out) || plain(length.out, 0))
   if (all_plain && length(x) == 0L && (is.na(length.out) || length.out == 0)) return(x)
   if (!all_plain || length(x) == 0L) {
     at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
+    if (length(x) == 0L && length(at) == 0L) return(x)
     y <- strip(x)[at]
     # base R has empty strings where a vector without elements is made longer
-    if (is.null(dim(x)) && !is.null(names(x))) names(y) <- if (length(x)) names(x)[at] else character(length(y))
+    if (!is.null(names(x))) names(y) <- if (length(x)) names(x)[at] else character(length(y))
     return(y)
   }
   each <- trunc(each)
   y <- if (is.na(length.out)) repeated(x, each, trunc(times)) else recycle(repeated(x, each), trunc(length.out))
-  if (is.null(dim(x)) && !is.null(names(x))) names(y) <- rep(names(x), times = times, length.out = length.out, each = each)
+  if (!is.null(names(x))) names(y) <- rep(names(x), times = times, length.out = length.out, each = each)
   y
 }
 
@@ -77,7 +78,7 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
     host <- lapply(parts, function(x) {
       if (!is_gpu(x)) return(x)
       y <- as.vector(x)
-      if (is.null(dim(x))) names(y) <- names(x)
+      names(y) <- names(x)
       y
     })
     return(do.call(c, c(host, list(recursive = recursive, use.names = use.names))))
@@ -106,7 +107,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   y <- join(lapply(flat[!vapply(flat, is.null, NA)], as_elements))
   has_names <- function(x) !is.null(names(x)) || is.list(x) && any(vapply(x, has_names, NA))
   # the names are those of a list of vectors of the same lengths
-  if (isTRUE(use.names) && has_names(x)) names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
+  if (use.names && has_names(x)) names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
   y
 }
 
@@ -130,17 +131,14 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
   if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
   if (length(dim(x)) == 2L) {
     columns <- lapply(seq_len(ncol(x)), function(j) {
-      y <- x[, j]
-      names(y) <- NULL
-      y
+      strip(x[, j])
     })
     names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional) paste0("V", seq_along(columns))
     rows <- row.names %||% rownames(x)
     n <- nrow(x)
   } else {
     named <- names(x)
-    if (!is.null(named)) names(x) <- NULL
-    columns <- list(x)
+    columns <- list(if (is.null(named) && is.null(dim(x))) x else strip(x))
     if (!optional) names(columns) <- nm
     rows <- row.names %||% if (!is.null(named) && !anyDuplicated(named)) named
     n <- length(x)

@@ -119,6 +119,7 @@ filter_array <- function(x, filter, method, sides, circular, init) {
 
 # The array as an ordinary vector or time series.
 host_series <- function(x) {
+  if (!is_gpu(x)) return(x)
   y <- collect(x)
   if (is.null(attr(x, "tsp"))) y else stats::ts(y, start = attr(x, "tsp")[1L], frequency = attr(x, "tsp")[3L])
 }

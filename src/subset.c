@@ -210,7 +210,9 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
     UNPROTECT(2);
     return x;
   }
-  SEXP at = positions(x, values);
+  // columns of a time series keep its time, which is for R code
+  int series = XLENGTH(values) > 1 && VECTOR_ELT(values, 0) == R_MissingArg && Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
+  SEXP at = series ? NULL : positions(x, values);
   if (at != NULL) {
     PROTECT(at);
     out = take(x, at, drops(Rf_eval(drop_symbol, rho)));

@@ -124,8 +124,8 @@ HUNT_CUBE <- list(
 )
 
 # Whether a value is small and exact enough to go on with.
-hunt_usable <- function(v) {
-  if (!(is.numeric(v) || is.logical(v)) || is.object(v) || length(v) > 400L) return(FALSE)
+hunt_usable <- function(v, most) {
+  if (!(is.numeric(v) || is.logical(v)) || is.object(v) || length(v) > most) return(FALSE)
   k <- v[is.finite(v)]
   !length(k) || all(abs(k) < 2^20) && all(k * 256 == floor(k * 256))
 }
@@ -133,17 +133,18 @@ hunt_usable <- function(v) {
 # ---- programs ----------------------------------------------------------------------------------------
 
 # A list of statements; the host's values are made on the way, which says what fits.
-hunt_program <- function(length) {
+hunt_program <- function(length, big = FALSE) {
+  most <- if (big) 20000L else 400L
   host <- new.env(parent = environment(hunt_program))
   host$gpu <- function(x, dtype = NULL) x
   value_of <- function(e) tryCatch(suppressWarnings(eval(e, host)), error = function(err) NULL)
   statements <- list()
   names <- character()
   for (k in 1:3) {
-    n <- sample(c(1L, 3L, 4L, 8L, 12L, 16L, 24L, 30L, 64L), 1L)
+    n <- sample(if (big) c(1L, 33L, 65L, 1023L, 1025L, 2080L, 4097L) else c(1L, 3L, 4L, 8L, 12L, 16L, 24L, 30L, 64L), 1L)
     leaf <- hunt_leaf(n)
     if (k == 1L || runif(1) < 0.4) {
-      d <- switch(as.character(n), `12` = c(4L, 3L), `16` = c(4L, 4L), `24` = if (runif(1) < 0.5) c(2L, 3L, 4L) else c(8L, 3L), `8` = c(2L, 4L), `30` = c(5L, 6L), `64` = if (runif(1) < 0.5) c(8L, 8L) else c(4L, 4L, 4L), `4` = c(2L, 2L), c(n, 1L))
+      d <- switch(as.character(n), `12` = c(4L, 3L), `16` = c(4L, 4L), `24` = if (runif(1) < 0.5) c(2L, 3L, 4L) else c(8L, 3L), `8` = c(2L, 4L), `30` = c(5L, 6L), `64` = if (runif(1) < 0.5) c(8L, 8L) else c(4L, 4L, 4L), `4` = c(2L, 2L), `1023` = c(33L, 31L), `1025` = c(25L, 41L), `2080` = if (runif(1) < 0.5) c(32L, 65L) else c(4L, 8L, 65L), `4097` = c(17L, 241L), c(n, 1L))
       leaf <- bquote(array(.(leaf), .(d)))
       if (base::length(d) == 2L && runif(1) < 0.3) leaf <- bquote(`dimnames<-`(.(leaf), list(NULL, paste0("c", 1:.(d[2L])))))
     }
@@ -166,7 +167,7 @@ hunt_program <- function(length) {
       e <- tryCatch(among[[sample.int(base::length(among), 1L)]](x, v, function(wanted) grow(depth - 1L, wanted)), error = function(err) NULL)
       if (is.null(e)) next
       w <- value_of(e)
-      if (!is.null(w) && hunt_usable(w) && test(w)) return(e)
+      if (!is.null(w) && hunt_usable(w, most) && test(w)) return(e)
     }
     # what fits any length
     fit <- Filter(function(name) test(get(name, host)), names)
@@ -189,7 +190,7 @@ hunt_program <- function(length) {
       value <- tryCatch(if (runif(1) < 0.5) sample(c(9, -4, 3L), 1L) else grow(1L, function(w) base::length(w) && base::length(w) == base::length(value_of(target))), error = function(err) 5)
       s <- call("<-", target, value)
       before <- v
-      if (inherits(tryCatch(suppressWarnings(eval(s, host)), error = identity), "error") || !hunt_usable(get(name, host))) {
+      if (inherits(tryCatch(suppressWarnings(eval(s, host)), error = identity), "error") || !hunt_usable(get(name, host), most)) {
         assign(name, before, host)
         next
       }
@@ -200,7 +201,7 @@ hunt_program <- function(length) {
     if (is.null(e) || is.symbol(e)) next
     name <- if (runif(1) < 0.2) sample(names, 1L) else paste0("v", base::length(statements))
     w <- value_of(e)
-    if (is.null(w) || !hunt_usable(w) || base::length(w) == 0L && runif(1) < 0.9) next
+    if (is.null(w) || !hunt_usable(w, most) || base::length(w) == 0L && runif(1) < 0.9) next
     assign(name, w, host)
     names <- unique(c(names, name))
     statements <- c(statements, list(call("<-", as.name(name), e)))
