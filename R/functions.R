@@ -5,7 +5,9 @@ recycled <- function(row, f, ...) {
   # of complex numbers base R alone has this one
   if (row == "atan2" && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .Call(C_recycled, row, list(...), sys.call(-1L))
-  if (is.null(out)) on_host(f, ...) else out
+  if (is.null(out)) return(on_host(f, ...))
+  # where nothing is left base R has the attributes of the first argument alone
+  if (length(out) == 0L && length(..1)) strip(out) else out
 }
 
 #' Elementwise functions of several arguments
@@ -86,6 +88,7 @@ NULL
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
+  if (length(base) == 0L && !is_gpu(base)) return(call_base(base::log, list(host_copy(x), base)))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
     if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))

@@ -109,7 +109,7 @@ setGeneric("rle")
 #' @export
 setMethod("rle", "gpu_array", function(x) {
   n <- length(x)
-  if (!is.null(dim(x)) || !is.null(names(x)) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
+  if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
   ends <- c(collect(which(changes | is.na(changes))), n)

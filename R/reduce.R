@@ -124,7 +124,7 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
 #' @export
 mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
   if (!identical(trim, 0)) return(mean(host_copy(x), trim = trim, na.rm = na.rm, ...))
-  reduce_one("mean", x, if (na.rm) TRUE else FALSE)
+  reduce_one("mean", x, isTRUE(na.rm))
 }
 
 # Results along margins, which are added in float64, in single precision for arrays that are no wider: what is made of both is then, too.

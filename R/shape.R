@@ -220,7 +220,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
   out <- recycle(data, prod(d))
   if (byrow && n > 1L) out <- .Call(C_permute, out, rev(d), 2:1)
   dim(out) <- d
-  if (!is.null(dimnames)) dimnames(out) <- dimnames
+  if (length(dimnames)) dimnames(out) <- dimnames
   out
 }
 

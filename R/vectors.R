@@ -66,7 +66,10 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
 #' @rawNamespace S3method(rep.int,gpu_array)
 rep.int.gpu_array <- function(x, times) strip(rep.gpu_array(strip(x), times))
 #' @rawNamespace S3method(rep_len,gpu_array)
-rep_len.gpu_array <- function(x, length.out) strip(rep.gpu_array(strip(x), length.out = length.out))
+rep_len.gpu_array <- function(x, length.out) {
+  if (length(length.out) != 1L || is.na(length.out)) return(call_base(base::rep_len, list(host_copy(x), length.out)))
+  strip(rep.gpu_array(strip(x), length.out = length.out))
+}
 
 # What means more than numbers decides the result's class on the host, as for base vectors.
 #' @rdname vectors

@@ -72,7 +72,7 @@ embed <- interposed("embed", "x", embed_array(x, dimension), home = "stats")
 embed_array <- function(x, dimension) {
   n <- NROW(x)
   usable <- is.numeric(dimension) && !is_gpu(dimension) && length(dimension) == 1L && isTRUE(dimension >= 1 && dimension <= n && dimension %% 1 == 0)
-  if (!usable || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
+  if (!usable || length(dim(x)) %in% 1L || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
   rows <- n - dimension + 1
   p <- NCOL(x)
   if (length(dim(x)) == 2L && !is.complex(x)) x <- as_doubles(x) # as base R, which fills a matrix of zeros
