@@ -6,7 +6,7 @@
 #' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `stats::mad()`, `IQR()` and
 #' `fivenum()` rest on them. On the cpu device base R finds the orders of numbers that are no integers.
 #'
-#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )` and `sort(index.return = TRUE)`, ranks
+#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )`, whose result is as partly in order as base R's, and `sort(index.return = TRUE)`, ranks
 #' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
 #' function, which reads the array on the host; there `rank()` compares its elements pair by pair, which is slow: give it `as.vector(x)`.
 #' @param x An array.
@@ -50,7 +50,7 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (length(dim(x)) == 1L && !length(more)) return(x[order(x, na.last = na.last, decreasing = decreasing)])
   plain <- (isTRUE(decreasing) || isFALSE(decreasing)) && is.logical(na.last) && length(na.last) == 1L
   if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
-    return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
+    return(hosted(sort, c(list(x, decreasing = decreasing, na.last = na.last), more), exact = TRUE))
   }
   n <- length(x)
   named <- !is.null(names(x))
