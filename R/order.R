@@ -84,9 +84,9 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
-  # the cpu device counts whole numbers, and base R sorts other keys as well
-  if (prefers_host(Find(is_gpu, keys)) && !all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA))) {
-    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
+  # the cpu device sorts whole numbers far from each other in fewer passes than base R, which counts those that lie nearer, and sorts other keys as well
+  if (prefers_host(Find(is_gpu, keys)) && !(all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA)) && any(vapply(keys, reaches_far, NA)))) {
+    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
@@ -108,6 +108,13 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   # of several keys each has its own missing elements first: numbered so, they sort as they are
   first <- lapply(Map(order_first, keys, decreasing), strip)
   order_arrays(first, TRUE, FALSE, method)
+}
+
+# Whether base R sorts these whole numbers by radix instead of counting them.
+reaches_far <- function(key) {
+  if (is.factor(key)) return(FALSE)
+  reach <- if (is_gpu(key)) .Call(C_reduce, "range", key, TRUE) else range(key, 0L, na.rm = TRUE)
+  is.double(reach) || is.integer(reach) && as.double(reach[2L]) - reach[1L] >= 1e5
 }
 
 # Places of the elements in order, equal where these are, the missing ones before all others.

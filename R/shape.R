@@ -141,6 +141,7 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
     texts <- vapply(expressions, function(e) deparse(e)[1L], "")
     given <- names(expressions) %||% character(length(expressions))
     y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), ifelse(given == "", texts, given)))
+    if (!(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
     return(as_gpu(y, dtype = width_beside(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
   }
   deparse.level <- level_given(base::cbind, deparse.level)

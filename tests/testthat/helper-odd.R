@@ -48,6 +48,8 @@ odd_known <- list(
   list("var|cor", function(v) any(abs(v$X[[1L]]) > 1e150, na.rm = TRUE), "squares that overflow"),
   list("rowsum", function(v) length(dim(v$X[[1L]])) > 2L || any(vapply(v, function(x) length(dim(x[[1L]])) > 1L, NA)), "base R reads memory that is not its own, and takes a matrix of groups by rows"),
   list("filter|asplit", function(v) length(dim(v$X[[1L]])) > 1L, "a class less, and dimnames that are none"),
+  list("na.omit", function(v) !is.null(attr(v$X[[1L]], "tsp")), "before R 4.3 a series has not its class"),
+  list("rcond", function(v) anyNA(v$X[[1L]]), "base R's BLAS decides what NA does"),
   list("dim\\(X|X /|.*[-+*/]", function(v) sum(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)) > 1L || length(dim(v$X[[1L]])) > 1L && !is.null(attr(v$X[[1L]], "tsp")), "time series of different times meet, and of other dimensions"),
   list("X\\[", function(v) any(vapply(v, function(x) is.numeric(x[[1L]]) && any(is.infinite(x[[1L]])), NA)), "base R warns of infinite subscripts of a matrix"),
   list("X\\[, N", function(v) !is.null(attr(v$X[[1L]], "tsp")), "no columns of a series")
