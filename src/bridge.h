@@ -54,6 +54,7 @@ void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where
 void *vg_host_fetch(void *handle, int writable);    // brings everything; NULL on failure
 int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);
 int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure
+int vg_element_at(void *handle, R_xlen_t place, void *out); // 0 on failure, -1 where it does not serve
 void *vg_handle_duplicate(void *handle);            // NULL: let R copy
 void vg_handle_finalize(void *handle);
 const char *vg_handle_dtype(void *handle);          // NULL where R's type says it all
