@@ -30,7 +30,8 @@ enum { VERDIGRIS_WAIT = 0, VERDIGRIS_NO_WAIT = -1 };
   typedef type(*verdigris_##name##_t) parameters;                                                            \
   static inline verdigris_##name##_t verdigris_##name##_found_(void) {                                       \
     static verdigris_##name##_t function = NULL;                                                             \
-    if (function == NULL) function = (verdigris_##name##_t)R_GetCCallable("verdigris", "verdigris_" #name);  \
+    if (function == NULL)                                                                                    \
+      function = (verdigris_##name##_t)(void (*)(void))R_GetCCallable("verdigris", "verdigris_" #name);      \
     return function;                                                                                         \
   }
 
