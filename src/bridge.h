@@ -17,7 +17,7 @@ void vg_say(const char *helper, const char *message);
 
 // Rust: the condition, in pieces; strings are UTF-8 without NUL
 int vg_error_present(void);
-const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 advice
+const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 source, 4 advice
 int vg_warning_count(void);
 const char *vg_warning_text(int index, int *bytes);
 SEXP vg_warning_call(int index);
@@ -54,6 +54,7 @@ void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where
 void *vg_host_fetch(void *handle, int writable);    // brings everything; NULL on failure
 int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);
 int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure
+int vg_element_at(void *handle, R_xlen_t place, void *out); // 0 on failure, -1 where it does not serve
 void *vg_handle_duplicate(void *handle);            // NULL: let R copy
 void vg_handle_finalize(void *handle);
 const char *vg_handle_dtype(void *handle);          // NULL where R's type says it all

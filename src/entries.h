@@ -75,10 +75,17 @@ ENTRY(typestr, 2)
 ENTRY(as_strided, 4)
 ENTRY(empty, 4)
 
-// kernel.rs
-ENTRY(kernel_parse, 2)
-ENTRY(kernel_check, 1)
-ENTRY(kernel_call, 7)
+// module.rs, kernel.rs
+ENTRY(module_new, 8)
+ENTRY(module_check, 1)
+ENTRY(module_names, 1)
+ENTRY(module_format, 1)
+ENTRY(module_image, 3)
+ENTRY(kernel_new, 5)
+ENTRY(kernel_signature, 1)
+ENTRY(kernel_call, 6)
+ENTRY(global_read, 4)
+ENTRY(global_write, 5)
 
 // torch.rs, files.rs
 ENTRY(torch_import, 1)

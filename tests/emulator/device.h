@@ -76,6 +76,8 @@ double milliseconds();
 uintptr_t take(Device& device, Pool* pool, size_t bytes);
 /// The fill that `take` leaves to the stream.
 void fill_new(uintptr_t address, size_t bytes);
+/// Counts memory of a module's variables as the device's.
+void adopt(Device& device, uintptr_t address, size_t bytes);
 /// Takes a piece out of the accounts; false where there is none at the address. `give_back` frees it then.
 bool drop(uintptr_t address, Piece& piece);
 void give_back(uintptr_t address, const Piece& piece);

@@ -102,6 +102,11 @@ uintptr_t take(Device& device, Pool* pool, size_t bytes) {
   return (uintptr_t)p;
 }
 
+void adopt(Device& device, uintptr_t address, size_t bytes) {
+  std::lock_guard<std::mutex> held(lock);
+  live[address] = {bytes, 0, &device, nullptr};
+}
+
 static void pattern(uintptr_t address, size_t bytes, unsigned char with) {
   char* p = (char*)address;
   if (bytes <= FILLED) memset(p, with, bytes);

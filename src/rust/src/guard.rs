@@ -70,7 +70,11 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
 #[cold]
 fn leave(mut error: Error) {
     // C strings: a NUL would end the text in R
-    for text in std::iter::once(&mut error.message).chain(error.advice.iter_mut()).chain(error.detail.iter_mut()) {
+    for text in std::iter::once(&mut error.message)
+        .chain(error.advice.iter_mut())
+        .chain(error.detail.iter_mut())
+        .chain(error.source.iter_mut())
+    {
         if text.contains('\0') {
             *text = text.replace('\0', "\\0");
         }
@@ -152,6 +156,7 @@ extern "C" fn vg_error_text(field: c_int, index: c_int, bytes: *mut c_int) -> *c
             0 => Some(e.kind.name()),
             1 => Some(e.message.as_str()),
             2 => e.detail.as_deref(),
+            3 => e.source.as_deref(),
             _ => e.advice.get(index as usize).map(String::as_str),
         });
         give(text, bytes)

@@ -415,18 +415,46 @@ impl Handle {
         if reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
             self.fetch()?;
         } else {
-            let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
-            let size = host::r_size(array.dtype());
-            window.n = 0; // nothing, should the read fail
-            window.bytes.resize(WINDOW * size, 0);
-            let count = WINDOW.min(self.len - from);
-            // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
-            unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
-            (window.from, window.n) = (from, count);
-            self.rare(|rare| rare.window = window);
+            self.slide(from)?;
         }
         // SAFETY: the caller's promise.
         unsafe { self.cached(from, n, out) };
+        Ok(())
+    }
+
+    /// One element of a computed array, not at hand. As `read()`, but all elements are never fetched: they were not asked for.
+    ///
+    /// # Safety
+    /// There is room for one element at `out`.
+    pub unsafe fn element(&self, place: usize, out: *mut u8) -> Result<()> {
+        self.check()?;
+        let reads = self.rare(|rare| {
+            rare.window.reads = (rare.window.reads + 1).min(SINGLE_READS + 1);
+            rare.window.reads
+        });
+        // the cpu device's memory is at hand
+        if reads <= SINGLE_READS || self.device() == Device::Cpu {
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&self.peek(), place, 1, out) };
+        }
+        self.slide(place)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.cached(place, 1, out) };
+        Ok(())
+    }
+
+    /// Moves the window to `from`.
+    fn slide(&self, from: usize) -> Result<()> {
+        let array = self.peek();
+        let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
+        let reads = window.reads;
+        window.n = 0; // nothing, should the read fail
+        window.bytes.resize(WINDOW * host::r_size(array.dtype()), 0);
+        let count = WINDOW.min(self.len - from);
+        // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
+        unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
+        (window.from, window.n, window.reads) = (from, count, reads);
+        self.rare(|rare| rare.window = window);
         Ok(())
     }
 

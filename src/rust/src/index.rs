@@ -155,7 +155,10 @@ entry! {
         };
         let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
         if selected > 0 && given == 0 {
-            return Ok(r::string("zero"));
+            // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
+            // SAFETY: both are vectors.
+            let same = unsafe { TYPEOF(x) == TYPEOF(value) };
+            return Ok(if array.is_empty() && same { x } else { r::string("zero") });
         }
         if given > 1 && found.iter().any(Selection::any_na) {
             return Ok(r::string("na"));
@@ -165,8 +168,15 @@ entry! {
         }
         // SAFETY: a double that C made.
         unsafe { *REAL(count) = selected as f64 };
-        // a vector grows to hold what lies beyond it
-        let n = if dim.len() == 1 { array.len().max(found[0].top()) } else { array.len() };
+        // a vector grows to hold what lies beyond it, and to the length of a logical subscript
+        let n = if dim.len() == 1 {
+            // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
+            let i = unsafe { VECTOR_ELT(subscripts, 0) };
+            let asked = if unsafe { TYPEOF(i) } == SEXPTYPE::LGLSXP { r::len(i) } else { 0 };
+            array.len().max(found[0].top()).max(asked)
+        } else {
+            array.len()
+        };
         let at = positions(&dim, &found, &array)?;
         let value = convert::operand(value, array.device())?;
         let like = promote(&[Typed::Array(array.dtype()), value.typed()]);

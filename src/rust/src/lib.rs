@@ -20,6 +20,7 @@ mod index;
 mod join;
 mod kernel;
 mod linear;
+mod module;
 mod operators;
 mod owners;
 mod pointer;
