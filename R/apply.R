@@ -194,15 +194,21 @@ Map <- interposed("Map", "...", mapply_arrays(match.fun(f), list(...), NULL, FAL
 
 #' @rdname mapply
 #' @export
-Position <- interposed("Position", "x", base::Position(f, read_by("Position", x), right, nomatch))
+Position <- interposed("Position", "x", position_in_array(f, x, right, nomatch))
+
+position_in_array <- function(f, x, right, nomatch) base::Position(f, read_by("Position", x), right, nomatch)
 
 #' @rdname mapply
 #' @export
-Find <- interposed("Find", "x", base::Find(f, read_by("Find", x), right, nomatch))
+Find <- interposed("Find", "x", found_in_array(f, x, right, nomatch))
+
+found_in_array <- function(f, x, right, nomatch) base::Find(f, read_by("Find", x), right, nomatch)
 
 #' @rdname mapply
 #' @export
-complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), do.call(stats::complete.cases, lapply(list(...), missing_alone)), home = "stats")
+complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), complete_in_arrays(list(...)), home = "stats")
+
+complete_in_arrays <- function(parts) do.call(stats::complete.cases, lapply(parts, missing_alone))
 
 # What base R asks of numbers that may be missing: NA where they are, FALSE elsewhere.
 missing_alone <- function(x) {
