@@ -62,11 +62,11 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   y
 }
 
-# These give no names, as base R's.
+# These give no names, as base R's. (By their names R CMD check takes them for methods of rep(), hence the dots.)
 #' @rawNamespace S3method(rep.int,gpu_array)
-rep.int.gpu_array <- function(x, times) strip(rep.gpu_array(strip(x), times))
+rep.int.gpu_array <- function(x, times, ...) strip(rep.gpu_array(strip(x), times))
 #' @rawNamespace S3method(rep_len,gpu_array)
-rep_len.gpu_array <- function(x, length.out) {
+rep_len.gpu_array <- function(x, length.out, ...) {
   if (length(length.out) != 1L || is.na(length.out)) return(call_base(base::rep_len, list(host_copy(x), length.out)))
   strip(rep.gpu_array(strip(x), length.out = length.out))
 }
@@ -123,7 +123,8 @@ all.equal.gpu_array <- function(target, current, ...) {
 
 # Base R looks for a method of the target alone, and says of an ordinary vector and an array that their classes differ.
 #' @rdname vectors
-#' @export
+#' @usage NULL
+#' @rawNamespace export(all.equal)
 all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...))
 
 # The columns stay arrays.

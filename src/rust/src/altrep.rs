@@ -67,7 +67,7 @@ extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void
     let done = guard::attempt(|| handle.fetch());
     guard::collect_warnings();
     match done {
-        Some(()) => handle.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
+        Some(()) => handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
         None => ptr::null_mut(),
     }
 }

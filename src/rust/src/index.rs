@@ -11,6 +11,7 @@ use verdigris_engine::ops::id;
 use verdigris_engine::ops::rule::{promote, Typed};
 use verdigris_engine::scalar::Scalar;
 use verdigris_engine::select::{self, Fault, Selection};
+use verdigris_engine::strided;
 
 use crate::convert;
 use crate::entry;
@@ -130,7 +131,7 @@ entry! {
             }
         }
         let out = match ranges {
-            Some(axes) => array.view(&dim, &axes)?,
+            Some(axes) => array.view(&dim, &axes)?.fixed()?,
             None => {
                 let positions = positions(&dim, &found, &array)?;
                 let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
@@ -146,6 +147,7 @@ entry! {
     /// takes how many elements are assigned to.
     fn assign(x, dim, subscripts, value, count) {
         let array = handle::array(x)?;
+        strided::refuse_overlap(&array, "x")?;
         let dim = checked_dim(dim, subscripts, &array)?;
         let found = match selections(subscripts, &dim, &array)? {
             Ok(found) => found,
@@ -188,12 +190,12 @@ entry! {
 }
 
 entry! {
-    /// The transpose or any permutation of axes, as a view: `permutation` counts from 1.
+    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
     fn permute(x, dim, permutation) {
         let array = handle::array(x)?;
         let dim = convert::sizes(dim)?;
         let axes: Vec<Axis> = convert::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
-        Ok(handle::wrap(array.view(&dim, &axes)?))
+        Ok(handle::wrap(array.view(&dim, &axes)?.fixed()?))
     }
 }
 

@@ -4,6 +4,7 @@
 //! thread only, and no frame with something to drop may be alive where R jumps: see `guard`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod abroad;
 mod altrep;
 mod chunked;
 mod compute;
@@ -11,6 +12,7 @@ mod convert;
 mod devices;
 mod dlpack;
 mod entries;
+mod files;
 mod guard;
 mod handle;
 mod host;
@@ -18,7 +20,10 @@ mod index;
 mod join;
 mod kernel;
 mod linear;
+mod module;
 mod operators;
+mod owners;
+mod pointer;
 mod pressure;
 mod r;
 mod random;
@@ -26,4 +31,6 @@ mod recipe;
 mod reductions;
 mod scans;
 mod site;
+mod strided;
+mod torch;
 mod vectors;

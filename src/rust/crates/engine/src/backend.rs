@@ -6,6 +6,7 @@ use self::dense::{Product, Task};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
+use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
@@ -92,8 +93,8 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue; there are no
-    /// status bits.
+    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue, and where that is
+    /// over the elements into one more for the results; there are no status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -161,10 +162,24 @@ pub trait Backend: Send + Sync {
         Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
     }
 
-    /// Runs a kernel from someone's own source.
+    /// Runs a kernel of someone's own module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {
-        Err(Error::new(Kind::Device, format!("kernels run on CUDA devices, not on {}", self.device()))
-            .advise("Move the arrays with `as_gpu(x, device = \"cuda\")`."))
+        Err(no_kernels(self.device()))
+    }
+
+    /// Bytes of each parameter of a kernel whose code does not say them.
+    fn parameters(&self, _function: &Function) -> Result<Vec<usize>> {
+        Err(no_kernels(self.device()))
+    }
+
+    /// The memory of a module's variable. It is the module's: freeing it does nothing.
+    fn global(&self, _module: &Module, _name: &str) -> Result<Arc<Buffer>> {
+        Err(no_kernels(self.device()))
+    }
+
+    /// Fills a buffer with zeros.
+    fn clear(&self, _buffer: &Buffer) -> Result<()> {
+        Err(no_kernels(self.device()))
     }
 
     fn synchronize(&self) -> Result<()>;
@@ -179,11 +194,11 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
-    /// Whether the device can use memory of another library.
+    /// Whether the device can use memory of another library, and all of it is there. Not asked of host memory.
     ///
     /// # Errors
-    /// `Device` where it cannot.
-    fn reaches(&self, _address: u64) -> Result<()> {
+    /// `Device` where it cannot; `Argument` where the memory ends before.
+    fn reaches(&self, _address: u64, _bytes: usize) -> Result<()> {
         Ok(())
     }
 
@@ -209,18 +224,21 @@ pub struct Ranked {
     pub missing: usize,
 }
 
-/// A call of a kernel from someone's own source, checked against its signature.
+fn no_kernels(device: Device) -> Error {
+    Error::new(Kind::Device, format!("kernels run on CUDA devices, not on {device}"))
+        .advise("Move the arrays with `as_gpu(x, device = \"cuda\")`.")
+}
+
+/// A call of a kernel of a module, checked against its signature.
 pub struct Launch<'a> {
-    pub source: &'a str,
-    pub name: &'a str,
-    /// None: as many blocks as `n` threads need.
-    pub grid: Option<[u32; 3]>,
-    pub block: Option<[u32; 3]>,
-    /// Bytes of shared memory beyond what the source declares.
-    pub shared: u32,
+    pub function: &'a Function,
+    pub signature: &'a Signature,
+    pub geometry: &'a Geometry,
+    /// Threads that are needed, where the geometry leaves open how many there are.
     pub n: usize,
-    /// The bytes of each argument.
-    pub arguments: &'a [Vec<u8>],
+    pub arguments: &'a Arguments,
+    /// The arguments, for messages.
+    pub described: &'a dyn Fn() -> String,
 }
 
 /// The backend of a device.

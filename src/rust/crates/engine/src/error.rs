@@ -14,6 +14,8 @@ pub enum Kind {
     Fork,
     Consumed,
     Argument,
+    /// A file that cannot be written, or read for what it should be.
+    File,
     /// The user wants the wait to end.
     Interrupt,
     Panic,
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Fork => "fork",
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
+            Kind::File => "file",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",
         }
@@ -49,17 +52,24 @@ pub struct Error {
     pub advice: Vec<String>,
     /// Longer text that belongs to the condition, such as a compiler's log.
     pub detail: Option<String>,
+    /// The source that a compiler refused.
+    pub source: Option<String>,
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), advice: Vec::new(), detail: None }
+        Error { kind, message: message.into(), advice: Vec::new(), detail: None, source: None }
     }
 
     pub fn advise(mut self, advice: impl Into<String>) -> Error {
         self.advice.push(advice.into());
+        self
+    }
+
+    pub fn source(mut self, text: impl Into<String>) -> Error {
+        self.source = Some(text.into());
         self
     }
 
