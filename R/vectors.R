@@ -10,14 +10,14 @@ through_host <- function(x, f, ...) {
 #' Vectors of arrays: joining and repeating
 #'
 #' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the elements once, on the device. `all.equal()`
-#' reads the arrays on the host.
+#' reads the arrays on the host, and takes ordinary vectors beside them.
 #'
 #' `unlist()` of a list of arrays and numbers gives an array, wherever in it they stand.
 #'
 #' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
 #' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
 #' array, by its own rules on types; slices of columns stay on the device.
-#' @param x,target,current Arrays; `current` may be an ordinary vector.
+#' @param x An array.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
 #' @param recursive,use.names As in [base::c()] and [base::unlist()].
 #' @param times,length.out,each As in [base::rep()].
