@@ -45,7 +45,7 @@ kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
 
 examples: library setup-test
-	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test.R examples '^examples$$'
+	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test.R examples '^(examples|everyday-long)$$'
 
 emulate: library setup-test
 	tools/emulate.sh

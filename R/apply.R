@@ -169,7 +169,7 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Element by element
 #'
 #' [base::mapply()], [base::Map()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. The first four call a function of R with each element, which they
-#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it. `complete.cases()` fetches which elements are missing.
+#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` fetches which elements are missing.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
 #' @returns What base R gives: ordinary vectors and lists.
 #' @section Errors:
@@ -194,15 +194,37 @@ Map <- interposed("Map", "...", mapply_arrays(match.fun(f), list(...), NULL, FAL
 
 #' @rdname mapply
 #' @export
-Position <- interposed("Position", "x", base::Position(f, read_by("Position", x), right, nomatch))
+Position <- interposed("Position", "x", position_in_array(match.fun(f), x, right, nomatch))
+
+position_in_array <- function(f, x, right, nomatch) {
+  # most are found soon: the first elements come first, then the others
+  near <- min(length(x), SEARCHED)
+  start <- if (right) length(x) - near else 0L
+  at <- base::Position(f, as.vector(x[start + seq_len(near)]), right)
+  if (!is.na(at)) return(as.integer(start + at))
+  if (near == length(x)) return(nomatch)
+  rest <- as.vector(read_by("Position", x))
+  at <- base::Position(f, if (right) rest[seq_len(start)] else rest[-seq_len(near)], right)
+  if (is.na(at)) nomatch else as.integer(if (right) at else near + at)
+}
+
+# Elements that are looked at before all are read.
+SEARCHED <- 4096L
 
 #' @rdname mapply
 #' @export
-Find <- interposed("Find", "x", base::Find(f, read_by("Find", x), right, nomatch))
+Find <- interposed("Find", "x", found_in_array(f, x, right, nomatch))
+
+found_in_array <- function(f, x, right, nomatch) {
+  at <- position_in_array(match.fun(f), x, right, 0L)
+  if (at > 0L) x[[at]] else nomatch
+}
 
 #' @rdname mapply
 #' @export
-complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), do.call(stats::complete.cases, lapply(list(...), missing_alone)), home = "stats")
+complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), complete_in_arrays(list(...)), home = "stats")
+
+complete_in_arrays <- function(parts) do.call(stats::complete.cases, lapply(parts, missing_alone))
 
 # What base R asks of numbers that may be missing: NA where they are, FALSE elsewhere.
 missing_alone <- function(x) {

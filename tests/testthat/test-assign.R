@@ -94,3 +94,15 @@ test_that("assignment keeps the array's dtype where it holds the value", {
 test_that("the assignments are as many as they were", {
   expect_cases(2000L)
 })
+
+test_that("a logical subscript lengthens a vector, and what is empty stays so only for a value of its type", {
+  assigned <- function(x, i, value) { x[i] <- value; x }
+  found <- list()
+  for (x in list(1, c(a = 1), 1:2, c(TRUE, FALSE))) for (i in list(c(TRUE, NA), c(FALSE, FALSE, FALSE), c(TRUE, NA, FALSE, NA, TRUE))) for (on_host in c(TRUE, FALSE)) {
+    found <- c(found, compare(function(x, i) assigned(x, i, 0L), list(x, if (on_host) list(i) else i), what = paste("lengthened by", deparse1(i))))
+  }
+  for (x in list(integer(), numeric(), logical())) for (value in list(integer(), numeric(), logical())) for (i in list(1:2, TRUE, NA, -1, 0)) {
+    found <- c(found, compare(assigned, list(x, list(i), value), what = paste("nothing at", deparse1(i))))
+  }
+  expect_all_same(found)
+})

@@ -18,7 +18,7 @@ hunted <- function(seeds, length, big = FALSE) {
 
 test_that("random programs give what base R gives", {
   withr::local_options(verdigris.host_access = "allow")
-  count <- as.integer(Sys.getenv("VERDIGRIS_HUNT", if (emulated) "12" else "100"))
+  count <- as.integer(Sys.getenv("VERDIGRIS_HUNT", if (emulated) "24" else "100"))
   expect_all_same(hunted(seq_len(count), 12L))
   expect_all_same(composed(hunted(count + seq_len(count %/% 2L), 16L)))
   if (!emulated) expect_all_same(hunted(seq_len(count %/% 25L), 10L, big = TRUE))

@@ -159,3 +159,27 @@ test_that("subscripts may be arguments that the caller has not got", {
   )
   expect_identical(utils::tail(said, 1L), "TRUE TRUE TRUE TRUE TRUE TRUE")
 })
+
+test_that("rows of an index matrix count by their whole parts", {
+  expect_all_same(compare(function(m, i) m[i], list(matrix(1:6, 2), list(matrix(c(1.9, 2.2, 0.5, 3.7, 1, 2), 3))), what = "fractions"))
+})
+
+test_that("elements that are asked for one by one come without the array being read", {
+  withr::local_options(verdigris.host_access = "error")
+  set.seed(3)
+  for (dtype in c("float64", "float32", "int32", "bool8", "complex128")) {
+    x <- switch(dtype, int32 = sample.int(50000L), bool8 = runif(50000) > 0.5, complex128 = complex(real = rnorm(50000)), rnorm(50000))
+    y <- gpu(x, dtype)
+    host <- collect(y)
+    at <- c(1, 50000, sample.int(50000L, 40L), 40000:40010, 2.7)
+    expect_identical(lapply(at, function(k) y[[k]]), lapply(at, function(k) host[[k]]))
+  }
+  z <- gpu(1:3) + 1L
+  expect_identical(z[[2]], 3L)
+  expect_error(z[[4]], "subscript out of bounds")
+})
+
+test_that("columns of a time series keep its time", {
+  m <- ts(matrix(c(1, 4, 2, 8, 5, 7), 3, dimnames = list(NULL, c("a", "b"))), start = 5)
+  expect_all_same(c(compare(function(m) m[, 2], list(m), what = "one column"), compare(function(m) m[, 2:1], list(m), what = "columns"), compare(function(m) cbind(m, 1), list(m), what = "cbind"), compare(function(m) cbind(m, k = m[, 1]), list(m), what = "cbind of two")))
+})

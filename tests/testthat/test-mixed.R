@@ -45,6 +45,20 @@ test_that("time series keep their time", {
   expect_all_same(found)
 })
 
+test_that("reductions of several arrays leave out those in which nothing is left", {
+  expect_all_same(c(
+    compare(function(a, b) range(a, b, na.rm = TRUE), list(NA_real_, 1:3), what = "range"), compare(function(a, b) range(a, b, na.rm = TRUE), list(1:3, integer()), what = "range of nothing"),
+    compare(function(a, b) any(a, b), list(TRUE, c(2, 3)), what = "any is known"), compare(function(a) any(a), list(numeric()), what = "any of nothing"), compare(function(a) sum(a, na.rm = 1), list(c(1, NA)), what = "na.rm is a number"),
+    compare(function(a, b) range(a, b), list(c(2, 1), list("b")), what = "a string")))
+})
+
+test_that("keys of groups are levels as a factor has them", {
+  x <- as.double(1:6)
+  for (key in list(c(NaN, 1, NA, NaN, 2, 1), c(0.1 + 0.2, 0.3, 1, 1, 0.3, 2), rep(NaN, 6), rep(NA_real_, 6))) {
+    expect_all_same(c(compare(function(v, k) tapply(v, k, sum), list(x, key), what = "tapply"), compare(function(v, k) split(v, k), list(x, key), what = "split")))
+  }
+})
+
 test_that("what is no number is refused in base R's words", {
   found <- list()
   for (other in list(list(1), "a", NULL, sum, quote(x), as.raw(1))) for (r in c("+", "==", "&")) {

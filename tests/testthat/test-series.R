@@ -29,3 +29,8 @@ test_that("time, cycle, window, lag and aggregate of a series are base R's", {
   cycle(x)
   expect_identical(.Call(verdigris:::C_live)[3], before)
 })
+
+test_that("differences of an array of three dimensions are those of its elements", {
+  expect_all_same(compare(diff, list(array(c(1, 4, 9), c(2, 3, 4))), what = "three dimensions"))
+  expect_all_same(compare(function(v) diff(v, 1.7), list(c(1, 4, 9)), what = "a lag that is not whole"))
+})
