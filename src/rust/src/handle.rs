@@ -1,5 +1,6 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -535,6 +536,7 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
 enum Dead {
     Handle(Box<Handle>),
     Vector(#[allow(dead_code)] Box<Vector>),
+    Other(#[allow(dead_code)] Box<dyn Any>),
 }
 // SAFETY: only the main thread takes it from the queue.
 unsafe impl Send for Dead {}
@@ -560,6 +562,12 @@ extern "C" fn vg_handle_finalize(handle: *mut c_void) {
 /// Queues a vector that R no longer has.
 pub fn bury(vector: Box<Vector>) {
     dead().push(Dead::Vector(vector));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Queues anything else that R no longer has.
+pub fn bury_other(what: Box<dyn Any>) {
+    dead().push(Dead::Other(what));
     ANY_DEAD.store(true, Ordering::Release);
 }
 

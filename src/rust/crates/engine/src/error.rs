@@ -14,6 +14,8 @@ pub enum Kind {
     Fork,
     Consumed,
     Argument,
+    /// Of what a graph is recorded from, something cannot be part of it.
+    Capture,
     /// The user wants the wait to end.
     Interrupt,
     Panic,
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Fork => "fork",
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
+            Kind::Capture => "capture",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",
         }

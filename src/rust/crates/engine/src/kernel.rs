@@ -284,10 +284,13 @@ pub fn call(
         if let Value::Array(at) = value {
             let view = ready[*at].contiguous()?;
             *bytes = view.address().to_ne_bytes().to_vec();
-            held.push(view);
+            held.push((view, written[*at]));
         }
     }
-    backend::of(device)?.launch(&Launch {
+    let backend = backend::of(device)?;
+    let touched: Vec<_> = held.iter().map(|(view, written)| (&view.buffer, *written)).collect();
+    let _touching = backend.touching(&touched)?;
+    backend.launch(&Launch {
         source,
         name: &signature.name,
         grid: geometry.grid,
@@ -301,7 +304,7 @@ pub fn call(
 }
 
 /// The array, if nobody else sees its memory, else one with memory of its own.
-fn own(array: &Array, holders: usize) -> Result<Array> {
+pub(crate) fn own(array: &Array, holders: usize) -> Result<Array> {
     let view = array.contiguous()?;
     if !Arc::ptr_eq(&view.buffer, &array.settle()?.buffer) {
         return Ok(Array::from_view(view)); // made just now, of a strided view of another library's memory
