@@ -13,6 +13,8 @@
 #' cannot be recorded, and is an error of class `capture`: a number that R reads (`if (sum(x) > 1)`, `print(x)`), a
 #' length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on the device, such as `x / sum(x)`, can.
 #'
+#' Inputs do not change by what the block does to them, `gpu_compute(out = x)` and kernels included. Arrays that it puts elsewhere (`<<-`) lie in the graph's memory.
+#'
 #' **The memory** that the block allocates belongs to the graph until R collects it. Results are copied out of it, unless `copy = FALSE`: then they are that
 #' memory itself, which the next run overwrites.
 #'
@@ -42,8 +44,9 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
   if (!isTRUE(copy) && !isFALSE(copy)) abort_argument("copy", "TRUE or FALSE", copy)
   code <- substitute(expr)
   caller <- parent.frame()
-  found <- mget(all.vars(code), envir = caller, inherits = TRUE, ifnotfound = list(NULL))
-  inputs <- Filter(function(x) is_gpu(x), found)
+  # looked at one by one: R counts a reference to each element of a list for good, and a pinned vector with two is copied when it is written
+  named <- Filter(function(name) is_gpu(get0(name, envir = caller)), all.vars(code))
+  inputs <- mget(named, envir = caller, inherits = TRUE)
   if (is.null(device) && length(inputs)) device <- gpu_device(inputs[[1L]])
   device <- .Call(C_device_name, device)
   if (device == "cpu") evaluated_graph(code, caller, inputs) else recorded_graph(code, caller, inputs, copy, device)
@@ -93,17 +96,24 @@ graph_function <- function(inputs, run, info) {
   structure(call, class = "gpu_graph")
 }
 
+# A new array on the memory of `x`, with the attributes of `like`.
+same_values <- function(x, like) {
+  y <- .Call(C_bare, x)
+  attributes(y) <- attributes(like)
+  y
+}
+
 evaluated_graph <- function(code, caller, inputs) {
-  last <- new.env(parent = caller)
-  for (name in names(inputs)) assign(name, inputs[[name]], envir = last)
+  last <- list2env(inputs, parent = caller)
   compute <- function(x) {
     if (is_gpu(x)) return(gpu_compute(x))
     if (is.list(x) && !is.object(x)) x[] <- lapply(x, compute)
     x
   }
   run <- function(given) {
-    for (name in names(given)) assign(name, given[[name]], envir = last)
-    compute(eval(code, new.env(parent = last)))
+    list2env(given, last)
+    # arrays of their own on the same values, so that what the block writes to is not the caller's
+    compute(eval(code, list2env(Map(same_values, mget(names(inputs), last), inputs), parent = last)))
   }
   run(list())
   graph_function(inputs, run, function() list(device = "cpu"))

@@ -9,7 +9,7 @@
 #' Streams need no care for correctness. Each array remembers what used it last; work on one stream that reads what another writes, or
 #' writes what another reads, waits for just that, on the device, and memory that is freed is not used again before all
 #' streams are done with it. Warnings ("NaNs produced") come when their stream is waited for. As long as no stream was
-#' made this costs nothing; from the first `gpu_stream()` on each operation takes about a microsecond more.
+#' made this costs nothing; from the first `gpu_stream()` on each operation also records an event and notes what it used.
 #'
 #' An event is a point in a stream's work. `gpu_record()` places it behind what the stream has been given so far, `gpu_wait()` has another
 #' stream's further work wait for it, and `gpu_elapsed()` tells the time between two. With arrays alone events are needed for timing only.

@@ -16,9 +16,9 @@ fn items(list: SEXP) -> Vec<SEXP> {
 /// An array, or a number that a reduction has yet to give, as an array of one element.
 fn output(x: SEXP) -> Result<Array> {
     if let Some(number) = handle::number(x) {
-        return number.operand(number.device())?.ok_or_else(|| {
-            Error::new(Kind::Capture, "a number that R has read cannot be a result of the graph")
-        });
+        return number
+            .operand(number.device())?
+            .ok_or_else(|| Error::new(Kind::Capture, "a number that R has read cannot be a result of the graph"));
     }
     handle::array(x)
 }

@@ -130,6 +130,14 @@ impl Handle {
         }
     }
 
+    /// Before its memory is written: what was recorded on it by recipes holds the values that they are now.
+    pub fn part(&self) {
+        let cell = self.cell.replace(std::ptr::null_mut());
+        if !cell.is_null() {
+            recipe::part(cell, self.peek());
+        }
+    }
+
     /// Whether it was given other values: what is recorded on it holds them in a node, since it is likely to get others again.
     pub fn is_rewritten(&self) -> bool {
         self.rewritten.get()

@@ -68,6 +68,9 @@ impl Arguments<'_> {
         Ok(Value::Array(match known {
             Some(at) => at,
             None => {
+                if let (Some(handle), Passing::Write) = (handle, parameter.passing) {
+                    handle.part();
+                }
                 self.arrays.push(handle::array(x)?);
                 // SAFETY: R protects the argument, and with it the handle, for the length of the call.
                 self.handles.push(handle.map(|h| unsafe { &*(h as *const Handle) }));

@@ -63,12 +63,12 @@ fn elements<'a>(x: SEXP) -> Option<Host<'a>> {
 
 /// A vector in page-locked memory, of zeros. Not protected.
 fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
-    let size = size_of(kind).ok_or_else(|| {
-        Error::new(Kind::Argument, "pinned vectors are logical, integer, double or complex")
-    })?;
-    let bytes = n.checked_mul(size).filter(|&bytes| bytes < 1 << 52).ok_or_else(|| {
-        Error::new(Kind::Memory, format!("no machine holds {n} elements"))
-    })?;
+    let size = size_of(kind)
+        .ok_or_else(|| Error::new(Kind::Argument, "pinned vectors are logical, integer, double or complex"))?;
+    let bytes = n
+        .checked_mul(size)
+        .filter(|&bytes| bytes < 1 << 52)
+        .ok_or_else(|| Error::new(Kind::Memory, format!("no machine holds {n} elements")))?;
     queued::reap();
     pressure::before_read(bytes);
     let block = Arc::new(Block::page_locked(bytes.max(1), device)?);
@@ -159,6 +159,7 @@ entry! {
     /// Copies elements over those of `to`, an array or a pinned vector. Returns `to`.
     fn copy(from, to) {
         if let Some(target) = handle::of(to) {
+            target.part();
             let old = target.current()?;
             let new = match elements(from) {
                 Some(data) => queued::host_to_array(data, block_of(&data).as_ref(), &old, HOLDERS)?,

@@ -163,7 +163,12 @@ entry! {
     fn event_record(x, stream) {
         let event = event(x)?;
         match of(event.device)? {
-            None => event.at.set(Some(Instant::now())),
+            None => {
+                if !r::is_null(stream) {
+                    self::stream(stream)?;
+                }
+                event.at.set(Some(Instant::now()));
+            }
             Some(streams) => streams.record(event.event, number(stream, event.device, streams.as_ref())?)?,
         }
         event.recorded.set(true);

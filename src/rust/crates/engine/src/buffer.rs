@@ -35,6 +35,7 @@ pub struct Buffer {
     pub address: u64,
     pub bytes: usize,
     shared: AtomicBool,
+    fixed: AtomicBool,
     read_only: bool,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
@@ -42,7 +43,15 @@ pub struct Buffer {
 
 impl Buffer {
     pub fn new(device: Device, address: u64, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
-        Buffer { device, address, bytes, shared: AtomicBool::new(false), read_only: false, _owner: owner }
+        Buffer {
+            device,
+            address,
+            bytes,
+            shared: AtomicBool::new(false),
+            fixed: AtomicBool::new(false),
+            read_only: false,
+            _owner: owner,
+        }
     }
 
     /// Whether not even a kernel may write: a foreign library said so.
@@ -52,6 +61,15 @@ impl Buffer {
 
     pub fn set_read_only(&mut self, read_only: bool) {
         self.read_only = read_only;
+    }
+
+    /// Notes that the values belong to this address: a graph writes there each time that it runs.
+    pub fn fix(&self) {
+        self.fixed.store(true, Ordering::Release);
+    }
+
+    pub fn is_fixed(&self) -> bool {
+        self.fixed.load(Ordering::Acquire)
     }
 
     /// Notes that someone outside holds the address and may write.

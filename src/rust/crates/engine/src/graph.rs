@@ -47,8 +47,6 @@ impl Recording {
         for view in given {
             let bytes = view.len() * view.dtype.size();
             let buffer = backend.allocate(bytes)?;
-            // its values change with each run
-            buffer.share();
             if bytes > 0 {
                 let from = view.layout.offset() * view.dtype.size();
                 recording.streams.copy_aside(&view.buffer, from, &buffer, bytes)?;
@@ -73,7 +71,6 @@ impl Recording {
                     format!("a graph on {} cannot give a value on {}", self.device, view.buffer.device),
                 ));
             }
-            view.buffer.share();
         }
         self.ended = true;
         let replay = self.streams.end_capture(self.before)?;
@@ -115,7 +112,8 @@ impl Graph {
         if copy {
             outputs.map(Array::duplicate).collect()
         } else {
-            Ok(outputs.cloned().map(Array::from_view).collect())
+            // who reads them sees what the next run writes
+            Ok(outputs.cloned().inspect(|view| view.buffer.share()).map(Array::from_view).collect())
         }
     }
 
@@ -141,12 +139,18 @@ fn check(array: &Array, input: &View) -> Result<()> {
             .advise(format!("Cast it with `gpu_cast(x, \"{}\")`.", input.dtype)));
     }
     if array.len() != input.len() {
-        return Err(Error::new(Kind::Shape, format!("the graph takes {} elements here, not {}", input.len(), array.len()))
-            .advise("Record another graph for another length."));
+        return Err(Error::new(
+            Kind::Shape,
+            format!("the graph takes {} elements here, not {}", input.len(), array.len()),
+        )
+        .advise("Record another graph for another length."));
     }
     if array.device() != input.buffer.device {
-        return Err(Error::new(Kind::Device, format!("the graph is on {}, the input on {}", input.buffer.device, array.device()))
-            .advise(format!("Move it with `as_gpu(x, device = \"{}\")`.", input.buffer.device)));
+        return Err(Error::new(
+            Kind::Device,
+            format!("the graph is on {}, the input on {}", input.buffer.device, array.device()),
+        )
+        .advise(format!("Move it with `as_gpu(x, device = \"{}\")`.", input.buffer.device)));
     }
     Ok(())
 }

@@ -11,7 +11,11 @@ struct Functions {
 fn functions() -> Option<&'static Functions> {
     static FOUND: OnceLock<Option<Functions>> = OnceLock::new();
     let find = || {
-        let names = if cfg!(windows) { ["nvToolsExt64_1.dll", "nvToolsExt64_1"] } else { ["libnvToolsExt.so.1", "libnvToolsExt.so"] };
+        let names = if cfg!(windows) {
+            ["nvToolsExt64_1.dll", "nvToolsExt64_1"]
+        } else {
+            ["libnvToolsExt.so.1", "libnvToolsExt.so"]
+        };
         // SAFETY: NVIDIA's library, whose loading does nothing but look for a profiler.
         let library = names.into_iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok())?;
         // SAFETY: the types are those of nvToolsExt.h.

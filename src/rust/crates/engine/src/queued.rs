@@ -88,7 +88,7 @@ fn lengths(from: usize, to: usize) -> Result<()> {
 /// Writes values into an array's memory; the array that the target is from now on. `holders` counts the references to the target's
 /// node that are the caller's own.
 fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) -> Result<Array> {
-    let own = kernel::own(target, holders + 1)?;
+    let own = kernel::own(target, holders)?;
     let view = own.contiguous()?;
     put(&view)?;
     Ok(own)

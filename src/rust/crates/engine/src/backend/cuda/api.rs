@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
-    CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
-    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
+    CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode,
+    CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 

@@ -103,7 +103,9 @@ pub(super) fn allocate(cuda: &Cuda, bytes: usize) -> Result<Arc<Buffer>> {
     let arena = current(cuda)?;
     let address = arena.obtain(bytes)?;
     let block = Block { arena, address, bytes, _held: Held::new(cuda.device(), 0) };
-    Ok(Arc::new(Buffer::new(cuda.device(), address, bytes, Box::new(block))))
+    let buffer = Buffer::new(cuda.device(), address, bytes, Box::new(block));
+    buffer.fix();
+    Ok(Arc::new(buffer))
 }
 
 fn current(cuda: &Cuda) -> Result<Arc<Arena>> {
@@ -160,7 +162,9 @@ impl Cuda {
     /// From here on work is recorded.
     pub(super) fn begin_capture(&'static self) -> Result<u32> {
         if self.is_capturing() {
-            return Err(Error::new(Kind::Capture, "a graph is being recorded already").advise("Graphs cannot be nested."));
+            return Err(
+                Error::new(Kind::Capture, "a graph is being recorded already").advise("Graphs cannot be nested.")
+            );
         }
         let _entered = self.enter()?;
         let before = self.lane().index;

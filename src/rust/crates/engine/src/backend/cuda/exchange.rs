@@ -1,6 +1,7 @@
 //! Memory and streams of other libraries: the order of our work and theirs.
 
 use super::api::{CUevent_flags, CUpointer_attribute, Event, Stream, SUCCESS};
+use super::capture;
 use super::Cuda;
 use crate::error::{Error, Kind, Result};
 
@@ -25,6 +26,14 @@ pub(super) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
 
 /// See `Backend::release`. Takes no lock: it is called where buffers are dropped.
 pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
+    let done = release_to(cuda, stream);
+    if cuda.is_capturing() {
+        return Err(capture::refuse("memory that is given to another library"));
+    }
+    done
+}
+
+fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     match stream {
         Some(stream) => {
             let waits = Stream::from_number(stream as usize);

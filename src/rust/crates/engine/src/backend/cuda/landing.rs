@@ -128,6 +128,10 @@ impl Landing for Slot {
         // comes after the reduction and before whatever is written to this slot next.
         let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.device, bytes, cuda.stream()) };
         cuda.check(status, "cuMemcpyDtoDAsync")?;
+        if self.lane.index != cuda.lane().index {
+            // what is written to this slot next comes after the copy there too
+            self.lane.wait_for(cuda, cuda.lane(), cuda.lane().next_mark())?;
+        }
         Ok(buffer)
     }
 }

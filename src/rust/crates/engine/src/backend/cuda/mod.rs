@@ -111,14 +111,7 @@ impl Backend for Cuda {
         unsafe { self.download_queued(source, offset, target) }
     }
 
-    fn copy(
-        &self,
-        source: &Arc<Buffer>,
-        from: usize,
-        target: &Arc<Buffer>,
-        to: usize,
-        bytes: usize,
-    ) -> Result<()> {
+    fn copy(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, to: usize, bytes: usize) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.read(source).write(target))?;
         self.copy(source, from, target, to, bytes)
     }

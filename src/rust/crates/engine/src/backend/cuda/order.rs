@@ -158,10 +158,7 @@ impl Table {
 impl Cuda {
     /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
     #[inline]
-    pub(super) fn ordered<'a>(
-        &'a self,
-        say: impl FnOnce(&mut Touched<'a>),
-    ) -> Result<Option<Ordered<'a>>> {
+    pub(super) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {
         if self.mode() & (SEVERAL | CAPTURING) == 0 {
             return Ok(None);
         }

@@ -81,7 +81,9 @@ impl Cuda {
 
     pub(super) fn begin_profile(&self) -> Result<()> {
         if self.mode() & PROFILING != 0 {
-            return Err(Error::new(Kind::Argument, "a profile is being made already").advise("Profiles cannot be nested."));
+            return Err(
+                Error::new(Kind::Argument, "a profile is being made already").advise("Profiles cannot be nested.")
+            );
         }
         self.wait_all()?;
         let _entered = self.enter()?;

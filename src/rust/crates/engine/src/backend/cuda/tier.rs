@@ -114,7 +114,9 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
             // a graph runs what it was recorded with for good
-            None if may_differ(plan, how) || cuda.is_capturing() || !interpret::is_at_hand(cuda, plan) => awaited(cuda, plan, how, variant)?,
+            None if may_differ(plan, how) || cuda.is_capturing() || !interpret::is_at_hand(cuda, plan) => {
+                awaited(cuda, plan, how, variant)?
+            }
             None => {
                 queue(cuda, plan, how, variant);
                 None
