@@ -214,3 +214,16 @@ test_that("a graph shows what it is", {
   expect_output(print(g), "x: float64[1, 2]", fixed = TRUE)
   expect_error(gpu_graph(x, copy = NA), class = "verdigris_error_argument")
 })
+
+test_that("what was recorded on an array keeps its values when a kernel writes there", {
+  skip_if(!on_gpu, "kernels run on CUDA devices")
+  add <- gpu_kernel("extern \"C\" __global__ void add(double* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += 1;
+  }")
+  x <- gpu(c(1, 2, 3))
+  recorded <- x * 2
+  add(x, 3L)
+  expect_identical(as.vector(recorded), c(2, 4, 6))
+  expect_identical(as.vector(x), c(2, 3, 4))
+})
