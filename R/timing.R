@@ -14,8 +14,8 @@
 #' @param name One string.
 #' @param ... Not used; for `plot()`, graphical parameters of the frame.
 #' @returns
-#' - `gpu_time()`: a list of class `gpu_time`: `host`, seconds until the code was through (on a GPU: until it was queued); `device`, seconds on the device from
-#'   the first thing queued to the last; `launches`; `up` and `down`, bytes copied to and from devices; `peak`, the most
+#' - `gpu_time()`: a list of class `gpu_time`: `host`, seconds until the code was through (on a GPU: until it was queued); `device`, seconds on the device's
+#'   clock from before the code's first work to after its last, waits for the host included; `launches`; `up` and `down`, bytes copied to and from devices; `peak`, the most
 #'   bytes that arrays held on the device meanwhile; and `value`.
 #' - `gpu_profile()`: a data frame of class `gpu_profile`, the longest first, with a row for each `name`; `kind` (`kernel`, `library`, `graph`,
 #'   `upload`, `download`, `copy`, `fill`); `calls`; `total`, `mean`, `least` and `most` seconds; `share` of the total of all; and `bytes`

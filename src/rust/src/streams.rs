@@ -179,8 +179,10 @@ entry! {
     fn event_await(x, stream) {
         let event = event(x)?;
         recorded(event, "event")?;
-        if let Some(streams) = of(event.device)? {
-            streams.await_event(event.event, number(stream, event.device, streams.as_ref())?)?;
+        match of(event.device)? {
+            Some(streams) => streams.await_event(event.event, number(stream, event.device, streams.as_ref())?)?,
+            None if r::is_null(stream) => {}
+            None => _ = self::stream(stream)?,
         }
         Ok(r::null())
     }
