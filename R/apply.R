@@ -36,7 +36,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
   # base R's extremes of logicals are integers
   if (is.logical(x) && name %in% c("min", "max")) x <- gpu_cast(x, "int32")
   if (whole && name == "prod") x <- gpu_cast(x, "float64")
-  out <- in_width_of(.Call(C_reduce_groups, if (name == "sd") "var" else name, strip(x), na.rm, groups), x)
+  out <- .Call(C_reduce_groups, if (name == "sd") "var" else name, strip(x), na.rm, groups, TRUE)
   if (name == "sd") return(sqrt(out))
   if (name %in% c("any", "all")) return(gpu_cast(out, "bool8"))
   if (whole && name == "sum") {

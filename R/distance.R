@@ -43,11 +43,11 @@ distances <- function(x, method, diag, upper, p) {
     if (methods[which] == "canberra") {
       # what is 0 in both rows does not count, and the sum is as large as if all did
       none <- is.nan(term)
-      total <- .Call(C_reduce_groups, "sum", ifelse(none, 0, term), FALSE, c(1, k, rows * columns))
-      left <- k - .Call(C_reduce_groups, "sum", none, FALSE, c(1, k, rows * columns))
+      total <- .Call(C_reduce_groups, "sum", ifelse(none, 0, term), FALSE, c(1, k, rows * columns), FALSE)
+      left <- k - .Call(C_reduce_groups, "sum", none, FALSE, c(1, k, rows * columns), FALSE)
       value <- ifelse(left == 0, NA_real_, total / (left / k))
     } else {
-      value <- .Call(C_reduce_groups, if (methods[which] == "maximum") "max" else "sum", term, FALSE, c(1, k, rows * columns))
+      value <- .Call(C_reduce_groups, if (methods[which] == "maximum") "max" else "sum", term, FALSE, c(1, k, rows * columns), FALSE)
       if (methods[which] == "euclidean") value <- sqrt(value)
       if (methods[which] == "minkowski") value <- value^(1 / p)
     }

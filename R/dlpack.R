@@ -21,7 +21,7 @@
 #' stream, as DLPack's protocol for Python asks. A consumer that reads on a stream of its own must be done
 #' with that before it deletes the tensor.
 #'
-#' @param x For `as_dlpack()` an array. For `print()` a capsule.
+#' @param x For `as_dlpack()` an array, or a tensor of torch for R (see [as_torch()]). For `print()` a capsule.
 #' @param versioned Whether to use the form that DLPack has since version 1.0, which can say that data are read-only
 #'   (`"dltensor_versioned"`), or the older one (`"dltensor"`).
 #' @param stream `NULL`, or the address of the consumer's CUDA stream as a number; 1 is the default stream.
@@ -48,7 +48,10 @@
 #' identical(as.matrix(y), as.matrix(x))
 #' capsule
 #' @export
-as_dlpack <- function(x, versioned = TRUE, stream = NULL) .Call(C_dlpack_export, x, versioned, stream)
+as_dlpack <- function(x, versioned = TRUE, stream = NULL) {
+  if (inherits(x, "torch_tensor")) x <- as_gpu(x)
+  .Call(C_dlpack_export, x, versioned, stream)
+}
 
 #' @rdname as_dlpack
 #' @export
@@ -73,36 +76,4 @@ print.dlpack_capsule <- function(x, ...) {
   if (info$read_only) cat(", read-only")
   cat("\n")
   invisible(x)
-}
-
-# ---- Python, through reticulate ------------------------------------------------------------------
-
-python <- new.env(parent = emptyenv())
-
-python_helpers <- function() {
-  if (is.null(python$helpers)) {
-    python$helpers <- reticulate::import_from_path("verdigris_dlpack", system.file("python", package = "verdigris"))
-  }
-  python$helpers
-}
-
-take_from_python <- function(x) {
-  taken <- python_helpers()$take(x)
-  if (is.null(taken)) {
-    stop_verdigris(
-      "argument", "`capsule` must be a Python object with `__dlpack__`, or a capsule that was not used.",
-      call = parent.frame()
-    )
-  }
-  .Call(C_dlpack_capsule, taken[[1]], taken[[2]])
-}
-
-#' @exportS3Method reticulate::r_to_py
-r_to_py.dlpack_capsule <- function(x, convert = FALSE) {
-  info <- .Call(C_dlpack_describe, x)
-  # a used one gives the error here
-  address <- .Call(C_dlpack_take, x)
-  cuda <- grepl("^cuda:", info$device)
-  device <- list(if (cuda) 2L else 1L, if (cuda) as.integer(sub("cuda:", "", info$device)) else 0L)
-  python_helpers()$Tensor(address, info$tag == "dltensor_versioned", device)
 }

@@ -122,7 +122,7 @@ pieced <- function(y, counts, name) {
     filled <- repeated(as_gpu(as.double(lengths), device = device), each = PIECE) > lane
     # what lies outside of a piece is not looked at, but must be somewhere
     y <- ifelse(filled, y[pmin(place, length(y) - 1) + 1], idle)
-    y <- .Call(C_reduce_groups, name, y, FALSE, c(sum(pieces), PIECE, 1))
+    y <- .Call(C_reduce_groups, name, y, FALSE, c(sum(pieces), PIECE, 1), FALSE)
     counts <- pieces
   }
   y

@@ -6,6 +6,8 @@ cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, 
 tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
 
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
+  out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
+  if (!is.null(out)) return(out)
   on_base <- function() if (own) on_host(f, x) else on_host(f, x, y)
   if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)

@@ -117,12 +117,8 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
   reduce_one("mean", x, isTRUE(na.rm))
 }
 
-# Results along margins, which are added in float64, in single precision for arrays that are no wider: what is made of both is then, too.
-in_width_of <- function(out, x) {
-  if (is.double(x) && gpu_dtype(x) %in% c("float32", "float16", "bfloat16")) gpu_cast(out, "float32") else out
-}
-
-# Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R.
+# Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R. They are added in float64; of arrays
+# that are no wider than float32 they are float32, so that what is made of both is, too.
 margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
@@ -131,7 +127,7 @@ margin <- function(name, x, na.rm, dims, rows) {
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
-  out <- in_width_of(.Call(C_reduce_groups, name, x, isTRUE(na.rm), groups), x)
+  out <- .Call(C_reduce_groups, name, x, isTRUE(na.rm), groups, TRUE)
   kept <- if (rows) first else setdiff(seq_along(d), first)
   names <- dimnames(x)[kept]
   if (length(kept) > 1L) {

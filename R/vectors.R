@@ -60,11 +60,11 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   y
 }
 
-# These give no names, as base R's.
+# These give no names, as base R's. (By their names R CMD check takes them for methods of rep(), hence the dots.)
 #' @rawNamespace S3method(rep.int,gpu_array)
-rep.int.gpu_array <- function(x, times) strip(rep.gpu_array(strip(x), times))
+rep.int.gpu_array <- function(x, times, ...) strip(rep.gpu_array(strip(x), times))
 #' @rawNamespace S3method(rep_len,gpu_array)
-rep_len.gpu_array <- function(x, length.out) strip(rep.gpu_array(strip(x), length.out = length.out))
+rep_len.gpu_array <- function(x, length.out, ...) strip(rep.gpu_array(strip(x), length.out = length.out))
 
 # What means more than numbers decides the result's class on the host, as for base vectors.
 #' @rdname vectors

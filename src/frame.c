@@ -21,10 +21,10 @@ SEXP vg_dots_value(int k, SEXP rho) { return R_DotsElt(k, rho); }
 
 #else
 
-int vg_is_missing(SEXP symbol, SEXP rho) { return Rf_findVarInFrame3(rho, symbol, TRUE) == R_MissingArg; }
+int vg_is_missing(SEXP symbol, SEXP rho) { return Rf_findVarInFrame(rho, symbol) == R_MissingArg; }
 
 static SEXP dots_of(SEXP rho) {
-  SEXP dots = Rf_findVarInFrame3(rho, R_DotsSymbol, TRUE);
+  SEXP dots = Rf_findVarInFrame(rho, R_DotsSymbol);
   return TYPEOF(dots) == DOTSXP ? dots : R_NilValue;
 }
 

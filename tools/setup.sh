@@ -6,7 +6,7 @@
 #   rust         cargo and rustc, new enough (the minimum that DESCRIPTION names)
 #   r            R, and the R packages that verdigris imports
 #   test         r, and the packages that the tests use
-#   python       build/venv: numpy (DLPack tests) and NVRTC (compiles kernels without a GPU), of the version below
+#   python       build/venv: numpy and safetensors (tests of exchange) and NVRTC (compiles kernels without a GPU), of the version below
 #   document | check | bench | ptx | dist | guard | debootstrap     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -71,13 +71,13 @@ NVRTC=13.5.37
 
 python() {
   local venv=build/venv
-  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, importlib.metadata as m; assert m.version("nvidia-cuda-nvrtc") == "'$NVRTC'"' 2>/dev/null; then return 0; fi
+  if [ -x $venv/bin/python ] && $venv/bin/python -c 'import numpy, safetensors, importlib.metadata as m; assert m.version("nvidia-cuda-nvrtc") == "'$NVRTC'"' 2>/dev/null; then return 0; fi
   command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3 python3-venv
   echo "setup.sh: making $venv"
   mkdir -p build
   python3 -m venv --clear $venv
-  timeout --kill-after=20 900 $venv/bin/pip install --quiet --retries 5 numpy "nvidia-cuda-nvrtc==$NVRTC" ||
-     fail "pip could not install numpy and nvidia-cuda-nvrtc into $venv; see its message above."
+  timeout --kill-after=20 900 $venv/bin/pip install --quiet --retries 5 numpy safetensors "nvidia-cuda-nvrtc==$NVRTC" ||
+     fail "pip could not install numpy, safetensors and nvidia-cuda-nvrtc into $venv; see its message above."
 }
 
 for part in "$@"; do

@@ -1,4 +1,4 @@
-"""DLPack capsules between R and Python, for R/dlpack.R. Python's C API is reached by ctypes: nothing to compile."""
+"""DLPack capsules between R and Python, for R/python.R. Python's C API is reached by ctypes: nothing to compile."""
 
 import ctypes
 
@@ -30,13 +30,18 @@ def destroy(capsule):
                 ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(pointer)
 
 
+CUDA = (2, 13)  # kinds of devices whose work is queued on streams: device memory, managed memory
+DEFAULT_STREAM = 1
+
+
 def take(x):
-    """The address of a capsule's tensor, and whether it is versioned; the capsule no longer owns it. None if it is used."""
+    """The address of a tensor, and whether it is versioned; the producer no longer owns it. None if there is none to take."""
     if hasattr(x, "__dlpack__"):
+        options = {"stream": DEFAULT_STREAM} if x.__dlpack_device__()[0] in CUDA else {}
         try:
-            x = x.__dlpack__(max_version=(1, 0))
+            x = x.__dlpack__(max_version=(1, 0), **options)
         except TypeError:
-            x = x.__dlpack__()
+            x = x.__dlpack__(**options)  # older than DLPack 1.0
     for k in (0, 1):
         if api.PyCapsule_IsValid(x, names[k]):
             pointer = api.PyCapsule_GetPointer(x, names[k])
@@ -45,11 +50,15 @@ def take(x):
     return None
 
 
+def capsule_of(address, versioned):
+    return api.PyCapsule_New(int(address), names[int(versioned)], ctypes.cast(destroy, ctypes.c_void_p))
+
+
 class Tensor:
-    """An array of R. It can be given away once."""
+    """A capsule of R. It can be given away once."""
 
     def __init__(self, address, versioned, device):
-        self.capsule = api.PyCapsule_New(int(address), names[int(versioned)], ctypes.cast(destroy, ctypes.c_void_p))
+        self.capsule = capsule_of(address, versioned)
         self.device = (int(device[0]), int(device[1]))
 
     def __dlpack__(self, **_):
@@ -60,3 +69,48 @@ class Tensor:
 
     def __dlpack_device__(self):
         return self.device
+
+
+class Array:
+    """An array of R, which lives as long as this object. Each call of __dlpack__ gives a new capsule over its memory."""
+
+    def __init__(self, export, host, device, shape, dtype):
+        self._export = export
+        self._host = host
+        self._device = (int(device[0]), int(device[1]))
+        self.shape = tuple(int(extent) for extent in shape)
+        self.ndim = len(self.shape)
+        self.dtype = str(dtype)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if dl_device is not None and tuple(dl_device) != self._device:
+            raise BufferError("the array is on device %s, and is not moved: use as_gpu(x, device = ) in R" % (self._device,))
+        if self._device[0] in CUDA:
+            # none, "no order wanted" and 0 too: the default stream, which costs no wait
+            stream = float(stream) if stream is not None and stream > 0 else float(DEFAULT_STREAM)
+        else:
+            stream = None
+        versioned = max_version is not None and max_version[0] >= 1
+        return capsule_of(self._export(versioned, stream, copy is True), versioned)
+
+    def __dlpack_device__(self):
+        return self._device
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy
+
+        if self._device[0] in CUDA:
+            values = numpy.asarray(self._host())
+        else:
+            values = numpy.from_dlpack(self)
+        if dtype is not None and values.dtype != dtype:
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self):
+        return "<R array %s %s on %s>" % (self.dtype, self.shape, "cuda:%d" % self._device[1] if self._device[0] in CUDA else "cpu")

@@ -5,6 +5,7 @@
 
 use std::ffi::{c_void, CStr};
 
+use verdigris_engine::array::Array;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Raw};
 
@@ -93,8 +94,34 @@ fn mark_used(capsule: SEXP, raw: Raw) {
     }
 }
 
+fn too_long() -> Error {
+    Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say")
+}
+
+/// A vector on an array, with `dim` where there are two dimensions or more. Not protected.
+pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
+    if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
+        return Err(too_long());
+    }
+    // SAFETY: protected while it gets its attributes.
+    unsafe {
+        let out = r::Rf_protect(handle::bare(array));
+        if dim.len() > 1 {
+            let value = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::INTSXP, dim.len() as isize));
+            for (k, &extent) in dim.iter().enumerate() {
+                *r::INTEGER(value).add(k) = extent as i32;
+            }
+            r::Rf_setAttrib(out, r::R_DimSymbol, value);
+            r::Rf_unprotect(1);
+        }
+        let out = handle::classed(out);
+        r::Rf_unprotect(1);
+        Ok(out)
+    }
+}
+
 /// The extents of an R vector: its `dim`, or its length.
-fn extents(x: SEXP) -> Result<Vec<usize>> {
+pub fn extents(x: SEXP) -> Result<Vec<usize>> {
     // SAFETY: reading an attribute.
     let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
     if r::is_null(dim) {
@@ -132,26 +159,12 @@ entry! {
         // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used.
         let description = unsafe { raw.describe()? };
         if description.shape.len() > 1 && description.shape.iter().any(|&d| d > i64::from(i32::MAX)) {
-            return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
+            return Err(too_long());
         }
         // SAFETY: as above; after it the tensor is the array's, or deleted.
         let (array, dim) = unsafe { dlpack::import(raw, copying)? };
         mark_used(capsule, raw);
-        // SAFETY: protected while it gets its attributes.
-        unsafe {
-            let out = r::Rf_protect(handle::bare(array));
-            if dim.len() > 1 {
-                let value = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::INTSXP, dim.len() as isize));
-                for (k, &extent) in dim.iter().enumerate() {
-                    *r::INTEGER(value).add(k) = extent as i32;
-                }
-                r::Rf_setAttrib(out, r::R_DimSymbol, value);
-                r::Rf_unprotect(1);
-            }
-            let out = handle::classed(out);
-            r::Rf_unprotect(1);
-            Ok(out)
-        }
+        shaped(array, &dim)
     }
 
     /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.

@@ -2,7 +2,9 @@
 
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::dense::{Method, Precision};
+use verdigris_engine::buffer::Device;
 use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::layout::Axis;
 use verdigris_engine::linear::{self, Options};
 
 use crate::convert;
@@ -25,7 +27,11 @@ fn options(x: SEXP) -> Result<Options> {
         1 => Precision::Tf32,
         _ => Precision::BFloat16,
     };
-    Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
+    Ok(chosen(precision, halves))
+}
+
+fn chosen(precision: Precision, halves: usize) -> Options {
+    Options { precision, halves: (halves < 2).then_some(halves == 1) }
 }
 
 /// The array as a matrix. Not protected.
@@ -49,7 +55,49 @@ fn optional(array: Option<Array>) -> SEXP {
     array.map_or(r::null(), handle::wrap)
 }
 
+/// Rows and columns of a matrix without dimnames.
+fn plain_extents(x: SEXP) -> Option<[usize; 2]> {
+    // SAFETY: reading attributes; a vector's `dim` are integers, its length many.
+    unsafe {
+        let dim = r::Rf_getAttrib(x, r::R_DimSymbol);
+        if r::len(dim) != 2 || !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol)) {
+            return None;
+        }
+        let dim = std::slice::from_raw_parts(r::INTEGER(dim), 2);
+        Some([dim[0] as usize, dim[1] as usize])
+    }
+}
+
+/// A matrix to be multiplied, as a view where it is transposed, and its extents; None for what else there is.
+fn plain_factor(x: SEXP, turned: bool) -> Result<Option<(Array, [usize; 2])>> {
+    let (Some(handle), Some([rows, columns])) = (handle::of(x), plain_extents(x)) else { return Ok(None) };
+    let array = handle.current()?;
+    Ok(Some(match turned {
+        true => (array.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])?, [columns, rows]),
+        false => (array, [rows, columns]),
+    }))
+}
+
 entry! {
+    /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) for what needs no looking into: two matrices on a GPU, without
+    /// dimnames and in their own precision. NULL for all else.
+    fn product(x, y, turned, halves) {
+        // SAFETY: an option's value lives as long as the option.
+        if !r::is_null(unsafe { r::Rf_GetOption1(r::symbol(c"verdigris.matmul_precision")) }) {
+            return Ok(r::null());
+        }
+        let (turned, halves) = (convert::size(turned, "turned")?, convert::size(halves, "halves")?);
+        let Some((a, [m, k])) = plain_factor(x, turned == 1)? else { return Ok(r::null()) };
+        let Some((b, [rows, n])) = plain_factor(y, turned == 2)? else { return Ok(r::null()) };
+        if rows != k || m * k * n == 0 || a.device() == Device::Cpu || a.device() != b.device() {
+            return Ok(r::null());
+        }
+        match linear::multiply(&a, &b, [m, k, n], chosen(Precision::Float32, halves))? {
+            Some(out) => matrix(out, m, n),
+            None => Ok(r::null()),
+        }
+    }
+
     /// The product of two arrays as an m x k and a k x n matrix; NULL where the host's BLAS serves.
     fn multiply(x, y, sizes, choice) {
         let (a, b) = (handle::array(x)?, handle::array(y)?);

@@ -121,9 +121,12 @@ pub fn collect(how: Collect) {
                 INTERRUPTED.store(true, Ordering::Relaxed);
             }
         },
-        Collect::Full => unsafe {
+        Collect::Full | Collect::Last => unsafe {
             r::R_gc();
             READ.set(0);
+            if how == Collect::Last {
+                r::vg_torch_trim();
+            }
         },
     }
     // SAFETY: as above.

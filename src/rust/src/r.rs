@@ -34,6 +34,11 @@ extern "C" {
     pub fn vg_collect_young() -> c_int;
     pub fn vg_processor_seconds() -> f64;
     pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
+
+    // torch_bridge.cpp
+    pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, room: c_int) -> *mut c_void;
+    pub fn vg_torch_trim();
+    pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, room: c_int) -> SEXP;
 }
 
 /// `NULL`.

@@ -148,8 +148,9 @@ entry! {
 }
 
 entry! {
-    /// Reduces within groups (see `Groups`: outer, length, inner) to an array.
-    fn reduce_groups(name, x, na_rm, groups) {
+    /// Reduces within groups (see `Groups`: outer, length, inner) to an array, of single precision at most if `in_width`, and the elements
+    /// are.
+    fn reduce_groups(name, x, na_rm, groups, in_width) {
         let reduction = reduction(name)?;
         let array = handle::array(x)?;
         let g = convert::sizes(groups)?;
@@ -165,8 +166,11 @@ entry! {
             _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
             _ => array,
         };
-        let out = array.reduce_groups(reduction, convert::flag(na_rm, "na.rm")?, Groups { outer, length, inner })?;
-        Ok(handle::wrap(out))
+        let (na_rm, groups) = (convert::flag(na_rm, "na.rm")?, Groups { outer, length, inner });
+        Ok(handle::wrap(match convert::flag(in_width, "in_width")? {
+            true => array.reduce_groups_in_width(reduction, na_rm, groups)?,
+            false => array.reduce_groups(reduction, na_rm, groups)?,
+        }))
     }
 }
 

@@ -8,7 +8,7 @@
 #define MOST_PROBES 128
 
 // K is u32 or u64; no element that is known has the key that is all ones.
-template <class K> struct Slot { K key; u32 place; };
+template <class K> struct __align__(2 * sizeof(K)) Slot { K key; u32 place; };
 
 // The finalizers of MurmurHash3 (Appleby).
 VG_FN u32 hash_of(u32 x) {
@@ -20,37 +20,57 @@ VG_FN u32 hash_of(u64 x) {
   return (u32)(x ^ x >> 33);
 }
 
+// A slot as some thread has left it: what is older than the slot only costs another look.
+VG_FN Slot<u32> peek(const Slot<u32>* slot) {
+  const u64 both = *(const volatile u64*)slot;
+  Slot<u32> seen; seen.key = (u32)both; seen.place = (u32)(both >> 32);
+  return seen;
+}
+VG_FN Slot<u64> peek(const Slot<u64>* slot) {
+  Slot<u64> seen; seen.key = *(const volatile u64*)&slot->key; seen.place = *(const volatile u32*)&slot->place;
+  return seen;
+}
+
+// Puts a key, which stands at `place`, into its slot, the first of those from `at` on that is its own or free.
+template <class K> VG_FN void insert(K key, u32 place, u32 at, Slot<K>* slots, u32 mask, u32* full) {
+  const K none = (K)~(K)0;
+  for (int probe = 0;; probe++) {
+    K seen = *(volatile K*)&slots[at].key;
+    if (seen == none) {
+      seen = atomicCAS(&slots[at].key, none, key);
+      if (seen == none) seen = key;
+    }
+    if (seen == key) {
+      if (place < *(volatile u32*)&slots[at].place) atomicMin(&slots[at].place, place);
+      return;
+    }
+    if (probe == MOST_PROBES) {
+      *(volatile u32*)full = 1;
+      return;
+    }
+    at = (at + 1) & mask;
+  }
+}
+
 template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ in, i64 n, Slot<typename Key::K>* slots, u32 mask, u32* full) {
   typedef typename Key::K K;
-  const int ahead = 4;
+  const int ahead = 8;
   const K none = (K)~(K)0;
   const i64 step = (i64)gridDim.x * THREADS;
   for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < n; i += ahead * step) {
     if (*(volatile u32*)full) return;
     K key[ahead];
+    Slot<K> seen[ahead];
 #pragma unroll
     for (int l = 0; l < ahead; l++) key[l] = i + l * step < n ? Key::of(in[i + l * step], 0) : none;
+    // most elements have been seen before: their slots are read together, and there is nothing else to do
+#pragma unroll
+    for (int l = 0; l < ahead; l++) seen[l] = peek(slots + (hash_of(key[l]) & mask));
 #pragma unroll
     for (int l = 0; l < ahead; l++) {
-      if (key[l] == none) continue;
       const u32 place = (u32)(i + l * step);
-      u32 at = hash_of(key[l]) & mask;
-      for (int probe = 0;; probe++) {
-        K seen = *(volatile K*)&slots[at].key;
-        if (seen == none) {
-          seen = atomicCAS(&slots[at].key, none, key[l]);
-          if (seen == none) seen = key[l];
-        }
-        if (seen == key[l]) {
-          if (place < *(volatile u32*)&slots[at].place) atomicMin(&slots[at].place, place);
-          break;
-        }
-        if (probe == MOST_PROBES) {
-          *(volatile u32*)full = 1;
-          break;
-        }
-        at = (at + 1) & mask;
-      }
+      if (key[l] == none || (seen[l].key == key[l] && seen[l].place <= place)) continue;
+      insert(key[l], place, hash_of(key[l]) & mask, slots, mask, full);
     }
   }
 }

@@ -3,6 +3,7 @@
 //   A       the accumulator, T the class it takes, NARM, U packs in flight
 //   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
 //   SPREAD  where that is run for packs of a group's elements, and not once
+//   KEPT    with that, where what was reduced is kept for it: in so many places of shared memory
 // and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), LANES.
 //
 // Which thread adds which element, and in what order parts are merged, depends only on the shape of the
@@ -72,7 +73,14 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
 
 // Adds a group's elements `start .. end`: this thread is number `rank` of `team` that share them.
 constexpr int L = V < 4 ? V : 4;
-VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W]) {
+#ifdef KEPT
+#define KEPT_IN , T* kept
+#define KEEP(i, x) kept[(i) - (start & ~15ll)] = (x)  // no pack is wider than 16
+#else
+#define KEPT_IN
+#define KEEP(i, x)
+#endif
+VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W] KEPT_IN) {
   A lane[L];
 #pragma unroll
   for (int l = 0; l < L; l++) lane[l] = A::start();
@@ -94,6 +102,7 @@ VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W
         Out y;
         compute(p, x[u], k, at * V + k, w, y);
         accumulate(lane[k % L], y.y0, at * V + k - start, NARM);
+        KEEP(at * V + k, y.y0);
       }
     }
   }
@@ -116,6 +125,7 @@ VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W
         Out y;
         compute(p, x, k, i, w, y);
         accumulate(ends, y.y0, i - start, NARM);
+        KEEP(i, y.y0);
       }
     }
     A::merge(lane[0], ends);
@@ -132,7 +142,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   const i64 start = group * job.length;
   // each round of the loop reads U neighbouring stretches of THREADS packs
   const i64 stride = (i64)job.slices * THREADS;
+#ifdef KEPT
+  __shared__ __align__(16) T kept[KEPT];
+  A a = merge_block(walk(p, start, start + job.length, threadIdx.x, THREADS, w, kept));
+#else
   A a = merge_block(walk(p, start, start + job.length, (i64)slice * THREADS + threadIdx.x, stride, w));
+#endif
   if (job.slices > 1) {
     A* parts = job.partial + group * job.slices;
     if (threadIdx.x == 0) parts[slice] = a;
@@ -144,16 +159,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     }
   }
 #ifdef SPREAD
-  // what the block has just read is in the caches still
+  // what the block has just read is in the caches still, if not kept
   __shared__ A::value result;
   if (threadIdx.x == 0) {
     u32 status = 0;
     result = A::finish(a, status);
+    job.out[group] = result;
   }
   __syncthreads();
   const i64 end = start + job.length, last = (end + after::V - 1) / after::V;
   for (i64 pack = start / after::V + threadIdx.x; pack < last; pack += THREADS * after::U)
+#ifdef KEPT
+    after::run(job.after, pack, last, start, end, result, kept);
+#else
     after::run(job.after, pack, last, start, end, result);
+#endif
 #else
   else if (threadIdx.x == 0) {
     put(job, group, a);
@@ -186,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
   // parts that are read together, where they are small enough to cost the rest of the kernel no registers
   constexpr int AHEAD = sizeof(A) * V <= 32 ? 4 : sizeof(A) * V <= 48 ? 2 : 1;
-  __shared__ A parts[THREADS];
+  __shared__ A parts[THREADS * V];
   u32 w[W] = {};
   const u32 column = blockIdx.x % job.across, rest = blockIdx.x / job.across;
   const u32 slice = rest % job.slices;
@@ -264,9 +284,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
           for (int k = 0; k < V; k++) A::merge(a[k], part[u][k]);
       }
   }
-  if (real && ty == 0)
+  // neighbouring threads store neighbouring results
+  if (ty == 0)
 #pragma unroll
-    for (int k = 0; k < V; k++) put(job, outer * job.inner + lane + k, a[k]);
+    for (int k = 0; k < V; k++) parts[tx * V + k] = a[k];
+  __syncthreads();
+  const i64 from = (i64)column * job.x * V;
+  for (u32 k = threadIdx.x; k < job.x * V && from + k < job.inner; k += THREADS) put(job, outer * job.inner + from + k, parts[k]);
   note_flags(w, p.flags, p.any);
 }
 #endif

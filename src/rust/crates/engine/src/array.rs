@@ -363,13 +363,28 @@ impl Array {
     /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what is done with
     /// the values next, if that asks for them.
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
+        self.reduced(reduction, na_rm, groups, false)
+    }
+
+    /// `reduce_groups`, but what is added in float64 becomes float32 in the end where the elements are no wider.
+    pub fn reduce_groups_in_width(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
+        self.reduced(
+            reduction,
+            na_rm,
+            groups,
+            matches!(self.dtype(), DType::Float32 | DType::Float16 | DType::BFloat16),
+        )
+    }
+
+    fn reduced(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
         let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
         let expr =
             Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
-        let node = Arc::new(Node::lazy(dtype, count, self.device(), expr));
-        epilogue::postpone(&node, self.len() * self.dtype().size())?;
-        let out = Array { node };
+        let results = Array::of(Arc::new(Node::lazy(dtype, count, self.device(), expr)));
+        let latest = Arc::downgrade(results.node());
+        let out = if narrow && dtype == DType::Float64 { results.cast(DType::Float32, None)? } else { results };
+        epilogue::postpone(latest, out.node(), self.len() * self.dtype().size())?;
         if reduction.width() > 1 {
             out.settle()?;
         }

@@ -113,8 +113,8 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue; there are no
-    /// status bits.
+    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue, and where that is
+    /// over the elements into one more for the results; there are no status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,

@@ -13,7 +13,7 @@ use crate::error::{Kind as ErrorKind, Result};
 use crate::evaluate::{holds_much, settle_together};
 use crate::expr::{Args, Expr, Node, Operation};
 use crate::layout::Layout;
-use crate::plan::{recycle, After, Bound, Instruction, Plan};
+use crate::plan::{recycle, After, Bound, Builder, Instruction, Plan, Register};
 use crate::reduction::{Groups, Reduction};
 
 /// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
@@ -34,6 +34,12 @@ pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     }
     let read = |node: &Arc<Node>| node.args().map_or(0, |args| args.nodes().map(|arg| arg.len).sum::<usize>());
     reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
+}
+
+/// Whether nobody will ask for the results themselves: each element of their group reads them, or the one node does whose operand
+/// they are. The caller holds them twice, in its list of reductions and as the host.
+pub(crate) fn is_passing(host: &Arc<Node>) -> bool {
+    host.repeats().is_some() || Arc::strong_count(host) == 3
 }
 
 /// Groups of so many elements give the threads of a block enough to do, and so many groups fill a card with blocks.
@@ -90,6 +96,7 @@ const FEW: u32 = 3;
 /// A reduction within groups, with what it reads.
 pub(crate) struct Reducing {
     device: Device,
+    operand: Arc<Node>,
     plan: Plan,
     bound: Bound,
     reduction: Reduction,
@@ -113,18 +120,29 @@ impl Reducing {
             unreachable!("it was recorded as a reduction");
         };
         let operand = args.nodes().next().expect("a reduction has an operand").clone();
-        let (plan, bound) = Array::of(operand).planned(true)?;
-        Ok(Reducing { device: node.device, plan, bound, reduction, na_rm, groups, spread: false })
+        let (plan, bound) = Array::of(operand.clone()).planned(true)?;
+        Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
+    }
+
+    /// The register of a plan over the elements that has what is reduced here; to be asked last.
+    pub fn values(&self, after: &mut Builder) -> Option<Register> {
+        self.spread.then(|| after.find(&self.operand)).flatten()
     }
 
     /// Computes the results, and goes on to a plan in which `input` stands for them.
-    pub fn run(mut self, after: Plan, bound: Bound, input: u16, outputs: &[Arc<Buffer>]) -> Result<()> {
+    pub fn run(
+        mut self,
+        (after, bound): (Plan, Bound),
+        input: u16,
+        values: Option<Register>,
+        outputs: &[Arc<Buffer>],
+    ) -> Result<()> {
         // nothing but the results themselves
         let plain = !self.spread
             && after.outputs.len() == 1
             && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
         if !plain {
-            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread }));
+            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread, values }));
             self.bound.after = Some(Box::new(bound));
         }
         let backend = backend::of(self.device)?;
@@ -139,11 +157,11 @@ thread_local! {
     static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Leaves a reduction within groups to its reader, for what is left to be done with it. It holds on to all that it reads, so
+/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be done with it. It holds on to all that it reads, so
 /// there is at most one that is not computed, and none that reads much.
-pub(crate) fn postpone(node: &Arc<Node>, reads: usize) -> Result<()> {
-    let latest = LATEST.with(|latest| latest.replace(Arc::downgrade(node)));
-    if let Some(earlier) = latest.upgrade().filter(|earlier| earlier.is_reduction()) {
+pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
+    let earlier = LATEST.with(|latest| latest.replace(reduction));
+    if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
         match settle_together(&[earlier]) {
             // whatever else it failed for, its reader will hear of
             Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
@@ -191,6 +209,23 @@ mod tests {
         assert_eq!(values(&norms), [5.0, 3.0]);
         assert!(squares.is_ready());
         assert_eq!(values(&squares), [25.0, 9.0]);
+    }
+
+    #[test]
+    fn results_that_nobody_holds_are_not_stored() {
+        let x = matrix().cast(crate::dtype::DType::Float32, None).expect("a cast");
+        let sums = x.reduce_groups_in_width(Reduction::Sum, false, ROWS).expect("recorded");
+        assert_eq!(sums.dtype(), crate::dtype::DType::Float32);
+        let kernels = explain(&sums);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 1));
+        assert_eq!(values(&sums.cast(crate::dtype::DType::Float64, None).expect("a cast")), [7.0, 5.0]);
+        // another node holds them
+        let sums = x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded");
+        let (twice, root) = (twice(&sums), apply("sqrt", &[&sums]));
+        drop(sums);
+        assert_eq!(explain(&twice)[0].writes.len(), 2);
+        assert_eq!(values(&twice), [14.0, 10.0]);
+        assert_eq!(values(&root), [7f64.sqrt(), 5f64.sqrt()]);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Kind {
     Argument,
     /// Of what a graph is recorded from, something cannot be part of it.
     Capture,
+    /// A file that cannot be written, or read for what it should be.
+    File,
     /// The user wants the wait to end.
     Interrupt,
     Panic,
@@ -36,6 +38,7 @@ impl Kind {
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
             Kind::Capture => "capture",
+            Kind::File => "file",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",
         }

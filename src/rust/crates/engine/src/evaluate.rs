@@ -48,13 +48,13 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     // what the reduction itself reads is planned first: that may compute nodes of ours
     let reduction = host.as_ref().map(Reducing::new).transpose()?;
     let host = host.filter(|host| !host.is_ready());
-    // results that each element of their group reads are not stored
-    let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+    let is_root = |node: &Arc<Node>| roots.iter().any(|root| Arc::ptr_eq(root, node));
+    let passing = host.as_ref().is_some_and(|host| !is_root(host) && epilogue::is_passing(host));
     let mut builder = Builder::new(n);
     let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
     // the results are stored too: what R still has of them is not known before it collects
-    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !spread)) {
+    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !passing)) {
         // computing what cannot be fused may have computed a root too
         if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
@@ -83,11 +83,18 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     if outputs.is_empty() {
         return Ok(());
     }
+    // results that each element of their group reads are few beside those
+    let repeated = match host.as_ref().and_then(|host| host.repeats()) {
+        Some((results, _)) => Some((room(&results)?, results)),
+        None => None,
+    };
     if n > 0 {
+        let values = reduction.as_ref().and_then(|reduction| reduction.values(&mut builder));
         let (plan, bound) = builder.outputs(&outputs);
-        let targets: Vec<_> = buffers.iter().map(|(_, buffer)| buffer.clone()).collect();
+        let targets = buffers.iter().map(|(_, buffer)| buffer).chain(repeated.as_ref().map(|(buffer, _)| buffer));
+        let targets: Vec<_> = targets.cloned().collect();
         match reduction.zip(results) {
-            Some((reduction, (_, input))) => reduction.run(plan, bound, input, &targets)?,
+            Some((reduction, (_, input))) => reduction.run((plan, bound), input, values, &targets)?,
             None => {
                 backend.run(&plan, &bound, &targets)?;
                 recycle(plan, bound);
@@ -96,6 +103,9 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     }
     for (node, buffer) in buffers {
         node.settle(View::contiguous(buffer, node.dtype, n));
+    }
+    if let Some((buffer, results)) = repeated {
+        results.settle(View::contiguous(buffer, results.dtype, results.len));
     }
     Ok(())
 }

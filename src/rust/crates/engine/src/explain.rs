@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::dtype::DType;
-use crate::epilogue::{hosting, stand_in};
+use crate::epilogue::{hosting, is_passing, stand_in};
 use crate::evaluate::is_kept;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::ops::Group;
@@ -70,6 +70,7 @@ impl Copy {
         }
         let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
         let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+        let passing = host.as_ref().is_some_and(is_passing);
         let reduced =
             host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
         let mut builder = Builder::new(root.len);
@@ -85,13 +86,15 @@ impl Copy {
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
         }
-        if let (Some(host), Some((register, _)), false) = (&host, results, spread) {
+        if let (Some(host), Some((register, _)), false) = (&host, results, passing) {
             outputs.push((register, host.dtype));
         }
+        let reduced_node = |host: &Arc<Node>| host.repeats()?.0.args()?.nodes().next().cloned();
+        let values = host.as_ref().and_then(reduced_node).and_then(|operand| builder.find(&operand));
         let (plan, bound) = builder.outputs(&outputs);
         self.kernels.push(match (reduced, results) {
             (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
-                prologue.after = Some(Box::new(After { plan, results, spread }));
+                prologue.after = Some(Box::new(After { plan, results, spread, values }));
                 read.after = Some(Box::new(bound));
                 described(&prologue, &read, Some(reduction))
             }
@@ -226,7 +229,7 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
         elements: n,
         bytes: n * stored(*dtype).size(),
     });
-    let writes: Vec<_> = writes.collect();
+    let mut writes: Vec<_> = writes.collect();
     let (mut read, mut code) = (reads(plan, bound, 0, None), Vec::new());
     let source = source(plan, bound.n, grouped);
     let Some(grouped) = grouped else {
@@ -238,7 +241,16 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
     if let (Some(after), Some(given)) = (&plan.after, &bound.after) {
         let name = format!("t{}", code.len() + 1);
         code.push(format!("{name} <- {text}"));
-        listing(&after.plan, given, &writes, (read.len(), Some((after.results, name))), &mut code);
+        let own = (read.len(), Some((after.results, name.clone())));
+        listing(&after.plan, given, &writes, own, &mut code);
+        if after.spread {
+            let (.., groups) = grouped;
+            // the results are stored beside
+            let (name_out, dtype) = (format!("y{}", writes.len() + 1), after.plan.inputs[after.results as usize].dtype);
+            code.push(format!("{name_out} <- {name}"));
+            let (elements, bytes) = (groups.count(), after.results_size(groups));
+            writes.push(Traffic { name: name_out, dtype, access: String::new(), elements, bytes });
+        }
         read.extend(reads(&after.plan, given, read.len(), Some(after.results)));
     } else {
         code.push(format!("y <- {text}"));

@@ -174,10 +174,14 @@ fn zero() -> Operand {
     Operand::Value(Scalar::I32(0), Kind::Logical)
 }
 
+/// A `rows × columns` matrix transposed, as a view.
+fn turned(x: &Array, rows: usize, columns: usize) -> Result<Array> {
+    x.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])
+}
+
 /// The upper triangle on both sides of the diagonal. Recorded.
 fn mirrored(x: &Array, n: usize) -> Result<Array> {
-    let turned = x.view(&[n, n], &[Axis::whole(1, n), Axis::whole(0, n)])?;
-    select(is_upper(x, n, n, true)?, Operand::Array(x.clone()), Operand::Array(turned))
+    select(is_upper(x, n, n, true)?, Operand::Array(x.clone()), Operand::Array(turned(x, n, n)?))
 }
 
 /// The upper triangle with its diagonal, and zeros. Recorded.
@@ -252,10 +256,10 @@ pub fn lu_solve(lu: &Array, pivots: &Array, b: &Array, n: usize, columns: usize,
 /// minor that is not positive, or 0. Recorded in its last step.
 pub fn cholesky(x: &Array, n: usize) -> Result<(Array, i32)> {
     checked(x, n, n)?;
-    let x = working(x)?;
+    let x = turned(&working(x)?, n, n)?;
     let (a, backend) = copied(&x)?;
     let info = backend.factor(x.dtype(), &Task::Cholesky { a: &a, n })?;
-    Ok((upper_triangle(&array_of(a, x.dtype(), n * n), n, n)?, info))
+    Ok((upper_triangle(&turned(&array_of(a, x.dtype(), n * n), n, n)?, n, n)?, info))
 }
 
 /// The solution of `r x = b` with a triangle of `r`, a `rows × columns` matrix whose first `n` rows and columns count.

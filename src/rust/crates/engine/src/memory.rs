@@ -30,6 +30,8 @@ pub enum Collect {
     Young,
     /// Everything.
     Full,
+    /// Everything, and what other libraries of this process keep for later use: torch.
+    Last,
 }
 
 /// What the bridge does for this module; all but `is_main` on R's thread only.
@@ -327,7 +329,7 @@ pub trait Source {
 }
 
 /// Memory from a source, within the device's limit. Where there is none, in this order: wait for queued work, a quick
-/// collection by R, trim the pool, a full collection, spill arrays to the host.
+/// collection by R, trim the pool, a full collection (after which torch empties its own pool), spill arrays to the host.
 ///
 /// # Errors
 /// `Memory`, naming what is held.
@@ -363,7 +365,7 @@ fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<
                     source.trim()?;
                 }
                 3 => {
-                    collect(Collect::Full);
+                    collect(Collect::Last);
                     source.finish()?;
                     source.trim()?;
                 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
-use crate::expr::{Arg, Node, Operation, Site, Walk};
+use crate::expr::{Arg, Node, Operation, Site, Walk, COSTLY};
 use crate::ops::OpId;
+use crate::reduction::Groups;
 use crate::scalar::Scalar;
 
 /// How an input's element is found from the index of the result.
@@ -95,6 +96,15 @@ pub struct After {
     pub results: u16,
     /// Whether it is over the elements that were reduced, each with its group's result, and not over the results.
     pub spread: bool,
+    /// Where it is over the elements: the register that has what was reduced again, which a kernel may have kept.
+    pub values: Option<Register>,
+}
+
+impl After {
+    /// Bytes that the results take.
+    pub fn results_size(&self, groups: Groups) -> usize {
+        groups.count() * self.plan.inputs[self.results as usize].dtype.size()
+    }
 }
 
 /// What a plan is run on.
@@ -389,6 +399,32 @@ impl Builder {
         self.walk.note(node, register);
         let Instruction::Load(input) = self.plan.code[register as usize] else { unreachable!("it was loaded") };
         (register, input)
+    }
+
+    /// The register that holds a node's value already; None where nothing that was built does. The builder takes nothing more then.
+    pub fn find(&mut self, node: &Node) -> Option<Register> {
+        fn is_plain(node: &Node) -> bool {
+            node.look(|state| match state {
+                Err(_) => true,
+                Ok(expr) => matches!(expr.op, Operation::Row(_)) && expr.args.nodes().all(|arg| is_plain(arg)),
+            })
+        }
+        if node.weight > COSTLY || !is_plain(node) {
+            return None;
+        }
+        let (code, inputs) = (self.plan.code.len(), self.plan.inputs.len());
+        let (scalars, sites) = (self.bound.scalars.len(), self.bound.sites.len());
+        let marks = std::mem::replace(&mut self.marks, false);
+        let register = self.node(node);
+        self.marks = marks;
+        let known = self.plan.code.len() == code && self.bound.scalars.len() == scalars;
+        self.plan.code.truncate(code);
+        self.plan.inputs.truncate(inputs);
+        self.plan.scalars = scalars;
+        self.bound.inputs.truncate(inputs);
+        self.bound.scalars.truncate(scalars);
+        self.bound.sites.truncate(sites);
+        known.then_some(register)
     }
 
     fn operand(&mut self, arg: &Arg) -> Register {

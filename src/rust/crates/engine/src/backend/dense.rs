@@ -53,7 +53,8 @@ pub enum Task<'a> {
     Lu { a: &'a Buffer, n: usize, pivots: &'a Buffer },
     /// `b` (`n × columns`) becomes the solution of `a x = b`, or of `t(a) x = b`.
     LuSolve { lu: &'a View, pivots: &'a View, n: usize, b: &'a Buffer, columns: usize, transpose: bool },
-    /// The upper triangle of `a` becomes its Cholesky factor; what is below it is not read, and means nothing then.
+    /// The lower triangle of `a` becomes its Cholesky factor; what is above it is not read, and means nothing then. (cuSOLVER takes
+    /// more than twice as long for an upper one.)
     Cholesky { a: &'a Buffer, n: usize },
     /// `b` becomes the solution of `r x = b` with the upper or lower triangle of what `r` stores; `transpose` beside `r`'s own.
     Triangular { r: &'a Matrix, upper: bool, transpose: bool, n: usize, b: &'a Buffer, columns: usize },

@@ -290,6 +290,8 @@ struct Foreign {
     deleter: Option<AllocationDeleter>,
     device: Device,
     process: u32,
+    /// The stream in whose order the producer uses memory that it gets back; None where it may be any.
+    stream: Option<u64>,
 }
 
 impl Drop for Foreign {
@@ -303,7 +305,7 @@ impl Drop for Foreign {
         // What we queued may still read the memory, and the producer may give it to others at once.
         // A device that is broken or gone runs nothing any more.
         if self.device != Device::Cpu {
-            let _ = backend::of(self.device).and_then(|b| b.release(None));
+            let _ = backend::of(self.device).and_then(|b| b.release(self.stream));
         }
         drop(deleter);
     }
@@ -333,6 +335,15 @@ struct Place {
 /// # Safety
 /// The tensor is whole, the caller's to give away, and describes memory that may be read until it is deleted.
 pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
+    // SAFETY: the caller's promise.
+    unsafe { import_on(raw, copying, None) }
+}
+
+/// As `import`, from a producer that uses memory in the order of one stream: giving it back does not wait.
+///
+/// # Safety
+/// As `import`.
+pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Result<(Array, Vec<usize>)> {
     // SAFETY: the caller's promise.
     let (tensor, _, flags) = unsafe { raw.tensor()? };
     // SAFETY: as above.
@@ -366,8 +377,8 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
     let view = place.view(place.buffer(Box::new(())))?;
     if copying == Copying::Always && !flags.contains(DlpackFlags::IS_COPIED) {
         let array = Array::duplicate(&view)?;
-        backend.release(None)?;
-        // SAFETY: the caller's promise; the copy is done.
+        backend.release(stream)?;
+        // SAFETY: the caller's promise; the copy is done, or comes before what the producer does next.
         unsafe { raw.delete() };
         return Ok((array, place.dim));
     }
@@ -381,7 +392,7 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
         }
     }
     .map_err(|e| Error::new(Kind::Argument, e.to_string()))?;
-    let owner = Foreign { deleter: Some(deleter), device: place.device, process: std::process::id() };
+    let owner = Foreign { deleter: Some(deleter), device: place.device, process: std::process::id(), stream };
     let mut buffer = place.buffer(Box::new(owner));
     if let Some(buffer) = Arc::get_mut(&mut buffer) {
         buffer.set_read_only(flags.contains(DlpackFlags::READ_ONLY));

@@ -1,6 +1,9 @@
-//! Memory that other libraries in the process share with us: DLPack.
+//! What other libraries and programs share with us: memory in this process by DLPack, files in the safetensors format.
 //!
-//! What may live here: taking in and giving out device memory. Nothing here allocates or computes; that
-//! is the backends' work.
+//! What may live here: taking in and giving out arrays. Nothing here computes or knows a device's own functions; that is the
+//! backends' work.
 
 pub mod dlpack;
+pub mod files;
+pub mod json;
+pub mod safetensors;

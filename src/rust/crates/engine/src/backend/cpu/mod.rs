@@ -188,7 +188,10 @@ impl Backend for Cpu {
         match plan.after.as_ref().zip(bound.after.as_ref()) {
             None => into(&outputs[0]),
             Some((after, given)) => {
-                let results = self.allocate(groups.count() * after.plan.inputs[after.results as usize].dtype.size())?;
+                let (outputs, results) = match outputs {
+                    [outputs @ .., results] if after.spread => (outputs, results.clone()),
+                    _ => (outputs, self.allocate(after.results_size(groups))?),
+                };
                 into(&results)?;
                 blocks::run(&after.plan, &given.with(after.results, results), outputs)
             }

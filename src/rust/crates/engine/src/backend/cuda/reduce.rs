@@ -78,11 +78,15 @@ pub fn groups(
     let Some((after, given)) = plan.after.as_ref().zip(bound.after.as_ref()) else {
         return work.queue(Target::buffer(outputs[0].address));
     };
-    if work.with_epilogue(after, given, outputs)? {
+    let (outputs, results) = match outputs {
+        [outputs @ .., results] if after.spread => (outputs, Some(results.clone())),
+        _ => (outputs, None),
+    };
+    if work.with_epilogue(after, given, outputs, results.as_ref().map_or(0, |results| results.address))? {
         return Ok(());
     }
     // one after the other
-    let results = cuda.allocate(groups.count() * after.plan.inputs[after.results as usize].dtype.size())?;
+    let results = results.map_or_else(|| cuda.allocate(after.results_size(groups)), Ok)?;
     let alone = Plan { after: None, ..plan.clone() };
     Work { plan: &alone, ..work }.queue(Target::buffer(results.address))?;
     run::run(cuda, &after.plan, &given.with(after.results, results), outputs)
@@ -102,7 +106,7 @@ fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, u: usize, form: Form, grou
     let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
     let v = planned.v;
     match form {
-        Form::Block => {
+        Form::Block | Form::Kept(_) => {
             let most = groups.length.div_ceil(THREADS * v * u).max(1);
             let slices = if groups.outer < wave && !plan.spreads() { (wave / groups.outer).clamp(1, most) } else { 1 };
             Shape { grid: groups.outer * slices, slices, x: 0, y: 0, across: 0 }
@@ -174,8 +178,9 @@ impl Work<'_> {
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, shipped::PLAIN, form, target)
     }
 
-    /// Reduces and goes on to the epilogue in one kernel; false where there is none that does.
-    fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>]) -> Result<bool> {
+    /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address; false where there is
+    /// none that does.
+    fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<bool> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, groups);
         let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
@@ -205,7 +210,7 @@ impl Work<'_> {
         let (places, words) = body::places(&after.plan);
         let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
         let after = pack(&after.plan, given, fit, &addresses, flags)?;
-        let target = Target { after: after.bytes().to_vec(), ..Target::buffer(0) };
+        let target = Target { after: after.bytes().to_vec(), ..Target::buffer(results) };
         self.launch(&planned, variant, form, target)?;
         Ok(true)
     }

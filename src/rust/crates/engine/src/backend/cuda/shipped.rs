@@ -153,7 +153,7 @@ pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
 /// The shipped form that does the work of any.
 pub fn form_for(form: Form) -> Form {
     match form {
-        Form::Block => Form::Block,
+        Form::Block | Form::Kept(_) => Form::Block,
         Form::Team(_) => Form::Team(8),
         Form::Lanes | Form::SingleLanes => Form::SingleLanes,
     }

@@ -185,10 +185,10 @@ pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
         Task::Cholesky { a, n } => {
             need(a.bytes == n * n * size)?;
             let n = n as i64;
-            let upper = Triangle::CUBLAS_FILL_MODE_UPPER;
+            let lower = Triangle::CUBLAS_FILL_MODE_LOWER;
             call!(cuda, solver, "Xpotrf",
-                [upper => Triangle, n => i64, t => Data, a.address => CUdeviceptr, n => i64, t => Data],
-                [upper => Triangle, n => i64, t => Data, a.address => CUdeviceptr, n => i64, t => Data])
+                [lower => Triangle, n => i64, t => Data, a.address => CUdeviceptr, n => i64, t => Data],
+                [lower => Triangle, n => i64, t => Data, a.address => CUdeviceptr, n => i64, t => Data])
         }
         Task::Qr { a, m, n, tau } => {
             need(a.bytes == m * n * size && tau.bytes == m.min(n) * size)?;

@@ -40,7 +40,7 @@ pub fn packs_in_flight(plan: &Plan) -> usize {
 
 /// Elements whose code may stand side by side: much code repeated makes the compiler slow, and covers latency by itself.
 pub fn most_in_flight(plan: &Plan) -> usize {
-    const MOST_CODE: usize = 24;
+    const MOST_CODE: usize = 48;
     MOST_CODE / cost(plan).max(1)
 }
 
@@ -105,7 +105,7 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     text.push_str("#include \"launch.cuh\"\n");
-    text + &within(plan, variant, v)
+    text + &within(plan, variant, v, None)
 }
 
 /// Whether the plan, or what is done with its results, draws random numbers.
@@ -114,8 +114,9 @@ fn draws_any(plan: &Plan) -> bool {
     plan.code.iter().any(random) || plan.after.as_ref().is_some_and(|after| draws_any(&after.plan))
 }
 
-/// `text` without its headers: it may stand in a namespace.
-pub fn within(plan: &Plan, variant: Variant, v: usize) -> String {
+/// `text` without its headers: it may stand in a namespace. The values of a register that is `given` are in `In` when `compute` is
+/// called, and what only they need is left out.
+pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
     for instruction in &plan.code {
@@ -131,14 +132,14 @@ pub fn within(plan: &Plan, variant: Variant, v: usize) -> String {
     let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
     let _ = writeln!(text, "constexpr int V = {v}, W = {};", words.max(1));
     text += &parameters::declare(plan, variant);
-    text += &fetch(plan, variant, v);
-    text += &compute(plan, variant);
+    text += &fetch(plan, variant, v, given);
+    text += &compute(plan, variant, given);
     text
 }
 
 /// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored. Where they pass the end, the
 /// last element stands in, so that what is computed from it raises no warning of its own.
-fn fetch(plan: &Plan, variant: Variant, v: usize) -> String {
+fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut fields = String::new();
     let mut code = String::new();
     for (k, input) in plan.inputs.iter().enumerate() {
@@ -188,6 +189,9 @@ fn fetch(plan: &Plan, variant: Variant, v: usize) -> String {
             let _ = writeln!(code, "  {pack}<V>(p.s{key}, (i64)i, x.d{r});");
         }
     }
+    if let Some(register) = given {
+        let _ = write!(fields, " {} given[V];", plan.class(register).c_type());
+    }
     format!(
         "typedef {} step;\nVG_FN idx within(idx i, idx last) {{ return i < last ? i : last; }}\nstruct In {{{fields} }};\n\
          VG_FN void fetch(const Params& p, idx i, In& x) {{\n  \
@@ -216,12 +220,33 @@ fn draws(plan: &Plan, instruction: &Instruction) -> Option<(String, u16)> {
     Some((op.row().pack()?, key))
 }
 
+/// The registers that the outputs come of, where one is given.
+fn needed(plan: &Plan, given: Option<Register>) -> Vec<bool> {
+    let mut needed = vec![false; plan.code.len()];
+    plan.outputs.iter().for_each(|(register, _)| needed[*register as usize] = true);
+    for r in (0..plan.code.len()).rev().filter(|&r| given != Some(r as Register)) {
+        match &plan.code[r] {
+            Instruction::Apply { op, args, .. } if needed[r] => {
+                args[..op.row().arity as usize].iter().for_each(|&arg| needed[arg as usize] = true);
+            }
+            Instruction::Pick { at, .. } if needed[r] => needed[*at as usize] = true,
+            _ => {}
+        }
+    }
+    needed
+}
+
 /// `struct Out` and `compute`: element `k` of a pack, which has index `i`.
-fn compute(plan: &Plan, variant: Variant) -> String {
+fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
     let (places, _) = places(plan);
     let mut code = String::new();
-    for (r, instruction) in plan.code.iter().enumerate() {
+    let needed = needed(plan, given);
+    for (r, instruction) in plan.code.iter().enumerate().filter(|(r, _)| needed[*r]) {
         let class = plan.class(r as Register).c_type();
+        if given == Some(r as Register) {
+            let _ = writeln!(code, "  const {class} r{r} = x.given[k];");
+            continue;
+        }
         let _ = match instruction {
             Instruction::Load(k) => {
                 let input = &plan.inputs[*k as usize];

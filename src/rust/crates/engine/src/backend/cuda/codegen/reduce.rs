@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
-use crate::plan::{After, Plan};
+use crate::array::natural_dtype;
+use crate::plan::{After, Plan, Register};
 use crate::reduction::{Groups, Reduction};
 
 /// The kernel's name in its source.
@@ -15,6 +16,8 @@ pub const NAME: &str = "reduction";
 pub enum Form {
     /// One or more blocks a group of neighbouring elements.
     Block,
+    /// A block a group, whose values it keeps in so many places until it has their result.
+    Kept(u32),
     /// This many threads of a warp a group.
     Team(u32),
     /// Threads abreast, each walking the axis for as many lanes as a pack has...
@@ -23,11 +26,24 @@ pub enum Form {
     SingleLanes,
 }
 
+/// Bytes of shared memory that leave room for several blocks on a multiprocessor.
+const MOST_KEPT: usize = 36 << 10;
+
+/// Places for a group's values, and for what its first and last packs hold of its neighbours: few sizes, since each is a kernel.
+fn kept_places(length: usize) -> usize {
+    let mut places = 576;
+    while places < length + 32 {
+        places *= 2;
+    }
+    places
+}
+
 /// The form that suits the groups.
 pub fn form(plan: &Plan, groups: Groups) -> Form {
     // a block has the whole group
-    if plan.spreads() {
-        return Form::Block;
+    if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
+        let (room, size) = (kept_places(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
+        return if after.values.is_some() && room * size <= MOST_KEPT { Form::Kept(room as u32) } else { Form::Block };
     }
     if groups.inner > 1 {
         return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
@@ -75,10 +91,14 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     let _ = writeln!(text, "typedef {class} T;\ntypedef {}<{class}> A;", reduction.accumulator());
     let _ = writeln!(text, "constexpr bool NARM = {na_rm};\nconstexpr int U = {};", packs_in_flight(plan, reduction));
     if let Some(after) = &plan.after {
-        text += &epilogue(after, epilogue_variant(after, variant));
+        let given = after.values.filter(|_| matches!(form, Form::Kept(_)));
+        text += &epilogue(after, epilogue_variant(after, variant), given);
     }
     match form {
         Form::Block => text.push_str("#define SEGMENTS_BLOCK\n"),
+        Form::Kept(places) => {
+            let _ = writeln!(text, "#define SEGMENTS_BLOCK\n#define KEPT {places}");
+        }
         Form::Team(threads) => {
             let _ = writeln!(text, "#define SEGMENTS_TEAM {threads}");
         }
@@ -103,11 +123,12 @@ pub fn epilogue_pack(after: &After) -> usize {
 }
 
 /// `after::Params`, and `after::run`, which takes a group's result and stores what becomes of it.
-fn epilogue(after: &After, variant: Variant) -> String {
+fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String {
     let plan = &after.plan;
-    let mut text = format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, epilogue_pack(after)));
+    let mut text =
+        format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, epilogue_pack(after), given));
     if after.spread {
-        return text + &each(after);
+        return text + &each(after, given);
     }
     let mut stores = String::new();
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
@@ -123,8 +144,9 @@ fn epilogue(after: &After, variant: Variant) -> String {
     text
 }
 
-/// `after::run` for packs of a group's elements, of which the thread's first is `pack`; the group's are `start .. end`.
-fn each(after: &After) -> String {
+/// `after::run` for packs of a group's elements, of which the thread's first is `pack`; the group's are `start .. end`. Where their values
+/// are given, `kept` has them, as `walk` put them there.
+fn each(after: &After, given: Option<Register>) -> String {
     let plan = &after.plan;
     let (mut rooms, mut stores, mut writes) = (String::new(), String::new(), String::new());
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
@@ -137,13 +159,20 @@ fn each(after: &After) -> String {
         );
     }
     let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
+    let (kept, take) = match given {
+        Some(register) => (
+            format!(", const {}* kept", plan.class(register).c_type()),
+            "    #pragma unroll\n    for (int k = 0; k < V; k++) x[u].given[k] = kept[(at < last ? at : pack) * V + k - (start & ~15ll)];\n",
+        ),
+        None => (String::new(), ""),
+    };
     // all loads come before the first store, so that they are on their way together
     format!(
         "constexpr int U = {u};\n\
-         VG_FN void run(const Params& p, i64 pack, i64 last, i64 start, i64 end, A::value result) {{\n  \
+         VG_FN void run(const Params& p, i64 pack, i64 last, i64 start, i64 end, A::value result{kept}) {{\n  \
          u32 w[W] = {{}};\n  In x[U];\n  #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    \
          const i64 at = pack + u * {THREADS};\n    fetch(p, (idx)((at < last ? at : pack) * V), x[u]);\n    \
-         x[u].x{results}[0] = result;\n  }}\n  \
+         x[u].x{results}[0] = result;\n{take}  }}\n  \
          #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    const i64 at = pack + u * {THREADS}, i = at * V;\n    if (at >= last) break;\n    \
          {rooms}\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ Out y; compute(p, x[u], k, i + k, w, y); {stores}}}{writes}\n  }}\n{note}}}\n\
          }}\n#define SPREAD\n",

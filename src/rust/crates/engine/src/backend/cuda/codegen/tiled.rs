@@ -77,21 +77,35 @@ pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
 pub fn source(plan: &Plan, variant: Variant) -> String {
     let (edge, axis) = (edge(plan, variant.tiled), variant.tiled.axis);
     let mut text = body::text(plan, variant, 1);
+    // the place of an element of this thread in the tile, along the result
+    let place = format!(
+        "const u32 across = (j * {THREADS} + threadIdx.x) % EDGE, along = (j * {THREADS} + threadIdx.x) / EDGE;"
+    );
+    // where it is little code, what is read in the result's order is on its way while the tiles are filled
+    let (early, late, at, unroll) = match body::most_in_flight(plan) >= edge * edge / THREADS {
+        true => {
+            let fetch = "fetch(p, first + across + lap * along, x[j]);";
+            let early =
+                format!("\n  In x[EACH];\n  #pragma unroll\n  for (int j = 0; j < EACH; j++) {{ {place} {fetch} }}\n");
+            (early, "", "j", "")
+        }
+        false => (String::new(), "In x[1];\n    fetch(p, i, x[0]);\n    ", "0", " 4"),
+    };
     let (mut shared, mut read, mut keep, mut take) = (String::new(), String::new(), String::new(), String::new());
     for k in inputs(plan, variant.tiled) {
         let Access::Strided(rank) = plan.inputs[k].access else { continue };
         let c = plan.inputs[k].dtype.c_type();
         let _ = writeln!(shared, "  __shared__ {c} tile{k}[EDGE][EDGE + 1];");
-        let place = body::place(k, rank);
+        let start = body::place(k, rank);
         let _ = writeln!(
             read,
-            "  {c} v{k}[EACH];\n  {{\n    const idx e = first; {place}\n    const {c}* from = p.x{k} + at;\n    \
+            "  {c} v{k}[EACH];\n  {{\n    const idx e = first; {start}\n    const {c}* from = p.x{k} + at;\n    \
              #pragma unroll\n    for (int j = 0; j < EACH; j++) {{\n      \
              const u32 along = (j * {THREADS} + threadIdx.x) % EDGE, across = (j * {THREADS} + threadIdx.x) / EDGE;\n      \
              if (along < q_along && across < q_across) v{k}[j] = from[(step)across * p.stride{k}[0] + (step)along * p.stride{k}[{axis}]];\n    }}\n  }}"
         );
         let _ = writeln!(keep, "    tile{k}[along][across] = v{k}[j];");
-        let _ = write!(take, " x.x{k}[0] = tile{k}[along][across];");
+        let _ = write!(take, "x[{at}].x{k}[0] = tile{k}[along][across]; ");
     }
     let mut stores = String::new();
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
@@ -108,15 +122,14 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
          const u32 from_along = rest % q.tiles_along * EDGE;\n  rest /= q.tiles_along;\n  \
          const idx lap = (idx)q.across * q.between;\n  \
          const idx first = from_across + (idx)q.across * (rest % q.between) + lap * (from_along + (idx)q.along * (rest / q.between));\n  \
-         const u32 q_across = q.across - from_across, q_along = q.along - from_along;\n{read}  \
+         const u32 q_across = q.across - from_across, q_along = q.along - from_along;\n{read}{early}  \
          #pragma unroll\n  for (int j = 0; j < EACH; j++) {{\n    \
          const u32 along = (j * {THREADS} + threadIdx.x) % EDGE, across = (j * {THREADS} + threadIdx.x) / EDGE;\n{keep}  }}\n  \
          __syncthreads();\n  \
-         #pragma unroll 4\n  for (int j = 0; j < EACH; j++) {{\n    \
-         const u32 across = (j * {THREADS} + threadIdx.x) % EDGE, along = (j * {THREADS} + threadIdx.x) / EDGE;\n    \
+         #pragma unroll{unroll}\n  for (int j = 0; j < EACH; j++) {{\n    {place}\n    \
          if (along >= q_along || across >= q_across) continue;\n    \
-         const idx i = first + across + lap * along;\n    In x;\n    fetch(p, i, x);{take}\n    \
-         Out y;\n    compute(p, x, 0, (i64)i, w, y);{stores}\n  }}\n{note}}}\n"
+         const idx i = first + across + lap * along;\n    {late}{take}\n    \
+         Out y;\n    compute(p, x[{at}], 0, (i64)i, w, y);{stores}\n  }}\n{note}}}\n"
     );
     text
 }

@@ -1,0 +1,98 @@
+#' Save arrays to a file, and load them
+#'
+#' Files are in the safetensors format, which Python's safetensors and many other programs read and write. The data go straight from and
+#' to the device, in pieces: no copy of the whole is made on the host.
+#'
+#' The same element has the same index everywhere: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python. The format
+#' is row-major, so what has two dimensions or more is transposed on its device on the way.
+#'
+#' The file replaces one of the same name when it is whole; where saving fails that one stays as it was.
+#'
+#' What R alone has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) is kept in the file's metadata, in
+#' entry `verdigris`, which other programs pass over. Types are kept: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL and C64 are the
+#' dtypes of their names. An `NA` in whole numbers is the smallest number there. A logical array with `NA` is saved as I8 (`NA` is -128), a
+#' complex128 array as F64 with a last dimension of 2, the real and the imaginary part; [gpu_load()] gives both back as they were.
+#'
+#' @param x An array, or a list of arrays with names. Elements may be ordinary vectors too, which [as_gpu()] takes.
+#' @param path The file.
+#' @param metadata A character vector with names, for other programs, or `NULL`.
+#' @param names The tensors that are wanted, in this order. The default is all of them, in the file's order.
+#' @param device Where to load them to; the default is the current device.
+#' @returns `gpu_save()`: `path`, invisibly. `gpu_load()`: a list of arrays with names; attribute `"metadata"` is a character vector with
+#'   names, where the file has more than R's attributes. Of a file that was saved from one array, that array, unless there are `names`.
+#' @section Errors:
+#' `verdigris_error_file` where the file cannot be written or read, or is no safetensors file: cut off, not JSON, with tensors that overlap or
+#' lie outside it; `verdigris_error_argument` for names that are missing, double, or not in the file; `verdigris_error_dtype` for types that
+#' arrays do not have (F8, U16, U32, U64); `verdigris_error_device`; `verdigris_error_memory`.
+#' @source The format: <https://github.com/huggingface/safetensors>.
+#' @examples
+#' file <- tempfile(fileext = ".safetensors")
+#' weights <- as_gpu(matrix(1:6 + 0, 2, dimnames = list(c("a", "b"), NULL)), device = "cpu")
+#' gpu_save(list(weights = weights, bias = as_gpu(1:3, "float32")), file)
+#' gpu_load(file, device = "cpu")
+#' gpu_load(file, names = "bias", device = "cpu")
+#' @export
+gpu_save <- function(x, path, metadata = NULL) {
+  path <- file_path(path)
+  single <- !is.list(x)
+  if (single) x <- list(x = x)
+  tensors <- names(x)
+  if (is.null(tensors) && length(x) == 0L) tensors <- character()
+  if (is.null(tensors) || anyNA(tensors) || !all(nzchar(tensors))) {
+    stop_verdigris("argument", "Each element of `x` must have a name, which the file calls it by.", "Use `list(weights = w, bias = b)`.")
+  }
+  if (!is.null(metadata) && !(is.character(metadata) && !is.null(names(metadata)) && !anyNA(metadata))) {
+    abort_argument("metadata", "a character vector with names", metadata)
+  }
+  arrays <- lapply(x, function(element) if (is_gpu(element)) element else as_gpu(element, device = "cpu"))
+  attributes <- lapply(arrays, function(array) {
+    kept <- attributes(array)
+    kept <- list(
+      names = if (is.null(kept$dim)) kept$names, dimnames = unname(kept$dimnames), axes = names(kept$dimnames), tsp = kept$tsp,
+      dim = if (length(kept$dim) == 1L) as.double(kept$dim)
+    )
+    kept[!vapply(kept, is.null, NA)]
+  })
+  if (single) metadata <- c(metadata, verdigris_single = tensors)
+  .Call(C_file_save, path, unname(arrays), tensors, unname(attributes), metadata)
+  invisible(path)
+}
+
+#' @rdname gpu_save
+#' @export
+gpu_load <- function(path, names = NULL, device = NULL) {
+  path <- file_path(path)
+  if (!is.null(names) && !(is.character(names) && !anyNA(names))) abort_argument("names", "a character vector", names)
+  loaded <- .Call(C_file_load, path, names, device)
+  out <- Map(with_saved, loaded$arrays, loaded$attributes)
+  names(out) <- loaded$names
+  metadata <- loaded$metadata
+  single <- is.null(names) && length(out) == 1L && identical(unname(metadata["verdigris_single"]), loaded$names)
+  metadata <- metadata[names(metadata) != "verdigris_single"]
+  if (single) return(out[[1L]])
+  if (length(metadata)) attr(out, "metadata") <- metadata
+  out
+}
+
+# The array with the attributes that a file has for it; those that do not fit it, which another program may have left, are dropped.
+with_saved <- function(array, saved) {
+  strings <- function(x) if (is.character(x)) x
+  kept <- list(dim = dim(array))
+  if (is.list(saved)) {
+    if (is.null(kept$dim) && is.numeric(saved$dim) && length(saved$dim) == 1L) kept$dim <- length(array)
+    if (is.list(saved$dimnames)) kept$dimnames <- stats::setNames(lapply(saved$dimnames, strings), strings(saved$axes))
+    kept$names <- strings(saved$names)
+    if (is.numeric(saved$tsp)) kept$tsp <- saved$tsp
+  }
+  kept <- kept[!vapply(kept, is.null, NA)]
+  if (!length(setdiff(names(kept), "dim")) && identical(kept$dim, dim(array))) return(array)
+  tryCatch(with_attributes(array, kept), error = function(e) {
+    warning("The attributes that the file has for a tensor do not fit it: ", conditionMessage(e), call. = FALSE)
+    array
+  })
+}
+
+file_path <- function(path, call = parent.frame()) {
+  if (!is.character(path) || length(path) != 1L || is.na(path) || !nzchar(path)) abort_argument("path", "the path of a file", path, call = call)
+  enc2utf8(path.expand(path))
+}

@@ -1,0 +1,98 @@
+# Python's arrays, by reticulate, where the user has it: `__dlpack__` both ways. inst/python/verdigris_dlpack.py is the other side.
+
+#' Share memory with Python
+#'
+#' With reticulate, arrays and those of Python's libraries are exchanged by DLPack, without a copy: NumPy, CuPy, PyTorch,
+#' JAX, TVM and whatever else speaks it.
+#'
+#' To Python: `reticulate::r_to_py(x)`, or an array as the argument of a Python function, is an object with `__dlpack__` and
+#' `__dlpack_device__`, for `np.from_dlpack()`, `torch.from_dlpack()`, `cupy.from_dlpack()` and so on, as often as wanted. It keeps the array
+#' alive. NumPy's functions take it as it is: where the array is on a GPU it is copied to the host for them. Libraries that know of
+#' DLPack 1.0 see it as read-only; what one writes all the same is seen in R.
+#'
+#' From Python: `as_gpu(object)` takes any object with `__dlpack__`. Keep objects in Python by
+#' `reticulate::import(..., convert = FALSE)`: what reticulate has converted is an R array already. Row-major memory becomes a strided view: the
+#' same element has the same index on both sides.
+#'
+#' On a CUDA device the other library's work on its current stream and the array's are put in order on the device.
+#'
+#' @param x For `as_gpu()` a Python object with `__dlpack__`. For `r_to_py()` an array.
+#' @param dtype,device As for other arguments of [as_gpu()]: what the object is not is made, in a copy.
+#' @param convert Ignored.
+#' @param ... Ignored.
+#' @returns `as_gpu()`: an array. `r_to_py()`: a Python object.
+#' @section Errors:
+#' `verdigris_error_argument` for an object without `__dlpack__`, and where Python refuses (a PyTorch tensor that requires a gradient, say);
+#' `verdigris_error_dtype` for types that arrays do not have; `verdigris_error_device`. What `__dlpack__` refuses in Python is
+#' an exception there.
+#' @seealso [as_dlpack()]
+#' @name python
+#' @examplesIf requireNamespace("reticulate", quietly = TRUE) && reticulate::py_module_available("numpy")
+#' np <- reticulate::import("numpy", convert = FALSE)
+#' x <- as_gpu(matrix(1:6 + 0, 2), device = "cpu")
+#' there <- np$from_dlpack(x)
+#' there$shape
+#' y <- as_gpu(np$arange(6)$reshape(2L, 3L))
+#' y
+NULL
+
+#' @rdname python
+#' @export
+as_gpu.python.builtin.object <- function(x, dtype = NULL, device = NULL, ...) {
+  y <- from_dlpack(x)
+  if (is.null(dtype) && is.null(device)) y else as_gpu(y, dtype = dtype, device = device)
+}
+
+#' @rdname python
+#' @exportS3Method reticulate::r_to_py
+r_to_py.gpu_array <- function(x, convert = FALSE) {
+  force(x)
+  info <- .Call(C_info, x)
+  # called from Python, on R's thread; the address of a tensor that is Python's from then on
+  export <- function(versioned, stream, copy) {
+    if (copy) x <- from_dlpack(as_dlpack(x), copy = TRUE)
+    .Call(C_dlpack_take, as_dlpack(x, versioned = versioned, stream = stream))
+  }
+  host <- function() if (is.null(dim(x))) as.vector(x) else as.array(x)
+  shape <- as.list(if (is.null(dim(x))) as.integer(length(x)) else dim(x))
+  python_helpers()$Array(export, host, python_device(info$device), shape, info$dtype)
+}
+
+#' @exportS3Method reticulate::r_to_py
+r_to_py.dlpack_capsule <- function(x, convert = FALSE) {
+  info <- .Call(C_dlpack_describe, x)
+  # a used one gives the error here
+  address <- .Call(C_dlpack_take, x)
+  python_helpers()$Tensor(address, info$tag == "dltensor_versioned", python_device(info$device))
+}
+
+# DLPack's number of a kind of device, and which one.
+python_device <- function(device) {
+  cuda <- grepl("^cuda:", device)
+  list(if (cuda) 2L else 1L, if (cuda) as.integer(sub("cuda:", "", device)) else 0L)
+}
+
+python <- new.env(parent = emptyenv())
+
+python_helpers <- function() {
+  if (is.null(python$helpers)) {
+    python$helpers <- reticulate::import_from_path("verdigris_dlpack", system.file("python", package = "verdigris"))
+  }
+  python$helpers
+}
+
+# A capsule of R's with the tensor of a Python object.
+take_from_python <- function(x, call = parent.frame()) {
+  refuse <- function(message, ...) stop_verdigris("argument", message, as.character(c(...)), call = call)
+  taken <- tryCatch(python_helpers()$take(x), error = function(e) {
+    said <- sub("^([A-Za-z.]*Error): *", "", strsplit(conditionMessage(e), "\n")[[1]][1])
+    refuse(sprintf("Python did not share the object: %s", said))
+  })
+  if (is.null(taken)) {
+    refuse(
+      sprintf("Expected a Python object with `__dlpack__`, or a capsule that was not used, not one of type %s.", class(x)[[1]]),
+      "Make an array of it in Python first, such as by `numpy.asarray(x)`."
+    )
+  }
+  .Call(C_dlpack_capsule, taken[[1]], taken[[2]])
+}

@@ -1,0 +1,233 @@
+//! The header of a safetensors file: which tensors there are, of what type and shape, and where.
+//!
+//! A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, row-major, one after the other
+//! without gaps (<https://github.com/huggingface/safetensors>, its README is the specification). Nothing here reads tensors: `files` does.
+
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::interop::json::Json;
+
+/// The specification's limit.
+pub const LONGEST: u64 = 100_000_000;
+const METADATA: &str = "__metadata__";
+
+/// A tensor in a file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    pub name: String,
+    /// As the format calls it: some of them arrays do not have.
+    pub dtype: String,
+    pub shape: Vec<usize>,
+    /// From the end of the header on.
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// What a header says.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Header {
+    pub entries: Vec<Entry>,
+    pub metadata: Vec<(String, String)>,
+}
+
+/// The format's name of a dtype; None for complex128, which it does not have.
+pub const fn name_of(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Bool8 => "BOOL",
+        DType::Int8 => "I8",
+        DType::UInt8 => "U8",
+        DType::Int16 => "I16",
+        DType::Int32 => "I32",
+        DType::Int64 => "I64",
+        DType::Float16 => "F16",
+        DType::BFloat16 => "BF16",
+        DType::Float32 => "F32",
+        DType::Float64 => "F64",
+        DType::Complex64 => "C64",
+        DType::Complex128 => return None,
+    })
+}
+
+pub fn dtype_of(name: &str) -> Option<DType> {
+    DType::ALL.into_iter().find(|&d| name_of(d) == Some(name))
+}
+
+/// Bits of an element; None for a type that is not in the specification.
+fn bits_of(name: &str) -> Option<u64> {
+    Some(match name {
+        "F4" => 4,
+        "F6_E2M3" | "F6_E3M2" => 6,
+        "F8_E5M2" | "F8_E4M3" | "F8_E8M0" | "F8_E4M3FNUZ" | "F8_E5M2FNUZ" => 8,
+        "U16" => 16,
+        "U32" => 32,
+        "U64" => 64,
+        other => 8 * dtype_of(other)?.size() as u64,
+    })
+}
+
+pub fn malformed(what: impl std::fmt::Display) -> Error {
+    Error::new(Kind::File, format!("this is no safetensors file: {what}"))
+}
+
+impl Entry {
+    fn parse(name: &str, value: &Json) -> Result<Entry> {
+        let wrong = |what: &str| malformed(format!("tensor \"{name}\" {what}"));
+        let text = value.get("dtype").and_then(Json::text).ok_or_else(|| wrong("has no dtype"))?;
+        let numbers = |key: &str| -> Option<Vec<u64>> { value.get(key)?.array()?.iter().map(Json::integer).collect() };
+        let shape = numbers("shape").ok_or_else(|| wrong("has no shape of whole numbers"))?;
+        let &[begin, end] = &numbers("data_offsets").ok_or_else(|| wrong("has no data_offsets"))?[..] else {
+            return Err(wrong("has data_offsets that are not two numbers"));
+        };
+        let bytes = end.checked_sub(begin).ok_or_else(|| wrong("ends before it begins"))?;
+        let bits = bits_of(text).ok_or_else(|| wrong(&format!("has the unknown dtype \"{text}\"")))?;
+        let expected = shape.iter().try_fold(bits, |product, &extent| product.checked_mul(extent));
+        let shape = shape.iter().map(|&extent| usize::try_from(extent).ok()).collect::<Option<Vec<usize>>>();
+        let (Some(expected), Some(shape)) = (expected, shape) else {
+            return Err(wrong("has a shape that is too large"));
+        };
+        if !expected.is_multiple_of(8) || bytes != expected / 8 {
+            return Err(wrong(&format!("has {bytes} bytes, and its shape and dtype make {expected} bits")));
+        }
+        Ok(Entry { name: name.into(), dtype: text.into(), shape, offset: begin, bytes })
+    }
+}
+
+impl Header {
+    /// Reads a header; `data` is how many bytes follow it.
+    ///
+    /// # Errors
+    /// `File` where it is not JSON, a tensor's type, shape and place do not fit each other, or the tensors overlap, leave gaps, or
+    /// do not end where the file does.
+    pub fn parse(text: &[u8], data: u64) -> Result<Header> {
+        let text = std::str::from_utf8(text).map_err(|_| malformed("its header is not UTF-8"))?;
+        if !text.starts_with('{') {
+            return Err(malformed("its header does not begin with '{'"));
+        }
+        let json = Json::parse(text).map_err(|e| malformed(format!("its header is not JSON: {e}")))?;
+        let mut header = Header::default();
+        for (name, value) in json.object().unwrap_or_default() {
+            if name != METADATA {
+                header.entries.push(Entry::parse(name, value)?);
+                continue;
+            }
+            let members = value.object().ok_or_else(|| malformed("its metadata is no object"))?;
+            for (key, value) in members {
+                let text = value.text().ok_or_else(|| malformed(format!("metadata \"{key}\" is no string")))?;
+                header.metadata.push((key.clone(), text.into()));
+            }
+        }
+        let mut places: Vec<&Entry> = header.entries.iter().collect();
+        places.sort_by_key(|e| (e.offset, e.bytes));
+        let mut end = 0;
+        for entry in places {
+            if entry.offset != end {
+                let what = if entry.offset < end { "overlaps another" } else { "leaves a gap before it" };
+                return Err(malformed(format!("tensor \"{}\" {what}", entry.name)));
+            }
+            // no overflow: the sum was read as an offset
+            end = entry.offset + entry.bytes;
+        }
+        match end {
+            end if end > data => Err(Error::new(
+                Kind::File,
+                format!("the file is cut off: its tensors take {end} bytes, and {data} are there"),
+            )),
+            end if end < data => Err(malformed(format!("{} bytes at its end belong to no tensor", data - end))),
+            _ => Ok(header),
+        }
+    }
+
+    /// A header for tensors (name, dtype as the format calls it, shape, bytes) that follow each other in the order of `places`. Padded
+    /// so that the data begin at a multiple of 8.
+    pub fn write(entries: &[Entry], metadata: &[(String, String)]) -> Vec<u8> {
+        let integers = |numbers: &[u64]| Json::Array(numbers.iter().map(|&n| Json::Integer(n)).collect());
+        let mut members = Vec::with_capacity(entries.len() + 1);
+        if !metadata.is_empty() {
+            let strings = metadata.iter().map(|(key, value)| (key.clone(), Json::String(value.clone()))).collect();
+            members.push((METADATA.to_string(), Json::Object(strings)));
+        }
+        for entry in entries {
+            let shape: Vec<u64> = entry.shape.iter().map(|&extent| extent as u64).collect();
+            members.push((
+                entry.name.clone(),
+                Json::Object(vec![
+                    ("dtype".into(), Json::String(entry.dtype.clone())),
+                    ("shape".into(), integers(&shape)),
+                    ("data_offsets".into(), integers(&[entry.offset, entry.offset + entry.bytes])),
+                ]),
+            ));
+        }
+        let mut text = String::new();
+        Json::Object(members).write(&mut text);
+        while !text.len().is_multiple_of(8) {
+            text.push(' ');
+        }
+        let mut out = (text.len() as u64).to_le_bytes().to_vec();
+        out.extend(text.into_bytes());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, dtype: &str, shape: &[usize], offset: u64, bytes: u64) -> Entry {
+        Entry { name: name.into(), dtype: dtype.into(), shape: shape.into(), offset, bytes }
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let header = Header {
+            entries: vec![
+                entry("b \"é\"", "F64", &[2, 3], 0, 48),
+                entry("a", "BOOL", &[], 48, 1),
+                entry("none", "I32", &[0, 7], 49, 0),
+            ],
+            metadata: vec![("format".into(), "pt".into())],
+        };
+        let written = Header::write(&header.entries, &header.metadata);
+        assert_eq!(written.len() % 8, 0);
+        assert_eq!(u64::from_le_bytes(written[..8].try_into().unwrap()), written.len() as u64 - 8);
+        assert_eq!(Header::parse(&written[8..], 49).unwrap(), header);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let tensor = |dtype: &str, shape: &str, begin: u64, end: u64| {
+            format!(r#"{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}"#)
+        };
+        let file = |tensors: &[String]| {
+            let members: Vec<String> = tensors.iter().enumerate().map(|(k, t)| format!(r#""t{k}":{t}"#)).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let good = [tensor("F32", "[2]", 0, 8), tensor("U8", "[3]", 8, 11)];
+        assert!(Header::parse(file(&good).as_bytes(), 11).is_ok());
+        assert!(Header::parse(b"{}", 0).is_ok());
+        let bad = [
+            file(&[tensor("F32", "[2]", 0, 8), tensor("U8", "[3]", 7, 10)]), // overlap
+            file(&[tensor("F32", "[2]", 0, 8), tensor("U8", "[3]", 9, 12)]), // gap
+            file(&[tensor("F32", "[2]", 0, 8)]),                             // bytes of no one
+            file(&[tensor("F32", "[3]", 0, 11)]),
+            file(&[tensor("F32", "[2]", 8, 0)]),
+            file(&[tensor("Q32", "[2]", 0, 11)]),
+            file(&[tensor("U8", "[18446744073709551615,2]", 0, 11)]),
+            file(&[tensor("U8", "[18446744073709551615,0]", 0, 0), tensor("U8", "[12]", 0, 12)]), // past the end
+            file(&[tensor("U8", "[-1]", 0, 11)]),
+            file(&[tensor("U8", "[1.5]", 0, 11)]),
+            file(&[tensor("U8", "11", 0, 11)]),
+            file(&["{}".into()]),
+            file(&["1".into()]),
+            r#"{"a":{"dtype":"U8","shape":[11],"data_offsets":[0]}}"#.into(),
+            r#"{"__metadata__":{"a":1}}"#.into(),
+            r#"{"__metadata__":[]}"#.into(),
+            r#"[]"#.into(),
+            r#" {}"#.into(),
+            "".into(),
+        ];
+        for text in bad {
+            assert_eq!(Header::parse(text.as_bytes(), 11).unwrap_err().kind, Kind::File, "{text}");
+        }
+        assert!(Header::parse(b"{\xff}", 0).is_err());
+    }
+}

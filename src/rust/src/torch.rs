@@ -1,0 +1,77 @@
+//! Entries: tensors of torch for R. `torch_bridge.cpp` knows their layout; both ways go by DLPack.
+
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int};
+
+use verdigris_engine::array::Array;
+use verdigris_engine::error::{Error, Kind as ErrorKind};
+use verdigris_engine::interop::dlpack::{self, Copying, Raw};
+
+use crate::r::{self, SEXP};
+use crate::{convert, dlpack as capsules, entry, handle};
+
+/// torch for R works on CUDA's default stream.
+const STREAM: u64 = 1;
+
+/// What libtorch said, without the stack that it appends.
+fn said(message: &[c_char]) -> String {
+    // SAFETY: the buffer was zeroed and is ended in NUL by snprintf.
+    let text = unsafe { CStr::from_ptr(message.as_ptr()) }.to_string_lossy();
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
+    match status {
+        1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", convert::describe(x))).advise(
+            "A tensor that was saved and read again, or sent by another process, is empty: send an array instead.",
+        ),
+        2 => Error::new(ErrorKind::Argument, "the tensor is sparse, quantized, or of another kind without strides")
+            .advise("Make an ordinary one first: `x$to_dense()` or `x$dequantize()`."),
+        3 => Error::new(ErrorKind::Argument, "the tensor requires a gradient, which an array cannot record")
+            .advise("Use `as_gpu(x, detach = TRUE)`, or `x$detach()`, for its values."),
+        4 => Error::new(
+            ErrorKind::Argument,
+            "the tensor is marked as conjugated or negated, and its memory holds other values",
+        )
+        .advise("Use `x$resolve_conj()`, or `x$contiguous()$clone()`, first."),
+        _ => Error::new(ErrorKind::Argument, format!("torch cannot share the tensor: {}", said(message))),
+    }
+}
+
+entry! {
+    /// An array over the memory of a tensor.
+    fn torch_import(x) {
+        let (mut status, mut message) = (0, [0 as c_char; 512]);
+        // SAFETY: the status and the message have room.
+        let given = unsafe { r::vg_torch_give(x, &mut status, message.as_mut_ptr(), message.len() as c_int) };
+        let raw = Raw::from_capsule(Raw::LEGACY, given).ok_or_else(|| refused(status, &message, x))?;
+        // SAFETY: libtorch made it for us.
+        let taken = unsafe { dlpack::import_on(raw, Copying::IfNeeded, Some(STREAM)) };
+        if taken.is_err() {
+            // SAFETY: an import that fails leaves it to us.
+            unsafe { raw.delete() };
+        }
+        let (array, dim) = taken?;
+        capsules::shaped(array, &dim)
+    }
+
+    /// A tensor over the memory of an array.
+    fn torch_export(x) {
+        let mut array = handle::array(x)?;
+        let dim = capsules::extents(x)?;
+        if array.settle()?.layout.strides().iter().any(|&step| step < 0) {
+            // torch has no negative strides
+            array = Array::from_view(array.contiguous()?);
+        }
+        let raw = dlpack::export(&array, &dim, false, Some(STREAM))?;
+        drop(array);
+        let (mut status, mut message) = (0, [0 as c_char; 512]);
+        // SAFETY: gives the tensor away; R's errors stay in there.
+        let made = unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
+        if status == 0 {
+            Ok(made)
+        } else {
+            Err(Error::new(ErrorKind::Library, format!("torch did not take the array: {}", said(&message))))
+        }
+    }
+}

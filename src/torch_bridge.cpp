@@ -1,0 +1,248 @@
+// torch for R's tensors, handed over by the DLPack of the libtorch that it has loaded.
+//
+// torch for R offers no DLPack, but libtorch has it, and two of torch's C callables make R objects of tensors. Neither
+// of them has a header that could be used here without Rcpp or libtorch, so what is known of their layout is written
+// down below, and C_torch_start checks it against the running torch before anything relies on it. Only this file
+// knows of libtorch; torch.rs has the entries, R/torch.R the rest. (Facts: torch 0.13 to 0.17, libtorch 2.0 to 2.11.)
+//
+// No C++ exception and no R error leaves a function that Rust calls.
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#define R_NO_REMAP
+#include <R.h>
+#include <Rinternals.h>
+#include <R_ext/Rdynload.h>
+
+enum Status { DONE, NO_TENSOR, NOT_STRIDED, REQUIRES_GRAD, CONJUGATE, FAILED };
+
+#ifdef __linux__
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace {
+
+// DLManagedTensor of dlpack.h, which has not changed since DLPack 0.2.
+struct Managed {
+  void *data;
+  int32_t device_type, device_id, ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+  void *context;
+  void (*deleter)(Managed *);
+};
+
+// at::Tensor: a counted pointer to the tensor's implementation. It has a destructor, so functions return it by way of
+// memory; ours does nothing, since tensors live on the heap and torch's own deleter frees them.
+struct Tensor {
+  void *impl;
+  Tensor(Tensor &&other) : impl(other.impl) { other.impl = nullptr; }
+  ~Tensor() {}
+};
+
+// What an R tensor's external pointer points to: a class of torch's with this one member.
+using Held = std::shared_ptr<void>;
+
+Managed *(*to_dlpack)(const Tensor &);                                // at::toDLPack
+Tensor (*from_dlpack)(Managed *, std::function<void(void *)>);        // at::fromDLPack
+bool (*requires_grad)(const void *impl);                              // c10::TensorImpl::requires_grad
+bool (*is_conj)(const Tensor &);                                      // at::native::is_conj
+bool (*is_neg)(const Tensor &);                                       // at::native::is_neg
+const void *strided;                                                  // vtable of c10::TensorImpl: dense, strided tensors
+int32_t (*get_numel)(const Tensor *, int64_t *);                      // three of libtorch's stable C functions
+int32_t (*get_dtype)(const Tensor *, int32_t *);
+int32_t (*get_data)(const Tensor *, void **);
+SEXP (*to_sexp)(const Held *);                                        // torch's C callables
+void (*delete_tensor)(void *);
+void (*empty_cache)();                                               // liblantern's, where torch uses CUDA; else null
+
+// Copies words of memory that may not be there. The system call reads a set of signals before it looks at what to do with it,
+// which is nothing: 0.2 us, where process_vm_readv takes 2.
+bool peek(const void *from, void *to, size_t bytes) {
+  if (!from || reinterpret_cast<uintptr_t>(from) % 8 != 0) return false;
+  for (size_t at = 0; at < bytes; at += 8) {
+    if (syscall(SYS_rt_sigprocmask, ~0, static_cast<const char *>(from) + at, nullptr, 8) == 0 || errno != EINVAL) return false;
+  }
+  std::memcpy(to, from, bytes);
+  return true;
+}
+
+// The tensor behind an external pointer; null where there is none. Touches nothing that may not be there.
+const Tensor *tensor_of(SEXP x, bool *dense) {
+  void *held[2] = {nullptr, nullptr}, *impl = nullptr;
+  const void *vtable = nullptr;
+  if (TYPEOF(x) != EXTPTRSXP || !Rf_inherits(x, "torch_tensor")) return nullptr;
+  if (!peek(R_ExternalPtrAddr(x), held, sizeof held) || !peek(held[0], &impl, sizeof impl)) return nullptr;
+  if (!peek(impl, &vtable, sizeof vtable)) return nullptr;
+  *dense = vtable == strided;
+  return static_cast<const Tensor *>(held[0]);
+}
+
+void say(char *message, int room, const char *text) { std::snprintf(message, static_cast<size_t>(room), "%s", text); }
+
+template <typename F> bool find(void *library, F *function, const char *name) {
+  void *found = dlsym(library, name);
+  std::memcpy(function, &found, sizeof found);
+  return found != nullptr;
+}
+
+struct Making {
+  const Held *held;
+  SEXP made;
+};
+
+// R may jump out of here: C_... and vg_... call it by R_ToplevelExec. A C++ exception must not.
+void make_sexp(void *data) {
+  Making *making = static_cast<Making *>(data);
+  try {
+    making->made = to_sexp(making->held);
+  } catch (...) {
+    making->made = nullptr;
+  }
+}
+
+} // namespace
+
+extern "C" {
+
+// A DLPack tensor over an R tensor's memory, the caller's to delete. Null, and the reason, where there is none.
+void *vg_torch_give(SEXP x, int *status, char *message, int room) {
+  bool dense = false;
+  const Tensor *tensor = to_dlpack ? tensor_of(x, &dense) : nullptr;
+  *status = !tensor ? NO_TENSOR : !dense ? NOT_STRIDED : requires_grad(tensor->impl) ? REQUIRES_GRAD : DONE;
+  if (*status != DONE) return nullptr;
+  try {
+    if (is_conj(*tensor) || is_neg(*tensor)) {
+      *status = CONJUGATE;
+      return nullptr;
+    }
+    return to_dlpack(*tensor);
+  } catch (const std::exception &e) {
+    say(message, room, e.what());
+  } catch (...) {
+    say(message, room, "an exception of an unknown type");
+  }
+  *status = FAILED;
+  return nullptr;
+}
+
+// An R tensor over a DLPack tensor's memory, which is deleted when the last that uses it is gone, or here, where it
+// fails (then the value is null). Unprotected.
+SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
+  *status = FAILED;
+  if (!from_dlpack) return nullptr;
+  try {
+    // freed with the function that holds it, once, whatever libtorch does
+    std::shared_ptr<Managed> owner(static_cast<Managed *>(managed), [](Managed *m) { m->deleter(m); });
+    Held held(new Tensor(from_dlpack(owner.get(), [owner](void *) {})), delete_tensor);
+    owner.reset();
+    Making making = {&held, nullptr};
+    if (R_ToplevelExec(make_sexp, &making) && making.made) {
+      *status = DONE;
+      return making.made;
+    }
+    say(message, room, "torch could not make an R object of the tensor");
+  } catch (const std::exception &e) {
+    say(message, room, e.what());
+  } catch (...) {
+    say(message, room, "an exception of an unknown type");
+  }
+  return nullptr;
+}
+
+// Has torch give device memory that it keeps for later back to the driver.
+void vg_torch_trim() {
+  if (empty_cache) empty_cache(); // catches its own exceptions
+}
+
+// Finds torch's functions in the library at `path` (liblantern), and checks on `sample`, a tensor of the numbers 1, 2, 3 in
+// float32, that a tensor is what this file takes it for; `cuda`: whether torch uses CUDA. NULL, or a string that says what is wrong. May raise R's error.
+SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
+  static float probe[3] = {1, 2, 3};
+  static int64_t three = 3, one = 1;
+  static int deleted;
+  to_dlpack = nullptr;
+  void *library = dlopen(Rf_translateChar(STRING_ELT(path, 0)), RTLD_NOLOAD | RTLD_LAZY);
+  if (!library) return Rf_mkString("it has not been started: liblantern is not loaded");
+  Managed *(*give)(const Tensor &) = nullptr;
+  const char *missing = nullptr;
+#define FIND(function, name) if (!find(library, &function, name)) missing = name
+  FIND(give, "_ZN2at8toDLPackERKNS_6TensorE");
+  FIND(from_dlpack, "_ZN2at10fromDLPackEP15DLManagedTensorSt8functionIFvPvEE");
+  FIND(requires_grad, "_ZNK3c1010TensorImpl13requires_gradEv");
+  FIND(is_conj, "_ZN2at6native7is_conjERKNS_6TensorE");
+  FIND(is_neg, "_ZN2at6native6is_negERKNS_6TensorE");
+  FIND(strided, "_ZTVN3c1010TensorImplE");
+  FIND(get_numel, "aoti_torch_get_numel");
+  FIND(get_dtype, "aoti_torch_get_dtype");
+  FIND(get_data, "aoti_torch_get_data_ptr");
+#undef FIND
+  if (missing) {
+    char text[200];
+    std::snprintf(text, sizeof text, "its libtorch has no %s", missing);
+    return Rf_mkString(text);
+  }
+  strided = static_cast<const char *>(strided) + 2 * sizeof(void *); // where objects point to: past the offset and the type
+  to_sexp = reinterpret_cast<SEXP (*)(const Held *)>(R_GetCCallable("torch", "operator_sexp_tensor"));
+  delete_tensor = reinterpret_cast<void (*)(void *)>(R_GetCCallable("torch", "delete_tensor"));
+
+  // a tensor of torch's own: each step reads memory only where the one before has found what it should
+  auto is_probe = [](const Tensor *t) {
+    int64_t n = 0;
+    int32_t dtype = 0;
+    void *data = nullptr;
+    float values[3];
+    const bool told = !get_numel(t, &n) && !get_dtype(t, &dtype) && !get_data(t, &data) && n == 3 && dtype == 6; // 6: float32
+    return told && peek(data, values, sizeof values) && std::memcmp(values, probe, sizeof probe) == 0;
+  };
+  bool dense = false;
+  const Tensor *known = tensor_of(sample, &dense);
+  if (!known || !dense || !is_probe(known)) return Rf_mkString("its tensors are not laid out as those of torch 0.13 to 0.17");
+  // one of ours, to torch and back
+  to_dlpack = give;
+  static Managed managed = {probe, 1, 0, 1, 2, 32, 1, &three, &one, 0, nullptr, [](Managed *) { deleted++; }};
+  deleted = 0;
+  int status;
+  char message[200] = "";
+  SEXP made = vg_torch_take(&managed, &status, message, sizeof message);
+  bool same = false;
+  if (made) {
+    PROTECT(made);
+    known = tensor_of(made, &dense);
+    if (known && dense && is_probe(known) && deleted == 0) {
+      Managed *back = static_cast<Managed *>(vg_torch_give(made, &status, message, sizeof message));
+      same = back && back->data == probe && back->ndim == 1 && back->shape[0] == 3 && back->code == 2 && back->bits == 32;
+      if (back) back->deleter(back);
+    }
+    UNPROTECT(1);
+  }
+  if (same) {
+    empty_cache = nullptr;
+    if (Rf_asLogical(cuda) == TRUE) find(library, &empty_cache, "_lantern_cuda_empty_cache");
+    return R_NilValue;
+  }
+  to_dlpack = nullptr;
+  char text[300];
+  std::snprintf(text, sizeof text, "a tensor did not come back as it went%s%s", message[0] ? ": " : "", message);
+  return Rf_mkString(text);
+}
+
+} // extern "C"
+
+#else
+
+extern "C" {
+void *vg_torch_give(SEXP, int *status, char *, int) { *status = NO_TENSOR; return nullptr; }
+SEXP vg_torch_take(void *, int *status, char *, int) { *status = FAILED; return nullptr; }
+void vg_torch_trim() {}
+SEXP C_torch_start(SEXP, SEXP, SEXP) { return Rf_mkString("tensors are shared on Linux only"); }
+}
+
+#endif
