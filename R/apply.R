@@ -155,7 +155,7 @@ asplit_array <- function(x, MARGIN, drop) {
 scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   if (length(dim(x)) != 2L) x <- matrix(x, dimnames = if (!is.null(names(x))) list(names(x), NULL))
   p <- ncol(x)
-  takes <- function(v) is.logical(v) && !is_gpu(v) || is.numeric(v) && length(v) == p
+  takes <- function(v) (isTRUE(v) || isFALSE(v)) || is.numeric(v) && length(v) == p
   if (is.complex(x) || !length(x) || !takes(center) || !takes(scale)) return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
   if (is.logical(center)) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
   center <- host_copy(center)
@@ -164,4 +164,51 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   scale <- host_copy(scale)
   if (!is.null(scale)) x <- sweep(x, 2L, scale, "/", check.margin = FALSE)
   with_attributes(x, c(attributes(x), if (is.numeric(center)) list("scaled:center" = center), if (is.numeric(scale)) list("scaled:scale" = scale)))
+}
+
+#' Element by element
+#'
+#' [base::mapply()], [base::Map()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. The first four call a function of R with each element, which they
+#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it. `complete.cases()` fetches which elements are missing.
+#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
+#' @returns What base R gives: ordinary vectors and lists.
+#' @section Errors:
+#' Those of `FUN`; `verdigris_error_host_access` where reads are forbidden.
+#' @examples
+#' x <- as_gpu(c(3, 1, 2), device = "cpu")
+#' mapply(function(a, b) a + b, x, 1:3)
+#' Position(function(a) a < 2, x)
+#' complete.cases(x)
+#' @export
+mapply <- interposed("mapply", "...", mapply_arrays(match.fun(FUN), list(...), MoreArgs, SIMPLIFY, USE.NAMES))
+
+mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
+  call_base(base::mapply, c(list(f), lapply(parts, read_if_array, "mapply"), list(MoreArgs = MoreArgs, SIMPLIFY = SIMPLIFY, USE.NAMES = USE.NAMES)))
+}
+
+read_if_array <- function(x, name) if (is_gpu(x)) read_by(name, x) else x
+
+#' @rdname mapply
+#' @export
+Map <- interposed("Map", "...", mapply_arrays(match.fun(f), list(...), NULL, FALSE, TRUE))
+
+#' @rdname mapply
+#' @export
+Position <- interposed("Position", "x", base::Position(f, read_by("Position", x), right, nomatch))
+
+#' @rdname mapply
+#' @export
+Find <- interposed("Find", "x", base::Find(f, read_by("Find", x), right, nomatch))
+
+#' @rdname mapply
+#' @export
+complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), do.call(stats::complete.cases, lapply(list(...), missing_alone)), home = "stats")
+
+# What base R asks of numbers that may be missing: NA where they are, FALSE elsewhere.
+missing_alone <- function(x) {
+  if (is.list(x)) x[] <- lapply(x, missing_alone)
+  if (!is_gpu(x)) return(x)
+  y <- collect(is.na(x))
+  y[y] <- NA
+  y
 }

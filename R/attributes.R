@@ -12,6 +12,7 @@
 
 #' @export
 `dimnames<-.gpu_array` <- function(x, value) {
+  if (is.list(value)) value <- lapply(value, host_copy)
   attributes <- attributes(x)
   attributes$class <- attributes$gpu_dtype <- NULL
   x <- .Call(C_bare, x)
@@ -22,6 +23,7 @@
 
 #' @export
 `names<-.gpu_array` <- function(x, value) {
+  value <- host_copy(value)
   attributes <- attributes(x)
   attributes$class <- attributes$gpu_dtype <- NULL
   x <- .Call(C_bare, x)

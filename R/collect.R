@@ -1,8 +1,8 @@
 #' Bring an array back to the host
 #'
 #' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()`
-#' give ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with `dim`, `dimnames`,
-#' `names` and `tsp` kept.
+#' give ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`, `dimnames`,
+#' `names`, `tsp` and others) kept.
 #'
 #' All compute what is recorded, wait, and copy the elements once.
 #'
@@ -30,10 +30,10 @@ collect.gpu_array <- function(x, ...) {
   exact <- gpu_dtype(x) == "int64"
   if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
   y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
-  keep <- attributes(x)[c("dim", "dimnames", "names", "tsp")]
-  keep <- keep[!vapply(keep, is.null, NA)]
-  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim)) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
-  attributes(y) <- c(keep[names(keep) != ""], if (length(class)) list(class = class))
+  keep <- attributes(x)
+  keep <- keep[setdiff(names(keep), c("class", "gpu_dtype"))]
+  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
+  attributes(y) <- c(keep, if (length(class)) list(class = class))
   y
 }
 

@@ -1,8 +1,14 @@
-# Raises what the library left behind: list(kind, message, detail, advice). Called from C.
+# Raises what the library left behind: list(kind, message, detail, source, advice). Called from C.
 raise <- function(condition, unused) {
   if (condition$kind == "interrupt") rlang::interrupt() # jumps, as Ctrl-C does
   frame <- if (sys.nframe() > 1L) sys.frame(-1L)
-  stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
+  if (is.null(condition$source)) {
+    stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
+  }
+  stop_verdigris(
+    condition$kind, condition$message, condition$advice,
+    detail = condition$detail, log = condition$detail, source = condition$source, call = frame
+  )
 }
 
 # An error of class verdigris_error_<kind>; the texts are taken literally.

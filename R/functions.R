@@ -2,8 +2,12 @@
 
 # Records a row over several operands; base R serves operands that the device does not take.
 recycled <- function(row, f, ...) {
+  # of complex numbers base R alone has this one
+  if (row == "atan2" && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .Call(C_recycled, row, list(...), sys.call(-1L))
-  if (is.null(out)) on_host(f, ...) else out
+  if (is.null(out)) return(on_host(f, ...))
+  # where nothing is left base R has the attributes of the first argument alone
+  if (length(out) == 0L && length(..1)) strip(out) else out
 }
 
 #' Elementwise functions of several arguments
@@ -84,6 +88,7 @@ NULL
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
+  if (length(base) == 0L && !is_gpu(base)) return(call_base(base::log, list(host_copy(x), base)))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
     if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))
@@ -128,7 +133,8 @@ for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))
   setMethod("beta", signature, function(a, b) recycled("beta", base::beta, a, b))
   setMethod("lbeta", signature, function(a, b) recycled("lbeta", base::lbeta, a, b))
-  setMethod("choose", signature, function(n, k) recycled("choose", base::choose, n, k))
+  # of numbers that are not whole base R warns
+  setMethod("choose", signature, function(n, k) if (is_gpu(k) || !is.double(k) || all(k == round(k), na.rm = TRUE)) recycled("choose", base::choose, n, k) else on_host(base::choose, n, k))
   setMethod("lchoose", signature, function(n, k) recycled("lchoose", base::lchoose, n, k))
 }
 rm(signature)

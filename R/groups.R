@@ -18,8 +18,14 @@ grouping <- function(keys, device) {
       return(list(codes = as_gpu(as.integer(key), device = device), levels = levels(key)))
     }
     values <- counted(key)$values
-    if (!length(values)) return(list(codes = gpu_full(NA_integer_, length(key), device = device), levels = character()))
-    list(codes = codes_among(key, values), levels = as.character(values))
+    # as in a factor NaN is a level, NA is none, and numbers of one text are one level
+    nan <- if (is.double(key)) is.nan(strip(key))
+    texts <- c(as.character(values), if (!is.null(nan) && any(nan)) "NaN")
+    levels <- unique(texts)
+    codes <- if (length(values)) codes_among(key, values) else gpu_full(NA_integer_, length(key), device = device)
+    if (length(texts) > length(values)) codes <- ifelse(nan, length(texts), codes)
+    if (length(levels) < length(texts)) codes <- as_gpu(match(texts, levels), device = device)[codes]
+    list(codes = codes, levels = levels)
   })
   levels <- lapply(coded, `[[`, "levels")
   extent <- lengths(levels, use.names = FALSE)
@@ -163,7 +169,7 @@ gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "ma
   if (!length(keys)) abort_argument("g", "at least one key", g)
   wrong <- which(lengths(keys) != length(x))
   if (length(wrong)) abort_argument("g", sprintf("as long as `x` (%s elements)", format_count(length(x))), keys[[wrong[1L]]])
-  grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(na.rm))
+  grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(as.logical(na.rm)))
 }
 
 # As tapply() has it: an array with a dimension for each key.
@@ -195,6 +201,8 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     (!length(more) || identical(names(more), "na.rm") && isFALSE(more[[1L]])) && length(X)
   if (takes) {
     by <- grouping(keys, gpu_device(X))
+    # of no groups base R's result has another type
+    if (prod(by$extent) == 0) return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_vector), FUN, ..., default = default, simplify = simplify)))
     out <- grouped(X, by, name, FALSE)
     # sums that do not fit are base R's matter
     if (!(name == "sum" && !is.double(X) && is.double(out))) {
@@ -223,12 +231,12 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
   columns <- lapply(seq_len(p), function(k) {
-    reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(na.rm), NULL)
+    reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(as.logical(na.rm)), NULL)
   })
   if (is.integer(x) && any(vapply(columns, is.double, NA))) return(on_base())
   out <- if (p == 1L) columns[[1L]] else join(columns)
   dim(out) <- c(length(values), p)
-  names <- list(as.character(values), colnames(x))
+  names <- list(as.character(values), if (length(dim(x)) == 2L) colnames(x))
   if (!reorder) {
     first <- as.vector(match_on_device(as_gpu(seq_along(values), device = device), codes, NA_integer_))
     out <- out[order(first), , drop = FALSE]
@@ -241,7 +249,14 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
 #' @rdname gpu_group
 #' @export
 split.gpu_array <- function(x, f, drop = FALSE, ...) {
-  usable <- is.null(names(x)) && is.null(dim(x)) && ...length() == 0L && length(x) && length(f) == length(x) && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) || !is.object(f))
+  if (!is.null(dim(x))) {
+    # base R's parts have no dimensions
+    names <- names(x)
+    x <- strip(x)
+    if (!is.null(names)) names(x) <- names
+    return(split(x, f, drop = drop, ...))
+  }
+  usable <- is.null(names(x)) && ...length() == 0L && length(x) && length(f) == length(x) && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) || !is.object(f))
   if (!usable) return(NextMethod())
   by <- grouping(list(f), gpu_device(x))
   levels <- by$levels[[1L]]

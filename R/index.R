@@ -37,6 +37,7 @@ matrix_positions <- function(i, d, names) {
     dim(i) <- c(length(i) / length(d), length(d))
     if (anyNA(i)) fault()
   }
+  if (is.double(i)) i <- trunc(i)
   if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
   i <- i[rowSums(i == 0, na.rm = TRUE) == 0, , drop = FALSE]
   as.vector(1 + (i - 1) %*% c(1, cumprod(d))[seq_along(d)])
@@ -85,7 +86,11 @@ NULL
 select <- function(x, given, drop) {
   out <- .Call(C_take, x, if (length(given) > 1L) on_axes(x, given) else list(on_vector(x, given[[1L]][[1L]])), drop)
   if (is.character(out)) fault()
-  out
+  time <- attr(x, "tsp")
+  if (is.null(time) || length(given) != 2L || !is.null(given[[1L]]) || !length(out)) return(out)
+  # columns of a time series
+  names <- if (!is.null(dim(out))) list(NULL, colnames(out) %||% paste("Series", seq_len(ncol(out))))
+  with_attributes(out, c(attributes(out)["dim"], list(dimnames = names)[!is.null(names)], list(tsp = time)))
 }
 
 on_axes <- function(x, given) {
@@ -124,7 +129,10 @@ single <- function(given, d, names) {
 #' @export
 `[<-.gpu_array` <- function(x, ..., value) {
   given <- .External2(C_replace)
-  if (!is.list(given)) return(given)
+  if (!is.list(given)) {
+    if (length(given) != length(x) && !is.null(attr(x, "tsp"))) stop_as_base("only replacement of elements is allowed")
+    return(given)
+  }
   if (missing(value)) {
     # as a function, with the value unnamed: it is the last argument
     value <- given[[length(given)]][[1L]]
@@ -154,6 +162,7 @@ assign_part <- function(x, given, value) {
   }
   out <- .Call(C_put, x, at, value, new_names)
   if (is.character(out)) fault()
+  if (length(out) != length(x) && !is.null(attr(x, "tsp"))) stop_as_base("only replacement of elements is allowed")
   out
 }
 

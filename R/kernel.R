@@ -1,20 +1,22 @@
 #' A CUDA kernel as an R function
 #'
-#' Makes an R function of a kernel that is written in CUDA C. It is compiled at run time (by NVRTC, no toolkit is
-#' needed), for the device that its arrays are on, once for each source and device.
+#' Makes an R function of a kernel that is written in CUDA C, or of one that is compiled already. A source is compiled at run time (by NVRTC, no
+#' toolkit is needed), for the device that its arrays are on, once for each source and device; the result is kept on disk.
 #'
 #' The function takes the kernel's parameters in their order, or by name, and:
 #'
-#' - `grid`, `block`: blocks and threads in a block, one to three whole numbers each. The default has 256 threads
-#'   in a block and as many blocks as `n` needs.
-#' - `shared`: bytes of shared memory in a block beyond what the source declares.
+#' - `grid`, `block`: blocks and threads in a block, one to three whole numbers each. By default the driver says which block fills the device
+#'   best, and there are as many blocks as `n` needs; short ranges get smaller blocks, so that all multiprocessors have work.
+#'   A source that counts on a size (`__shared__ float tile[256]`) must be called with that `block`, or say `__launch_bounds__(256)`, beyond which no block goes.
+#' - `shared`: bytes of shared memory in a block beyond what the source declares. More than 48 kB is enabled where the device has it.
 #' - `n`: how many threads are needed; by default the length of the longest array. A parameter called `n` takes its value,
 #'   if nothing else is given for it.
 #'
 #' Arguments are checked: a pointer takes an array of the type that it points to (`float*` float32, `double*` float64, `int*`
-#' int32, `long long*` int64, `unsigned char*` uint8 or the bytes of bool8, `float2*` complex64, `void*` any) or `NULL`; another
-#' parameter takes one number, which must fit its type. Where the source includes no header for the half types, `unsigned short*`
-#' takes their bits.
+#' int32, `long long*` int64, `unsigned char*` uint8 or the bytes of bool8, `__half*` float16, `__nv_bfloat16*` bfloat16, `float2*` complex64,
+#' `double2*` complex128, `void*` and structs any) or `NULL`; another
+#' parameter takes one number, which must fit its type, or a raw vector with its bytes: a struct's, as C lays it out. Where the source includes no header
+#' for the half types, `unsigned short*` takes their bits. Headers of CUDA's own are found beside NVRTC (`pip install nvidia-cuda-runtime`, or the toolkit).
 #'
 #' # In place
 #' What the kernel may write (a pointer that is not `const`) **changes the array itself, under all its names**: after
@@ -22,18 +24,28 @@
 #' it, views, copies made by assignment into them, capsules of [as_dlpack()].
 #' A host copy that R has read is read again.
 #'
-#' The call queues the kernel and returns; errors on the device appear at the next wait. Writing outside an array is not
-#' noticed, and may end with an error that needs a restart of R, as in CUDA itself.
+#' A parameter named by `returns` is none of the function's: the call makes an array for it, filled with zeros, and returns that.
 #'
-#' @param code CUDA C, as one string or as lines. The kernel must be `extern "C" __global__ void`.
-#' @param name The kernel's name, where the source has several.
-#' @returns A function of class `gpu_kernel`. It returns `NULL`, invisibly.
+#' The call queues the kernel and returns; errors on the device appear at the next wait. Writing outside an array is not
+#' noticed, and may end with an error that needs a restart of R, as in CUDA itself. With `options(verdigris.debug = TRUE)` each launch is waited for, so that
+#' the error names the kernel, its grid, its block and its arguments.
+#'
+#' @param code CUDA C, as one string or as lines; or a module of [gpu_module()], whose kernel this is to be.
+#' @param name The kernel's name, where there are several. An instance of a template is named as C++ does: `"scale<float>"`. `extern "C"` is not needed.
+#' @param returns Names of parameters to be allocated and returned: pointers that are not `const`.
+#' @param ... Further arguments of [gpu_module()]: `options`, `include`, `link`, `signatures`.
+#' @param cooperative Whether all blocks must run at once, because they wait for each other (`cooperative_groups::this_grid().sync()`). By default
+#'   there are then as many blocks as fit.
+#' @param cluster Blocks of a thread block cluster, one to three whole numbers, 8 in all at most (compute capability 9.0 and later).
+#' @returns A function of class `gpu_kernel`. It returns `NULL`, invisibly; or what `returns` names: an array with the dimensions of the first of the longest
+#'   arrays given, or as long as `n`, where that is given; a list of them, where there are several.
 #' @section Errors:
-#' `verdigris_error_compile`, with the line in the message and the compiler's log as `detail`;
+#' `verdigris_error_compile`, with the line and a caret in the message, the compiler's log as `log` and the source as `source`;
 #' `verdigris_error_dtype` for an argument that does not fit its parameter; `verdigris_error_device` for arrays on the cpu device or
 #' on several devices; `verdigris_error_launch` beyond the device's limits; `verdigris_error_argument`. Nothing has changed then.
 #'
 #' Compile errors come at once where NVRTC is found, else at the first call.
+#' @seealso [gpu_module()] for several kernels, compiled files and variables on the device.
 #' @examples
 #' axpy <- gpu_kernel('
 #'   extern "C" __global__ void axpy(const float* x, float* y, float a, int n) {
@@ -41,38 +53,73 @@
 #'     if (i < n) y[i] += a * x[i];
 #'   }')
 #' axpy
+#' add <- gpu_kernel('
+#'   template <class T> __global__ void add(const T* x, const T* y, T* z, int n) {
+#'     int i = blockIdx.x * blockDim.x + threadIdx.x;
+#'     if (i < n) z[i] = x[i] + y[i];
+#'   }', "add<double>", returns = "z")
 #' if (any(gpu_devices()$device != "cpu")) {
 #'   x <- as_gpu(1:10, dtype = "float32", device = "cuda")
 #'   y <- as_gpu(numeric(10), dtype = "float32", device = "cuda")
 #'   axpy(x, y, 2.5, 10)
 #'   y
+#'   add(as_gpu(1:3 / 2, device = "cuda"), as_gpu(1:3 * 1, device = "cuda"), n = 3)
 #' }
 #' @export
-gpu_kernel <- function(code, name = NULL) {
-  if (!is.character(code) || anyNA(code)) {
-    stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, not %s.", describe(code)))
-  }
-  code <- paste(code, collapse = "\n")
-  parsed <- .Call(C_kernel_parse, code, name)
-  .Call(C_kernel_check, code)
-  name <- parsed$name
-  signature <- parsed$signature
-  parameters <- parsed$parameters
-  kernel <- function(..., grid = NULL, block = NULL, shared = 0, n = NULL) {
-    arguments <- list(...)
-    # in their order and all there, as most calls have them
-    if (!is.null(names(arguments)) || length(arguments) != length(parameters)) {
-      arguments <- match_parameters(arguments, parameters, name, n)
+gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FALSE, cluster = NULL) {
+  if (inherits(code, "gpu_module")) {
+    if (...length()) stop_verdigris("argument", "a module has been made already: it takes no further arguments.")
+    module <- code
+  } else {
+    if (!is.character(code) && !is.raw(code) || anyNA(code)) {
+      stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module of gpu_module(), not %s.", describe(code)))
     }
-    .Call(C_kernel_call, code, name, arguments, grid, block, shared, n)
-    invisible(NULL)
+    if (is.character(name)) name <- instance_name(name)
+    instance <- if (is.character(name) && length(name) == 1L && !is.na(name) && grepl("<", name, fixed = TRUE)) name
+    module <- make_module(code, names = as.character(instance), ...)
   }
-  structure(kernel, class = c("gpu_kernel", "function"), signature = signature)
+  # what the source says itself comes before what a compiler says
+  kernel <- new_kernel(module, name, returns, cooperative, cluster)
+  .Call(C_module_check, module_pointer(module))
+  kernel
 }
+
+# The function of a kernel. What it needs to be made again, in another session, is in its environment; C reads `pointer` there (src/launch.c).
+new_kernel <- function(module, name = NULL, returns = NULL, cooperative = FALSE, cluster = NULL) {
+  made <- .Call(C_kernel_new, module_pointer(module), name, returns, cooperative, cluster)
+  self <- environment()
+  pointer <- made$pointer
+  parameters <- made$parameters
+  name <- made$name
+  kernel <- if (length(returns)) {
+    function(..., grid = NULL, block = NULL, shared = 0, n = NULL) .External2(C_launch)
+  } else {
+    function(..., grid = NULL, block = NULL, shared = 0, n = NULL) invisible(.External2(C_launch))
+  }
+  structure(kernel, class = c("gpu_kernel", "function"), signature = made$signature)
+}
+
+# A call that is not the plain case: named arguments, a wrong number of them, a kernel of another session, a binary whose
+# parameters the driver has to tell. Called from C.
+launch_matched <- function(self, arguments, grid, block, shared, n, call = parent.frame()) {
+  if (is_stale(self$pointer)) {
+    made <- .Call(C_kernel_new, module_pointer(self$module), self$name, self$returns, self$cooperative, self$cluster)
+    self$pointer <- made$pointer
+  }
+  if (is.null(self$parameters)) self$parameters <- .Call(C_kernel_signature, self$pointer)$parameters
+  arguments <- match_parameters(arguments, self$parameters, self$name, n, call)
+  .Call(C_kernel_call, self$pointer, arguments, grid, block, shared, n)
+}
+
+# Whether a pointer came from a file or another process, which leaves the address out.
+is_stale <- function(pointer) identical(pointer, stale_pointer)
+stale_pointer <- methods::new("externalptr")
 
 #' @export
 print.gpu_kernel <- function(x, ...) {
-  cat("<gpu_kernel>\n", attr(x, "signature"), "\n", sep = "")
+  signature <- attr(x, "signature")
+  if (is.null(signature)) signature <- paste0(environment(x)$name, "(...), whose parameters are known when it is called first")
+  cat("<gpu_kernel>\n", signature, "\n", sep = "")
   invisible(x)
 }
 
@@ -83,9 +130,11 @@ match_parameters <- function(arguments, parameters, kernel, n, call = parent.fra
   named <- given[nzchar(given)]
   unknown <- setdiff(named, parameters)
   if (length(unknown)) {
+    known <- parameters[nzchar(parameters)]
     stop_verdigris(
       "argument", sprintf("kernel `%s` has no parameter `%s`.", kernel, unknown[[1]]),
-      sprintf("Its parameters are %s.", paste0("`", parameters, "`", collapse = ", ")), call = call
+      if (length(known)) sprintf("Its parameters are %s.", paste0("`", known, "`", collapse = ", ")) else "Its parameters have no names.",
+      call = call
     )
   }
   twice <- anyDuplicated(named)

@@ -7,20 +7,18 @@
 #' @param from,to The first number, and the limit of the last.
 #' @param by The step; 1 or -1 by default, or what `length.out` asks for.
 #' @param length.out How many.
-#' @param strides For `gpu_empty()`: how many elements apart neighbours along each dimension are in memory; by default
-#'   column after column.
 #' @param dtype,device As in [as_gpu()]. The default dtype is `"float64"`; for `gpu_full()` and `gpu_seq()` the
 #'   one of R's type of `value` and of what [base::seq()] would give.
-#' @returns An array. The elements of `gpu_empty()` are whatever the memory holds: it is made to be written to.
+#' @returns An array.
 #' @section Errors:
 #' `verdigris_error_argument` for a wrong argument, `verdigris_error_dtype` and `verdigris_error_device` for an unknown dtype or
-#' device, `verdigris_error_memory` where `gpu_empty()` finds no room.
+#' device.
+#' @seealso [gpu_empty()] for memory that nothing is written to.
 #' @examples
 #' gpu_zeros(c(2, 3), device = "cpu")
 #' gpu_ones(3, dtype = "float32", device = "cpu")
 #' gpu_full(NA, 3, device = "cpu")
 #' gpu_seq(1, 2, by = 0.25, device = "cpu")
-#' dim(gpu_empty(c(2, 2), device = "cpu"))
 #' @export
 gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
   dim <- as_extents(dim)
@@ -35,19 +33,6 @@ gpu_zeros <- function(dim, dtype = "float64", device = NULL) gpu_full(0, dim, dt
 #' @rdname gpu_full
 #' @export
 gpu_ones <- function(dim, dtype = "float64", device = NULL) gpu_full(1, dim, dtype, device)
-
-#' @rdname gpu_full
-#' @export
-gpu_empty <- function(dim, dtype = "float64", device = NULL, strides = NULL) {
-  dim <- as_extents(dim)
-  if (is.null(strides)) {
-    strides <- cumprod(c(1, dim))[seq_along(dim)]
-  } else if (!is.numeric(strides) || length(strides) != length(dim) || anyNA(strides) || any(strides < 0 | strides %% 1 != 0)) {
-    abort_argument("strides", "a whole number, 0 or more, for each dimension", strides)
-  }
-  x <- .Call(C_empty, dim, as.double(strides), dtype, device)
-  shaped(x, dim)
-}
 
 #' @rdname gpu_full
 #' @export

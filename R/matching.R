@@ -81,7 +81,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
   x <- strip(x)
-  from_last <- isTRUE(list(...)$fromLast)
+  from_last <- isTRUE(as.logical(list(...)$fromLast))
   at <- if (!from_last) first_places(x)
   if (!is.null(at)) x[at] else x[!repeated_flags(x, from_last)]
 }
@@ -91,7 +91,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) == 0L) return(logical())
-  repeated_flags(x, isTRUE(list(...)$fromLast))
+  repeated_flags(x, isTRUE(as.logical(list(...)$fromLast)))
 }
 
 #' @rdname matching
@@ -100,7 +100,7 @@ anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) < 2L) return(0L)
   if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE), ...))
-  from_last <- isTRUE(list(...)$fromLast)
+  from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_place(repeated_flags(x, from_last), from_last), 0)[1L])
 }
 
@@ -109,7 +109,7 @@ setGeneric("rle")
 #' @export
 setMethod("rle", "gpu_array", function(x) {
   n <- length(x)
-  if (!is.null(dim(x)) || !is.null(names(x)) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
+  if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
   ends <- c(collect(which(changes | is.na(changes))), n)
@@ -318,6 +318,7 @@ tabulate_array <- function(bin, nbins) {
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
+  if (prefers_host(bin)) return(call_base(base::tabulate, list(collect(strip(bin)), nbins)))
   counts <- .Call(C_count_bins, strip(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32")), 1, nbins)
   as.integer(as.vector(counts)[seq_len(nbins)])
 }

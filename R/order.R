@@ -6,7 +6,7 @@
 #' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `stats::mad()`, `IQR()` and
 #' `fivenum()` rest on them. On the cpu device base R finds the orders of numbers that are no integers.
 #'
-#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )` and `sort(index.return = TRUE)`, ranks
+#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )`, whose result is as partly in order as base R's, and `sort(index.return = TRUE)`, ranks
 #' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
 #' function, which reads the array on the host; there `rank()` compares its elements pair by pair, which is slow: give it `as.vector(x)`.
 #' @param x An array.
@@ -37,7 +37,7 @@ setGeneric("which")
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop_as_base("argument to 'which' is not logical")
   out <- .Call(C_which, x)
-  if (arr.ind && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
+  if (isTRUE(arr.ind) && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
   # as in base R, `useNames` is about `arr.ind` alone
   if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
   out
@@ -47,8 +47,10 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   more <- list(...)
-  if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x)) {
-    return(sort(host_copy(x, exact = TRUE), decreasing = decreasing, na.last = na.last, ...))
+  if (length(dim(x)) == 1L && !length(more)) return(x[order(x, na.last = na.last, decreasing = decreasing)])
+  plain <- (isTRUE(decreasing) || isFALSE(decreasing)) && is.logical(na.last) && length(na.last) == 1L
+  if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
+    return(hosted(sort, c(list(x, decreasing = decreasing, na.last = na.last), more), exact = TRUE))
   }
   n <- length(x)
   named <- !is.null(names(x))
@@ -82,9 +84,9 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
-  # the cpu device counts whole numbers, and base R sorts other keys as well
-  if (prefers_host(Find(is_gpu, keys)) && !all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA))) {
-    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (is_gpu(k)) ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k) else k))
+  # the cpu device sorts whole numbers far from each other in fewer passes than base R, which counts those that lie nearer, and sorts other keys as well
+  if (prefers_host(Find(is_gpu, keys)) && !(all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA)) && any(vapply(keys, reaches_far, NA)))) {
+    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
@@ -106,6 +108,13 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   # of several keys each has its own missing elements first: numbered so, they sort as they are
   first <- lapply(Map(order_first, keys, decreasing), strip)
   order_arrays(first, TRUE, FALSE, method)
+}
+
+# Whether base R sorts these whole numbers by radix instead of counting them.
+reaches_far <- function(key) {
+  if (is.factor(key)) return(FALSE)
+  reach <- if (is_gpu(key)) .Call(C_reduce, "range", key, TRUE) else range(key, 0L, na.rm = TRUE)
+  is.double(reach) || is.integer(reach) && as.double(reach[2L]) - reach[1L] >= 1e5
 }
 
 # Places of the elements in order, equal where these are, the missing ones before all others.
@@ -160,9 +169,10 @@ setGeneric("rank")
 setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(), quote(rank_array(x, na.last, match.arg(ties.method)))))
 
 rank_array <- function(x, na.last, ties) {
+  names <- names(x)
+  x <- strip(x)
   missing <- is.na(x)
   known <- length(x) - if (length(x)) sum(missing) else 0L
-  names <- if (is.null(dim(x))) names(x)
   if (is.complex(x) || ties == "random" || known == 0L || length(na.last) != 1L) {
     y <- xtfrm(x)
     return(call_base(base::rank, list(stats::setNames(as.vector(y), names), na.last = na.last, ties.method = ties)))

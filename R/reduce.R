@@ -33,10 +33,20 @@ summary_method <- function(name) {
 # Of several: the parts are reduced where they live, then base R reduces the results.
 reduce_parts <- function(name, x, na.rm) {
   frame <- environment()
+  if (any(vapply(x, is.character, NA))) return(do.call(get(name, baseenv()), c(lapply(x, host_copy), list(na.rm = na.rm))))
+  decided <- FALSE
   parts <- lapply(x, function(x) {
-    if (!is_gpu(x)) return(x)
-    if (name %in% c("any", "all") && is.double(x)) warn_as_base("coercing argument of type 'double' to logical", frame)
-    out <- .Call(C_reduce, name, x, isTRUE(na.rm))
+    # what stands behind the first that decides any() or all() is not looked at
+    if (decided) return(logical())
+    if (!is_gpu(x)) {
+      decided <<- name %in% c("any", "all") && is.logical(x) && (name == "any") %in% x
+      return(x)
+    }
+    if (name %in% c("any", "all")) {
+      if ((is.double(x) || is.complex(x)) && length(x)) warn_as_base(sprintf("coercing argument of type '%s' to logical", typeof(x)), frame)
+      decided <<- identical(.Call(C_reduce, name, x, TRUE), name == "any")
+    }
+    out <- .Call(C_reduce, name, x, !isFALSE(as.logical(na.rm)))
     if (!is.list(out)) return(out)
     if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
     out[[1L]]
@@ -106,8 +116,8 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
     parts <- lapply(list(...), function(x) x[is.finite(x)])
     return(do.call("range", c(parts, list(na.rm = TRUE))))
   }
-  if (...length() == 1L && !is.complex(..1)) return(reduce_one("range", ..1, isTRUE(na.rm), sys.call()))
-  do.call("range", c(lapply(list(...), function(x) if (is_gpu(x)) range(x, na.rm = na.rm) else x), list(na.rm = na.rm)))
+  if (...length() == 1L && !is.complex(..1)) return(reduce_one("range", ..1, !isFALSE(as.logical(na.rm)), sys.call()))
+  reduce_parts("range", list(...), na.rm)
 }
 
 #' @rdname reductions
@@ -122,12 +132,13 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
 margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
+  if (is.na(as.logical(na.rm)[1L])) stop_as_base("invalid 'na.rm' argument")
   if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
   # R before 4.6 takes the parts one by one, which shows where only one is missing
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
-  out <- .Call(C_reduce_groups, name, x, isTRUE(na.rm), groups, TRUE)
+  out <- .Call(C_reduce_groups, name, x, as.logical(na.rm)[1L], groups, TRUE)
   kept <- if (rows) first else setdiff(seq_along(d), first)
   names <- dimnames(x)[kept]
   if (length(kept) > 1L) {
@@ -186,15 +197,15 @@ setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
     # as stats::var() has it
     if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
-    if (is.null(y) && is.null(dim(x)) || is.data.frame(y) || prefers_host(x)) return(call_base(stats::var, list(host_copy(x), host_copy(y), na.rm = na.rm, use = use)))
+    if (is.null(y) && length(dim(x)) != 2L || is.data.frame(y) || prefers_host(x)) return(call_base(stats::var, list(host_copy(x), host_copy(y), na.rm = na.rm, use = use)))
     return(covariance(x, y, use, "pearson", FALSE))
   }
-  reduce_one("var", x, isTRUE(na.rm))
+  reduce_one("var", x, if (na.rm) TRUE else FALSE)
 })
 #' @rdname reductions
 #' @export
 setMethod("sd", "gpu_array", function(x, na.rm = FALSE) {
-  variance <- reduce_one("var", x, isTRUE(na.rm))
+  variance <- reduce_one("var", x, if (na.rm) TRUE else FALSE)
   root <- .Call(C_defer_sqrt, variance)
   if (is.null(root)) sqrt(variance) else root
 })

@@ -26,12 +26,13 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
     return(call_base(diff, list(host_copy(x), lag, differences)))
   }
   # nothing is left: its type and shape differ between versions of R
-  if (lag * differences >= NROW(x)) return(hosted(diff, list(x, lag, differences)))
+  lag <- trunc(lag)
+  extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
+  if (lag * differences >= extent(x)) return(hosted(diff, list(x, lag, differences)))
   time <- attr(x, "tsp")
   y <- x
   for (k in seq_len(differences)) {
-    n <- NROW(y)
-    later <- (lag + 1L):n
+    later <- (lag + 1L):extent(y)
     y <- if (is.matrix(x)) y[later, , drop = FALSE] - y[later - lag, , drop = FALSE] else y[later] - y[later - lag]
   }
   if (is.null(time)) return(y)

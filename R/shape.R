@@ -46,11 +46,11 @@ with_dimnames <- function(x, names) {
 
 # What the result's names would be: base R's, from vectors of the same lengths.
 joined_names <- function(parts, use.names) {
-  named <- !is.null(names(parts)) || any(vapply(parts, function(x) is.null(dim(x)) && !is.null(names(x)), NA))
+  named <- !is.null(names(parts)) || any(vapply(parts, function(x) !is.null(names(x)), NA))
   if (!use.names || !named) return(NULL)
   names(do.call(c, lapply(parts, function(x) {
     if (is.null(x)) return(NULL)
-    `names<-`(logical(length(x)), if (is.null(dim(x))) names(x))
+    `names<-`(logical(length(x)), names(x))
   })))
 }
 
@@ -85,7 +85,7 @@ bind <- function(parts, labels, given, level, by_row) {
   }
   n <- if (any(matrices)) inner[1L] else max(lengths(parts))
   # what is empty counts only where all is
-  counts <- matrices | n == 0 | lengths(parts) > 0L
+  counts <- matrices | lengths(parts) > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L), lengths(parts)) > 0L)
   odd <- which(counts & !matrices & lengths(parts) > 0L & (lengths(parts) > n | n %% pmax.int(lengths(parts), 1L) != 0L))
   if (length(odd)) warn_as_base(sprintf("number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", odd[1L]))
 
@@ -135,6 +135,15 @@ NULL
 #' @export
 cbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
+  parts <- list(...)
+  if (any(vapply(parts, function(x) !is.null(attr(x, "tsp")), NA)) && !any(vapply(parts, is.data.frame, NA))) {
+    # base R's method for time series names columns by the expressions, at any level
+    texts <- vapply(expressions, function(e) deparse(e)[1L], "")
+    given <- names(expressions) %||% character(length(expressions))
+    y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), ifelse(given == "", texts, given)))
+    if (!(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
+    return(as_gpu(y, dtype = width_beside(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
+  }
   deparse.level <- level_given(base::cbind, deparse.level)
   given <- names(expressions) %||% character(length(expressions))
   labels <- labels_of(expressions, deparse.level)
@@ -204,7 +213,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
   whole <- function(k) is.numeric(k) && !is_gpu(k) && length(k) >= 1L && isTRUE(k[1L] >= 0 & k[1L] <= .Machine$integer.max)
   rows <- if (no_rows && no_columns) n else if (no_rows && whole(ncol)) ceiling(n / trunc(ncol[1L])) else nrow
   columns <- if (no_columns && whole(rows)) (if (no_rows) 1 else ceiling(n / trunc(rows[1L]))) else ncol
-  d <- if (whole(rows) && whole(columns)) trunc(c(rows[1L], columns[1L]))
+  d <- if (whole(rows) && whole(columns)) unname(trunc(c(rows[1L], columns[1L])))
   if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !(isTRUE(byrow) || isFALSE(byrow))) {
     args <- c(list(seq_len(n)), if (!no_rows) list(nrow = nrow), if (!no_columns) list(ncol = ncol), list(byrow = byrow, dimnames = dimnames))
     return(placed(data, call_base(base::matrix, args)))
@@ -212,7 +221,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
   out <- recycle(data, prod(d))
   if (byrow && n > 1L) out <- .Call(C_permute, out, rev(d), 2:1)
   dim(out) <- d
-  if (!is.null(dimnames)) dimnames(out) <- dimnames
+  if (length(dimnames)) dimnames(out) <- dimnames
   out
 }
 
@@ -225,7 +234,7 @@ array_of_array <- function(data, dim, dimnames) {
   if (length(dim) == 0L || anyNA(dim) || any(dim < 0L)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
   out <- recycle(data, prod(dim))
   dim(out) <- dim
-  if (is.list(dimnames) && length(dimnames)) dimnames(out) <- dimnames
+  if (length(dimnames)) dimnames(out) <- dimnames
   out
 }
 
@@ -324,8 +333,8 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   if (!usual(n) || !usual(p) || length(x) == 0L) {
     return(as_gpu(call_base(base::diag, list(host_copy(x), n, p)), dtype = gpu_dtype(x), device = gpu_device(x)))
   }
-  n <- trunc(n)
-  p <- trunc(p)
+  n <- trunc(n[[1L]])
+  p <- trunc(p[[1L]])
   m <- min(n, p)
   y <- gpu_full(vector(typeof(x), 1L), n * p, dtype = gpu_dtype(x), device = gpu_device(x))
   y[seq(1, by = n + 1, length.out = m)] <- recycle(x, m)

@@ -10,14 +10,14 @@ through_host <- function(x, f, ...) {
 #' Vectors of arrays: joining and repeating
 #'
 #' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the elements once, on the device. `all.equal()`
-#' reads the arrays on the host.
+#' reads the arrays on the host, and takes ordinary vectors beside them.
 #'
 #' `unlist()` of a list of arrays and numbers gives an array, wherever in it they stand.
 #'
 #' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
 #' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
 #' array, by its own rules on types; slices of columns stay on the device.
-#' @param x,target,current Arrays; `current` may be an ordinary vector.
+#' @param x An array.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
 #' @param recursive,use.names As in [base::c()] and [base::unlist()].
 #' @param times,length.out,each As in [base::rep()].
@@ -45,18 +45,20 @@ rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
 #' @rdname vectors
 #' @export
 rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
-  plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least)
+  plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least && k < 2^52)
   all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (length(length.out) == 1L && is.na(length.out) || plain(length.out, 0))
   if (all_plain && length(x) == 0L && (is.na(length.out) || length.out == 0)) return(x)
   if (!all_plain || length(x) == 0L) {
     at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
+    if (length(x) == 0L && length(at) == 0L) return(x)
     y <- strip(x)[at]
-    if (is.null(dim(x)) && !is.null(names(x))) names(y) <- names(x)[at]
+    # base R has empty strings where a vector without elements is made longer
+    if (!is.null(names(x))) names(y) <- if (length(x)) names(x)[at] else character(length(y))
     return(y)
   }
   each <- trunc(each)
   y <- if (is.na(length.out)) repeated(x, each, trunc(times)) else recycle(repeated(x, each), trunc(length.out))
-  if (is.null(dim(x)) && !is.null(names(x))) names(y) <- rep(names(x), times = times, length.out = length.out, each = each)
+  if (!is.null(names(x))) names(y) <- rep(names(x), times = times, length.out = length.out, each = each)
   y
 }
 
@@ -64,7 +66,10 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
 #' @rawNamespace S3method(rep.int,gpu_array)
 rep.int.gpu_array <- function(x, times, ...) strip(rep.gpu_array(strip(x), times))
 #' @rawNamespace S3method(rep_len,gpu_array)
-rep_len.gpu_array <- function(x, length.out, ...) strip(rep.gpu_array(strip(x), length.out = length.out))
+rep_len.gpu_array <- function(x, length.out, ...) {
+  if (length(length.out) != 1L || is.na(length.out)) return(call_base(base::rep_len, list(host_copy(x), length.out)))
+  strip(rep.gpu_array(strip(x), length.out = length.out))
+}
 
 # What means more than numbers decides the result's class on the host, as for base vectors.
 #' @rdname vectors
@@ -76,7 +81,7 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
     host <- lapply(parts, function(x) {
       if (!is_gpu(x)) return(x)
       y <- as.vector(x)
-      if (is.null(dim(x))) names(y) <- names(x)
+      names(y) <- names(x)
       y
     })
     return(do.call(c, c(host, list(recursive = recursive, use.names = use.names))))
@@ -105,7 +110,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   y <- join(lapply(flat[!vapply(flat, is.null, NA)], as_elements))
   has_names <- function(x) !is.null(names(x)) || is.list(x) && any(vapply(x, has_names, NA))
   # the names are those of a list of vectors of the same lengths
-  if (isTRUE(use.names) && has_names(x)) names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
+  if (use.names && has_names(x)) names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
   y
 }
 
@@ -118,7 +123,8 @@ all.equal.gpu_array <- function(target, current, ...) {
 
 # Base R looks for a method of the target alone, and says of an ordinary vector and an array that their classes differ.
 #' @rdname vectors
-#' @export
+#' @usage NULL
+#' @rawNamespace export(all.equal)
 all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...))
 
 # The columns stay arrays.
@@ -129,17 +135,14 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
   if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
   if (length(dim(x)) == 2L) {
     columns <- lapply(seq_len(ncol(x)), function(j) {
-      y <- x[, j]
-      names(y) <- NULL
-      y
+      strip(x[, j])
     })
     names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional) paste0("V", seq_along(columns))
     rows <- row.names %||% rownames(x)
     n <- nrow(x)
   } else {
     named <- names(x)
-    if (!is.null(named)) names(x) <- NULL
-    columns <- list(x)
+    columns <- list(if (is.null(named) && is.null(dim(x))) x else strip(x))
     if (!optional) names(columns) <- nm
     rows <- row.names %||% if (!is.null(named) && !anyDuplicated(named)) named
     n <- length(x)

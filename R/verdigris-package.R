@@ -34,11 +34,14 @@
 #' - `verdigris.matmul_precision`: what float32 factors may be rounded to on the way into a matrix product on a GPU: `"float32"` (the default: they are not),
 #'   `"tf32"` or `"bfloat16"`; see [matmult].
 #'
+#' - `verdigris.debug`: whether each launch on a GPU is waited for and checked, so that an error names the kernel that made it. Looked at when a kernel of
+#'   [gpu_kernel()] is called; slow.
+#'
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,
 #' `capture`, `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
-#' The element `detail` of a condition holds longer text, such as a compiler's log.
+#' The element `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source` holds that, and `log` is the same as `detail`.
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE

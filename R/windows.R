@@ -72,7 +72,7 @@ embed <- interposed("embed", "x", embed_array(x, dimension), home = "stats")
 embed_array <- function(x, dimension) {
   n <- NROW(x)
   usable <- is.numeric(dimension) && !is_gpu(dimension) && length(dimension) == 1L && isTRUE(dimension >= 1 && dimension <= n && dimension %% 1 == 0)
-  if (!usable || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
+  if (!usable || length(dim(x)) %in% 1L || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
   rows <- n - dimension + 1
   p <- NCOL(x)
   if (length(dim(x)) == 2L && !is.complex(x)) x <- as_doubles(x) # as base R, which fills a matrix of zeros
@@ -119,6 +119,7 @@ filter_array <- function(x, filter, method, sides, circular, init) {
 
 # The array as an ordinary vector or time series.
 host_series <- function(x) {
+  if (!is_gpu(x)) return(x)
   y <- collect(x)
   if (is.null(attr(x, "tsp"))) y else stats::ts(y, start = attr(x, "tsp")[1L], frequency = attr(x, "tsp")[3L])
 }

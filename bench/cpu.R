@@ -161,7 +161,7 @@ run <- function(names, functions, n) {
     # a product of matrices costs more than its operands' size says
     t <- compare(f, o)
     rows <<- rbind(rows, data.frame(name = names[k], n = n, base_us = t[["base"]] * 1e6, device_us = t[["device"]] * 1e6, ratio = t[["device"]] / t[["base"]]))
-    if (rows$ratio[nrow(rows)] > 1.2) cat(sprintf("%-22s %6g  base %11.1f us  device %11.1f us  %6.2f  SLOWER\n", names[k], n, t[["base"]] * 1e6, t[["device"]] * 1e6, t[["device"]] / t[["base"]]))
+    if (isTRUE(rows$ratio[nrow(rows)] > 1.2)) cat(sprintf("%-22s %6g  base %11.1f us  device %11.1f us  %6.2f  SLOWER\n", names[k], n, t[["base"]] * 1e6, t[["device"]] * 1e6, t[["device"]] / t[["base"]]))
   }
 }
 

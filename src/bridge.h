@@ -1,6 +1,7 @@
 // What entrypoint.c, conditions.c and altrep.c share, and what they and the Rust library call in each other.
 #pragma once
 #define R_NO_REMAP
+#include <stdint.h>
 #include <R.h>
 #include <Rinternals.h>
 #include <Rversion.h>
@@ -16,7 +17,7 @@ void vg_say(const char *helper, const char *message);
 
 // Rust: the condition, in pieces; strings are UTF-8 without NUL
 int vg_error_present(void);
-const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 advice
+const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 source, 4 advice
 int vg_warning_count(void);
 const char *vg_warning_text(int index, int *bytes);
 SEXP vg_warning_call(int index);
@@ -53,6 +54,7 @@ void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where
 void *vg_host_fetch(void *handle, int writable);    // brings everything; NULL on failure
 int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);
 int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure
+int vg_element_at(void *handle, R_xlen_t place, void *out); // 0 on failure, -1 where it does not serve
 void *vg_handle_duplicate(void *handle);            // NULL: let R copy
 void vg_handle_finalize(void *handle);
 const char *vg_handle_dtype(void *handle);          // NULL where R's type says it all
@@ -72,6 +74,24 @@ int vg_dots_length(SEXP rho);
 int vg_dots_named(SEXP rho);
 int vg_dots_kind(int k, SEXP rho);
 SEXP vg_dots_value(int k, SEXP rho);
+
+// ---- conditions.c, for owners.rs: functions of users that are called when their memory is let go of ----
+extern int vg_freed;                 // Rust: nonzero where there are any
+SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
+SEXP vg_next_freed(void);            // Rust
+
+// ---- callables.c: what other packages' C calls (inst/include/verdigris.h) ------------------------
+void vg_register_callables(void);
+
+// Rust: dlpack.rs, and the error that is kept for the caller
+void *vg_foreign_export(SEXP x, int versioned, int writable, int64_t stream);
+SEXP vg_foreign_import(void *tensor, int versioned, int copy);
+SEXP vg_foreign_capsule(void *tensor, int versioned);
+void *vg_foreign_take(SEXP capsule, int versioned);
+int vg_foreign_is_array(SEXP x);
+int vg_error_keep(void);
+int vg_error_recall(void);
+void vg_error_kept(char *out, int room);
 
 // ---- contained.c: R code that Rust may call ------------------------------------------------------
 int vg_interrupted(void);

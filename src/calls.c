@@ -49,11 +49,12 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = only_array(rho);
   if (x == NULL) return Rf_eval(parts_call, rho);
   SEXP na_rm = Rf_eval(na_rm_symbol, rho);
-  int leave_out = TYPEOF(na_rm) == LGLSXP && XLENGTH(na_rm) == 1 && LOGICAL_ELT(na_rm, 0) == TRUE;
+  // as base R takes it: of numbers too, and NA counts as TRUE
+  int leave_out = Rf_asLogical(na_rm) != FALSE;
   SEXP name = Rf_eval(name_symbol, rho);
-  if (TYPEOF(x) == REALSXP && CHAR(STRING_ELT(name, 0))[0] == 'a') {
+  if ((TYPEOF(x) == REALSXP || TYPEOF(x) == CPLXSXP) && XLENGTH(x) > 0 && CHAR(STRING_ELT(name, 0))[0] == 'a') {
     // any() and all()
-    vg_say("warn_as_base", "coercing argument of type 'double' to logical");
+    vg_say("warn_as_base", TYPEOF(x) == REALSXP ? "coercing argument of type 'double' to logical" : "coercing argument of type 'complex' to logical");
   }
   SEXP value = vg_reduce(name, x, Rf_ScalarLogical(leave_out));
   if (vg_pending) vg_settle(value);

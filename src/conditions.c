@@ -31,21 +31,21 @@ static SEXP text_of(const char *text, int bytes) {
   return text == NULL ? NA_STRING : Rf_mkCharLenCE(text, bytes, CE_UTF8);
 }
 
-// list(kind, message, detail, advice), or NULL.
+// list(kind, message, detail, source, advice), or NULL.
 static SEXP take_error(void) {
   if (!vg_error_present()) return R_NilValue;
-  static const char *names[] = {"kind", "message", "detail", "advice", ""};
+  static const char *names[] = {"kind", "message", "detail", "source", "advice", ""};
   SEXP error = PROTECT(Rf_mkNamed(VECSXP, names));
   int bytes = 0, n = 0;
-  for (int field = 0; field < 3; field++) {
+  for (int field = 0; field < 4; field++) {
     const char *text = vg_error_text(field, 0, &bytes);
     if (text != NULL) SET_VECTOR_ELT(error, field, Rf_ScalarString(text_of(text, bytes)));
   }
-  while (vg_error_text(3, n, &bytes) != NULL) n++;
+  while (vg_error_text(4, n, &bytes) != NULL) n++;
   SEXP advice = Rf_allocVector(STRSXP, n);
-  SET_VECTOR_ELT(error, 3, advice);
+  SET_VECTOR_ELT(error, 4, advice);
   for (int k = 0; k < n; k++) {
-    const char *text = vg_error_text(3, k, &bytes);
+    const char *text = vg_error_text(4, k, &bytes);
     SET_STRING_ELT(advice, k, text_of(text, bytes));
   }
   UNPROTECT(1);
@@ -112,5 +112,17 @@ SEXP vg_settle(SEXP result) {
     Rf_errorcall(R_NilValue, "%s", "verdigris: raise() returned");
   }
   UNPROTECT(3);
+  return result;
+}
+
+// On the way back from an entry: R code may run, and no Rust frame is alive.
+SEXP vg_tell_freed(SEXP result) {
+  PROTECT(result);
+  for (SEXP on_free; (on_free = vg_next_freed()) != R_NilValue;) {
+    PROTECT(on_free);
+    vg_eval_helper("call_on_free", on_free, R_NilValue);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
   return result;
 }

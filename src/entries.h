@@ -20,7 +20,6 @@ ENTRY(dtype, 1)
 ENTRY(device, 1)
 ENTRY(full, 4)
 ENTRY(sequence, 5)
-ENTRY(empty, 4)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
@@ -64,15 +63,29 @@ ENTRY(svd, 5)
 ENTRY(random, 7)
 ENTRY(draw, 8)
 
-// dlpack.rs, kernel.rs
-ENTRY(dlpack_export, 3)
+// dlpack.rs, pointer.rs, strided.rs
+ENTRY(dlpack_export, 4)
 ENTRY(dlpack_import, 2)
 ENTRY(dlpack_describe, 1)
 ENTRY(dlpack_capsule, 2)
 ENTRY(dlpack_take, 1)
-ENTRY(kernel_parse, 2)
-ENTRY(kernel_check, 1)
-ENTRY(kernel_call, 7)
+ENTRY(pointer, 3)
+ENTRY(from_pointer, 8)
+ENTRY(typestr, 2)
+ENTRY(as_strided, 4)
+ENTRY(empty, 4)
+
+// module.rs, kernel.rs
+ENTRY(module_new, 8)
+ENTRY(module_check, 1)
+ENTRY(module_names, 1)
+ENTRY(module_format, 1)
+ENTRY(module_image, 3)
+ENTRY(kernel_new, 5)
+ENTRY(kernel_signature, 1)
+ENTRY(kernel_call, 6)
+ENTRY(global_read, 4)
+ENTRY(global_write, 5)
 
 // torch.rs, files.rs
 ENTRY(torch_import, 1)

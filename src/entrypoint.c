@@ -35,7 +35,8 @@
   static SEXP C_##name(ARGUMENTS_##n) {                                                            \
     SEXP result = vg_##name(VALUES_##n);                                                           \
     if (vg_slow_dispatch) vg_quick_dispatch(result);                                               \
-    return vg_pending ? vg_settle(result) : result;                                                \
+    if (vg_pending) return vg_settle(result);                                                      \
+    return vg_freed ? vg_tell_freed(result) : result;                                              \
   }
 #include "entries.h"
 #undef ENTRY
@@ -44,6 +45,7 @@
 void vg_init_operators(void);
 void vg_init_calls(void);
 void vg_init_subset(void);
+void vg_init_launch(void);
 SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
@@ -54,6 +56,7 @@ SEXP C_copy_attributes(SEXP from, SEXP to);
 SEXP C_holds_array(SEXP x);
 SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda); // torch_bridge.cpp
 SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_take(SEXP x, SEXP at, SEXP drop);
@@ -74,7 +77,7 @@ static const R_CallMethodDef entries[] = {
 
 static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
-    {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
+    {"C_launch", (DL_FUNC)C_launch, 0}, {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
@@ -85,6 +88,8 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_operators();
   vg_init_calls();
   vg_init_subset();
+  vg_init_launch();
   vg_register_vectors(dll);
+  vg_register_callables();
   vg_init();
 }

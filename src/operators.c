@@ -123,7 +123,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   }
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
   int xshape = 1, yshape = 1, arithmetic = Rf_asLogical(most);
-  // in arithmetic a matrix of one element beside a vector counts as a vector; R deprecates it
+  // in arithmetic a matrix of one element beside a vector counts as a vector, and the names of neither are kept; R deprecates it
+  int array = xarray || yarray;
   if (xarray != yarray && arithmetic) {
     if (xarray && nx == 1 && ny != 1) xarray = xshape = 0;
     if (yarray && ny == 1 && nx != 1) yarray = yshape = 0;
@@ -160,7 +161,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     if (ny == n) Rf_copyMostAttrib(y, out);
     if (nx == n) Rf_copyMostAttrib(x, out);  // second, so that x's win
   }
-  SEXP which = (xarray || yarray) ? R_DimNamesSymbol : R_NamesSymbol;
+  SEXP which = array ? R_DimNamesSymbol : R_NamesSymbol;
   SEXP xnames = PROTECT(xshape ? Rf_getAttrib(x, which) : R_NilValue);
   SEXP ynames = PROTECT(yshape ? Rf_getAttrib(y, which) : R_NilValue);
   if (dims != R_NilValue) {
@@ -169,7 +170,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     else if (yarray && ynames != R_NilValue) Rf_setAttrib(out, R_DimNamesSymbol, ynames);
   } else if (which == R_NamesSymbol) {
     if (xnames != R_NilValue && Rf_xlength(xnames) == n) Rf_setAttrib(out, R_NamesSymbol, xnames);
-    else if (ynames != R_NilValue && Rf_xlength(ynames) == n) Rf_setAttrib(out, R_NamesSymbol, ynames);
+    // of a sum of nothing base R keeps the names of the first operand alone
+    else if (ynames != R_NilValue && Rf_xlength(ynames) == n && (n > 0 || !arithmetic)) Rf_setAttrib(out, R_NamesSymbol, ynames);
   }
   if (series != R_NilValue) Rf_setAttrib(out, R_TspSymbol, Rf_getAttrib(series, R_TspSymbol));
   classify_as(out, dims, series != R_NilValue);

@@ -210,7 +210,9 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
     UNPROTECT(2);
     return x;
   }
-  SEXP at = positions(x, values);
+  // columns of a time series keep its time, which is for R code
+  int series = XLENGTH(values) > 1 && VECTOR_ELT(values, 0) == R_MissingArg && Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
+  SEXP at = series ? NULL : positions(x, values);
   if (at != NULL) {
     PROTECT(at);
     out = take(x, at, drops(Rf_eval(drop_symbol, rho)));
@@ -221,10 +223,36 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
+// x[[i]] of a computed array, for a number i; else NULL, the pointer. mapply() and others ask for one element after the other.
+static SEXP number_at(SEXP x, SEXP i) {
+  if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return NULL;
+  double place = TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0); // NA_INTEGER is less than 1
+  if (!(place >= 1 && place < (double)Rf_xlength(x) + 1)) return NULL;
+  void *h = vg_handle_of(x);
+  if (h == NULL) return NULL;
+  Rcomplex value;
+  int done = vg_element_at(h, (R_xlen_t)place - 1, &value);
+  if (vg_pending) vg_settle(R_NilValue);
+  if (done != 1) return NULL;
+  switch (TYPEOF(x)) {
+  case LGLSXP: return Rf_ScalarLogical(*(int *)&value);
+  case INTSXP: return Rf_ScalarInteger(*(int *)&value);
+  case REALSXP: return Rf_ScalarReal(*(double *)&value);
+  default: return Rf_ScalarComplex(value);
+  }
+}
+
 // .External2(C_element) in `[[.gpu_array`(x, i, ...): the number that one number on each axis means; NULL for what R code is to look at.
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int n = 1 + vg_dots_length(rho);
+  if (n == 1 && !vg_is_missing(i_symbol, rho)) {
+    SEXP number = number_at(x, Rf_eval(i_symbol, rho));
+    if (number != NULL) {
+      UNPROTECT(1);
+      return number;
+    }
+  }
   SEXP dim = n == 1 ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol);
   PROTECT(dim);
   SEXP at = PROTECT(Rf_allocVector(VECSXP, n));

@@ -84,11 +84,14 @@ double milliseconds();
 uintptr_t take(Device& device, Pool* pool, size_t bytes);
 /// The fill that `take` leaves to the stream.
 void fill_new(uintptr_t address, size_t bytes);
+/// Counts memory of a module's variables as the device's.
+void adopt(Device& device, uintptr_t address, size_t bytes);
 /// Takes a piece out of the accounts; false where there is none at the address. `give_back` frees it then.
 bool drop(uintptr_t address, Piece& piece);
 void give_back(uintptr_t address, const Piece& piece);
 /// The device whose live memory holds these bytes; null where none does.
 Device* owner(uintptr_t address, size_t bytes);
+void range(uintptr_t address, uintptr_t* start, size_t* bytes);  // the piece that the address lies in
 void trim(Pool& pool, size_t keep);
 size_t free_bytes(Device& device);
 

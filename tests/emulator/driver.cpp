@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -23,7 +24,7 @@ enum Status : unsigned {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, JIT_COMPILER_NOT_FOUND = 221, SHARED_OBJECT_INIT_FAILED = 303, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
   ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, MISALIGNED_ADDRESS = 716,
-  LAUNCH_FAILED = 719, HARDWARE_STACK_ERROR = 714, NOT_SUPPORTED = 801,
+  LAUNCH_FAILED = 719, COOPERATIVE_LAUNCH_TOO_LARGE = 720, HARDWARE_STACK_ERROR = 714, NOT_SUPPORTED = 801,
   CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_ISOLATION = 905
 };
 struct Text { unsigned code; const char *name, *sentence; };
@@ -47,6 +48,7 @@ const Text TEXTS[] = {
     {NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region"},
     {HARDWARE_STACK_ERROR, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error"},
     {MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+    {COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
@@ -61,9 +63,11 @@ struct Event {
   std::shared_ptr<Moment> moment;
   Device* device = nullptr;
 };
+struct Function;
 struct Loaded {
   emulator::Module* module;
   Device* device;
+  std::map<std::string, Function*> functions;
 };
 struct Function {
   Loaded* loaded;
@@ -439,16 +443,30 @@ API cuMemHostGetDevicePointer_v2(Address* out, void* p, unsigned) {
   *out = (Address)p;
   return SUCCESS;
 }
-API cuPointerGetAttribute(void* out, int which, Address address) {
+// Of memory that the driver does not know all answers are 0.
+API cuPointerGetAttributes(unsigned count, int* which, void** out, Address address) {
   ENTER;
   Device* of = owner(address, 1);
-  if (!of && !pinned((void*)address, 1)) return INVALID_VALUE;
-  switch (which) {
-    case 2: *(unsigned*)out = of ? 2 : 1; return SUCCESS;  // device or host
-    case 8: *(bool*)out = false; return SUCCESS;           // managed
-    case 9: *(int*)out = of ? of->ordinal : current->ordinal; return SUCCESS;
-    default: return INVALID_VALUE;
+  const bool host = !of && pinned((void*)address, 1);
+  uintptr_t start = 0;
+  size_t bytes = 0;
+  if (of) range(address, &start, &bytes);
+  for (unsigned k = 0; k < count; k++) {
+    switch (which[k]) {
+      case 2: *(unsigned*)out[k] = of ? 2 : host; break;  // device or host
+      case 8: *(bool*)out[k] = false; break;              // managed
+      case 9: *(int*)out[k] = of ? of->ordinal : host ? current->ordinal : -2; break;
+      case 11: *(uintptr_t*)out[k] = start; break;
+      case 12: *(size_t*)out[k] = bytes; break;
+      default: return INVALID_VALUE;
+    }
   }
+  return SUCCESS;
+}
+API cuPointerGetAttribute(void* out, int which, Address address) {
+  ENTER;
+  if (!owner(address, 1) && !pinned((void*)address, 1)) return INVALID_VALUE;
+  return cuPointerGetAttributes(1, &which, &out, address);
 }
 API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* handle) {
   ENTER;
@@ -496,14 +514,53 @@ API cuLinkDestroy(void* link) {
   return SUCCESS;
 }
 
+// What "PTX" has in its comment; empty for real PTX, which is not emulated.
+static std::string from_ptx(const char* text) {
+  const char* at = strstr(text, ".address_size 64\n//");
+  std::string bytes;
+  if (!at) return bytes;
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  for (at += 19; digit(at[0]) >= 0 && digit(at[1]) >= 0; at += 2) bytes += (char)(digit(at[0]) * 16 + digit(at[1]));
+  return bytes;
+}
+
 API cuModuleLoadData(Loaded** out, const void* image) {
   ENTER;
   const char* bytes = (const char*)image;
+  std::string text;
+  unsigned magic;
+  memcpy(&magic, bytes, 4);
+  if (magic == 0xBA55ED50) {
+    // a fatbin: of its parts the first that is machine code
+    unsigned short header, kind;
+    uint64_t size, part_size;
+    unsigned part_header;
+    memcpy(&header, bytes + 6, 2);
+    memcpy(&size, bytes + 8, 8);
+    for (const char *part = bytes + header, *end = part + size; part < end; part += part_header + part_size) {
+      memcpy(&kind, part, 2);
+      memcpy(&part_header, part + 4, 4);
+      memcpy(&part_size, part + 8, 8);
+      if (kind == 2) return cuModuleLoadData(out, part + part_header);
+    }
+    return NO_BINARY_FOR_GPU;
+  }
+  if (bytes[0] == '/' || bytes[0] == '.') {
+    text = from_ptx(bytes);
+    if (text.empty()) return JIT_COMPILER_NOT_FOUND;
+    bytes = text.data();
+  }
   Elf64_Ehdr head;
   if (memcmp(bytes, ELFMAG, SELFMAG)) return INVALID_IMAGE;
   memcpy(&head, bytes, sizeof head);
   // machine code of a real GPU, as it is shipped for the interpreters
-  if (head.e_machine == EM_CUDA) return NO_BINARY_FOR_GPU;
+  if (head.e_machine == EM_CUDA && head.e_ident[EI_NIDENT - 1] != EMULATED) return NO_BINARY_FOR_GPU;
+#if defined(__aarch64__)
+  head.e_machine = EM_AARCH64;
+#else
+  head.e_machine = EM_X86_64;
+#endif
+  head.e_ident[EI_NIDENT - 1] = 0;
   // the linker writes the section headers last
   const size_t size = head.e_shoff + (size_t)head.e_shnum * head.e_shentsize;
   // the loader knows libraries by name: each needs one of its own
@@ -511,7 +568,8 @@ API cuModuleLoadData(Loaded** out, const void* image) {
   std::string path = std::string(base && *base ? base : "/tmp") + "/emulated-kernels-XXXXXX";
   const int file = mkstemp(&path[0]);
   if (file < 0) return SHARED_OBJECT_INIT_FAILED;
-  const bool written = write(file, bytes, size) == (ssize_t)size;
+  const bool written = write(file, &head, sizeof head) == (ssize_t)sizeof head &&
+                       write(file, bytes + sizeof head, size - sizeof head) == (ssize_t)(size - sizeof head);
   close(file);
   void* library = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   unlink(path.c_str());
@@ -521,8 +579,20 @@ API cuModuleLoadData(Loaded** out, const void* image) {
     fprintf(stderr, "emulated GPU: a module does not load: %s\n", reason ? reason : "of another version");
     return INVALID_IMAGE;
   }
-  *out = new Loaded{module, current};
+  for (unsigned k = 0; k < module->global_count; k++) adopt(*current, (Address)module->globals[k].address, module->globals[k].bytes);
+  *out = new Loaded{module, current, {}};
   return SUCCESS;
+}
+API cuModuleLoadDataEx(Loaded** out, const void* image, unsigned, void*, void*) { return cuModuleLoadData(out, image); }
+API cuModuleGetGlobal_v2(Address* address, size_t* bytes, Loaded* loaded, const char* name) {
+  ENTER;
+  for (unsigned k = 0; k < loaded->module->global_count; k++)
+    if (const auto& g = loaded->module->globals[k]; !strcmp(g.name, name)) {
+      *address = (Address)g.address;
+      *bytes = g.bytes;
+      return SUCCESS;
+    }
+  return NOT_FOUND;
 }
 API cuModuleUnload(Loaded*) {
   ENTER;
@@ -532,10 +602,34 @@ API cuModuleGetFunction(Function** out, Loaded* loaded, const char* name) {
   ENTER;
   for (unsigned k = 0; k < loaded->module->count; k++)
     if (!strcmp(loaded->module->kernels[k].name, name)) {
-      *out = new Function{loaded, &loaded->module->kernels[k]};
+      Function*& known = loaded->functions[name];
+      if (!known) known = new Function{loaded, &loaded->module->kernels[k]};
+      *out = known;
       return SUCCESS;
     }
   return NOT_FOUND;
+}
+API cuModuleGetFunctionCount(unsigned* count, Loaded* loaded) {
+  ENTER;
+  *count = loaded->module->count;
+  return SUCCESS;
+}
+API cuModuleEnumerateFunctions(Function** out, unsigned count, Loaded* loaded) {
+  ENTER;
+  for (unsigned k = 0; k < count && k < loaded->module->count; k++) cuModuleGetFunction(out + k, loaded, loaded->module->kernels[k].name);
+  return SUCCESS;
+}
+API cuFuncGetName(const char** out, Function* function) {
+  *out = function->kernel->name;
+  return SUCCESS;
+}
+API cuFuncGetParamInfo(Function* function, size_t which, size_t* offset, size_t* bytes) {
+  if (which >= function->kernel->count) return INVALID_VALUE;
+  size_t at = 0;
+  for (size_t k = 0; k < which; k++) at += function->kernel->sizes[k];
+  *offset = at;
+  *bytes = function->kernel->sizes[which];
+  return SUCCESS;
 }
 static unsigned most_threads(const Kernel& kernel) { return kernel.bounds ? kernel.bounds : 1024; }
 API cuFuncGetAttribute(int* out, int which, Function* function) {
@@ -567,6 +661,16 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* out, Function* function, in
   return SUCCESS;
 }
 
+API cuOccupancyMaxPotentialBlockSize(int* grid, int* block, Function* function, void*, size_t shared, int limit) {
+  ENTER;
+  int per = 0;
+  *block = (int)most_threads(*function->kernel);
+  if (limit > 0) *block = std::min(*block, limit);
+  const unsigned status = cuOccupancyMaxActiveBlocksPerMultiprocessor(&per, function, *block, shared);
+  *grid = per * (int)settings().multiprocessors;
+  return status;
+}
+
 API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* handle,
                    void** arguments, void** extra) {
   ENTER;
@@ -594,4 +698,22 @@ API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
     if (!outcome.status) return;
     stream->device.fail(outcome.status, std::string("kernel `") + launch->kernel->name + "`: " + outcome.message);
   });
+}
+namespace {
+struct Attribute { unsigned id, padding; union { int cooperative; unsigned cluster[3]; char room[64]; } value; };
+struct Config { unsigned gx, gy, gz, bx, by, bz, shared; void* stream; Attribute* attributes; unsigned count; };
+}  // namespace
+// Blocks run one after the other: those that wait for each other wait for good, so only the limits of cooperative launches and clusters are here.
+API cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void** extra) {
+  ENTER;
+  for (unsigned k = 0; k < config->count; k++) {
+    const Attribute& a = config->attributes[k];
+    int blocks = 0;
+    if (a.id == 2 && a.value.cooperative) {
+      cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(config->bx * config->by * config->bz), config->shared);
+      if ((uint64_t)config->gx * config->gy * config->gz > (uint64_t)blocks * settings().multiprocessors) return COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
+    if (a.id == 4 && (config->gx % a.value.cluster[0] || config->gy % a.value.cluster[1] || config->gz % a.value.cluster[2])) return INVALID_VALUE;
+  }
+  return cuLaunchKernel(function, config->gx, config->gy, config->gz, config->bx, config->by, config->bz, config->shared, config->stream, arguments, extra);
 }

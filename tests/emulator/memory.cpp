@@ -102,6 +102,11 @@ uintptr_t take(Device& device, Pool* pool, size_t bytes) {
   return (uintptr_t)p;
 }
 
+void adopt(Device& device, uintptr_t address, size_t bytes) {
+  std::lock_guard<std::mutex> held(lock);
+  live[address] = {bytes, 0, &device, nullptr};
+}
+
 static void pattern(uintptr_t address, size_t bytes, unsigned char with) {
   char* p = (char*)address;
   if (bytes <= FILLED) memset(p, with, bytes);
@@ -154,6 +159,15 @@ Device* owner(uintptr_t address, size_t bytes) {
   if (after == live.begin()) return nullptr;
   const auto& [start, piece] = *--after;
   return address + bytes <= start + piece.bytes && address < start + std::max<size_t>(piece.bytes, 1) ? piece.device : nullptr;
+}
+
+void range(uintptr_t address, uintptr_t* start, size_t* bytes) {
+  std::lock_guard<std::mutex> held(lock);
+  auto after = live.upper_bound(address);
+  if (after == live.begin()) return;
+  --after;
+  *start = after->first;
+  *bytes = after->second.bytes;
 }
 
 void trim(Pool& pool, size_t keep) {

@@ -30,9 +30,19 @@ struct Kernel {
   u32 bounds;  // __launch_bounds__, or 0
 };
 
+/// A variable that lies outside all functions.
+struct Global {
+  const char* name;
+  void* address;
+  u64 bytes;
+};
+
+/// A "cubin" says that it is for a GPU, and by this last byte of its identification that the GPU is emulated.
+const unsigned char EMULATED = 'V';
+
 const u32 DYNAMIC_SHARED = 227 << 10, STATIC_SHARED = 48 << 10;
 const u32 CANARY = 64;
-const u32 VERSION = 1;
+const u32 VERSION = 2;
 
 struct Module {
   u32 version;
@@ -42,6 +52,8 @@ struct Module {
   char* dynamic;              // DYNAMIC_SHARED + CANARY bytes
   const Kernel* kernels;
   u32 count;
+  const Global* globals;
+  u32 global_count;
 };
 
 }  // namespace emulator

@@ -3,6 +3,7 @@
 // The preprocessor runs first, with cuda_on_host.h before the source. Then the text is rewritten where C++ has no way
 // to say what CUDA says, the kernels are listed behind it, and the compiler makes the "cubin" of it.
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -22,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "module.h"
+
 using std::string;
 extern char** environ;
 
@@ -36,6 +39,7 @@ struct Program {
   string headers;  // the folder of its headers
   size_t key;      // a hash of them
   string image, log;
+  std::vector<string> expressions, options;  // names that are asked for; folders and macros
 };
 
 // ---- files ------------------------------------------------------------------------------------------
@@ -150,7 +154,10 @@ struct Rewriter {
   string complaint;
   std::vector<std::pair<string, string>> kernels;  // names and bounds
   std::set<string> listed;
-  explicit Rewriter(const string& text) : in(text) { out.reserve(text.size() + 4096); }
+  std::vector<string> globals;
+  int depth = 0;
+  bool lists_globals;
+  explicit Rewriter(const string& text, bool lists_globals) : in(text), lists_globals(lists_globals) { out.reserve(text.size() + 4096); }
 
   size_t blanks(size_t p) const { while (p < in.size() && isspace((unsigned char)in[p])) p++; return p; }
   string word(size_t p) const { size_t q = p; while (q < in.size() && in_word(in[q])) q++; return in.substr(p, q - p); }
@@ -202,6 +209,23 @@ struct Rewriter {
         return;
       }
       p += w.size();
+    }
+  }
+
+  // The variable that a declaration from p on declares, if it does and lies outside all braces.
+  void global(size_t p) {
+    string last, name;
+    for (; p < in.size(); p++) {
+      if (in_word(in[p])) {
+        last = word(p);
+        p += last.size() - 1;
+        continue;
+      }
+      if (in[p] == '[' || in[p] == '=' || in[p] == ';') {
+        if (depth == 0 && !last.empty() && listed.insert(last).second) globals.push_back(last);
+        return;
+      }
+      if (in[p] == '(' || in[p] == '{' || in[p] == '<') return;
     }
   }
 
@@ -282,6 +306,8 @@ struct Rewriter {
       }
       if (!in_word(c)) {
         if (c == '\n') line++;
+        if (c == '{') depth++;
+        if (c == '}') depth--;
         if (c == ';' && dynamic) {
           out += " __asm__(\"vg_dynamic_shared\")";
           dynamic = false;
@@ -298,6 +324,9 @@ struct Rewriter {
       if (w == "template") of_template = true;
       if (w == "__global__") {
         if (!of_template) kernel(at);
+      } else if (w == "__device__" || w == "__constant__") {
+        if (w == "__constant__") out += "static";
+        if (lists_globals && !of_template) global(at);
       } else if (w == "__launch_bounds__") {
         const size_t end = past_bracket(blanks(at));
         keep_lines(at, end);
@@ -321,21 +350,28 @@ struct Rewriter {
     }
   }
 
-  void list() {
-    out += "\n# 1 \"kernels\"\nstatic const emulator::Kernel vg_kernels[] = {\n";
+  void list(const std::vector<string>& expressions) {
+    for (const string& e : expressions) {
+      bool known = false;
+      for (const auto& k : kernels) known = known || k.first == e;
+      if (!known) kernels.push_back({e, "0"});
+    }
+    out += "\n# 1 \"__nv_name_map\"\nstatic const emulator::Kernel vg_kernels[] = {\n";
     for (const auto& k : kernels) {
       const string call = "emulator::Caller<decltype(" + k.first + "), &" + k.first + ">::";
       out += "  {\"" + k.first + "\", " + call + "call, " + call + "sizes, " + call + "count, (emulator::u32)(" + k.second + ")},\n";
     }
-    out += "  {nullptr, nullptr, nullptr, 0, 0}};\n"
+    out += "  {nullptr, nullptr, nullptr, 0, 0}};\nstatic const emulator::Global vg_globals[] = {\n";
+    for (const string& g : globals) out += "  {\"" + g + "\", (void*)&" + g + ", sizeof(" + g + ")},\n";
+    out += "  {nullptr, nullptr, 0}};\n"
            "extern \"C\" __attribute__((visibility(\"default\"))) emulator::Module vg_module = {emulator::VERSION, &threadIdx, &blockIdx, "
            "&blockDim, &gridDim, &vg_host, __start_vg_shared, __stop_vg_shared, vg_dynamic_shared, vg_kernels, " +
-           std::to_string(kernels.size()) + "};\n";
+           std::to_string(kernels.size()) + ", vg_globals, " + std::to_string(globals.size()) + "};\n";
   }
 };
 
 // kernel.cu:3:11: error: 'z' was not declared in this scope   ->   kernel.cu(3): error: identifier "z" is undefined
-string as_nvrtc_says(const string& log, const string& hide) {
+string as_nvrtc_says(const string& log, const string& hide, const Program& p) {
   string out;
   for (size_t from = 0; from < log.size();) {
     size_t end = log.find('\n', from);
@@ -350,6 +386,14 @@ string as_nvrtc_says(const string& log, const string& hide) {
       if (sscanf(message.c_str(), "error: '%2047[^']' was not declared in this scope", what) == 1)
         message = string("error: identifier \"") + what + "\" is undefined";
       text = string(file) + "(" + std::to_string(row) + "): " + message;
+      if (file == p.name) {
+        // the line behind two blanks, and a caret
+        size_t at = 0;
+        for (int k = 1; k < row && at != string::npos; k++) at = p.source.find('\n', at) == string::npos ? string::npos : p.source.find('\n', at) + 1;
+        if (at != string::npos) text += "\n  " + p.source.substr(at, p.source.find('\n', at) - at) + "\n" + string((size_t)column + 1, ' ') + "^\n";
+      } else if (!strcmp(file, "__nv_name_map") && (size_t)row >= 2) {
+        text += "\n  #pragma nv_mangled_name " + (p.expressions.empty() ? string("?") : p.expressions.back()) + "\n  ^\n";
+      }
     }
     out += text + "\n";
   }
@@ -363,16 +407,22 @@ Status compile(Program& p, bool checked) {
   // what was compiled before, by any process: the engine's tests keep no kernels themselves
   char name[64];
   const std::hash<string> hash;
-  const string all = p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "") + read_file(home() + "/stamp");
+  string more;
+  for (const string& text : p.expressions) more += "&" + text;
+  for (const string& text : p.options) more += " " + text;
+  const string all = more + p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "") + read_file(home() + "/stamp");
   snprintf(name, sizeof name, "/objects/%016zx%016zx", hash(all), hash(all + '\1'));
   const string kept = home() + name;
-  if (!(p.image = read_file(kept)).empty()) return SUCCESS;
+  // headers in folders may have changed
+  bool folders = false;
+  for (const string& text : p.options) folders = folders || text.rfind("-I", 0) == 0;
+  if (!folders && !(p.image = read_file(kept)).empty()) return SUCCESS;
   const int number = count++;
   const string own = folder() + "/" + std::to_string(number) + "/";
   mkdir(own.c_str(), 0700);
   const string source = own + p.name, log = own + "log", plain = own + "plain.ii", ready = own + "ready.ii", object = own + "kernels.so";
   const auto failed = [&](const string& more) {
-    p.log = as_nvrtc_says(read_file(log), own) + more;
+    p.log = as_nvrtc_says(read_file(log), own, p) + more;
     return COMPILATION;
   };
   const auto cleared = [&](Status status) {
@@ -384,15 +434,17 @@ Status compile(Program& p, bool checked) {
     return status;
   };
   write_file(source, p.source);
-  int status = run({cxx, "-x", "c++", "-std=c++17", "-E", "-nostdinc", "-nostdinc++", "-include", home() + "/cuda_on_host.h", "-I", p.headers,
-                    "-o", plain, source}, log);
+  std::vector<string> first{cxx, "-x", "c++", "-std=c++17", "-E", "-nostdinc", "-nostdinc++", "-include", home() + "/cuda_on_host.h", "-I", p.headers};
+  first.insert(first.end(), p.options.begin(), p.options.end());
+  first.insert(first.end(), {"-o", plain, source});
+  int status = run(first, log);
   if (status == 127) return cleared(failed(string("error: the emulator needs the C++ compiler ") + cxx));
   if (status) return cleared(failed(""));
   const string text = read_file(plain);
-  Rewriter rewriter(text);
+  Rewriter rewriter(text, p.name != "verdigris.cu");
   rewriter.all();
   if (!rewriter.complaint.empty()) return cleared(failed(p.name + "(1): error: " + rewriter.complaint));
-  rewriter.list();
+  rewriter.list(p.expressions);
   write_file(ready, rewriter.out);
   std::vector<string> command{cxx, "-x", "c++-cpp-output", "-std=gnu++17", "-fpreprocessed", "-O1", "-fPIC", "-shared", "-w",
                               "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden", "-fno-strict-aliasing",
@@ -427,7 +479,7 @@ API nvrtcGetSupportedArchs(int* archs) {
 }
 API nvrtcCreateProgram(Program** out, const char* source, const char* name, int count, const char* const* texts, const char* const* names) {
   if (!out || !source) return INVALID_INPUT;
-  *out = new Program{source, name && *name ? name : "default_program", "", 0, "", ""};
+  *out = new Program{source, name && *name ? name : "default_program", "", 0, "", "", {}, {}};
   (*out)->headers = folder_of(count, texts, names, (*out)->key);
   return SUCCESS;
 }
@@ -441,8 +493,13 @@ API nvrtcCompileProgram(Program* program, int count, const char* const* options)
   if (!program) return INVALID_PROGRAM;
   for (int k = 0; k < count; k++) {
     const string option = options[k];
+    if (option.rfind("-I", 0) == 0 || option.rfind("-D", 0) == 0) {
+      program->options.push_back(option);
+      continue;
+    }
+    if (option == "--use_fast_math" || option == "-lineinfo" || option == "--relocatable-device-code=true") continue;
     if (option.rfind("--gpu-architecture=", 0) && option != "--fmad=false" && option.rfind("--std=", 0) && option != "--device-as-default-execution-space") {
-      program->log = "error: the emulator does not know the option " + option + "\n";
+      program->log = "nvrtc: error: unrecognized option " + option + " found\n";
       return INVALID_OPTION;
     }
   }
@@ -453,9 +510,42 @@ static unsigned give(const string& bytes, char* to, bool zero) {
   if (zero) to[bytes.size()] = 0;
   return SUCCESS;
 }
+API nvrtcAddNameExpression(Program* program, const char* expression) {
+  if (!program || !expression) return INVALID_INPUT;
+  program->expressions.push_back(expression);
+  return SUCCESS;
+}
+// names stay as they are
+API nvrtcGetLoweredName(Program* program, const char* expression, const char** out) {
+  for (const string& known : program->expressions)
+    if (known == expression) {
+      *out = known.c_str();
+      return SUCCESS;
+    }
+  return INVALID_INPUT;
+}
+
+// A shared object that says it is for a GPU: see module.h.
+static string cubin(const Program& p) {
+  string image = p.image;
+  if (image.size() < sizeof(Elf64_Ehdr)) return image;
+  Elf64_Ehdr head;
+  memcpy(&head, image.data(), sizeof head);
+  head.e_machine = EM_CUDA;
+  head.e_ident[EI_NIDENT - 1] = emulator::EMULATED;
+  memcpy(&image[0], &head, sizeof head);
+  return image;
+}
+// "PTX" is the same in hexadecimal digits, in a comment.
+static string ptx(const Program& p) {
+  static const char digits[] = "0123456789abcdef";
+  string text = "// emulated\n.version 8.0\n.target sm_90\n.address_size 64\n//";
+  for (unsigned char c : cubin(p)) { text += digits[c >> 4]; text += digits[c & 15]; }
+  return text + "\n";
+}
 API nvrtcGetCUBINSize(Program* p, size_t* size) { *size = p->image.size(); return SUCCESS; }
-API nvrtcGetCUBIN(Program* p, char* to) { return give(p->image, to, false); }
-API nvrtcGetPTXSize(Program* p, size_t* size) { *size = p->image.size(); return SUCCESS; }
-API nvrtcGetPTX(Program* p, char* to) { return give(p->image, to, false); }
+API nvrtcGetCUBIN(Program* p, char* to) { return give(cubin(*p), to, false); }
+API nvrtcGetPTXSize(Program* p, size_t* size) { *size = ptx(*p).size() + 1; return SUCCESS; }
+API nvrtcGetPTX(Program* p, char* to) { return give(ptx(*p), to, true); }
 API nvrtcGetProgramLogSize(Program* p, size_t* size) { *size = p->log.size() + 1; return SUCCESS; }
 API nvrtcGetProgramLog(Program* p, char* to) { return give(p->log, to, true); }

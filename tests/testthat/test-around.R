@@ -14,6 +14,26 @@ test_that("lists that hold arrays are unlisted into arrays", {
   expect_identical(unlist(list(1, b = "u")), base::unlist(list(1, b = "u")))
 })
 
+test_that("a linear model of arrays prints, and is summarised, as one of ordinary vectors; residuals are arrays as the response is", {
+  printed <- function(expr) utils::capture.output(print(expr))
+  x <- mtcars$wt
+  y <- mtcars$mpg
+  host <- list(model = lm(y ~ x))
+  x <- gpu(x)
+  y <- gpu(y)
+  model <- lm(y ~ x)
+  expect_identical(printed(model), printed(host$model))
+  expect_identical(printed(summary(model)), printed(summary(host$model)))
+  expect_identical(printed(anova(model)), printed(anova(host$model)))
+  for (f in list(coef, vcov, confint, function(m) predict(m), influence, rstandard, cooks.distance, AIC)) expect_equal(rapply(list(f(model)), collect, how = "replace"), list(f(host$model)))
+  for (f in list(residuals, fitted)) {
+    expect_true(is_gpu(f(model)))
+    expect_equal(collect(f(model)), f(host$model))
+    expect_equal(sum(f(model)^2), sum(f(host$model)^2))
+  }
+  expect_identical(class(model$qr$qr), class(host$model$qr$qr))
+})
+
 test_that("linear models, generalised and not linear ones, and smoothers agree with base R", {
   host <- airquality[stats::complete.cases(airquality), ]
   frame <- as_gpu(host, device = test_device)

@@ -96,42 +96,59 @@ test_that("qr() takes views and what is recorded, and what is not finite says so
   expect_identical(qr(gpu(hilbert(9L)), tol = 1e-3)$rank, qr(hilbert(9L), tol = 1e-3)$rank)
 })
 
-# NIST's Statistical Reference Datasets (linear least squares); Longley's ships with R.
+# NIST's Statistical Reference Datasets, linear least squares (https://www.itl.nist.gov/div898/strd/): certified coefficients, their standard
+# errors and the residual sum of squares. Longley's data ship with R, Filip's are in data/, and Wampler's are a polynomial and multiples of one disturbance.
 certified <- list(
-  longley = c(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683, -1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
-  wampler = rep(1, 6L)
+  longley = list(coef = c(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683, -1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
+    se = c(890420.383607373, 84.9149257747669, 0.334910077722432e-01, 0.488399681651699, 0.214274163161675, 0.226073200069370, 455.478499142212), rss = 836424.055505915),
+  filip = list(coef = c(-1467.48961422980, -2772.17959193342, -2316.37108160893, -1127.97394098372, -354.478233703349, -75.1242017393757, -10.8753180355343, -1.06221498588947, -0.670191154593408e-01, -0.246781078275479e-02, -0.402962525080404e-04),
+    se = c(298.084530995537, 559.779865474950, 466.477572127796, 227.204274477751, 71.6478660875927, 15.2897178747400, 2.23691159816033, 0.221624321934227, 0.142363763154724e-01, 0.535617408889821e-03, 0.896632837373868e-05), rss = 0.795851382172941e-03),
+  wampler3 = list(coef = rep(1, 6L), se = c(2152.32624678170, 2363.55173469681, 779.343524331583, 101.475507550350, 5.64566512170752, 0.112324854679312), rss = 83554268)
 )
+disturbance <- c(759, -2048, 2048, -2048, 2523, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 2523, -2048, 2048, -2048, 759)
 
-test_that("regressions of NIST's come out as lm() has them", {
+# The greatest relative error of what NIST certifies, as qr() of an array gives it.
+certified_error <- function(x, y, certified, tol) {
+  q <- qr(gpu(x), tol = tol)
+  expect_identical(q$rank, ncol(x))
+  coef <- as.vector(qr.coef(q, gpu(y)))
+  residual <- as.vector(qr.resid(q, gpu(y)))
+  rss <- sum(residual^2)
+  inverse <- collect(chol2inv(qr.R(q)))
+  se <- sqrt(diag(inverse) * rss / (nrow(x) - ncol(x)))
+  max(abs(c(coef / certified$coef, se / certified$se, rss / certified$rss) - 1))
+}
+
+test_that("regressions have NIST's certified values, and lm()'s", {
   d <- as.matrix(longley[c("GNP.deflator", "GNP", "Unemployed", "Armed.Forces", "Population", "Year")])
-  # lm() decides the columns' rank as qr() does
-  x <- cbind(1, d)
+  x <- cbind(1, sweep(d, 2L, c(1, 1000, 10, 10, 1000, 1), "*")) # in NIST's units
   y <- longley$Employed * 1000
-  got <- as.vector(qr.coef(qr(gpu(x)), gpu(y)))
-  scale <- c(1, 1, 1, 1, 1, 1, 1)
-  expect_equal(got, unname(coef(lm(y ~ d))), tolerance = 1e-8)
-  expect_equal(got[c(1L, 7L)], certified$longley[c(1L, 7L)], tolerance = 1e-8)
+  expect_lt(certified_error(x, y, certified$longley, 1e-7), 1e-7)
+  expect_equal(as.vector(qr.coef(qr(gpu(cbind(1, d))), gpu(y))), unname(coef(lm(y ~ d))), tolerance = 1e-8)
 
   t <- 0:20
   wampler <- outer(t, 0:5, `^`)
-  wampler1 <- rowSums(wampler)
   q <- qr(gpu(wampler))
   expect_identical(collect(q)[c("rank", "pivot")], unclass(qr(wampler))[c("rank", "pivot")])
-  expect_equal(as.vector(qr.coef(q, gpu(wampler1))), certified$wampler, tolerance = 1e-7)
-  expect_equal(as.vector(qr.coef(q, gpu(wampler1))), unname(coef(lm(wampler1 ~ wampler - 1))), tolerance = 1e-7)
-  wampler2 <- drop(wampler %*% 10^-(0:5))
-  expect_equal(as.vector(qr.coef(q, gpu(wampler2))), 10^-(0:5), tolerance = 1e-7)
+  expect_equal(as.vector(qr.coef(q, gpu(rowSums(wampler)))), rep(1, 6L), tolerance = 1e-7)
+  expect_equal(as.vector(qr.coef(q, gpu(drop(wampler %*% 10^-(0:5))))), 10^-(0:5), tolerance = 1e-7)
+  for (size in c(1, 100, 10000)) {
+    of <- certified$wampler3
+    of[c("se", "rss")] <- list(of$se * size, of$rss * size^2)
+    expect_lt(certified_error(wampler, rowSums(wampler) + size * disturbance, of, 1e-7), 1e-5)
+  }
 
-  # Filip's polynomial of degree 10, on which lm() gives up a column at its usual tolerance
-  z <- c(-6.860120914, -4.324130045, -4.358625055, -4.358426747, -6.955852379, -6.661145254, -6.355462942, -6.118102026, -7.115148017, -6.815308569, -6.519993057, -6.204119983, -5.853871964, -6.109523091, -5.79832982, -5.482672118, -5.171791386, -4.851705903, -4.517126416, -4.143573228, -3.709075441, -3.499489089, -6.300769497, -5.953504836, -5.642065153, -5.031376979, -4.680685696, -4.329846955, -3.928486195, -8.56735134)
-  filip <- outer(z, 0:10, `^`)
-  y <- sin(z)
+  # a polynomial of degree 10 with a condition number of 1.8e15: R's own error is 6e-8, at a tolerance that keeps all columns
+  filip <- utils::read.csv(test_path("data", "nist-filip.csv"))
+  powers <- outer(filip$x, 0:10, `^`)
+  expect_lt(certified_error(powers, filip$y, certified$filip, 1e-10), 1e-5)
   for (tol in c(1e-7, 1e-10)) {
-    q <- qr(gpu(filip), tol = tol)
-    expect_identical(q$rank, qr(filip, tol = tol)$rank)
-    expect_identical(q$pivot, qr(filip, tol = tol)$pivot)
-    expect_equal(is.na(as.vector(qr.coef(q, gpu(y)))), is.na(qr.coef(qr(filip, tol = tol), y)))
-    expect_equal(as.vector(qr.fitted(q, gpu(y))), qr.fitted(qr(filip, tol = tol), y), tolerance = 1e-6)
+    q <- qr(gpu(powers), tol = tol)
+    base <- qr(powers, tol = tol)
+    expect_identical(q$rank, base$rank)
+    expect_identical(q$pivot, base$pivot)
+    expect_equal(is.na(as.vector(qr.coef(q, gpu(filip$y)))), is.na(qr.coef(base, filip$y)))
+    expect_equal(as.vector(qr.fitted(q, gpu(filip$y))), qr.fitted(base, filip$y), tolerance = 1e-6)
   }
 })
 

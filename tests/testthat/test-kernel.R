@@ -13,7 +13,7 @@ test_that("the signature is read from the source", {
   e <- expect_error(gpu_kernel(two), class = "verdigris_error_argument")
   expect_match(conditionMessage(e), "`one`, `two`", fixed = TRUE)
   expect_error(gpu_kernel(two, "three"), "no kernel `three`", class = "verdigris_error_argument")
-  expect_error(gpu_kernel("__global__ void f() {}"), "extern \"C\"", fixed = TRUE, class = "verdigris_error_argument")
+  expect_output(print(gpu_kernel("__global__ void f() {}")), "void f()", fixed = TRUE)
   expect_error(gpu_kernel("int x;"), "defines no kernel", class = "verdigris_error_argument")
   expect_error(gpu_kernel(1), class = "verdigris_error_argument")
 })
@@ -48,11 +48,16 @@ test_that("arrays on the cpu device are refused, and not changed", {
 
 test_that("the compiler's complaint is an error with its log", {
   wrong <- sub("a * x[i]", "b * x[i]", axpy_source, fixed = TRUE)
-  skip_if_not(.Call(verdigris:::C_kernel_check, axpy_source), "there is no NVRTC")
+  compiles <- function(source) .Call(verdigris:::C_module_check, verdigris:::module_pointer(gpu_module(source)))
+  skip_if_not(compiles(axpy_source), "there is no NVRTC")
   e <- expect_error(gpu_kernel(wrong), class = "verdigris_error_compile")
   expect_match(conditionMessage(e), 'line 4: identifier "b" is undefined', fixed = TRUE)
   expect_match(conditionMessage(e), "if (i < n) y[i] += b * x[i];", fixed = TRUE)
-  expect_match(e$detail, "kernel.cu(4): error", fixed = TRUE)
+  expect_match(e$log, "kernel.cu(4): error", fixed = TRUE)
+  expect_identical(e$source, wrong)
+  # the caret stands below the name
+  lines <- strsplit(conditionMessage(e), "\n")[[1]]
+  expect_identical(regexpr("^", lines[[3]], fixed = TRUE)[[1]], regexpr("b * x", lines[[2]], fixed = TRUE)[[1]])
 })
 
 # ---- on a CUDA device ----------------------------------------------------------------------------

@@ -67,7 +67,7 @@ extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void
     let done = guard::attempt(|| handle.fetch());
     guard::collect_warnings();
     match done {
-        Some(()) => handle.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
+        Some(()) => handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
         None => ptr::null_mut(),
     }
 }
@@ -82,6 +82,23 @@ extern "C" fn vg_region_cached(handle: *mut c_void, from: isize, n: isize, out: 
 extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_void) -> c_int {
     // SAFETY: R has room for n elements.
     let done = guard::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
+    guard::collect_warnings();
+    done.is_some() as c_int
+}
+
+/// One element that somebody asked for by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]` serves better.
+#[no_mangle]
+extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void) -> c_int {
+    let handle = unsafe { of(handle) };
+    // SAFETY: C has room for one element, here and below.
+    if unsafe { handle.cached(place as usize, 1, out.cast()) } {
+        return 1;
+    }
+    let array = handle.peek();
+    if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_number() {
+        return -1;
+    }
+    let done = guard::attempt(|| unsafe { handle.element(place as usize, out.cast()) });
     guard::collect_warnings();
     done.is_some() as c_int
 }

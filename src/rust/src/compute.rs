@@ -33,7 +33,9 @@ entry! {
         })?;
         let value = handle::array(x)?;
         let target = handle.current()?;
-        let new = evaluate::compute_into(&value, &target, HOLDERS, site::of(call))?;
+        // what is recorded elsewhere in R holds it too
+        let holders = if handle.is_recorded_on() { 0 } else { HOLDERS };
+        let new = evaluate::compute_into(&value, &target, holders, site::of(call))?;
         drop(target);
         handle.rewrite(new);
         Ok(out)

@@ -37,6 +37,28 @@ unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(start, n) }
 }
 
+/// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers, integer64 and raw
+/// bytes do, logicals do not. None for objects of other classes. Reads the data of an ALTREP vector.
+pub fn lying(x: SEXP) -> Option<(u64, DType)> {
+    // SAFETY: x is a value that R gave us.
+    let plain = unsafe { r::Rf_isObject(x) == r::Rboolean::FALSE };
+    let is_integer64 = !plain && r::inherits(x, "integer64");
+    if !(plain || is_integer64 || r::inherits(x, "ts") || r::inherits(x, "AsIs")) {
+        return None;
+    }
+    // SAFETY: of that type.
+    unsafe {
+        Some(match r::kind_of(x) {
+            SEXPTYPE::INTSXP => (r::INTEGER_RO(x) as u64, DType::Int32),
+            SEXPTYPE::REALSXP if is_integer64 => (r::REAL_RO(x) as u64, DType::Int64),
+            SEXPTYPE::REALSXP => (r::REAL_RO(x) as u64, DType::Float64),
+            SEXPTYPE::CPLXSXP => (r::COMPLEX_RO(x) as u64, DType::Complex128),
+            SEXPTYPE::RAWSXP => (r::RAW(x) as u64, DType::UInt8),
+            _ => return None,
+        })
+    }
+}
+
 /// R's kind of a host vector.
 pub fn kind(x: SEXP) -> Option<Kind> {
     Some(match r::kind_of(x) {
@@ -237,6 +259,21 @@ pub fn device(x: SEXP) -> Result<Device> {
     } else {
         crate::devices::named(string(x, "device")?)
     }
+}
+
+/// Whole numbers, negative ones too: integers, doubles or integer64.
+pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
+    let refused = || {
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be whole numbers within 2^53, not {}", describe(x)))
+    };
+    let of_double = |v: f64| (v.abs() <= 9_007_199_254_740_992.0 && v.fract() == 0.0).then_some(v as i64);
+    let numbers: Option<Vec<i64>> = match host(x) {
+        Some(Host::Integer(v)) => v.iter().map(|&k| (k != i32::MIN).then_some(i64::from(k))).collect(),
+        Some(Host::Double(v)) => v.iter().map(|&k| of_double(k)).collect(),
+        Some(Host::Integer64(v)) => v.iter().map(|&k| (k != NA_I64).then_some(k)).collect(),
+        _ => None,
+    };
+    numbers.ok_or_else(refused)
 }
 
 /// Whole numbers from 0 on, as `size`.

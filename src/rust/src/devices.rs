@@ -36,7 +36,7 @@ fn option(name: &'static std::ffi::CStr) -> SEXP {
 
 /// Hands on where to look for CUDA, the option as it is now.
 #[cfg(not(target_os = "macos"))]
-fn refresh_paths() {
+pub fn refresh_paths() {
     use verdigris_engine::backend::cuda::library::{set_search_paths, SearchPaths};
     let paths = |list: &[String]| list.iter().map(Into::into).collect();
     let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
@@ -48,7 +48,21 @@ fn refresh_paths() {
 }
 
 #[cfg(target_os = "macos")]
-fn refresh_paths() {}
+pub fn refresh_paths() {}
+
+/// Hands on whether each launch is to be checked at once, the option as it is now.
+#[cfg(not(target_os = "macos"))]
+pub fn refresh_debug() {
+    // SAFETY: the value is R's, which keeps it.
+    let wanted = unsafe { r::Rf_GetOption1(r::known_symbol!(c"verdigris.debug")) };
+    // SAFETY: the type and the length are checked.
+    let each =
+        r::kind_of(wanted) == SEXPTYPE::LGLSXP && r::len(wanted) == 1 && unsafe { r::LOGICAL_ELT(wanted, 0) } == 1;
+    verdigris_engine::backend::cuda::check_launches(each);
+}
+
+#[cfg(target_os = "macos")]
+pub fn refresh_debug() {}
 
 /// A device by name.
 pub fn named(name: &str) -> Result<Device> {

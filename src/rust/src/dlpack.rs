@@ -1,16 +1,51 @@
-//! DLPack capsules in R: external pointers with the capsule's name as tag (section "DLPack" of ARCHITECTURE.md).
+//! DLPack capsules in R: external pointers with the capsule's name as tag (vignettes/dlpack.Rmd is the convention).
 //!
 //! A capsule owns its tensor until it is used; then the tag says `used_...`, as Python's capsules do, and the
 //! pointer is cleared.
 
 use std::ffi::{c_void, CStr};
+use std::os::raw::c_int;
+use std::sync::OnceLock;
 
 use verdigris_engine::array::Array;
+use verdigris_engine::dtype::Class;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::interop::dlpack::{self, Copying, Raw};
+use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
+use verdigris_engine::scalar::Scalar;
 
+use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle};
+use crate::{altrep, convert, entry, handle, owners, pointer};
+
+// ---- capsules ------------------------------------------------------------------------------------
+
+/// Symbols and the class, looked up once.
+struct Words {
+    legacy: SEXP,
+    versioned: SEXP,
+    used_legacy: SEXP,
+    used_versioned: SEXP,
+    class: SEXP,
+}
+// SAFETY: symbols, and a vector that is preserved; used on R's thread.
+unsafe impl Send for Words {}
+unsafe impl Sync for Words {}
+
+fn words() -> &'static Words {
+    static WORDS: OnceLock<Words> = OnceLock::new();
+    WORDS.get_or_init(|| {
+        let class = r::string("dlpack_capsule");
+        // SAFETY: preserved before anything else is allocated.
+        unsafe { r::R_PreserveObject(class) };
+        Words {
+            legacy: r::symbol(Raw::LEGACY),
+            versioned: r::symbol(Raw::VERSIONED),
+            used_legacy: r::symbol(c"used_dltensor"),
+            used_versioned: r::symbol(c"used_dltensor_versioned"),
+            class,
+        }
+    })
+}
 
 /// R frees what nobody has used. Runs in gc: the deleter uses no R.
 extern "C" fn finalize(capsule: SEXP) {
@@ -28,20 +63,19 @@ extern "C" fn finalize(capsule: SEXP) {
 
 /// A capsule that will own a tensor; not protected.
 fn empty(versioned: bool) -> SEXP {
-    let name = if versioned { Raw::VERSIONED } else { Raw::LEGACY };
+    let words = words();
     // SAFETY: protected while it is made.
     unsafe {
-        let tag = r::Rf_install(name.as_ptr());
+        let tag = if versioned { words.versioned } else { words.legacy };
         let capsule = r::Rf_protect(r::R_MakeExternalPtr(std::ptr::null_mut(), tag, r::R_NilValue));
         r::R_RegisterCFinalizerEx(capsule, Some(finalize), r::Rboolean::FALSE);
-        let class = r::Rf_protect(r::string("dlpack_capsule"));
-        r::Rf_setAttrib(capsule, r::R_ClassSymbol, class);
-        r::Rf_unprotect(2);
+        r::Rf_setAttrib(capsule, r::R_ClassSymbol, words.class);
+        r::Rf_unprotect(1);
         capsule
     }
 }
 
-fn tag(capsule: SEXP) -> &'static CStr {
+fn tag<'a>(capsule: SEXP) -> &'a CStr {
     // SAFETY: an external pointer; symbols and their names are never freed.
     unsafe {
         let tag = r::R_ExternalPtrTag(capsule);
@@ -62,46 +96,105 @@ fn tensor(capsule: SEXP) -> Result<Raw> {
         )
         .advise("A capsule comes from `as_dlpack(x)`, or from another package's export."));
     }
-    let name = tag(capsule);
+    let words = words();
     // SAFETY: an external pointer.
-    let pointer = unsafe { r::R_ExternalPtrAddr(capsule) };
-    if name.to_bytes().starts_with(b"used_") {
+    let (name, pointer) = unsafe { (r::R_ExternalPtrTag(capsule), r::R_ExternalPtrAddr(capsule)) };
+    if name == words.used_legacy || name == words.used_versioned {
         return Err(Error::new(ErrorKind::Consumed, "the capsule has been used: a capsule gives its tensor away once")
             .advise("Make a new one with `as_dlpack(x)`; that copies nothing."));
     }
-    if name != Raw::LEGACY && name != Raw::VERSIONED {
+    let raw = match () {
+        () if name == words.legacy => Raw::Legacy(pointer.cast()),
+        () if name == words.versioned => Raw::Versioned(pointer.cast()),
+        () => {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("an external pointer tagged \"{}\" is no DLPack capsule", tag(capsule).to_string_lossy()),
+            ));
+        }
+    };
+    if pointer.is_null() {
         return Err(Error::new(
-            ErrorKind::Argument,
-            format!("an external pointer tagged \"{}\" is no DLPack capsule", name.to_string_lossy()),
-        ));
+            ErrorKind::Consumed,
+            "the capsule is empty: it was saved, or comes from another process",
+        )
+        .advise("Memory cannot be shared that way; send the array itself."));
     }
-    Raw::from_capsule(name, pointer).ok_or_else(|| {
-        Error::new(ErrorKind::Consumed, "the capsule is empty: it was saved, or comes from another process")
-            .advise("Memory cannot be shared that way; send the array itself.")
-    })
+    Ok(raw)
 }
 
 /// The capsule gives its tensor away.
 fn mark_used(capsule: SEXP, raw: Raw) {
     let used = match raw {
-        Raw::Legacy(_) => c"used_dltensor",
-        Raw::Versioned(_) => c"used_dltensor_versioned",
+        Raw::Legacy(_) => words().used_legacy,
+        Raw::Versioned(_) => words().used_versioned,
     };
     // SAFETY: an external pointer; a symbol.
     unsafe {
-        r::R_SetExternalPtrTag(capsule, r::Rf_install(used.as_ptr()));
+        r::R_SetExternalPtrTag(capsule, used);
         r::R_ClearExternalPtr(capsule);
     }
 }
 
-fn too_long() -> Error {
-    Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say")
+// ---- out -----------------------------------------------------------------------------------------
+
+/// The extents of an R vector: its `dim`, or its length.
+pub fn extents(x: SEXP) -> Result<Vec<usize>> {
+    // SAFETY: reading an attribute.
+    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
+    if r::is_null(dim) {
+        Ok(vec![r::len(x)])
+    } else {
+        convert::sizes(dim)
+    }
+}
+
+/// The tensor of an array, or of an ordinary vector whose elements lie as a dtype has them; None for anything else.
+fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
+    if let Some(handle) = handle::of(x) {
+        let array = if terms.writable { handle.lend()? } else { handle.current()? };
+        return dlpack::export_as(&array, &extents(x)?, terms).map(Some);
+    }
+    if r::inherits(x, "gpu_array") {
+        return dlpack::export_as(&convert::adopt(x)?, &extents(x)?, terms).map(Some);
+    }
+    let Some((address, dtype)) = convert::lying(x) else { return Ok(None) };
+    if terms.writable {
+        return Err(Error::new(ErrorKind::Argument, "an ordinary R vector cannot be given out to be written to")
+            .advise("R's values do not change: give out `as_gpu(x, device = \"cpu\")`."));
+    }
+    // SAFETY: R keeps the vector for the owner, and R code that would write to it makes a copy, since there are two references.
+    unsafe { dlpack::export_host(address, dtype, &extents(x)?, terms.versioned, owners::keep(x)).map(Some) }
+}
+
+/// `stream`: NULL waits here; a stream's address, or -1 where nobody is to wait.
+pub fn order(stream: SEXP) -> Result<Order> {
+    if r::is_null(stream) {
+        return Ok(Order::Wait);
+    }
+    if convert::scalar(stream).is_some_and(|(value, _)| value.to(Class::F64) == Scalar::F64(-1.0)) {
+        return Ok(Order::Nobody);
+    }
+    pointer::address(stream, "stream").map(Order::Stream)
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+/// An array over a tensor, which is its own or deleted after that; not protected. Where it fails, the tensor is still the caller's.
+fn arriving(raw: Raw, copying: Copying) -> Result<SEXP> {
+    raw.probe()?;
+    // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
+    let (array, dim) = unsafe { dlpack::import(raw, copying)? };
+    shaped(array, &dim)
 }
 
 /// A vector on an array, with `dim` where there are two dimensions or more. Not protected.
+///
+/// # Errors
+/// `Shape` for an extent that `dim` cannot say.
 pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
     if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
-        return Err(too_long());
+        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
     }
     // SAFETY: protected while it gets its attributes.
     unsafe {
@@ -120,51 +213,37 @@ pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
     }
 }
 
-/// The extents of an R vector: its `dim`, or its length.
-pub fn extents(x: SEXP) -> Result<Vec<usize>> {
-    // SAFETY: reading an attribute.
-    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-    if r::is_null(dim) {
-        Ok(vec![r::len(x)])
-    } else {
-        convert::sizes(dim)
-    }
-}
-
 entry! {
-    /// A capsule with the array's memory. `stream`: NULL, or a CUDA stream's address as a double.
-    fn dlpack_export(x, versioned, stream) {
+    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a CUDA
+    /// stream's address; -1 where nobody is to wait.
+    fn dlpack_export(x, versioned, stream, writable) {
         let versioned = convert::flag(versioned, "versioned")?;
-        let stream = if r::is_null(stream) { None } else { Some(convert::size(stream, "stream")? as u64) };
-        let array = handle::array(x)?;
-        let dim = extents(x)?;
+        let terms = Terms { versioned, order: order(stream)?, writable: convert::flag(writable, "writable")? };
         // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
         unsafe {
             let capsule = r::Rf_protect(empty(versioned));
-            let raw = dlpack::export(&array, &dim, versioned, stream);
+            let raw = leaving(x, terms);
             r::Rf_unprotect(1);
-            r::R_SetExternalPtrAddr(capsule, raw?.pointer());
+            let Some(raw) = raw? else { return Ok(r::null()) };
+            r::R_SetExternalPtrAddr(capsule, raw.pointer());
             Ok(capsule)
         }
     }
 
-    /// An array over a capsule's memory, with `dim` where it has two dimensions or more.
+    /// An array over a capsule's memory; NULL for what is no external pointer.
     fn dlpack_import(capsule, copy) {
         let copying = match () {
             () if r::is_null(copy) => Copying::IfNeeded,
             () if convert::flag(copy, "copy")? => Copying::Always,
             () => Copying::Never,
         };
-        let raw = tensor(capsule)?;
-        // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used.
-        let description = unsafe { raw.describe()? };
-        if description.shape.len() > 1 && description.shape.iter().any(|&d| d > i64::from(i32::MAX)) {
-            return Err(too_long());
+        if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
+            return Ok(r::null());
         }
-        // SAFETY: as above; after it the tensor is the array's, or deleted.
-        let (array, dim) = unsafe { dlpack::import(raw, copying)? };
+        let raw = tensor(capsule)?;
+        let out = arriving(raw, copying)?;
         mark_used(capsule, raw);
-        shaped(array, &dim)
+        Ok(out)
     }
 
     /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
@@ -174,6 +253,7 @@ entry! {
             Err(error) if error.kind == ErrorKind::Consumed => return Ok(r::string(&tag(capsule).to_string_lossy())),
             Err(error) => return Err(error),
         };
+        raw.probe()?;
         // SAFETY: the capsule owns a whole tensor.
         let d = unsafe { raw.describe()? };
         let out = List::new(8)
@@ -189,7 +269,7 @@ entry! {
 
     /// A capsule for a tensor at an address, which Python gave away.
     fn dlpack_capsule(address, versioned) {
-        let address = convert::size(address, "address")?;
+        let address = pointer::address(address, "address")?;
         let capsule = empty(convert::flag(versioned, "versioned")?);
         // SAFETY: an external pointer.
         unsafe { r::R_SetExternalPtrAddr(capsule, address as *mut c_void) };
@@ -203,4 +283,81 @@ entry! {
         mark_used(capsule, raw);
         Ok(address)
     }
+}
+
+// ---- other packages' C, through callables.c: inst/include/verdigris.h says what each does ---------
+
+fn raw_of(tensor: *mut c_void, versioned: c_int) -> Result<Raw> {
+    let name = if versioned != 0 { Raw::VERSIONED } else { Raw::LEGACY };
+    Raw::from_capsule(name, tensor).ok_or_else(|| Error::new(ErrorKind::Argument, "the tensor's address is null"))
+}
+
+/// Runs a body that gives an address; null where it fails.
+fn guarded(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
+    let mut out = std::ptr::null_mut();
+    guard(|| {
+        out = body()?;
+        Ok(r::null())
+    });
+    out
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_export(x: SEXP, versioned: c_int, writable: c_int, stream: i64) -> *mut c_void {
+    guarded(|| {
+        let order = match stream {
+            -1 => Order::Nobody,
+            0 => Order::Wait,
+            stream => Order::Stream(stream as u64),
+        };
+        let terms = Terms { versioned: versioned != 0, order, writable: writable != 0 };
+        leaving(x, terms)?
+            .map(Raw::pointer)
+            .ok_or_else(|| Error::new(ErrorKind::Argument, format!("expected an array, got {}", convert::describe(x))))
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_int) -> SEXP {
+    guard(|| {
+        let copying = match copy {
+            0 => Copying::Never,
+            1 => Copying::Always,
+            _ => Copying::IfNeeded,
+        };
+        arriving(raw_of(tensor, versioned)?, copying)
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_capsule(tensor: *mut c_void, versioned: c_int) -> SEXP {
+    guard(|| {
+        let raw = raw_of(tensor, versioned)?;
+        let capsule = empty(versioned != 0);
+        // SAFETY: an external pointer.
+        unsafe { r::R_SetExternalPtrAddr(capsule, raw.pointer()) };
+        Ok(capsule)
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_take(capsule: SEXP, versioned: c_int) -> *mut c_void {
+    guarded(|| {
+        let raw = tensor(capsule)?;
+        if matches!(raw, Raw::Versioned(_)) != (versioned != 0) {
+            let readable = if versioned != 0 { "TRUE" } else { "FALSE" };
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("the capsule is tagged \"{}\", which is the other form", tag(capsule).to_string_lossy()),
+            )
+            .advise(format!("The caller reads capsules that were made with `versioned = {readable}`.")));
+        }
+        mark_used(capsule, raw);
+        Ok(raw.pointer())
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_is_array(x: SEXP) -> c_int {
+    handle::of(x).is_some().into()
 }

@@ -1,11 +1,9 @@
 //! Entries: arrays in and out, and what they are.
 
 use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::backend;
-use verdigris_engine::buffer::{Device, View};
+use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::layout::Layout;
 use verdigris_engine::memory;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
@@ -196,22 +194,6 @@ entry! {
             _ => Class::F64,
         };
         Ok(handle::wrap(Array::source(verdigris_engine::ops::id::SEQ, class, dtype, n, device, &[from.to(class), by.to(class)])?))
-    }
-
-    /// Room that nothing is written to, with neighbours `strides` elements apart.
-    fn empty(dim, strides, dtype, device) {
-        let (shape, strides) = (convert::sizes(dim)?, convert::sizes(strides)?);
-        let dtype = convert::dtype(dtype)?.unwrap_or(DType::Float64);
-        let too_large = || Error::new(ErrorKind::Memory, "the array is larger than memory can be");
-        let empty = shape.contains(&0);
-        let mut reach = 1usize;
-        for (&extent, &stride) in shape.iter().zip(&strides).filter(|_| !empty) {
-            reach = (extent - 1).checked_mul(stride).and_then(|r| r.checked_add(reach)).ok_or_else(too_large)?;
-        }
-        let bytes = if empty { 0 } else { reach.checked_mul(dtype.size()).ok_or_else(too_large)? };
-        let buffer = backend::of(convert::device(device)?)?.allocate(bytes)?;
-        let strides: Vec<isize> = strides.iter().map(|&s| s as isize).collect();
-        Ok(handle::wrap(Array::from_view(View { buffer, dtype, layout: Layout::new(0, &shape, &strides) })))
     }
 
     /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far, and the

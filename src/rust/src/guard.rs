@@ -13,7 +13,7 @@ use verdigris_engine::expr::Site;
 use verdigris_engine::warning;
 
 use crate::r::{self, SEXP};
-use crate::{handle, pressure, site};
+use crate::{abroad, handle, pressure, site};
 
 /// Nonzero where C has something to raise: one load on the way back to R.
 #[no_mangle]
@@ -47,6 +47,7 @@ pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
 /// As `guard`, but frees nothing before.
 pub fn guard_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     let result = attempt(body).unwrap_or_else(r::null);
+    abroad::after();
     collect_warnings();
     result
 }
@@ -69,7 +70,11 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
 #[cold]
 fn leave(mut error: Error) {
     // C strings: a NUL would end the text in R
-    for text in std::iter::once(&mut error.message).chain(error.advice.iter_mut()).chain(error.detail.iter_mut()) {
+    for text in std::iter::once(&mut error.message)
+        .chain(error.advice.iter_mut())
+        .chain(error.detail.iter_mut())
+        .chain(error.source.iter_mut())
+    {
         if text.contains('\0') {
             *text = text.replace('\0', "\\0");
         }
@@ -151,6 +156,7 @@ extern "C" fn vg_error_text(field: c_int, index: c_int, bytes: *mut c_int) -> *c
             0 => Some(e.kind.name()),
             1 => Some(e.message.as_str()),
             2 => e.detail.as_deref(),
+            3 => e.source.as_deref(),
             _ => e.advice.get(index as usize).map(String::as_str),
         });
         give(text, bytes)
@@ -180,6 +186,47 @@ extern "C" fn vg_condition_clear() {
     vg_pending.store(0, Ordering::Relaxed);
     let old = CONDITION.with_borrow_mut(std::mem::take);
     drop(old);
+}
+
+// ---- for packages that call us from C: they ask for the error when they want it -------------------
+
+thread_local! {
+    static KEPT: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Moves the error aside, so that the next entry does not raise it. Nonzero where there was one.
+#[no_mangle]
+extern "C" fn vg_error_keep() -> c_int {
+    let (error, warned) = CONDITION.with_borrow_mut(|c| (c.error.take(), !c.warnings.is_empty()));
+    vg_pending.store(warned.into(), Ordering::Relaxed);
+    let failed = error.is_some();
+    KEPT.set(error);
+    failed.into()
+}
+
+/// Puts it back, to be raised. Nonzero where there is one.
+#[no_mangle]
+extern "C" fn vg_error_recall() -> c_int {
+    match KEPT.take() {
+        Some(error) => {
+            leave(error);
+            1
+        }
+        None => 0,
+    }
+}
+
+/// Its message, cut to the room and ended in NUL; empty where there is none.
+#[no_mangle]
+extern "C" fn vg_error_kept(out: *mut c_char, room: c_int) {
+    let text = KEPT.with_borrow(|kept| kept.as_ref().map_or_else(String::new, |e| e.message.replace('\0', "\\0")));
+    let room = room.max(1) as usize;
+    let n = (0..=text.len().min(room - 1)).rev().find(|&n| text.is_char_boundary(n)).unwrap_or(0);
+    // SAFETY: C's buffer has `room` bytes.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr().cast(), out, n);
+        *out.add(n) = 0;
+    }
 }
 
 /// Defines what `.Call(C_<name>, ...)` reaches; declare it in `src/entries.h` too.

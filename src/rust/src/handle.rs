@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::Landing;
-use verdigris_engine::buffer::{Buffer, Device, View};
+use verdigris_engine::buffer::{Buffer, Device, Lent, View};
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::expr::Node;
@@ -19,7 +18,7 @@ use verdigris_engine::expr::Node;
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
 use crate::vectors::Vector;
-use crate::{convert, recipe, site};
+use crate::{abroad, convert, recipe, site};
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -189,7 +188,44 @@ impl Handle {
 
     /// Whether there is a host copy that is up to date.
     pub fn has_host(&self) -> bool {
-        !self.stale.get() && self.host.borrow().is_some()
+        self.host.borrow().as_ref().is_some_and(|block| self.is_current(block))
+    }
+
+    /// Whether the host copy holds the values. Of memory that someone outside sees it does so only where R has written to the
+    /// copy: the next read is to see his writes.
+    fn is_current(&self, block: &Block) -> bool {
+        !self.stale.get() && (!self.array.borrow().is_shared() || self.dirty.get() && !self.is_as_read(block))
+    }
+
+    /// Whether the host copy is as it was read.
+    fn is_as_read(&self, block: &Block) -> bool {
+        let read = self.rare.borrow().as_ref().and_then(|rare| rare.read);
+        read.is_some_and(|sum| sum == self.checksum(block))
+    }
+
+    /// Whether something that was recorded may still read the values.
+    pub fn is_recorded_on(&self) -> bool {
+        let cell = self.cell.get();
+        // SAFETY: the vector keeps the cell.
+        !cell.is_null() && unsafe { r::vg_is_shared(cell) } != 0
+    }
+
+    /// The array for someone outside who may write to its memory from now on. Where something else may still read that, what
+    /// was recorded on it or a view, the array moves to memory of its own before.
+    pub fn lend(&self) -> Result<Array> {
+        let array = self.current()?;
+        if array.is_volatile() {
+            return Ok(array);
+        }
+        let view = array.settle()?;
+        // the handle's and ours; the node's, ours, and those of who only reads
+        let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
+        if alone && !self.is_recorded_on() {
+            return Ok(array);
+        }
+        let own = Array::duplicate(&view)?;
+        self.replace(own.clone());
+        Ok(own)
     }
 
     /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
@@ -224,6 +260,7 @@ impl Handle {
         if self.dirty.get() {
             self.upload()?;
         }
+        abroad::touch(&self.array.borrow())?;
         Ok(look(&self.array.borrow()))
     }
 
@@ -251,12 +288,13 @@ impl Handle {
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
             // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
-            let read = self.rare.borrow_mut().as_mut().and_then(|rare| rare.read.take());
-            if read.is_some_and(|sum| sum == self.checksum(block)) {
-                self.rare(|rare| rare.read = read);
+            if self.is_as_read(block) {
                 self.stale.set(true);
                 self.dirty.set(false);
                 return Ok(());
+            }
+            if let Some(rare) = self.rare.borrow_mut().as_mut() {
+                rare.read = None;
             }
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
@@ -267,17 +305,21 @@ impl Handle {
     }
 
     fn checksum(&self, block: &Block) -> u64 {
-        let mut hasher = DefaultHasher::new();
         // SAFETY: the block has this many bytes, and all were written when it was read.
-        hasher.write(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) });
-        hasher.finish()
+        host::checksum(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) })
     }
 
-    /// The host copy, where there is one.
+    /// The host copy, where there is one that is up to date.
     pub fn host(&self, writable: bool) -> Option<*mut u8> {
-        if self.stale.get() {
-            return None;
+        if self.has_host() {
+            self.fetched(writable)
+        } else {
+            None
         }
+    }
+
+    /// The host copy after `fetch`.
+    pub fn fetched(&self, writable: bool) -> Option<*mut u8> {
         let host = self.host.borrow();
         let block = host.as_ref()?;
         if writable {
@@ -294,6 +336,7 @@ impl Handle {
             return Ok(());
         }
         let array = self.peek();
+        abroad::before_read(&array)?;
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             unsafe { host::read(&array, 0, self.len, block.start())? };
@@ -334,9 +377,12 @@ impl Handle {
         let size = host::r_size(self.array.borrow().dtype());
         // SAFETY: R asks within the length; the window's part is checked.
         unsafe {
-            if let (false, Some(block)) = (self.stale.get(), self.host.borrow().as_ref()) {
+            if let Some(block) = self.host.borrow().as_ref().filter(|block| self.is_current(block)) {
                 std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
                 return true;
+            }
+            if self.array.borrow().is_shared() {
+                return false;
             }
             let rare = self.rare.borrow();
             let Some(window) = rare.as_ref().map(|rare| &rare.window) else { return false };
@@ -362,6 +408,11 @@ impl Handle {
             return Ok(());
         }
         let array = self.peek();
+        if array.is_shared() {
+            abroad::before_read(&array)?;
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&array, from, n, out) };
+        }
         let reads = self.rare(|rare| {
             rare.window.reads += 1;
             rare.window.reads
@@ -373,18 +424,46 @@ impl Handle {
         if reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
             self.fetch()?;
         } else {
-            let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
-            let size = host::r_size(array.dtype());
-            window.n = 0; // nothing, should the read fail
-            window.bytes.resize(WINDOW * size, 0);
-            let count = WINDOW.min(self.len - from);
-            // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
-            unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
-            (window.from, window.n) = (from, count);
-            self.rare(|rare| rare.window = window);
+            self.slide(from)?;
         }
         // SAFETY: the caller's promise.
         unsafe { self.cached(from, n, out) };
+        Ok(())
+    }
+
+    /// One element of a computed array, not at hand. As `read()`, but all elements are never fetched: they were not asked for.
+    ///
+    /// # Safety
+    /// There is room for one element at `out`.
+    pub unsafe fn element(&self, place: usize, out: *mut u8) -> Result<()> {
+        self.check()?;
+        let reads = self.rare(|rare| {
+            rare.window.reads = (rare.window.reads + 1).min(SINGLE_READS + 1);
+            rare.window.reads
+        });
+        // the cpu device's memory is at hand
+        if reads <= SINGLE_READS || self.device() == Device::Cpu {
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&self.peek(), place, 1, out) };
+        }
+        self.slide(place)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.cached(place, 1, out) };
+        Ok(())
+    }
+
+    /// Moves the window to `from`.
+    fn slide(&self, from: usize) -> Result<()> {
+        let array = self.peek();
+        let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
+        let reads = window.reads;
+        window.n = 0; // nothing, should the read fail
+        window.bytes.resize(WINDOW * host::r_size(array.dtype()), 0);
+        let count = WINDOW.min(self.len - from);
+        // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
+        unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
+        (window.from, window.n, window.reads) = (from, count, reads);
+        self.rare(|rare| rare.window = window);
         Ok(())
     }
 
@@ -399,7 +478,11 @@ impl Handle {
             return Ok(copy);
         }
         let host = self.host.borrow();
-        match host.as_ref().filter(|_| !self.stale.get()) {
+        let shared = self.array.borrow().is_shared();
+        match host
+            .as_ref()
+            .filter(|block| !self.stale.get() && !(shared && (!self.dirty.get() || self.is_as_read(block))))
+        {
             Some(block) if self.dirty.get() || self.number => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
@@ -412,6 +495,7 @@ impl Handle {
             Some(block) => {
                 copy.rare(|rare| rare.sibling = Some((Rc::downgrade(block), block.stamp.get())));
             }
+            None if shared => {}
             None => {
                 if let Some(rare) = self.rare.borrow().as_ref() {
                     copy.rare(|copied| {
@@ -545,6 +629,7 @@ enum Dead {
     Handle(Box<Handle>),
     Vector(#[allow(dead_code)] Box<Vector>),
     Other(#[allow(dead_code)] Box<dyn Any>),
+    Loan(#[allow(dead_code)] Box<Lent>),
 }
 // SAFETY: only the main thread takes it from the queue.
 unsafe impl Send for Dead {}
@@ -576,6 +661,12 @@ pub fn bury(vector: Box<Vector>) {
 /// Queues anything else that R no longer has.
 pub fn bury_other(what: Box<dyn Any>) {
     dead().push(Dead::Other(what));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Queues the end of a loan.
+pub fn bury_loan(loan: Box<Lent>) {
+    dead().push(Dead::Loan(loan));
     ANY_DEAD.store(true, Ordering::Release);
 }
 

@@ -41,6 +41,24 @@ impl Block {
     }
 }
 
+/// A sum over bytes that another one is very unlikely to have; never, where only one word of 8 bytes differs.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    // the golden ratio's bits, odd; lanes that do not wait for each other
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+    let mut lanes = [1u64, 2, 3, 4];
+    let blocks = bytes.chunks_exact(32);
+    let rest = blocks.remainder();
+    for block in blocks {
+        for (lane, bytes) in lanes.iter_mut().zip(block.chunks_exact(8)) {
+            *lane = step(*lane, word(bytes));
+        }
+    }
+    let sum = lanes.into_iter().fold(bytes.len() as u64, step);
+    rest.iter().fold(sum, |sum, &byte| step(sum, u64::from(byte)))
+}
+
 /// R's type for a dtype.
 pub const fn r_type(dtype: DType) -> SEXPTYPE {
     match dtype.kind() {

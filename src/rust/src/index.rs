@@ -11,6 +11,7 @@ use verdigris_engine::ops::id;
 use verdigris_engine::ops::rule::{promote, Typed};
 use verdigris_engine::scalar::Scalar;
 use verdigris_engine::select::{self, Fault, Selection};
+use verdigris_engine::strided;
 
 use crate::convert;
 use crate::entry;
@@ -130,7 +131,7 @@ entry! {
             }
         }
         let out = match ranges {
-            Some(axes) => array.view(&dim, &axes)?,
+            Some(axes) => array.view(&dim, &axes)?.fixed()?,
             None => {
                 let positions = positions(&dim, &found, &array)?;
                 let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
@@ -146,6 +147,7 @@ entry! {
     /// takes how many elements are assigned to.
     fn assign(x, dim, subscripts, value, count) {
         let array = handle::array(x)?;
+        strided::refuse_overlap(&array, "x")?;
         let dim = checked_dim(dim, subscripts, &array)?;
         let found = match selections(subscripts, &dim, &array)? {
             Ok(found) => found,
@@ -153,7 +155,10 @@ entry! {
         };
         let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
         if selected > 0 && given == 0 {
-            return Ok(r::string("zero"));
+            // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
+            // SAFETY: both are vectors.
+            let same = unsafe { TYPEOF(x) == TYPEOF(value) };
+            return Ok(if array.is_empty() && same { x } else { r::string("zero") });
         }
         if given > 1 && found.iter().any(Selection::any_na) {
             return Ok(r::string("na"));
@@ -163,8 +168,15 @@ entry! {
         }
         // SAFETY: a double that C made.
         unsafe { *REAL(count) = selected as f64 };
-        // a vector grows to hold what lies beyond it
-        let n = if dim.len() == 1 { array.len().max(found[0].top()) } else { array.len() };
+        // a vector grows to hold what lies beyond it, and to the length of a logical subscript
+        let n = if dim.len() == 1 {
+            // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
+            let i = unsafe { VECTOR_ELT(subscripts, 0) };
+            let asked = if unsafe { TYPEOF(i) } == SEXPTYPE::LGLSXP { r::len(i) } else { 0 };
+            array.len().max(found[0].top()).max(asked)
+        } else {
+            array.len()
+        };
         let at = positions(&dim, &found, &array)?;
         let value = convert::operand(value, array.device())?;
         let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
@@ -178,12 +190,12 @@ entry! {
 }
 
 entry! {
-    /// The transpose or any permutation of axes, as a view: `permutation` counts from 1.
+    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
     fn permute(x, dim, permutation) {
         let array = handle::array(x)?;
         let dim = convert::sizes(dim)?;
         let axes: Vec<Axis> = convert::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
-        Ok(handle::wrap(array.view(&dim, &axes)?))
+        Ok(handle::wrap(array.view(&dim, &axes)?.fixed()?))
     }
 }
 

@@ -49,6 +49,6 @@ entry! {
         let axes: Vec<Axis> = (0..of.len())
             .map(|k| Axis { of: of[k] - 1, start: start[k], step: step[k] as isize, extent: extent[k] })
             .collect();
-        Ok(handle::wrap(handle::array(x)?.strided(&dim, &axes)?))
+        Ok(handle::wrap(handle::array(x)?.strided(&dim, &axes)?.fixed()?))
     }
 }

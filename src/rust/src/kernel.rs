@@ -1,52 +1,87 @@
 //! Kernels that people write: R's arguments as the engine's.
 
+use std::sync::Arc;
+
 use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::dtype::Kind;
+use verdigris_engine::backend;
+use verdigris_engine::buffer::{Device, View};
+use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::kernel::{self, Geometry, Parameter, Passing, Signature, Value};
+use verdigris_engine::kernel::{self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value};
 use verdigris_engine::scalar::Scalar;
 
-use crate::handle::Handle;
-use crate::r::{self, List, SEXP};
-use crate::{convert, entry, handle};
+use crate::handle::{self, Handle};
+use crate::module::{self, Pointed};
+use crate::r::{self, List, SEXP, SEXPTYPE};
+use crate::{convert, devices, entry};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
 const HOLDERS: usize = 2;
 
-fn refused(signature: &Signature, k: usize, what: &str) -> Error {
-    let parameter = &signature.parameters[k];
-    Error::new(
-        ErrorKind::DType,
-        format!("argument `{}` of kernel `{}` is `{}`: {what}", parameter.name, signature.name, parameter.c_type()),
-    )
+/// A kernel as R holds it.
+pub struct Kernel {
+    function: Function,
+    /// Places of the parameters that a call allocates and returns.
+    returns: Vec<usize>,
+    cooperative: bool,
+    cluster: Option<[u32; 3]>,
+}
+
+impl Pointed for Kernel {
+    fn tag() -> SEXP {
+        r::known_symbol!(c"verdigris_kernel")
+    }
 }
 
 /// The arguments, and the distinct arrays among them with their handles (none for an array that was made here).
 struct Arguments<'a> {
-    values: Vec<Value>,
+    values: Vec<Value<'a>>,
     arrays: Vec<Array>,
     handles: Vec<Option<&'a Handle>>,
 }
 
-impl Arguments<'_> {
+impl<'a> Arguments<'a> {
     fn add(&mut self, signature: &Signature, k: usize, parameter: &Parameter, x: SEXP) -> Result<()> {
+        let takes_array = parameter.passing != Passing::Value;
         let value = if r::is_null(x) {
             Value::Null
-        } else if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
-            if parameter.passing == Passing::Value && r::len(x) == 1 {
-                one(&handle::array(x)?)?
+        } else if let Some(handle) = handle::of(x) {
+            if !takes_array && r::len(x) == 1 {
+                one(&handle.current()?)?
             } else {
-                self.array(signature, k, parameter, x)?
+                self.array(handle, parameter.writes())?
             }
+        } else if r::inherits(x, "gpu_array") {
+            if parameter.writes() {
+                return Err(signature
+                    .misfit(k, "it would be written, and its data are on the host")
+                    .advise("Use `x <- as_gpu(x)` first."));
+            }
+            let array = handle::array(x)?;
+            if !takes_array && array.len() == 1 {
+                one(&array)?
+            } else {
+                self.arrays.push(array);
+                self.handles.push(None);
+                Value::Array(self.arrays.len() - 1)
+            }
+        } else if r::kind_of(x) == SEXPTYPE::RAWSXP {
+            // SAFETY: a raw vector, which R protects for the length of the call.
+            Value::Raw(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) })
         } else {
+            let either = parameter.passing == Passing::Either;
             match convert::scalar(x) {
-                Some((scalar, kind)) if parameter.passing == Passing::Value => Value::Scalar(scalar, kind),
-                _ if parameter.passing == Passing::Value => {
-                    return Err(refused(signature, k, &format!("it takes one number, not {}", convert::describe(x))));
+                Some((scalar, kind)) if !takes_array || either => Value::Scalar(scalar, kind),
+                _ if !takes_array && matches!(parameter.element, Element::Other(_)) => {
+                    return Err(signature.misfit(k, &format!("it takes a raw vector, not {}", convert::describe(x))));
+                }
+                _ if !takes_array => {
+                    return Err(signature.misfit(k, &format!("it takes one number, not {}", convert::describe(x))));
                 }
                 _ => {
                     let dtype = parameter.dtype().map_or(String::new(), |d| format!(", dtype = \"{d}\""));
-                    return Err(refused(signature, k, &format!("it takes an array, not {}", convert::describe(x)))
+                    return Err(signature
+                        .misfit(k, &format!("it takes an array, not {}", convert::describe(x)))
                         .advise(format!("Use `as_gpu(x{dtype})` first.")));
                 }
             }
@@ -55,25 +90,17 @@ impl Arguments<'_> {
         Ok(())
     }
 
-    fn array(&mut self, signature: &Signature, k: usize, parameter: &Parameter, x: SEXP) -> Result<Value> {
-        let handle = handle::of(x);
-        if handle.is_none() && parameter.passing == Passing::Write {
-            return Err(refused(signature, k, "it would be written, and its data are on the host")
-                .advise("Use `x <- as_gpu(x)` first."));
+    fn array(&mut self, handle: &Handle, writes: bool) -> Result<Value<'a>> {
+        if writes {
+            handle.part();
         }
-        let known = self.handles.iter().position(|&h| match (h, handle) {
-            (Some(a), Some(b)) => std::ptr::eq(a, b),
-            _ => false,
-        });
+        let known = self.handles.iter().position(|h| h.is_some_and(|h| std::ptr::eq(h, handle)));
         Ok(Value::Array(match known {
             Some(at) => at,
             None => {
-                if let (Some(handle), Passing::Write) = (handle, parameter.passing) {
-                    handle.part();
-                }
-                self.arrays.push(handle::array(x)?);
+                self.arrays.push(handle.current()?);
                 // SAFETY: R protects the argument, and with it the handle, for the length of the call.
-                self.handles.push(handle.map(|h| unsafe { &*(h as *const Handle) }));
+                self.handles.push(Some(unsafe { &*(handle as *const Handle) }));
                 self.arrays.len() - 1
             }
         }))
@@ -81,7 +108,7 @@ impl Arguments<'_> {
 }
 
 /// The number in an array of length one, such as a sum that was left on the device.
-fn one(array: &Array) -> Result<Value> {
+fn one(array: &Array) -> Result<Value<'static>> {
     Ok(match array.dtype().kind() {
         kind @ Kind::Complex => {
             let mut room = [[0.0; 2]];
@@ -106,7 +133,20 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     if r::is_null(x) {
         return Ok(None);
     }
-    let wrong = || Error::new(ErrorKind::Argument, format!("`{argument}` must be one to three whole numbers"));
+    let single = match convert::scalar(x) {
+        Some((Scalar::I32(n), Kind::Integer)) => u32::try_from(n).ok(),
+        Some((Scalar::F64(n), _)) if (0.0..4294967296.0).contains(&n) && n.fract() == 0.0 => Some(n as u32),
+        _ => None,
+    };
+    if let Some(n) = single {
+        return Ok(Some([n, 1, 1]));
+    }
+    let wrong = || {
+        Error::new(
+            ErrorKind::Argument,
+            format!("`{argument}` must be one to three whole numbers, not {}", convert::describe(x)),
+        )
+    };
     let given = convert::sizes(x).map_err(|_| wrong())?;
     if !(1..=3).contains(&given.len()) {
         return Err(wrong());
@@ -118,51 +158,310 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     Ok(Some(out))
 }
 
+/// The device of a call without arrays, and of a module's variables: the current one, if it is a CUDA device.
+fn device(x: SEXP) -> Result<Device> {
+    if !r::is_null(x) {
+        return convert::device(x);
+    }
+    Ok(match devices::current()? {
+        Device::Cpu => Device::Cuda(0),
+        cuda => cuda,
+    })
+}
+
+/// New arrays for the parameters that are returned: zeros, as long as the call's threads.
+fn made(kernel: &Kernel, signature: &Signature, given: &Arguments<'_>, n: Option<usize>) -> Result<Vec<Array>> {
+    let longest = given.arrays.iter().map(Array::len).max();
+    let Some(n) = n.or(longest) else {
+        return Err(Error::new(
+            ErrorKind::Argument,
+            format!("kernel `{}` returns an array: give `n`, its length", kernel.function.name),
+        ));
+    };
+    let device = match given.arrays.first() {
+        Some(array) => array.device(),
+        None => device(r::null())?,
+    };
+    let backend = backend::of(device)?;
+    kernel
+        .returns
+        .iter()
+        .map(|&k| {
+            let dtype = signature.parameters[k].dtype().unwrap_or(DType::Float64);
+            let bytes = n
+                .checked_mul(dtype.size())
+                .ok_or_else(|| Error::new(ErrorKind::Memory, "the array is larger than memory can be"))?;
+            let buffer = backend.allocate(bytes)?;
+            if bytes > 0 {
+                backend.clear(&buffer)?;
+            }
+            Ok(Array::from_view(View::contiguous(buffer, dtype, n)))
+        })
+        .collect()
+}
+
+/// What a kernel returns, for R: with the dimensions of the first of the longest arrays, where `n` has not said otherwise.
+fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, arguments: SEXP) -> SEXP {
+    let n = arrays[0].len();
+    // SAFETY: reads within the list's length; the elements are arguments, protected by it.
+    unsafe {
+        let like = (0..r::len(arguments) as isize)
+            .map(|k| r::VECTOR_ELT(arguments, k))
+            .find(|&x| r::inherits(x, "gpu_array") && r::len(x) == n);
+        let wrap = |array: Array| {
+            let x = r::Rf_protect(handle::bare(array));
+            if let Some(like) = like {
+                let dim = r::Rf_protect(r::Rf_getAttrib(like, r::R_DimSymbol));
+                if !r::is_null(dim) {
+                    r::Rf_setAttrib(x, r::R_DimSymbol, dim);
+                }
+                r::Rf_unprotect(1);
+            }
+            let x = handle::classed(x);
+            r::Rf_unprotect(1);
+            x
+        };
+        if arrays.len() == 1 {
+            return arrays.into_iter().map(wrap).next().unwrap_or_else(r::null);
+        }
+        let mut list = List::new(arrays.len());
+        for (array, &k) in arrays.into_iter().zip(&kernel.returns) {
+            list = list.add(&signature.parameters[k].name, wrap(array));
+        }
+        list.finish()
+    }
+}
+
 entry! {
-    /// list(name, signature, parameters: their names) of a kernel of the source.
-    fn kernel_parse(code, name) {
-        let code = convert::string(code, "code")?;
+    /// list(pointer, name, signature (NULL where it is not known yet), parameters: the names of those that a call takes).
+    fn kernel_new(module, name, returns, cooperative, cluster) {
+        let module: Arc<Module> = module::module(module)?;
         let name = if r::is_null(name) { None } else { Some(convert::string(name, "name")?) };
-        let chosen = kernel::choose(&kernel::parsed(code)?, name)?;
-        Ok(List::new(3)
-            .add("name", r::string(&chosen.name))
-            .add("signature", r::string(&chosen.to_string()))
-            .add("parameters", r::strings(chosen.parameters.iter().map(|p| &p.name)))
+        let function = module.function(name)?;
+        let returned = module::strings(returns, "returns")?;
+        let mut places = Vec::new();
+        if !returned.is_empty() {
+            let signature = function.signature(device(r::null())?)?;
+            for wanted in &returned {
+                let place = signature.parameters.iter().position(|p| p.name == *wanted).ok_or_else(|| {
+                    Error::new(ErrorKind::Argument, format!("`returns`: kernel `{}` has no parameter `{wanted}`", function.name))
+                        .advise(format!("Its signature is `{signature}`."))
+                })?;
+                let parameter = &signature.parameters[place];
+                if parameter.passing != Passing::Write || parameter.dtype().is_none() {
+                    return Err(Error::new(
+                        ErrorKind::Argument,
+                        format!("`returns`: parameter `{wanted}` is `{}`, and only a pointer to numbers that is not const can be returned", parameter.c_type()),
+                    ));
+                }
+                if places.contains(&place) {
+                    return Err(Error::new(ErrorKind::Argument, format!("`returns` names `{wanted}` twice")));
+                }
+                places.push(place);
+            }
+        }
+        let known = function.known_signature().cloned();
+        let name = function.name.clone();
+        let kernel = Kernel {
+            function,
+            returns: places,
+            cooperative: convert::flag(cooperative, "cooperative")?,
+            cluster: extents(cluster, "cluster")?,
+        };
+        let parameters: Vec<String> = known
+            .iter()
+            .flat_map(|s| s.taken())
+            .filter(|(k, _)| !kernel.returns.contains(k))
+            .map(|(_, p)| p.name.clone())
+            .collect();
+        // SAFETY: protected while the list is made.
+        unsafe {
+            let pointer = r::Rf_protect(module::pointer(kernel));
+            if known.is_some() {
+                // launch.c looks at these
+                r::R_SetExternalPtrProtected(pointer, r::strings(parameters.iter()));
+            }
+            let list = List::new(4).add("pointer", pointer).add("name", r::string(&name));
+            let list = match &known {
+                Some(signature) => list
+                    .add("signature", r::string(&signature.to_string()))
+                    .add("parameters", r::strings(parameters.iter())),
+                None => list.add("signature", r::null()).add("parameters", r::null()),
+            };
+            let list = list.finish();
+            r::Rf_unprotect(1);
+            Ok(list)
+        }
+    }
+
+    /// Names of what a call takes, and the signature, of a kernel whose binary has to be loaded for that.
+    fn kernel_signature(pointer) {
+        let kernel = module::pointed::<Kernel>(pointer)?;
+        let signature = kernel.function.signature(device(r::null())?)?;
+        let parameters: Vec<&str> = signature
+            .taken()
+            .filter(|(k, _)| !kernel.returns.contains(k))
+            .map(|(_, p)| p.name.as_str())
+            .collect();
+        Ok(List::new(2)
+            .add("signature", r::string(&signature.to_string()))
+            .add("parameters", r::strings(parameters.iter()))
             .finish())
     }
 
-    /// Compiles the source for its errors; FALSE where there is no compiler.
-    fn kernel_check(code) {
-        Ok(r::logical(kernel::check(convert::string(code, "code")?)?))
-    }
-
-    /// Runs a kernel on a list of arguments.
-    fn kernel_call(code, name, arguments, grid, block, shared, n) {
-        let code = convert::string(code, "code")?;
-        let signature = kernel::choose(&kernel::parsed(code)?, Some(convert::string(name, "name")?))?;
+    /// Runs a kernel on a list of arguments: those of its parameters, in their order, that are not returned.
+    fn kernel_call(pointer, arguments, grid, block, shared, n) {
+        let kernel = module::pointed::<Kernel>(pointer)?;
+        devices::refresh_debug();
+        let elsewhere = || device(r::null());
+        let signature = match kernel.function.known_signature() {
+            Some(known) => known.clone(),
+            None => kernel.function.signature(elsewhere()?)?.clone(),
+        };
         let shared = convert::size(shared, "shared")?;
         let geometry = Geometry {
             grid: extents(grid, "grid")?,
             block: extents(block, "block")?,
             shared: u32::try_from(shared).unwrap_or(u32::MAX),
             n: if r::is_null(n) { None } else { Some(convert::size(n, "n")?) },
+            cooperative: kernel.cooperative,
+            cluster: kernel.cluster,
         };
         let count = r::len(arguments);
-        let mut given = Arguments { values: Vec::with_capacity(count), arrays: Vec::new(), handles: Vec::new() };
-        // where their number is wrong, `call` says so
-        for (k, parameter) in signature.parameters.iter().enumerate().take(count) {
-            // SAFETY: a list, within its length.
-            given.add(&signature, k, parameter, unsafe { r::VECTOR_ELT(arguments, k as isize) })?;
+        let taken = signature.taken().filter(|(k, _)| !kernel.returns.contains(k)).count();
+        if count != taken {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("kernel `{}` takes {}, not {count}", signature.name, kernel::counted(taken)),
+            )
+            .advise(format!("Its signature is `{signature}`.")));
         }
-        given.values.resize(count, Value::Null);
-        kernel::call(code, &signature, &given.values, &mut given.arrays, HOLDERS, &geometry)?;
-        for (parameter, value) in signature.parameters.iter().zip(&given.values) {
-            if let (Passing::Write, Value::Array(at)) = (parameter.passing, value) {
+        let room = count + kernel.returns.len();
+        let mut given = Arguments {
+            values: Vec::with_capacity(room),
+            arrays: Vec::with_capacity(room),
+            handles: Vec::with_capacity(room),
+        };
+        let mut at = 0;
+        for (k, parameter) in signature.taken() {
+            if kernel.returns.contains(&k) {
+                given.values.push(Value::Null); // until the lengths of all others are known
+            } else {
+                // SAFETY: a list, within its length.
+                given.add(&signature, k, parameter, unsafe { r::VECTOR_ELT(arguments, at) })?;
+                at += 1;
+            }
+        }
+        let first = given.arrays.len();
+        if !kernel.returns.is_empty() {
+            for array in made(kernel, &signature, &given, geometry.n)? {
+                given.arrays.push(array);
+                given.handles.push(None);
+            }
+            for ((k, _), value) in signature.taken().zip(&mut given.values) {
+                if let Some(place) = kernel.returns.iter().position(|&of| of == k) {
+                    *value = Value::Array(first + place);
+                }
+            }
+        }
+        let fallback = if given.arrays.is_empty() { elsewhere()? } else { Device::Cuda(0) };
+        kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, fallback)?;
+        for ((_, parameter), value) in signature.taken().zip(&given.values) {
+            if let (true, Value::Array(at)) = (parameter.writes(), value) {
                 if let Some(handle) = given.handles[*at] {
                     handle.rewrite(given.arrays[*at].clone());
                 }
             }
         }
+        if kernel.returns.is_empty() {
+            return Ok(r::null());
+        }
+        let fresh = given.arrays.split_off(first);
+        drop(given);
+        Ok(returned(kernel, &signature, fresh, arguments))
+    }
+
+    /// A copy of a module's variable: an array, or a raw vector where the dtype is "raw".
+    fn global_read(module, name, dtype, place) {
+        let module = module::module(module)?;
+        let (name, place) = (convert::string(name, "name")?, device(place)?);
+        let raw = r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && convert::string(dtype, "dtype")? == "raw";
+        let wanted = if raw { None } else { convert::dtype(dtype)? };
+        let buffer = module.global(name, place)?;
+        let backend = backend::of(place)?;
+        if raw {
+            // SAFETY: a new raw vector of so many bytes.
+            unsafe {
+                let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, buffer.bytes as r::R_xlen_t));
+                let done = backend.download(&buffer, 0, std::slice::from_raw_parts_mut(r::RAW(out), buffer.bytes));
+                r::Rf_unprotect(1);
+                return done.map(|()| out);
+            }
+        }
+        let dtype = stored(&module, name, wanted)?;
+        let n = whole(name, buffer.bytes, dtype)?;
+        let copy = backend.allocate(buffer.bytes)?;
+        backend.copy(&buffer, 0, &copy, 0, buffer.bytes)?;
+        Ok(handle::wrap(Array::from_view(View::contiguous(copy, dtype, n))))
+    }
+
+    /// Writes a module's variable.
+    fn global_write(module, name, dtype, place, value) {
+        let module = module::module(module)?;
+        let (name, place) = (convert::string(name, "name")?, device(place)?);
+        let wanted = convert::dtype(dtype)?;
+        let buffer = module.global(name, place)?;
+        let backend = backend::of(place)?;
+        let wrong = |given: usize, n: usize, what: &str| {
+            Error::new(ErrorKind::Shape, format!("variable `{name}` has {n} {what}, and `value` {given}"))
+        };
+        if r::kind_of(value) == SEXPTYPE::RAWSXP {
+            if r::len(value) != buffer.bytes {
+                return Err(wrong(r::len(value), buffer.bytes, "bytes"));
+            }
+            // SAFETY: a raw vector of this length.
+            backend.upload(unsafe { std::slice::from_raw_parts(r::RAW_RO(value), buffer.bytes) }, &buffer, 0)?;
+            backend.synchronize()?;
+            return Ok(r::null());
+        }
+        let dtype = stored(&module, name, wanted)?;
+        let n = whole(name, buffer.bytes, dtype)?;
+        if r::len(value) != n {
+            return Err(wrong(r::len(value), n, "elements"));
+        }
+        let array = if handle::of(value).is_some() || r::inherits(value, "gpu_array") {
+            let array = handle::array(value)?;
+            if array.device() != place {
+                return Err(Error::new(ErrorKind::Device, format!("`value` is on {}, and the variable on {place}", array.device()))
+                    .advise(format!("Move it with `as_gpu(x, device = \"{place}\")`.")));
+            }
+            array.cast(dtype, None)?
+        } else {
+            convert::upload(value, Some(dtype), place, None)?
+        };
+        let view = array.contiguous()?;
+        backend.copy(&view.buffer, view.layout.offset() * dtype.size(), &buffer, 0, buffer.bytes)?;
         Ok(r::null())
     }
+}
+
+/// The dtype of a variable: as asked for, or as the source declares it.
+fn stored(module: &Module, name: &str, wanted: Option<DType>) -> Result<DType> {
+    let declared = module.globals().iter().find(|g| g.name == name).map(|g| &g.element);
+    let natural = declared.and_then(Element::dtypes).map(|d| d[0]);
+    wanted.or(natural).ok_or_else(|| {
+        let what = declared.map_or("its type is not known".into(), |element| format!("it is of type `{element}`"));
+        Error::new(ErrorKind::DType, format!("variable `{name}`: {what}"))
+            .advise("Say what it holds by `dtype`, such as \"float32\"; \"raw\" gives its bytes.")
+    })
+}
+
+fn whole(name: &str, bytes: usize, dtype: DType) -> Result<usize> {
+    if !bytes.is_multiple_of(dtype.size()) {
+        return Err(Error::new(
+            ErrorKind::DType,
+            format!("variable `{name}` has {bytes} bytes, which are no {dtype} elements"),
+        ));
+    }
+    Ok(bytes / dtype.size())
 }

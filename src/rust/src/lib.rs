@@ -4,6 +4,7 @@
 //! thread only, and no frame with something to drop may be alive where R jumps: see `guard`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod abroad;
 mod altrep;
 mod chunked;
 mod compute;
@@ -20,9 +21,12 @@ mod index;
 mod join;
 mod kernel;
 mod linear;
+mod module;
 mod operators;
 mod owned;
+mod owners;
 mod pinned;
+mod pointer;
 mod pressure;
 mod r;
 mod random;
@@ -31,6 +35,7 @@ mod reductions;
 mod scans;
 mod site;
 mod streams;
+mod strided;
 mod timing;
 mod torch;
 mod vectors;

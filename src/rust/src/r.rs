@@ -9,6 +9,7 @@ extern "C" {
     pub fn INTEGER_RO(x: SEXP) -> *const c_int;
     pub fn LOGICAL_RO(x: SEXP) -> *const c_int;
     pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
+    pub fn RAW_RO(x: SEXP) -> *const u8;
     pub fn R_gc();
     pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
     pub fn Rf_GetOption1(tag: SEXP) -> SEXP;
@@ -87,6 +88,21 @@ pub fn symbol(name: &'static std::ffi::CStr) -> SEXP {
     // SAFETY: the name ends in NUL; symbols are never freed.
     unsafe { Rf_install(name.as_ptr()) }
 }
+
+/// A symbol that is looked up once.
+macro_rules! known_symbol {
+    ($name:literal) => {{
+        static KNOWN: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut known = KNOWN.load(std::sync::atomic::Ordering::Relaxed);
+        if known.is_null() {
+            known = $crate::r::symbol($name).cast();
+            KNOWN.store(known, std::sync::atomic::Ordering::Relaxed);
+        }
+        known.cast()
+    }};
+}
+pub(crate) use known_symbol;
 
 /// Whether the class attribute has this name.
 pub fn inherits(x: SEXP, class: &str) -> bool {

@@ -126,6 +126,9 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
             Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), weight, leaves }))
         };
         let of_array = |cell: SEXP, value: &Array| {
+            if value.is_volatile() {
+                return Ok(None); // computed at once, as a node
+            }
             let (weight, leaves) = if value.is_ready() { (0, 1) } else { (value.node().weight, value.node().leaves) };
             array(cell, value.dtype(), value.len(), value.device(), weight, leaves)
         };

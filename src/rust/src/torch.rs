@@ -5,7 +5,8 @@ use std::os::raw::{c_char, c_int};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::error::{Error, Kind as ErrorKind};
-use verdigris_engine::interop::dlpack::{self, Copying, Raw};
+use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
+use verdigris_engine::strided;
 
 use crate::r::{self, SEXP};
 use crate::{convert, dlpack as capsules, entry, handle};
@@ -57,13 +58,23 @@ entry! {
 
     /// A tensor over the memory of an array.
     fn torch_export(x) {
-        let mut array = handle::array(x)?;
+        // torch may write to it
+        let mut array = match handle::of(x) {
+            Some(handle) => handle.lend()?,
+            None => handle::array(x)?,
+        };
         let dim = capsules::extents(x)?;
-        if array.settle()?.layout.strides().iter().any(|&step| step < 0) {
+        let mut view = array.settle()?;
+        if view.layout.strides().iter().any(|&step| step < 0) {
             // torch has no negative strides
-            array = Array::from_view(array.contiguous()?);
+            view = array.contiguous()?;
+            array = Array::from_view(view.clone());
         }
-        let raw = dlpack::export(&array, &dim, false, Some(STREAM))?;
+        // it refuses by itself to write where elements overlap
+        let writable = !view.buffer.is_read_only() && !strided::overlaps(&view.layout);
+        drop(view);
+        let terms = Terms { versioned: false, order: Order::Stream(STREAM), writable };
+        let raw = dlpack::export_as(&array, &dim, terms)?;
         drop(array);
         let (mut status, mut message) = (0, [0 as c_char; 512]);
         // SAFETY: gives the tensor away; R's errors stay in there.

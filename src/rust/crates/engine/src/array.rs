@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::{self, Landing, Outcome};
-use crate::buffer::{Buffer, Device, View};
+use crate::buffer::{any_shared, Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -89,9 +89,14 @@ impl Array {
         self.node.is_ready()
     }
 
-    /// Whether another library sees the memory.
+    /// Whether someone outside sees the memory.
     pub fn is_shared(&self) -> bool {
-        self.node.view().is_some_and(|view| view.buffer.is_shared())
+        self.node.is_in(Buffer::is_shared)
+    }
+
+    /// Whether someone outside may write to the memory at any time.
+    pub fn is_volatile(&self) -> bool {
+        self.node.is_in(Buffer::is_volatile)
     }
 
     /// Operations that are recorded and not computed.
@@ -214,12 +219,18 @@ impl Array {
         Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
     }
 
-    /// A recorded array, whose graph is kept small enough for one kernel.
+    /// A recorded array, whose graph is kept small enough for one kernel. What reads memory that others may write to is
+    /// computed at once: later it may be other values.
     pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
+        let at_once = reads_volatile(&expr.args);
         let node = Node::lazy(dtype, n, device, expr);
         let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
-        Ok(Array { node: Arc::new(node) })
+        let array = Array { node: Arc::new(node) };
+        if at_once {
+            array.compute()?;
+        }
+        Ok(array)
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -381,11 +392,12 @@ impl Array {
         let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
         let expr =
             Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
+        let at_once = reads_volatile(&expr.args);
         let results = Array::of(Arc::new(Node::lazy(dtype, count, self.device(), expr)));
         let latest = Arc::downgrade(results.node());
         let out = if narrow && dtype == DType::Float64 { results.cast(DType::Float32, None)? } else { results };
         epilogue::postpone(latest, out.node(), self.len() * self.dtype().size())?;
-        if reduction.width() > 1 {
+        if reduction.width() > 1 || at_once {
             out.settle()?;
         }
         Ok(out)
@@ -502,6 +514,10 @@ impl Array {
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
     }
+}
+
+fn reads_volatile(args: &Args) -> bool {
+    any_shared() && args.nodes().any(|node| node.is_in(Buffer::is_volatile))
 }
 
 /// The dtype that is stored as the class computes.

@@ -7,6 +7,7 @@ use self::streams::Streams;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
+use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
@@ -182,14 +183,33 @@ pub trait Backend: Send + Sync {
         Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
     }
 
-    /// Runs a kernel from someone's own source.
+    /// Runs a kernel of someone's own module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {
-        Err(Error::new(Kind::Device, format!("kernels run on CUDA devices, not on {}", self.device()))
-            .advise("Move the arrays with `as_gpu(x, device = \"cuda\")`."))
+        Err(no_kernels(self.device()))
+    }
+
+    /// Bytes of each parameter of a kernel whose code does not say them.
+    fn parameters(&self, _function: &Function) -> Result<Vec<usize>> {
+        Err(no_kernels(self.device()))
+    }
+
+    /// The memory of a module's variable. It is the module's: freeing it does nothing.
+    fn global(&self, _module: &Module, _name: &str) -> Result<Arc<Buffer>> {
+        Err(no_kernels(self.device()))
+    }
+
+    /// Fills a buffer with zeros.
+    fn clear(&self, _buffer: &Buffer) -> Result<()> {
+        Err(no_kernels(self.device()))
     }
 
     /// Waits for all streams.
     fn synchronize(&self) -> Result<()>;
+
+    /// Whether `touching` has anything to do: there are several streams, or a graph is recorded.
+    fn tracks(&self) -> bool {
+        false
+    }
 
     /// Before work is queued that only its maker knows: it waits for what other streams do with these buffers (each with whether it is
     /// written). What is returned lives until the work is queued.
@@ -212,11 +232,11 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
-    /// Whether the device can use memory of another library.
+    /// Whether the device can use memory of another library, and all of it is there. Not asked of host memory.
     ///
     /// # Errors
-    /// `Device` where it cannot.
-    fn reaches(&self, _address: u64) -> Result<()> {
+    /// `Device` where it cannot; `Argument` where the memory ends before.
+    fn reaches(&self, _address: u64, _bytes: usize) -> Result<()> {
         Ok(())
     }
 
@@ -242,18 +262,21 @@ pub struct Ranked {
     pub missing: usize,
 }
 
-/// A call of a kernel from someone's own source, checked against its signature.
+fn no_kernels(device: Device) -> Error {
+    Error::new(Kind::Device, format!("kernels run on CUDA devices, not on {device}"))
+        .advise("Move the arrays with `as_gpu(x, device = \"cuda\")`.")
+}
+
+/// A call of a kernel of a module, checked against its signature.
 pub struct Launch<'a> {
-    pub source: &'a str,
-    pub name: &'a str,
-    /// None: as many blocks as `n` threads need.
-    pub grid: Option<[u32; 3]>,
-    pub block: Option<[u32; 3]>,
-    /// Bytes of shared memory beyond what the source declares.
-    pub shared: u32,
+    pub function: &'a Function,
+    pub signature: &'a Signature,
+    pub geometry: &'a Geometry,
+    /// Threads that are needed, where the geometry leaves open how many there are.
     pub n: usize,
-    /// The bytes of each argument.
-    pub arguments: &'a [Vec<u8>],
+    pub arguments: &'a Arguments,
+    /// The arguments, for messages.
+    pub described: &'a dyn Fn() -> String,
 }
 
 /// The backend of a device.

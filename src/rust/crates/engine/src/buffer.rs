@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::dtype::DType;
@@ -28,17 +28,29 @@ impl fmt::Display for Device {
 /// A piece of memory, freed when its owner is dropped.
 ///
 /// The content is written once, by the operation that made the buffer, and not changed afterwards,
-/// unless a kernel or a foreign framework was given the address (`share`).
+/// unless a kernel or someone outside was given the address (`share`, `Lent`).
 pub struct Buffer {
     pub device: Device,
     /// The address on the device; a host address where the device is the cpu. 0 where empty.
     pub address: u64,
     pub bytes: usize,
+    /// Whether someone outside holds the address for as long as the buffer lives.
     shared: AtomicBool,
     fixed: AtomicBool,
     read_only: bool,
+    /// Those outside who hold it for a time, and how many of them may write.
+    lent: AtomicU32,
+    lent_to_write: AtomicU32,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
+}
+
+/// Buffers that are shared, and holds on buffers: where there is none, nobody asks the buffers.
+static ABROAD: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any buffer may be shared: one load.
+pub fn any_shared() -> bool {
+    ABROAD.load(Ordering::Relaxed) > 0
 }
 
 impl Buffer {
@@ -50,6 +62,8 @@ impl Buffer {
             shared: AtomicBool::new(false),
             fixed: AtomicBool::new(false),
             read_only: false,
+            lent: AtomicU32::new(0),
+            lent_to_write: AtomicU32::new(0),
             _owner: owner,
         }
     }
@@ -72,13 +86,62 @@ impl Buffer {
         self.fixed.load(Ordering::Acquire)
     }
 
-    /// Notes that someone outside holds the address and may write.
+    /// Notes that someone outside holds the address from now on, and, unless the buffer is read-only, may write.
     pub fn share(&self) {
-        self.shared.store(true, Ordering::Release);
+        if !self.shared.swap(true, Ordering::AcqRel) {
+            ABROAD.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
+    /// Whether someone outside holds the address: nothing that was read of the content holds for long.
     pub fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Acquire)
+        self.shared.load(Ordering::Acquire) || self.lent.load(Ordering::Acquire) > 0
+    }
+
+    /// Those outside who hold it for a time; each of them has a reference to it.
+    pub fn lent(&self) -> usize {
+        self.lent.load(Ordering::Acquire) as usize
+    }
+
+    /// Whether someone outside may write at any time: what is computed from the content is computed at once.
+    pub fn is_volatile(&self) -> bool {
+        self.shared.load(Ordering::Acquire) && !self.read_only || self.lent_to_write.load(Ordering::Acquire) > 0
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if *self.shared.get_mut() {
+            ABROAD.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// A buffer that someone outside holds, for as long as this lives. Dropped on any thread.
+pub struct Lent {
+    buffer: Arc<Buffer>,
+    writes: bool,
+}
+
+impl Lent {
+    /// `writes`: whether he may write.
+    pub fn new(buffer: Arc<Buffer>, writes: bool) -> Lent {
+        ABROAD.fetch_add(1, Ordering::AcqRel);
+        buffer.lent.fetch_add(1, Ordering::AcqRel);
+        buffer.lent_to_write.fetch_add(u32::from(writes), Ordering::AcqRel);
+        Lent { buffer, writes }
+    }
+
+    pub fn buffer(&self) -> &Arc<Buffer> {
+        &self.buffer
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.buffer.lent_to_write.fetch_sub(u32::from(self.writes), Ordering::AcqRel);
+        self.buffer.lent.fetch_sub(1, Ordering::AcqRel);
+        ABROAD.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -55,17 +55,24 @@ pub struct Error {
     pub advice: Vec<String>,
     /// Longer text that belongs to the condition, such as a compiler's log.
     pub detail: Option<String>,
+    /// The source that a compiler refused.
+    pub source: Option<String>,
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), advice: Vec::new(), detail: None }
+        Error { kind, message: message.into(), advice: Vec::new(), detail: None, source: None }
     }
 
     pub fn advise(mut self, advice: impl Into<String>) -> Error {
         self.advice.push(advice.into());
+        self
+    }
+
+    pub fn source(mut self, text: impl Into<String>) -> Error {
+        self.source = Some(text.into());
         self
     }
 

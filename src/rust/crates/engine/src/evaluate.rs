@@ -12,6 +12,7 @@ use crate::memory;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
 use crate::select;
 use crate::spill;
+use crate::strided;
 
 /// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
 pub fn settle_all(arrays: &[Array]) -> Result<()> {
@@ -257,12 +258,12 @@ fn leaves(args: &Args) -> u32 {
 /// array that the target is from now on; what else holds the old one keeps its values.
 ///
 /// The values go to new memory, and the old memory back to the pool when nobody holds it any more. Where there is no room
-/// for both, and nobody else holds the target, its own memory is written. Memory that a foreign library shares is written
-/// in any case, unless it is read-only.
+/// for both, and nobody else holds the target, its own memory is written. Memory that others may write to is written in any
+/// case; so is memory that was asked for with strides, and what others may only read, if nothing here reads the old values.
 /// `holders` counts the references to the target's node that are the caller's own.
 ///
 /// # Errors
-/// `Shape` for another length and for strided memory that is shared, `Device` for another device; those of computing.
+/// `Shape` for another length and for such memory in which elements overlap, `Device` for another device; those of computing.
 pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<Site>) -> Result<Array> {
     if value.len() != target.len() {
         let message = format!("`out` has {} elements, the expression {}", target.len(), value.len());
@@ -278,19 +279,18 @@ pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<
         return value.settle().map(Array::from_view);
     };
     if view.buffer.is_shared() && !view.buffer.is_read_only() {
-        let (from, size) = (value.contiguous()?, view.dtype.size());
-        if !view.layout.is_contiguous() {
-            return Err(Error::new(ErrorKind::Shape, "`out` is strided memory that is shared with another library")
-                .advise("Give an `out` whose elements are next to each other."));
+        strided::refuse_overlap(target, "out")?;
+        let value = Array::from_view(value.contiguous()?);
+        // who only reads it sees the new values too, unless something here reads the old ones: it would as well
+        let alone = || {
+            let readers = Arc::strong_count(&view.buffer) - view.buffer.lent();
+            Arc::strong_count(target.node()) <= holders && readers <= 2
+        };
+        if view.buffer.is_volatile() || alone() {
+            strided::store(&value, &view)?;
+            return Ok(target.clone());
         }
-        backend::of(value.device())?.copy(
-            &from.buffer,
-            from.layout.offset() * size,
-            &view.buffer,
-            view.layout.offset() * size,
-            view.len() * size,
-        )?;
-        return Ok(target.clone());
+        return Ok(value);
     }
     match value.settle() {
         Err(error) if error.kind == ErrorKind::Memory => {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::buffer::{Device, View};
+use crate::buffer::{any_shared, Buffer, Device, View};
 use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::memory;
@@ -229,6 +229,11 @@ impl Node {
             State::Ready(view) => Some(view.clone()),
             State::Lazy(_) | State::Spilled(_) => None,
         }
+    }
+
+    /// Whether the values lie in a buffer of which `test` is true. Of one that is not shared nothing is asked.
+    pub fn is_in(&self, test: fn(&Buffer) -> bool) -> bool {
+        any_shared() && matches!(&*self.state(), State::Ready(view) if test(&view.buffer))
     }
 
     /// The values, where they are computed; brings them back to the device first.

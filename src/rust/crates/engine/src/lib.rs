@@ -38,6 +38,7 @@ pub mod scalar;
 pub mod scan;
 pub mod select;
 pub mod spill;
+pub mod strided;
 #[cfg(test)]
 mod testing;
 pub mod transfer;

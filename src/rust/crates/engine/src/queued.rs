@@ -88,10 +88,9 @@ fn lengths(from: usize, to: usize) -> Result<()> {
 /// Writes values into an array's memory; the array that the target is from now on. `holders` counts the references to the target's
 /// node that are the caller's own.
 fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) -> Result<Array> {
-    let own = kernel::own(target, holders)?;
-    let view = own.contiguous()?;
+    let (view, copy) = kernel::own(target, target.contiguous()?, holders)?;
     put(&view)?;
-    Ok(own)
+    Ok(copy.unwrap_or_else(|| target.clone()))
 }
 
 /// Copies an array over another: cast where dtypes differ, and from another device through the host.

@@ -117,7 +117,8 @@ pub fn from_host(
             }
         }
         Host::Double(x) => {
-            let wide = |v: f64| if v.is_nan() { NA_I64 } else { v as i64 };
+            // to base R an infinite subscript is a missing one
+            let wide = |v: f64| if v.is_finite() { v as i64 } else { NA_I64 };
             if let Some(found) = without_end(x, n, wide) {
                 return Ok(Ok(found));
             }
@@ -127,7 +128,7 @@ pub fn from_host(
             };
             match places(x, wide, highest) {
                 Some(found) => return found.select(n, bounded, device),
-                None => numbers(x.iter().map(|&v| if v.is_nan() { None } else { Some(v as i64) }), n),
+                None => numbers(x.iter().map(|&v| v.is_finite().then_some(v as i64)), n),
             }
         }
         Host::Integer64(x) => numbers(x.iter().map(|&v| if v == NA_I64 { None } else { Some(v) }), n),

@@ -1,78 +1,214 @@
-//! Reads the signatures of kernels from CUDA C.
+//! Reads from CUDA C which kernels it has, what they take, and which variables lie on the device.
 //!
-//! No C++ parser: comments, strings, and preprocessor lines are blanked, and what stands between
-//! `__global__` and the body's `{` is read token by token. The compiler has the last word.
+//! No C++ parser: what stands between `__global__` and the body's `{` is read token by token, and so are
+//! declarations at the outermost level that begin with `__device__` or `__constant__`. The compiler has the last word.
 
-use super::{Element, Parameter, Passing, Signature};
+use super::signature::{Element, Parameter, Passing, Signature};
+use super::tokens::{closing, split, tokens, Token};
 use crate::error::{Error, Kind, Result};
 
-#[derive(Clone, Debug, PartialEq)]
-struct Token {
-    text: String,
-    line: usize,
+/// What a source defines.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    pub kernels: Vec<Definition>,
+    pub globals: Vec<Global>,
 }
 
-/// The kernels that a source defines.
+/// A kernel as it is defined: a template's parameters are not known before it has arguments.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// With its namespaces: `a::scale`.
+    pub name: String,
+    /// Whether the compiler keeps the name as it is.
+    pub c_linkage: bool,
+    /// Names of a template's parameters, and their defaults.
+    pub template: Option<Vec<(String, Vec<Token>)>>,
+    pub line: usize,
+    parameters: Vec<Token>,
+}
+
+/// A variable on the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    pub name: String,
+    pub element: Element,
+    /// `__constant__`
+    pub constant: bool,
+}
+
+enum Scope {
+    ExternC,
+    Namespace(String),
+    Other,
+}
+
+/// The kernels and variables that a source defines.
 ///
 /// # Errors
-/// `Argument`, where there is none, or one that is not `extern "C"` or that cannot be understood.
-pub fn parse(source: &str) -> Result<Vec<Signature>> {
+/// `Argument`, where a kernel cannot be understood.
+pub fn contents(source: &str) -> Result<Contents> {
     let tokens = tokens(source);
-    let mut found: Vec<Signature> = Vec::new();
-    // depths of braces at which an `extern "C" {` was opened
-    let mut blocks: Vec<usize> = Vec::new();
-    let mut depth = 0;
+    let mut found = Contents::default();
+    let mut scopes: Vec<Scope> = Vec::new();
     // the tokens since the last `;`, `{` or `}`: where a declaration starts
     let mut start = 0;
     let mut k = 0;
     while k < tokens.len() {
         match tokens[k].text.as_str() {
             "{" => {
-                if k >= 2 && is_extern_c(&tokens[k - 2..k]) {
-                    blocks.push(depth);
-                }
-                depth += 1;
+                scopes.push(scope(&tokens[start..k]));
                 start = k + 1;
             }
             "}" => {
-                depth = depth.saturating_sub(1);
-                if blocks.last() == Some(&depth) {
-                    blocks.pop();
-                }
+                scopes.pop();
                 start = k + 1;
             }
             ";" => start = k + 1,
             "__global__" => {
-                let c_linkage =
-                    !blocks.is_empty() || tokens[start..k].windows(2).any(is_extern_c) || after_extern_c(&tokens, k);
-                let (signature, end, defined) = signature(&tokens, k)?;
+                let outer = scopes.iter().any(|s| matches!(s, Scope::ExternC));
+                let c_linkage = outer || tokens[start..k].windows(2).any(is_extern_c) || after_extern_c(&tokens, k);
+                let (mut kernel, end, defined) = definition(&tokens, k)?;
+                kernel.c_linkage = c_linkage;
+                kernel.template = template(&tokens[start..k]);
                 if !c_linkage {
-                    return Err(Error::new(
-                        Kind::Argument,
-                        format!("kernel `{}` (line {}) is not `extern \"C\"`", signature.name, signature.line),
-                    )
-                    .advise(format!(
-                        "Write `extern \"C\" __global__ void {}(...)`: C++ would change its name.",
-                        signature.name
-                    )));
+                    kernel.name = qualified(&scopes, &kernel.name);
                 }
-                if defined && !found.iter().any(|s| s.name == signature.name) {
-                    found.push(signature);
+                if defined && !found.kernels.iter().any(|known| known.name == kernel.name) {
+                    found.kernels.push(kernel);
                 }
                 k = end;
                 start = end;
                 continue;
             }
+            "__device__" | "__constant__" | "__managed__" if scopes.iter().all(|s| !matches!(s, Scope::Other)) => {
+                let end = tokens[k..].iter().position(|t| t.text == ";").map_or(tokens.len(), |n| k + n);
+                if let Some(globals) = globals(&tokens[start..end], &scopes) {
+                    found.globals.extend(globals);
+                    k = end;
+                    continue;
+                }
+            }
             _ => {}
         }
         k += 1;
     }
-    if found.is_empty() {
-        return Err(Error::new(Kind::Argument, "the source defines no kernel").advise(
-            "A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`.",
-        ));
-    }
     Ok(found)
+}
+
+/// Signatures that are written down: of a binary's kernels and host functions, `__global__ void f(float* x, int n)` and
+/// `int g(float* x, cudaStream_t s)`. True for kernels.
+///
+/// # Errors
+/// `Argument`, where one cannot be understood.
+pub fn declared(text: &str) -> Result<(Signature, bool)> {
+    let broken = |what: &str| {
+        Error::new(Kind::Argument, format!("the signature `{}` cannot be read: {what}", text.trim()))
+            .advise("It looks like `__global__ void name(const float* x, float* y, int n)`.")
+    };
+    let tokens: Vec<Token> =
+        tokens(text).into_iter().filter(|t| !matches!(t.text.as_str(), ";" | "extern" | "\"C\"")).collect();
+    let kernel = tokens.iter().any(|t| t.text == "__global__");
+    let open = tokens.iter().position(|t| t.text == "(").ok_or_else(|| broken("it has no parameters"))?;
+    let end = closing(&tokens, open).ok_or_else(|| broken("a parenthesis is not closed"))?;
+    if end + 1 != tokens.len() {
+        return Err(broken("something follows the parameters"));
+    }
+    let words: Vec<&str> =
+        tokens[..open].iter().map(|t| t.text.as_str()).filter(|&w| w != "__global__" && w != "static").collect();
+    let Some((&name, returned)) = words.split_last().filter(|(&name, _)| name != "void") else {
+        return Err(broken("it has no name"));
+    };
+    let status = match returned {
+        [] | ["void"] => false,
+        ["int" | "unsigned" | "cudaError_t" | "CUresult" | "cudaError" | "int32_t"] => true,
+        _ => return Err(broken("it must return void, int or cudaError_t")),
+    };
+    if kernel && status {
+        return Err(broken("a kernel returns void"));
+    }
+    let parameters = parameters(&tokens[open + 1..end], &broken)?;
+    if kernel && parameters.iter().any(|p| p.element == Element::Stream) {
+        return Err(broken("a kernel takes no stream"));
+    }
+    Ok((Signature { name: name.into(), parameters, status }, kernel))
+}
+
+impl Definition {
+    /// The parameters, with a template's arguments in their places.
+    ///
+    /// # Errors
+    /// `Argument`, where they cannot be understood.
+    pub fn signature(&self, name: &str) -> Result<Signature> {
+        let line = self.line;
+        let broken = |what: &str| {
+            Error::new(Kind::Argument, format!("the signature of the kernel in line {line} cannot be read: {what}"))
+        };
+        let mut body = self.parameters.clone();
+        if let Some(formal) = &self.template {
+            let given = tokens(name);
+            let open = given.iter().position(|t| t.text == "<").ok_or_else(|| {
+                let some: Vec<&str> = formal.iter().map(|_| "float").collect();
+                Error::new(Kind::Argument, format!("kernel `{name}` is a template")).advise(format!(
+                    "Name what is wanted of it, such as `{}<{}>`.",
+                    self.name,
+                    some.join(", ")
+                ))
+            })?;
+            let close = closing(&given, open).ok_or_else(|| broken("a `<` is not closed"))?;
+            let actual = split(&given[open + 1..close]);
+            if actual.len() > formal.len() {
+                return Err(broken(&format!("it has {} template parameters, not {}", formal.len(), actual.len())));
+            }
+            let mut values: Vec<(&str, Vec<Token>)> = Vec::new();
+            for (k, (parameter, default)) in formal.iter().enumerate() {
+                let value = actual.get(k).map_or(default.clone(), |piece| piece.to_vec());
+                values.push((parameter, substituted(&value, &values)));
+            }
+            body = substituted(&body, &values);
+        }
+        Ok(Signature { name: name.into(), parameters: parameters(&body, &broken)?, status: false })
+    }
+}
+
+fn substituted(text: &[Token], values: &[(&str, Vec<Token>)]) -> Vec<Token> {
+    text.iter()
+        .flat_map(|token| match values.iter().find(|(name, value)| *name == token.text && !value.is_empty()) {
+            Some((_, value)) => value.clone(),
+            None => vec![token.clone()],
+        })
+        .collect()
+}
+
+/// What the brace behind these tokens opens.
+fn scope(before: &[Token]) -> Scope {
+    let words: Vec<&str> = before.iter().map(|t| t.text.as_str()).collect();
+    match words.as_slice() {
+        [.., "extern", "\"C\""] => Scope::ExternC,
+        [.., "namespace"] => Scope::Namespace(String::new()),
+        _ => match words.iter().rposition(|&w| w == "namespace") {
+            Some(at) if words[at + 1..].iter().all(|w| *w == "::" || is_word(w)) => {
+                Scope::Namespace(words[at + 1..].concat())
+            }
+            _ => Scope::Other,
+        },
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+fn qualified(scopes: &[Scope], name: &str) -> String {
+    let mut out = String::new();
+    for scope in scopes {
+        if let Scope::Namespace(space) = scope {
+            if !space.is_empty() {
+                out.push_str(space);
+                out.push_str("::");
+            }
+        }
+    }
+    out + name
 }
 
 fn is_extern_c(pair: &[Token]) -> bool {
@@ -84,78 +220,44 @@ fn after_extern_c(tokens: &[Token], k: usize) -> bool {
     tokens.get(k + 1..k + 3).is_some_and(is_extern_c)
 }
 
-/// Words, numbers, strings and signs, with their lines.
-fn tokens(source: &str) -> Vec<Token> {
-    let chars: Vec<char> = source.chars().collect();
-    let mut out = Vec::new();
-    let (mut k, mut line, mut fresh) = (0, 1, true);
-    let starts = |k: usize, text: &str| text.chars().enumerate().all(|(i, c)| chars.get(k + i) == Some(&c));
-    while k < chars.len() {
-        let c = chars[k];
-        if c == '\n' {
-            line += 1;
-            fresh = true;
-            k += 1;
-        } else if c.is_whitespace() {
-            k += 1;
-        } else if starts(k, "//") || (c == '#' && fresh) {
-            // to the end of the line; a backslash before it joins the next
-            while k < chars.len() && chars[k] != '\n' {
-                if starts(k, "/*") {
-                    break; // a comment may begin in a directive and go on behind it
-                }
-                if chars[k] == '\\' && starts(k + 1, "\n") {
-                    line += 1;
-                    k += 1;
-                }
-                k += 1;
-            }
-        } else if starts(k, "/*") {
-            k += 2;
-            while k < chars.len() && !starts(k, "*/") {
-                line += usize::from(chars[k] == '\n');
-                k += 1;
-            }
-            k = (k + 2).min(chars.len());
-        } else if c == '"' || c == '\'' {
-            let from = k;
-            k += 1;
-            while k < chars.len() && chars[k] != c && chars[k] != '\n' {
-                k += if chars[k] == '\\' { 2 } else { 1 };
-            }
-            k = (k + 1).min(chars.len());
-            fresh = false;
-            out.push(Token { text: chars[from..k].iter().collect(), line });
-        } else if c.is_alphanumeric() || c == '_' {
-            let from = k;
-            // 1'000 is one number
-            let number = c.is_ascii_digit();
-            while k < chars.len() && (chars[k].is_alphanumeric() || chars[k] == '_' || (number && chars[k] == '\'')) {
-                k += 1;
-            }
-            fresh = false;
-            out.push(Token { text: chars[from..k].iter().collect(), line });
-        } else {
-            let n = if starts(k, "::") { 2 } else { 1 };
-            fresh = false;
-            out.push(Token { text: chars[k..k + n].iter().collect(), line });
-            k += n;
-        }
+/// The parameters of `template <class T, int N = 4>`, where that is how a declaration begins.
+fn template(before: &[Token]) -> Option<Vec<(String, Vec<Token>)>> {
+    if before.first()?.text != "template" || before.get(1)?.text != "<" {
+        return None;
     }
-    out
+    let close = closing(before, 1)?;
+    let inner = &before[2..close];
+    if inner.is_empty() {
+        return None; // a specialisation
+    }
+    Some(
+        split(inner)
+            .into_iter()
+            .map(|piece| {
+                let at = piece.iter().position(|t| t.text == "=").unwrap_or(piece.len());
+                let name = piece[..at].last().map_or(String::new(), |t| t.text.clone());
+                (name, piece.get(at + 1..).unwrap_or_default().to_vec())
+            })
+            .collect(),
+    )
 }
 
-/// From `__global__` on: the signature, the place behind it, and whether a body follows.
-fn signature(tokens: &[Token], at: usize) -> Result<(Signature, usize, bool)> {
+/// From `__global__` on: the kernel, the place behind its parameters, and whether a body follows.
+fn definition(tokens: &[Token], at: usize) -> Result<(Definition, usize, bool)> {
     let line = tokens[at].line;
     let broken = |what: &str| {
         Error::new(Kind::Argument, format!("the signature of the kernel in line {line} cannot be read: {what}"))
     };
     let text = |k: usize| tokens.get(k).map_or("", |t| t.text.as_str());
     let mut k = at + 1;
-    let mut name = None;
+    let (mut name, mut special) = (None, false);
     loop {
         match text(k) {
+            // a template's specialisation
+            "<" => {
+                k = closing(tokens, k).ok_or_else(|| broken("a `<` is not closed"))?;
+                special = true;
+            }
             "" | ";" | "{" => return Err(broken("no parameters follow `__global__`")),
             "(" => break,
             // __launch_bounds__(256, 2), __attribute__((...)), alignas(16)
@@ -167,52 +269,59 @@ fn signature(tokens: &[Token], at: usize) -> Result<(Signature, usize, bool)> {
         k += 1;
     }
     let end = closing(tokens, k).ok_or_else(|| broken("a parenthesis is not closed"))?;
-    let (name, line) = name.ok_or_else(|| broken("it has no name"))?;
-    let mut parameters = Vec::new();
-    let inner = &tokens[k + 1..end];
-    if !(inner.is_empty() || (inner.len() == 1 && inner[0].text == "void")) {
-        for (i, piece) in split(inner).into_iter().enumerate() {
-            let parameter = parameter(piece).map_err(|what| broken(&format!("parameter {} {what}", i + 1)))?;
-            parameters.push(parameter);
-        }
-    }
-    Ok((Signature { name, parameters, line }, end + 1, text(end + 1) == "{"))
+    let (name, line) = name.filter(|(n, _)| n != "void").ok_or_else(|| broken("it has no name"))?;
+    let parameters = tokens[k + 1..end].to_vec();
+    let kernel = Definition { name, c_linkage: false, template: None, line, parameters };
+    Ok((kernel, end + 1, text(end + 1) == "{" && !special))
 }
 
-fn closing(tokens: &[Token], open: usize) -> Option<usize> {
-    let mut depth = 0;
-    for (k, token) in tokens.iter().enumerate().skip(open) {
-        match token.text.as_str() {
-            "(" => depth += 1,
-            ")" => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(k);
-                }
-            }
-            _ => {}
-        }
+fn parameters(inner: &[Token], broken: &dyn Fn(&str) -> Error) -> Result<Vec<Parameter>> {
+    if inner.is_empty() || (inner.len() == 1 && inner[0].text == "void") {
+        return Ok(Vec::new());
     }
-    None
+    split(inner)
+        .into_iter()
+        .enumerate()
+        .map(|(i, piece)| parameter(piece).map_err(|what| broken(&format!("parameter {} {what}", i + 1))))
+        .collect()
 }
 
-/// At commas outside brackets.
-fn split(tokens: &[Token]) -> Vec<&[Token]> {
-    let (mut depth, mut from) = (0, 0);
-    let mut pieces = Vec::new();
-    for (k, token) in tokens.iter().enumerate() {
-        match token.text.as_str() {
-            "(" | "[" | "<" => depth += 1,
-            ")" | "]" | ">" => depth -= 1,
-            "," if depth == 0 => {
-                pieces.push(&tokens[from..k]);
-                from = k + 1;
-            }
-            _ => {}
+/// The variables of a declaration such as `__constant__ float a[16], b`; None where it declares none.
+fn globals(tokens: &[Token], scopes: &[Scope]) -> Option<Vec<Global>> {
+    let mut constant = false;
+    let mut kept: Vec<Token> = Vec::new();
+    let mut k = 0;
+    while k < tokens.len() {
+        match tokens[k].text.as_str() {
+            "__constant__" => constant = true,
+            "__device__" | "__managed__" | "static" | "extern" | "\"C\"" | "const" | "volatile" | "constexpr"
+            | "inline" => {}
+            // alignas(16), __align__(16), __attribute__((...))
+            "alignas" | "__align__" | "__attribute__" => k = closing(tokens, k + 1)?,
+            "=" => break,
+            "(" | "{" | "template" | "__shared__" | "using" | "typedef" => return None,
+            _ => kept.push(tokens[k].clone()),
         }
+        k += 1;
     }
-    pieces.push(&tokens[from..]);
+    let pieces = split(&kept);
+    let name_of = |piece: &[Token]| {
+        let at = piece.iter().position(|t| t.text == "[").unwrap_or(piece.len());
+        at.checked_sub(1).map(|at| (at, piece[at].text.clone())).filter(|(_, name)| is_word(name))
+    };
+    let (at, _) = name_of(pieces[0])?;
+    let words: Vec<&str> = pieces[0][..at].iter().map(|t| t.text.as_str()).collect();
+    if words.is_empty() {
+        return None;
+    }
+    let element = element(&words).unwrap_or_else(|| Element::Other(words.concat()));
     pieces
+        .into_iter()
+        .map(|piece| {
+            let (_, name) = name_of(piece)?;
+            Some(Global { name: qualified(scopes, &name), element: element.clone(), constant })
+        })
+        .collect()
 }
 
 fn parameter(tokens: &[Token]) -> std::result::Result<Parameter, &'static str> {
@@ -284,6 +393,7 @@ fn element(words: &[&str]) -> Option<Element> {
             "bool" => Element::Bool,
             "float" | "f32" => Element::Float,
             "double" | "f64" => Element::Double,
+            "cudaStream_t" | "CUstream" => Element::Stream,
             "half" | "__half" => Element::Half,
             "__nv_bfloat16" | "nv_bfloat16" => Element::BFloat16,
             "float2" | "cuFloatComplex" | "cuComplex" | "c64" => Element::FloatComplex,

@@ -1,9 +1,27 @@
+use std::sync::Arc;
+
+use super::call::own;
 use super::*;
-use crate::array::Host;
+use crate::array::{Array, Host};
+use crate::buffer::Device;
+use crate::dtype::{DType, Kind};
+use crate::error::{Kind as ErrorKind, Result};
 use crate::layout::Axis;
+use crate::scalar::Scalar;
+
+fn module(source: &str, names: &[&str]) -> Result<Arc<Module>> {
+    let names = names.iter().map(|&n| n.into()).collect();
+    Module::new(Spec { code: Code::Source(source.into()), label: "kernel.cu".into(), names, ..Spec::default() })
+        .map(Arc::new)
+}
+
+fn function(source: &str, name: Option<&str>) -> Result<Function> {
+    module(source, &[])?.function(name)
+}
 
 fn one(parameters: &str) -> Signature {
-    parse(&format!("extern \"C\" __global__ void k({parameters}) {{}}")).unwrap().remove(0)
+    let function = function(&format!("extern \"C\" __global__ void k({parameters}) {{}}"), None).unwrap();
+    function.known_signature().unwrap().as_ref().clone()
 }
 
 fn shown(parameters: &str) -> String {
@@ -61,21 +79,113 @@ extern "C" {
 __global__ extern "C" void fourth(int n) {}
 extern "C" __global__ void declared(int n);
 "#;
-    let found = parse(source).unwrap();
-    let names: Vec<(&str, usize)> = found.iter().map(|s| (s.name.as_str(), s.line)).collect();
-    assert_eq!(names, [("first", 10), ("second", 15), ("third", 18), ("fourth", 20)]);
-    assert_eq!(found[0].to_string(), "void first(const float* x, float* y, int n)");
-    assert_eq!(choose(&found, Some("third")).unwrap().name, "third");
-    assert!(choose(&found, None).unwrap_err().message.contains("`first`, `second`, `third`, `fourth`"));
-    assert_eq!(choose(&found, Some("fifth")).unwrap_err().kind, ErrorKind::Argument);
-    assert_eq!(choose(&found[..1], None).unwrap().name, "first");
+    let found = parse::contents(source).unwrap().kernels;
+    let names: Vec<(&str, usize, bool)> = found.iter().map(|k| (k.name.as_str(), k.line, k.c_linkage)).collect();
+    assert_eq!(names, [("first", 10, true), ("second", 15, true), ("third", 18, true), ("fourth", 20, true)]);
+    let module = module(source, &[]).unwrap();
+    let shown = |name: &str| module.function(Some(name)).map(|f| f.known_signature().unwrap().to_string());
+    assert_eq!(shown("first").unwrap(), "void first(const float* x, float* y, int n)");
+    assert_eq!(shown("third").unwrap(), "void third()");
+    let error = module.function(None).err().unwrap();
+    assert!(error.message.contains("`first`, `second`, `third`, `fourth`"), "{error}");
+    assert_eq!(shown("fifth").unwrap_err().kind, ErrorKind::Argument);
+}
+
+#[test]
+fn templates_namespaces_and_variables() {
+    let source = r#"
+namespace a { namespace b {
+  template <class T, int N = 4, typename U = T> __global__ void scale(const T* x, U* y, T by, int n) {}
+  __device__ float table[8], more;
+} __global__ void plain(int n) {} }
+namespace { __constant__ int hidden; }
+__device__ __constant__ const double c[2][3] = {{1, 2, 3}, {4, 5, 6}};
+static __device__ unsigned long long count = 0;
+__device__ float f(float x) { __device__ int not_this; return x; }
+__device__ struct P { int a; } p;
+template <class T> __device__ T g(T x) { return x; }
+template <> __global__ void special<int>(int* x) {}
+"#;
+    let module = module(source, &["a::b::scale<float>", "a::b::scale<__half, 2, float>"]).unwrap();
+    assert_eq!(module.names(), ["a::plain", "a::b::scale<float>", "a::b::scale<__half, 2, float>"]);
+    let shown = |name: &str| module.function(Some(name)).map(|f| f.known_signature().unwrap().to_string());
+    assert_eq!(
+        shown("a::b::scale<float>").unwrap(),
+        "void a::b::scale<float>(const float* x, float* y, float by, int n)"
+    );
+    assert_eq!(
+        shown("a::b::scale<__half, 2, float>").unwrap(),
+        "void a::b::scale<__half, 2, float>(const __half* x, float* y, __half by, int n)"
+    );
+    let error = shown("a::b::scale<double>").unwrap_err();
+    assert!(error.advice.iter().any(|a| a.contains("is a template")), "{error}");
+    let globals: Vec<(&str, String, bool)> =
+        module.globals().iter().map(|g| (g.name.as_str(), g.element.to_string(), g.constant)).collect();
+    assert_eq!(
+        globals,
+        [
+            ("a::b::table", "float".to_string(), false),
+            ("a::b::more", "float".into(), false),
+            ("hidden", "int".into(), true),
+            ("c", "double".into(), true),
+            ("count", "unsigned long long".into(), false)
+        ]
+    );
+    assert!(super::tests::module(source, &["nothing<float>"]).is_err());
+}
+
+#[test]
+fn signatures_that_are_written_down() {
+    let shown = |text: &str| parse::declared(text).map(|(s, kernel)| (s.to_string(), kernel));
+    assert_eq!(
+        shown("extern \"C\" __global__ void f(const float* x, int n);").unwrap(),
+        ("void f(const float* x, int n)".into(), true)
+    );
+    assert_eq!(
+        shown("cudaError_t go(float *x, size_t n, cudaStream_t s)").unwrap(),
+        ("int go(float* x, unsigned long long n, cudaStream_t s)".into(), false)
+    );
+    for wrong in [
+        "",
+        "f",
+        "void f(int",
+        "float f(int n)",
+        "__global__ int f(int n)",
+        "void f(int n) {}",
+        "void (int n)",
+        "__global__ void f(cudaStream_t s)",
+    ] {
+        assert_eq!(shown(wrong).unwrap_err().kind, ErrorKind::Argument, "{wrong}");
+    }
+}
+
+#[test]
+fn what_binaries_do_not_say_is_not_guessed() {
+    let ptx = ".version 8.0\n.visible .entry _Z1fPfi(.param .u64 a, .param .u32 b, .param .b32 c, .param .f32 d, .param .align 4 .b8 e[12])\n{}";
+    let module = |signatures: &[&str]| {
+        let code = Code::Binary(ptx.into(), None);
+        let signatures = signatures.iter().map(|&s| s.into()).collect();
+        Arc::new(Module::new(Spec { code, label: "x.ptx".into(), signatures, ..Spec::default() }).unwrap())
+    };
+    let signature = module(&[]).function(Some("f")).unwrap().known_signature().unwrap().clone();
+    let bytes =
+        |k: usize, value, kind| value::bytes(&signature.parameters[k].element, value, kind).map(|bytes| bytes.to_vec());
+    assert!(bytes(1, Scalar::F64(3.0), Kind::Double).is_ok() && bytes(1, Scalar::F64(3.5), Kind::Double).is_err());
+    assert!(bytes(2, Scalar::F64(3.0), Kind::Double).is_err() && bytes(2, Scalar::I32(3), Kind::Integer).is_ok());
+    assert_eq!(bytes(3, Scalar::F64(0.5), Kind::Double).unwrap(), 0.5f32.to_ne_bytes());
+    assert!(bytes(4, Scalar::I32(3), Kind::Integer).is_err());
+    assert!(signature.parameters[0].writes());
+    let declared = module(&["__global__ void f(const float* x, int n, float a, float b, thing t)"]);
+    assert_eq!(declared.names(), ["f"]);
+    assert_eq!(declared.function(None).unwrap().known_signature().unwrap().parameters[0].passing, Passing::Read);
+    assert!(module(&[]).function(Some("g")).is_err());
 }
 
 #[test]
 fn what_cannot_be_called_is_refused() {
-    let message = |source: &str| parse(source).unwrap_err().message;
-    assert!(message("__global__ void f(int n) {}").contains("is not `extern \"C\"`"));
-    assert!(message("extern \"C\" { } __global__ void f(int n) {}").contains("is not `extern \"C\"`"));
+    let message = |source: &str| function(source, None).err().unwrap().message;
+    assert!(message("template <class T> __global__ void f(T* x) {}").contains("is a template"));
+    assert!(message("__global__ void f(std::vector<int>& x) {}").contains("is a reference"));
     assert!(message("void f(int n) {}").contains("defines no kernel"));
     assert!(message("").contains("defines no kernel"));
     assert!(message("extern \"C\" __global__ void f(float** x) {}").contains("pointer to a pointer"));
@@ -86,7 +196,7 @@ fn what_cannot_be_called_is_refused() {
 }
 
 fn packed(c_type: &str, value: Scalar, kind: Kind) -> std::result::Result<Vec<u8>, String> {
-    value::bytes(&one(c_type).parameters[0].element, value, kind)
+    value::bytes(&one(c_type).parameters[0].element, value, kind).map(|bytes| bytes.to_vec())
 }
 
 #[test]
@@ -108,6 +218,8 @@ fn numbers_take_the_parameters_type() {
         ("unsigned", -1.0),
         ("int", f64::NAN),
         ("float", 1e300),
+        ("__half", 1e6),
+        ("__nv_bfloat16", 1e39),
         ("thing", 1.0),
         ("bool", f64::NAN),
     ] {
@@ -127,11 +239,11 @@ fn doubles(x: &[f64]) -> Array {
 
 #[test]
 fn calls_are_checked_before_anything_happens() {
-    let signature = one("const double* x, float* y, int n");
+    let function = function("__global__ void k(const double* x, float* y, int n) {}", None).unwrap();
     let number = Value::Scalar(Scalar::F64(1.0), Kind::Double);
-    let call = |values: &[Value]| {
+    let call = |values: &[Value<'_>]| {
         let mut arrays = [doubles(&[1.0]), doubles(&[1.0]).cast(DType::Float32, None).unwrap()];
-        call("", &signature, values, &mut arrays, 1, &Geometry::default()).unwrap_err()
+        call(&function, values, &mut arrays, 1, &Geometry::default(), Device::Cuda(0)).unwrap_err()
     };
     assert!(call(&[number]).message.contains("takes 3 arguments, not 1"));
     let error = call(&[Value::Array(0), Value::Array(0), number]);
@@ -150,6 +262,9 @@ fn calls_are_checked_before_anything_happens() {
 fn who_shares_memory_keeps_it() {
     let x = doubles(&[1.0, 2.0, 3.0]);
     let address = |a: &Array| a.settle().unwrap().address();
+    let own = |a: &Array, holders| {
+        own(a, a.contiguous().unwrap(), holders).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()))
+    };
     // alone: `x` itself is the only holder
     assert_eq!(address(&own(&x, 1).unwrap()), address(&x));
     // a recorded operation that reads it

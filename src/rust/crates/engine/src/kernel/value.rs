@@ -1,11 +1,34 @@
 //! Numbers from R as the C types of a kernel's parameters.
 
-use super::Element;
+use super::signature::Element;
 use crate::dtype::Kind;
 use crate::scalar::{Scalar, NA_I32, NA_I64};
 
+/// The bytes of a number, in place: a launch should not ask for memory.
+#[derive(Clone, Copy)]
+pub struct Bytes {
+    room: [u8; 16],
+    len: usize,
+}
+
+impl Bytes {
+    fn new(bytes: &[u8]) -> Bytes {
+        let mut room = [0; 16];
+        room[..bytes.len()].copy_from_slice(bytes);
+        Bytes { room, len: bytes.len() }
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
+}
+
 /// The bytes that a parameter of this type takes for a number; else why it does not fit.
-pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, String> {
+pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, String> {
     let is_na = matches!(value, Scalar::I32(NA_I32) | Scalar::I64(NA_I64));
     if let (Kind::Complex, false) =
         (kind, matches!(element, Element::FloatComplex | Element::DoubleComplex | Element::Other(_)))
@@ -20,7 +43,7 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, St
         Element::Bool => match value {
             _ if is_na => return Err("NA is neither true nor false".into()),
             Scalar::F64(x) if x.is_nan() => return Err("NA is neither true nor false".into()),
-            other => vec![u8::from(other.to_logical() == Scalar::I32(1))],
+            other => Bytes::new(&[u8::from(other.to_logical() == Scalar::I32(1))]),
         },
         Element::Integer(size, signed) => {
             let whole = whole(value, is_na)?;
@@ -31,25 +54,68 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Vec<u8>, St
                 return Err(format!("{whole} is outside {least} to {most}"));
             }
             // two's complement, the low bytes first: CUDA devices and their hosts are little-endian
-            whole.to_le_bytes()[..usize::from(*size)].to_vec()
+            Bytes::new(&whole.to_le_bytes()[..usize::from(*size)])
         }
-        Element::Half => half::f16::from_f64(double()).to_ne_bytes().to_vec(),
-        Element::BFloat16 => half::bf16::from_f64(double()).to_ne_bytes().to_vec(),
+        Element::Half => {
+            let y = half::f16::from_f64(double());
+            in_range(double(), y.is_infinite())?;
+            Bytes::new(&y.to_ne_bytes())
+        }
+        Element::BFloat16 => {
+            let y = half::bf16::from_f64(double());
+            in_range(double(), y.is_infinite())?;
+            Bytes::new(&y.to_ne_bytes())
+        }
         Element::Float => {
-            let (x, y) = (double(), double() as f32);
-            if x.is_finite() && y.is_infinite() {
-                return Err(format!("{x:e} is too large for it"));
-            }
-            y.to_ne_bytes().to_vec()
+            let y = double() as f32;
+            in_range(double(), y.is_infinite())?;
+            Bytes::new(&y.to_ne_bytes())
         }
-        Element::Double => double().to_ne_bytes().to_vec(),
-        Element::FloatComplex => value.to(crate::dtype::Class::C64).bytes()[..8].to_vec(),
-        Element::DoubleComplex => value.to(crate::dtype::Class::C128).bytes().to_vec(),
-        Element::Void => return Err("nothing can be passed as void".into()),
+        Element::Double => Bytes::new(&double().to_ne_bytes()),
+        Element::FloatComplex => {
+            let Scalar::C128(wide) = value.to(crate::dtype::Class::C128) else {
+                return Err("it takes a number".into());
+            };
+            for x in wide {
+                in_range(x, (x as f32).is_infinite())?;
+            }
+            Bytes::new(&value.to(crate::dtype::Class::C64).bytes()[..8])
+        }
+        Element::DoubleComplex => Bytes::new(&value.to(crate::dtype::Class::C128).bytes()),
+        Element::Void | Element::Stream => return Err("nothing can be passed as it".into()),
         Element::Other(name) => {
-            return Err(format!("`{name}` is no type that a number from R can be passed as"));
+            return Err(format!(
+                "`{name}` is no type that a number from R can be passed as: give its bytes, a raw vector"
+            ));
+        }
+        Element::Bytes(size, known) => {
+            if *size > 8 {
+                return Err(format!("it takes a raw vector of {size} bytes"));
+            }
+            // R's integers and logicals are whole numbers; a double may be meant as many things
+            let whole = match value {
+                Scalar::F64(_) if !known => {
+                    return Err(
+                        "the binary does not say which type it has: say so by `signatures`, or give a raw vector"
+                            .into(),
+                    )
+                }
+                value => whole(value, is_na)?,
+            };
+            let bits = 8 * *size as u32;
+            if !(-(1i128 << (bits - 1))..1i128 << bits).contains(&whole) {
+                return Err(format!("{whole} does not fit {size} bytes"));
+            }
+            Bytes::new(&whole.to_le_bytes()[..*size])
         }
     })
+}
+
+fn in_range(x: f64, became_infinite: bool) -> Result<(), String> {
+    if x.is_finite() && became_infinite {
+        return Err(format!("{x:e} is too large for it"));
+    }
+    Ok(())
 }
 
 /// The value as a whole number.

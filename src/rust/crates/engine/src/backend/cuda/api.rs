@@ -11,8 +11,9 @@ use std::sync::OnceLock;
 use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
-    CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode,
-    CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig, CUmemPoolProps,
+    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
@@ -46,6 +47,11 @@ impl<T> Shared<T> {
     /// A handle that is known as a number: another library's, or one with a meaning of its own.
     pub const fn from_number(number: usize) -> Shared<T> {
         Shared(std::ptr::without_provenance_mut(number))
+    }
+
+    /// For a struct of the driver's.
+    pub fn as_raw(self) -> *mut T {
+        self.0
     }
 
     pub fn is_null(self) -> bool {
@@ -164,6 +170,7 @@ functions! {
         host_unregister = cuMemHostUnregister(*mut c_void);
         host_address = cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, u32);
         pointer_attribute = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+        pointer_attributes = cuPointerGetAttributes(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
         upload_async = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, Stream);
         download_async = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, Stream);
         copy_async = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, Stream);
@@ -173,13 +180,26 @@ functions! {
             LinkState, CUjitInputType, *mut c_void, usize, *const c_char, u32, *mut CUjit_option, *mut *mut c_void);
         link_complete = cuLinkComplete(LinkState, *mut *mut c_void, *mut usize);
         link_destroy = cuLinkDestroy(LinkState);
-        module_load = cuModuleLoadData(*mut Module, *const c_void);
+        module_load = cuModuleLoadDataEx(*mut Module, *const c_void, u32, *mut CUjit_option, *mut *mut c_void);
         module_unload = cuModuleUnload(Module);
         module_function = cuModuleGetFunction(*mut Function, Module, *const c_char);
+        module_global = cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, Module, *const c_char);
         function_attribute = cuFuncGetAttribute(*mut i32, CUfunction_attribute, Function);
         function_set = cuFuncSetAttribute(Function, CUfunction_attribute, i32);
         occupancy = cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut i32, Function, i32, usize);
+        best_block = cuOccupancyMaxPotentialBlockSize(*mut i32, *mut i32, Function, *const c_void, usize, i32);
+        launch_with = cuLaunchKernelEx(*const CUlaunchConfig, Function, *mut *mut c_void, *mut *mut c_void);
         launch = cuLaunchKernel(Function, u32, u32, u32, u32, u32, u32, u32, Stream, *mut *mut c_void, *mut *mut c_void);
+    }
+}
+
+functions! {
+    /// What `libcuda` tells of modules since CUDA 12.4.
+    Reflection {
+        parameter = cuFuncGetParamInfo(Function, usize, *mut usize, *mut usize);
+        function_count = cuModuleGetFunctionCount(*mut u32, Module);
+        functions = cuModuleEnumerateFunctions(*mut Function, u32, Module);
+        function_name = cuFuncGetName(*mut *const c_char, Function);
     }
 }
 
@@ -192,6 +212,8 @@ functions! {
         create = nvrtcCreateProgram(
             *mut nvrtcProgram, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char);
         destroy = nvrtcDestroyProgram(*mut nvrtcProgram);
+        add_name = nvrtcAddNameExpression(nvrtcProgram, *const c_char);
+        lowered = nvrtcGetLoweredName(nvrtcProgram, *const c_char, *mut *const c_char);
         compile = nvrtcCompileProgram(nvrtcProgram, i32, *const *const c_char);
         cubin_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
         cubin = nvrtcGetCUBIN(nvrtcProgram, *mut u8);
@@ -289,6 +311,22 @@ pub fn driver() -> Result<&'static Driver> {
     // SAFETY: takes a number.
     check(&table, unsafe { (table.init)(0) }, "cuInit")?;
     Ok(DRIVER.get_or_init(|| table))
+}
+
+/// What the driver tells of modules; None where it is of a CUDA before 12.4.
+pub fn reflection() -> Option<&'static Reflection> {
+    static REFLECTION: OnceLock<Option<Reflection>> = OnceLock::new();
+    let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+    REFLECTION
+        .get_or_init(|| {
+            // SAFETY: `driver` has loaded it before.
+            let loaded = unsafe { libloading::Library::new(name) }.ok()?;
+            // SAFETY: this is the driver.
+            let table = unsafe { Reflection::find(&loaded, name) }.ok();
+            std::mem::forget(loaded);
+            table
+        })
+        .as_ref()
 }
 
 /// NVRTC's functions.

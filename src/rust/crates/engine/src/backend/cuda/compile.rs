@@ -1,18 +1,16 @@
-//! From CUDA C and PTX to loaded kernels: NVRTC, the driver's compiler, and a cache in memory; `cache` is the one on disk.
+//! From CUDA C and PTX to loaded kernels: what `nvrtc` and the driver compile, and a cache in memory; `cache` is the one on disk.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_void, CStr, CString};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::api::{
-    self, nvrtcProgram, nvrtcResult, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState,
-    Nvrtc,
-};
+use super::api::{self, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState};
 use super::device::{driver_version, lock, Cuda};
 use super::interpret::{self, Family};
 use super::launch::Kernel;
+use super::nvrtc::{self, archs, Request};
 use super::shipped::{self, Ptx};
 use super::tier::Tier;
 use super::{cache, tier};
@@ -53,7 +51,7 @@ pub struct Kernels {
 
 /// A loaded module. Never unloaded.
 pub struct Module {
-    handle: api::Module,
+    pub(super) handle: api::Module,
     label: String,
     kernels: Mutex<HashMap<String, Arc<Kernel>>>,
 }
@@ -171,17 +169,35 @@ impl Cuda {
         Ok(image)
     }
 
-    fn load_image(&self, image: &Image, label: &str) -> Result<Module> {
+    /// Loads a cubin, a fatbin, or PTX that ends in zero. Of PTX that the driver refuses its log is the detail.
+    pub(super) fn load_image(&self, image: &Image, label: &str) -> Result<Module> {
         let _entered = self.enter()?;
         let mut handle = api::Module::NULL;
-        // SAFETY: the image is a whole cubin, or PTX that ends in zero.
-        let status = unsafe { (self.driver.module_load)(&mut handle, image.bytes.as_ptr().cast()) };
-        self.check(status, "cuModuleLoadData")?;
+        let mut log = vec![0u8; 8192];
+        let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+        // SAFETY: the image is whole, as above; the log outlives the call.
+        let status = unsafe {
+            let image = image.bytes.as_ptr().cast();
+            (self.driver.module_load)(&mut handle, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
+        };
+        self.check(status, "cuModuleLoadDataEx").map_err(|e| {
+            let end = log.iter().position(|&c| c == 0).unwrap_or(log.len());
+            if end == 0 {
+                return e;
+            }
+            e.detail(String::from_utf8_lossy(&log[..end]).into_owned())
+        })?;
         Ok(Module { handle, label: label.into(), kernels: Mutex::default() })
     }
 
     /// A kernel of a module, by its (`extern "C"`) name.
     pub fn function(&self, module: &Module, name: &str) -> Result<Arc<Kernel>> {
+        self.named(module, name, name)
+    }
+
+    /// A kernel of a module by its symbol, and what messages call it.
+    pub(super) fn named(&self, module: &Module, name: &str, shown: &str) -> Result<Arc<Kernel>> {
         if let Some(kernel) = lock(&module.kernels).get(name) {
             return Ok(kernel.clone());
         }
@@ -203,7 +219,7 @@ impl Cuda {
         };
         let kernel = Arc::new(Kernel {
             function,
-            name: name.into(),
+            name: shown.into(),
             registers: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
             local_bytes: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
             max_threads: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
@@ -269,7 +285,7 @@ impl Target {
         })
     }
 
-    fn option(self) -> String {
+    pub(super) fn option(self) -> String {
         match self {
             Target::Cubin(a) => format!("--gpu-architecture=sm_{a}"),
             Target::Ptx(a) => format!("--gpu-architecture=compute_{a}"),
@@ -280,40 +296,6 @@ impl Target {
 /// The architectures that the loaded NVRTC compiles for.
 pub fn known_archs() -> Result<Vec<u32>> {
     archs(api::nvrtc()?)
-}
-
-pub(super) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
-    let mut count = 0;
-    // SAFETY: writes a number.
-    nvrtc_check(unsafe { (nvrtc.arch_count)(&mut count) }, "nvrtcGetNumSupportedArchs")?;
-    let mut archs = vec![0i32; count.max(0) as usize];
-    // SAFETY: there is room for as many as it said.
-    nvrtc_check(unsafe { (nvrtc.archs)(archs.as_mut_ptr()) }, "nvrtcGetSupportedArchs")?;
-    Ok(archs.into_iter().map(|a| a as u32).collect())
-}
-
-api::codes! {
-    /// `nvrtcResult`.
-    nvrtc_code: nvrtcResult {
-        NVRTC_SUCCESS
-        NVRTC_ERROR_OUT_OF_MEMORY
-        NVRTC_ERROR_COMPILATION
-        NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
-    }
-}
-
-fn nvrtc_check(status: u32, function: &str) -> Result<()> {
-    match nvrtc_code(status) {
-        Some(nvrtcResult::NVRTC_SUCCESS) => Ok(()),
-        Some(nvrtcResult::NVRTC_ERROR_OUT_OF_MEMORY) => {
-            Err(Error::new(Kind::Memory, format!("`{function}`: out of host memory")))
-        }
-        Some(nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) => {
-            Err(Error::new(Kind::Library, format!("`{function}`: NVRTC does not find its libnvrtc-builtins"))
-                .advise("It must be in the same folder as libnvrtc; `gpu_sitrep()` shows where that is."))
-        }
-        _ => Err(Error::new(Kind::Compile, format!("`{function}` failed with code {status}"))),
-    }
 }
 
 /// The compiled source, from the disk if it is there.
@@ -338,50 +320,16 @@ pub fn compile(source: &str, target: Target) -> Result<Image> {
 
 /// As `compile`, in another style.
 pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
-    let nvrtc = api::nvrtc()?;
-    counters::COMPILED.add(1);
-    let zeroed = |text: &str| {
-        CString::new(text).map_err(|_| Error::new(Kind::Argument, "a kernel's source must not contain a zero byte"))
-    };
-    static HEADER_TEXTS: OnceLock<(Vec<CString>, Vec<CString>)> = OnceLock::new();
-    let (names, texts) = HEADER_TEXTS.get_or_init(|| {
-        let text = |s: &str| CString::new(s).unwrap_or_default();
-        (HEADERS.iter().map(|h| text(h.0)).collect(), HEADERS.iter().map(|h| text(h.1)).collect())
-    });
-    let pointers = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).collect::<Vec<*const c_char>>();
-    let (names, texts) = (pointers(names), pointers(texts));
-    let text = zeroed(source)?;
-    let mut program = Program { nvrtc, handle: std::ptr::null_mut() };
-    // SAFETY: all strings end in zero and outlive the program.
-    let status = unsafe {
-        let label = style.label.as_ptr();
-        (nvrtc.create)(&mut program.handle, text.as_ptr(), label, names.len() as i32, texts.as_ptr(), names.as_ptr())
-    };
-    nvrtc_check(status, "nvrtcCreateProgram")?;
-    let mut options = vec![zeroed(&target.option())?];
-    for option in style.options {
-        options.push(zeroed(option)?);
-    }
-    // SAFETY: a program, and strings that end in zero.
-    let status = unsafe { (nvrtc.compile)(program.handle, options.len() as i32, pointers(&options).as_ptr()) };
-    if nvrtc_code(status) == Some(nvrtcResult::NVRTC_ERROR_COMPILATION) {
-        let log = program.text(nvrtc.log_size, nvrtc.log, "nvrtcGetProgramLog")?;
-        let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
-        let first = log.lines().find(|l| l.contains("error")).unwrap_or("see the log").to_string();
-        return Err(Error::new(Kind::Compile, format!("the CUDA compiler refused the kernel: {first}")).detail(log));
-    }
-    nvrtc_check(status, "nvrtcCompileProgram")?;
-    let bytes = match target {
-        Target::Cubin(_) => program.text(nvrtc.cubin_size, nvrtc.cubin, "nvrtcGetCUBIN")?,
-        Target::Ptx(_) => program.text(nvrtc.ptx_size, nvrtc.ptx, "nvrtcGetPTX")?,
-    };
-    Ok(Image { bytes })
+    let options = style.options.iter().map(|&o| o.into()).collect();
+    let compiled =
+        nvrtc::compile(&Request { source, label: style.label, target, options, headers: true, expressions: &[] })?;
+    Ok(Image { bytes: compiled.bytes })
 }
 
 /// A link that the driver is asked for.
-struct Link {
-    driver: &'static Driver,
-    handle: LinkState,
+pub(super) struct Link {
+    pub driver: &'static Driver,
+    pub handle: LinkState,
 }
 
 impl Drop for Link {
@@ -389,37 +337,6 @@ impl Drop for Link {
         if !self.handle.is_null() {
             // SAFETY: created and destroyed once, in the context that is still current; a status cannot be used here.
             unsafe { (self.driver.link_destroy)(self.handle) };
-        }
-    }
-}
-
-struct Program {
-    nvrtc: &'static Nvrtc,
-    handle: nvrtcProgram,
-}
-
-impl Program {
-    fn text(
-        &self,
-        size: unsafe extern "C" fn(nvrtcProgram, *mut usize) -> u32,
-        get: unsafe extern "C" fn(nvrtcProgram, *mut u8) -> u32,
-        function: &str,
-    ) -> Result<Vec<u8>> {
-        let mut n = 0;
-        // SAFETY: writes a number.
-        nvrtc_check(unsafe { size(self.handle, &mut n) }, function)?;
-        let mut bytes = vec![0u8; n];
-        // SAFETY: there is room for as many as it said.
-        nvrtc_check(unsafe { get(self.handle, bytes.as_mut_ptr()) }, function)?;
-        Ok(bytes)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        if !self.handle.is_null() {
-            // SAFETY: created and destroyed once; a status cannot be used here.
-            unsafe { (self.nvrtc.destroy)(&mut self.handle) };
         }
     }
 }
@@ -434,21 +351,9 @@ fn headers() -> u64 {
     })
 }
 
-/// NVRTC's version.
-///
-/// # Errors
-/// `Library` without NVRTC.
-pub fn version() -> Result<(u32, u32)> {
-    let nvrtc = api::nvrtc()?;
-    let (mut major, mut minor) = (0, 0);
-    // SAFETY: writes two numbers.
-    nvrtc_check(unsafe { (nvrtc.version)(&mut major, &mut minor) }, "nvrtcVersion")?;
-    Ok((major.max(0) as u32, minor.max(0) as u32))
-}
-
 /// The name of a compiled source on disk: a hash of all that goes into it.
 fn name(source: &str, target: Target, style: &Style) -> Result<String> {
-    let version = version()?;
+    let version = nvrtc::version()?;
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
         (salt, source, headers(), style.options, target, version).hash(&mut hasher);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, SUCCESS};
@@ -97,6 +97,17 @@ fn settle_home() {
         // SAFETY: the handler stores a number, which is allowed in a child; this library is never unloaded.
         unsafe { pthread_atfork(None, None, Some(child)) };
     }
+}
+
+/// Whether each launch is waited for, so that an error names the kernel that made it.
+static CHECKS: AtomicBool = AtomicBool::new(false);
+
+pub fn check_launches(each: bool) {
+    CHECKS.store(each, Ordering::Relaxed);
+}
+
+pub fn checks_launches() -> bool {
+    CHECKS.load(Ordering::Relaxed)
 }
 
 fn check_home() -> Result<()> {
@@ -335,21 +346,9 @@ impl Cuda {
         shared: u32,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        let _entered = self.enter()?;
-        {
-            let mut recent = lock(&self.recent);
-            if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {
-                if recent.len() == RECENT {
-                    recent.pop_front();
-                }
-                recent.push_back(kernel.clone());
-            }
-        }
-        counters::LAUNCHES.add(1);
         let stream = self.stream();
-        let _timed = self.timed("kernel", stream, 0, || kernel.name.clone());
         // SAFETY: the function is loaded in this context; the caller's promise.
-        let status = unsafe {
+        let queue = || unsafe {
             (self.driver.launch)(
                 kernel.function,
                 grid[0],
@@ -364,8 +363,8 @@ impl Cuda {
                 std::ptr::null_mut(),
             )
         };
-        self.check(status, "cuLaunchKernel").map_err(|error| {
-            if status == SUCCESS || api::is_sticky(status) {
+        self.queue(kernel, "cuLaunchKernel", queue).map_err(|error| {
+            if lock(&self.broken).is_some() {
                 return error;
             }
             error.advise(format!(
@@ -373,6 +372,27 @@ impl Cuda {
                 kernel.name, kernel.registers
             ))
         })
+    }
+
+    /// Queues a kernel by a call of the driver, remembers it for messages, and waits for it where launches are to be checked.
+    pub(super) fn queue(&self, kernel: &Arc<Kernel>, function: &str, call: impl FnOnce() -> u32) -> Result<()> {
+        let _entered = self.enter()?;
+        {
+            let mut recent = lock(&self.recent);
+            if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {
+                if recent.len() == RECENT {
+                    recent.pop_front();
+                }
+                recent.push_back(kernel.clone());
+            }
+        }
+        counters::LAUNCHES.add(1);
+        let _timed = self.timed("kernel", self.stream(), 0, || kernel.name.clone());
+        self.check(call(), function)?;
+        if checks_launches() && !self.is_capturing() {
+            self.wait()?;
+        }
+        Ok(())
     }
 
     /// Waits until a lane's stream is empty. Asks the driver again and again, since a wait inside the driver could not be

@@ -18,7 +18,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 pub use driver::{DeviceInfo, Driver};
-use handle::{lacks, Handle};
+use handle::lacks;
+pub use handle::Handle;
 use search::Candidate;
 pub use search::{Origin, Places, SearchPaths};
 
@@ -434,6 +435,43 @@ pub fn driver() -> Result<&'static Driver> {
 /// `Library`, with the command that mends it, and in the detail what was tried.
 pub fn load(library: Library) -> Result<&'static Loaded> {
     state().load(library)
+}
+
+/// The file that `load` would take, with its size and when it was changed, found without loading it where that is possible; None
+/// where only the loader knows, or where NVRTC is not to be used.
+pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::SystemTime>)> {
+    if library == Library::Nvrtc && std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
+        return None;
+    }
+    let mut state = state();
+    let path = match &state.loaded[library as usize] {
+        Some(Ok(loaded)) => loaded.path.clone(),
+        _ => {
+            let driver = state.driver().ok().map(|d| d.version.0);
+            let paths = state.paths.clone();
+            let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
+            let candidates = places.candidates(library, driver);
+            let file = |named: bool| {
+                candidates
+                    .iter()
+                    .find(|c| c.served && (c.origin <= Origin::Environment) == named && c.path.is_file())
+                    .map(|c| c.path.clone())
+            };
+            file(true)
+                .or_else(|| in_process(library, driver).map(|loaded| loaded.path.clone()))
+                .or_else(|| file(false))?
+        }
+    };
+    let facts = std::fs::metadata(&path).ok()?;
+    Some((path, facts.len(), facts.modified().ok()))
+}
+
+/// Folders in which libraries are looked for, in order.
+pub fn folders() -> Vec<PathBuf> {
+    let mut state = state();
+    let paths = state.paths.clone();
+    let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
+    places.folders.iter().map(|(_, folder)| folder.clone()).collect()
 }
 
 /// What `gpu_sitrep()` says of a library.

@@ -1,8 +1,8 @@
 //! CUDA devices.
 //!
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
-//! device's context, `lane` its streams, `order` what they wait for; `capture` makes graphs of what is queued; `memory` and `transfer` move bytes, `compile` turns CUDA C into
-//! kernels and `launch` passes their arguments; `codegen` writes the CUDA C of a plan. `run`,
+//! device's context, `lane` its streams, `order` what they wait for; `capture` makes graphs of what is queued; `memory` and `transfer` move bytes, `nvrtc` and `compile` turn CUDA C into
+//! kernels and `launch` passes their arguments; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
 //! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
 //! and `solver` do what is no plan.
 
@@ -16,6 +16,7 @@ pub mod interpret;
 pub mod launch;
 pub mod library;
 pub mod memory;
+pub mod nvrtc;
 pub mod shipped;
 pub mod tier;
 pub mod user;
@@ -53,6 +54,7 @@ use super::{Backend, Landing, Launch, Memory, Outcome, Ranked, Touching};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::kernel::{Function, Module};
 use crate::memory::Source;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
@@ -60,7 +62,7 @@ use crate::scan::Scan;
 use crate::transfer::{Ahead, Filling};
 
 pub use cache::set_cache_dir;
-pub use device::{count, describe, driver_version, Cuda, Properties};
+pub use device::{check_launches, count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
 
 /// The backend of a device.
@@ -223,8 +225,24 @@ impl Backend for Cuda {
         user::launch(self, launch)
     }
 
+    fn parameters(&self, function: &Function) -> Result<Vec<usize>> {
+        user::parameters(self, function)
+    }
+
+    fn global(&self, module: &Module, name: &str) -> Result<Arc<Buffer>> {
+        user::global(self, module, name)
+    }
+
+    fn clear(&self, buffer: &Buffer) -> Result<()> {
+        self.fill(buffer.address, 0, buffer.bytes)
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.wait_all()
+    }
+
+    fn tracks(&self) -> bool {
+        self.mode() != 0
     }
 
     fn touching<'a>(&'a self, touched: &[(&'a Arc<Buffer>, bool)]) -> Result<Option<Box<dyn Touching + 'a>>> {
@@ -248,8 +266,8 @@ impl Backend for Cuda {
         exchange::acquire(self)
     }
 
-    fn reaches(&self, address: u64) -> Result<()> {
-        exchange::reaches(self, address)
+    fn reaches(&self, address: u64, bytes: usize) -> Result<()> {
+        exchange::reaches(self, address, bytes)
     }
 
     fn memory(&self) -> Result<Memory> {

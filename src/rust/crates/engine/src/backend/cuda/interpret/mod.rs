@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use self::encode::{encode, halves, single};
 use self::source::THREADS;
 use super::codegen::body;
-use super::compile;
 use super::device::{lock, Cuda};
 use super::launch::Args;
+use super::nvrtc;
 use super::run::flag_words;
 use super::shipped::COMPILED;
 use crate::backend::cuda::launch::Kernel;
@@ -104,7 +104,7 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
 pub(super) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
     let Some(family) = family_of(plan).filter(|family| COMPILED.contains(family)) else { return false };
-    let tested = compile::version().is_ok_and(|version| version <= NEWEST);
+    let tested = nvrtc::version().is_ok_and(|version| version <= NEWEST);
     let same = |op: OpId| op.row().ulp == 0.0 || tested && UNCHANGED.contains(&op.row().name);
     let all_same = plan.code.iter().all(|instruction| match instruction {
         Instruction::Apply { op, .. } => same(*op),

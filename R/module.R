@@ -1,0 +1,225 @@
+#' A module of CUDA kernels
+#'
+#' Several kernels of one source, or of a file that is compiled already: CUDA C (`.cu`), PTX (`.ptx`), machine code (`.cubin`, `.fatbin`), or a shared
+#' object that nvcc has built (`.so`), for the device code in it and for functions of the host that launch it.
+#'
+#' `module$name` and `module[["scale<float>"]]` give kernels, functions as [gpu_kernel()] makes them; `names(module)` lists them; `gpu_kernel(module, name, returns = "y")`
+#' gives one with more to say about it. [gpu_global()] reads and writes variables on the device.
+#'
+#' A module is loaded on a device when one of its kernels is first called there. The same code is loaded once: two modules of it
+#' share their variables. What is loaded stays until the end of the session. A module and its kernels can be saved, and sent to other processes, where they are loaded again.
+#'
+#' # Signatures
+#' A source says what its kernels take. PTX says how wide parameters are, and which are floating point; machine code says how wide they are (the driver tells, from CUDA 12.4
+#' on). What is not known is not guessed: arrays are taken for every address, and as if they were written; whole numbers (`5L`, `TRUE`, integer64) fit any width; a double is refused
+#' where it may be a `float` or an `int`. `signatures` says more, as C does, and all checks are as for a source:
+#' `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Names that C++ has changed are found by what they were.
+#'
+#' In a shared object a signature without `__global__` is a function of the host, which must be `extern "C"`: `"int launch(const float* x, float* y, int n, cudaStream_t stream)"`. It takes
+#' numbers and pointers; the stream is not an argument but where the package queues its work. If it returns `int` or `cudaError_t`, what is not 0 is an error. **Nothing can check that such a function is
+#' what the signature says**: a wrong one may end R.
+#'
+#' @param code CUDA C or PTX as a string or as lines, or the bytes of compiled code as a raw vector.
+#' @param path A file, instead of `code`.
+#' @param names Instances of templates, as C++ writes them: `"scale<float>"`.
+#' @param options Options for NVRTC, as for nvcc: `"-DN=16"`, `"--use_fast_math"`, `"-lineinfo"`. C++17 unless `--std` says otherwise. The architecture is the device's.
+#' @param include Folders of headers. The folder of `path` and CUDA's own are looked through as well.
+#' @param signatures What kernels of compiled code take, and functions of the host; see below.
+#' @param link Files to link a source with: PTX, cubins, fatbins, object files, static libraries, LTO-IR. nvJitLink does that where it is installed, else the driver.
+#' @returns An environment of class `gpu_module`.
+#' @section Errors:
+#' `verdigris_error_compile` for sources that do not compile or link, and files that are no device code or not whole; `verdigris_error_argument`
+#' for names and signatures; `verdigris_error_library` where NVRTC is missing.
+#' @examples
+#' module <- gpu_module('
+#'   __constant__ float weights[3];
+#'   template <class T> __global__ void scale(T* x, T a, int n) {
+#'     int i = blockIdx.x * blockDim.x + threadIdx.x;
+#'     if (i < n) x[i] *= a;
+#'   }
+#'   __global__ void smooth(const float* x, float* y, int n) {
+#'     int i = blockIdx.x * blockDim.x + threadIdx.x;
+#'     if (i > 0 && i < n - 1) y[i] = weights[0] * x[i - 1] + weights[1] * x[i] + weights[2] * x[i + 1];
+#'   }', names = c("scale<float>", "scale<double>"))
+#' names(module)
+#' module$smooth
+#' module[["scale<double>"]]
+#' if (any(gpu_devices()$device != "cpu")) {
+#'   gpu_global(module, "weights") <- c(0.25, 0.5, 0.25)
+#'   x <- as_gpu(c(0, 0, 4, 0, 0), dtype = "float32", device = "cuda")
+#'   y <- as_gpu(numeric(5), dtype = "float32", device = "cuda")
+#'   module$smooth(x, y, 5L)
+#'   y
+#' }
+#' @export
+gpu_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL, link = NULL) {
+  module <- make_module(code, path, names, options, include, signatures, link)
+  .Call(C_module_check, module_pointer(module))
+  module
+}
+
+# As `gpu_module()`, not compiled yet.
+make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL, link = NULL, call = parent.frame()) {
+  if (is.null(code) == is.null(path)) stop_verdigris("argument", "give one of `code` and `path`.", call = call)
+  label <- "kernel.cu"
+  file <- NULL
+  if (!is.null(path)) {
+    file <- existing_files(path, "path", most = 1L)
+    label <- basename(file)
+    code <- readBin(file, "raw", file.size(file))
+    if (is_text(code, label)) {
+      code <- bytes_text(code, label)
+      include <- c(include, dirname(file))
+    }
+  } else if (!is.character(code) && !is.raw(code) || anyNA(code)) {
+    stop_verdigris("argument", sprintf("`code` must be CUDA C or PTX as a string, or compiled code as a raw vector, not %s.", describe(code)))
+  }
+  if (is.character(code)) {
+    code <- paste(code, collapse = "\n")
+    if (grepl("^\\s*(//[^\n]*\n\\s*)*[.]version\\s", code, useBytes = TRUE)) {
+      code <- charToRaw(code)
+      if (label == "kernel.cu") label <- "kernel.ptx"
+    }
+  } else if (is.null(path)) {
+    label <- "the compiled code"
+  }
+  for (argument in c("names", "options", "include", "signatures")) {
+    value <- get(argument, inherits = FALSE)
+    if (!is.null(value) && (!is.character(value) || anyNA(value))) abort_argument(argument, "strings", value)
+  }
+  missing <- if (length(include)) include[!dir.exists(include)]
+  if (length(missing)) stop_verdigris("argument", sprintf("`include`: there is no folder \"%s\".", missing[[1]]))
+  files <- if (length(link)) existing_files(link, "link")
+  link <- lapply(files, function(f) readBin(f, "raw", file.size(f)))
+  names(link) <- basename(as.character(files))
+  module <- new.env(parent = emptyenv())
+  module$parts <- list(
+    code, label, file, options, if (length(include)) normalizePath(include), if (length(names)) instance_name(names), signatures, link
+  )
+  module$kernels <- list()
+  class(module) <- "gpu_module"
+  module
+}
+
+# An instance of a template without the blanks that C++ allows.
+instance_name <- function(name) gsub("\\s*([<>,])\\s*", "\\1", name)
+
+# Paths of files that are there.
+existing_files <- function(path, argument, most = Inf, call = parent.frame()) {
+  if (!is.character(path) || anyNA(path) || !length(path) || length(path) > most) {
+    abort_argument(argument, if (most == 1L) "the path of a file" else "paths of files", path, call = call)
+  }
+  wrong <- path[!file.exists(path) | dir.exists(path)]
+  if (length(wrong)) stop_verdigris("argument", sprintf("`%s`: there is no file \"%s\".", argument, wrong[[1]]), call = call)
+  normalizePath(path)
+}
+
+# Whether a file is a source: by what it is not.
+is_text <- function(bytes, label) {
+  if (grepl("[.](cubin|fatbin|so|dll|o|obj|a|ptx|ltoir)$", label)) return(FALSE)
+  starts <- function(...) length(bytes) >= ...length() && identical(bytes[seq_len(...length())], as.raw(c(...)))
+  !starts(0x7f, 0x45, 0x4c, 0x46) && !starts(0x50, 0xed, 0x55, 0xba) && !starts(0x21, 0x3c, 0x61, 0x72)
+}
+
+bytes_text <- function(bytes, label, call = parent.frame()) {
+  if (any(bytes == 0)) stop_verdigris("compile", sprintf("%s is neither a source nor device code: it has zero bytes.", label), call = call)
+  text <- rawToChar(bytes)
+  Encoding(text) <- "UTF-8"
+  if (!validUTF8(text)) text <- iconv(text, "latin1", "UTF-8")
+  text
+}
+
+# The module's pointer, made at first use, and again in another session.
+module_pointer <- function(module) {
+  if (is.null(module$pointer) || is_stale(module$pointer)) {
+    assign("pointer", do.call(.Call, c(list(C_module_new), module$parts[1:3], module$parts[-(1:3)])), envir = module)
+  }
+  get("pointer", envir = module)
+}
+
+module_kernel <- function(module, name) {
+  known <- get("kernels", envir = module)[[name]]
+  if (is.null(known)) {
+    known <- new_kernel(module, name)
+    assign("kernels", c(get("kernels", envir = module), stats::setNames(list(known), name)), envir = module)
+  }
+  known
+}
+
+#' @export
+`$.gpu_module` <- function(x, name) {
+  if (name %in% c("pointer", "parts", "kernels")) return(get0(name, envir = x, inherits = FALSE))
+  module_kernel(x, name)
+}
+
+#' @export
+`[[.gpu_module` <- function(x, i, ...) {
+  if (!is.character(i) || length(i) != 1L || is.na(i)) abort_argument("i", "the name of a kernel", i)
+  module_kernel(x, instance_name(i))
+}
+
+#' @export
+`$<-.gpu_module` <- function(x, name, value) {
+  stop_verdigris("argument", "the kernels of a module cannot be replaced.", "Variables are written by `gpu_global(module, \"name\") <- value`.")
+}
+
+#' @export
+`[[<-.gpu_module` <- `$<-.gpu_module`
+
+#' @export
+names.gpu_module <- function(x) .Call(C_module_names, module_pointer(x))
+
+#' @export
+length.gpu_module <- function(x) length(names(x))
+
+#' @rawNamespace S3method(utils::.DollarNames,gpu_module)
+NULL
+.DollarNames.gpu_module <- function(x, pattern = "") grep(pattern, names(x), value = TRUE)
+
+#' @export
+print.gpu_module <- function(x, ...) {
+  parts <- get("parts", envir = x)
+  cat("<gpu_module> ", if (is.null(parts[[3]])) .Call(C_module_format, module_pointer(x)) else parts[[2]], "\n", sep = "")
+  for (name in names(x)) {
+    signature <- attr(module_kernel(x, name), "signature")
+    cat(if (is.null(signature)) paste0(name, "(...)") else signature, "\n", sep = "")
+  }
+  invisible(x)
+}
+
+#' Variables of a module on the device
+#'
+#' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the kernels that use it.
+#'
+#' @param module A module of [gpu_module()].
+#' @param name The variable's name; with its namespaces, where it is in some: `"a::table"`.
+#' @param dtype What it holds. By default what the source declares; needed for variables of compiled code, and for structs. `"raw"` is its bytes.
+#' @param device A CUDA device: each has its own. The current one by default, else the first.
+#' @param value An array or a vector with as many elements, which are converted to the variable's type; or a raw vector of its bytes.
+#' @returns `gpu_global()` gives a copy on the device, a vector without dimensions; for `"raw"` a raw vector, for which it waits.
+#'   Writing queues a copy; what `value` holds is copied at once.
+#' @section Errors:
+#' `verdigris_error_argument` where there is no such variable (the compiler may leave out one that no kernel uses), `verdigris_error_shape` for another length,
+#' `verdigris_error_dtype` where the type is not known or a value does not fit it; and those of loading a module.
+#' @examples
+#' module <- gpu_module('
+#'   __device__ int calls;
+#'   __global__ void count() { atomicAdd(&calls, 1); }')
+#' if (any(gpu_devices()$device != "cpu")) {
+#'   gpu_global(module, "calls") <- 0L
+#'   module$count(grid = 2, block = 32)
+#'   gpu_global(module, "calls")
+#' }
+#' @export
+gpu_global <- function(module, name, dtype = NULL, device = NULL) {
+  if (!inherits(module, "gpu_module")) abort_argument("module", "a module of gpu_module()", module)
+  .Call(C_global_read, module_pointer(module), name, dtype, device)
+}
+
+#' @rdname gpu_global
+#' @export
+`gpu_global<-` <- function(module, name, dtype = NULL, device = NULL, value) {
+  if (!inherits(module, "gpu_module")) abort_argument("module", "a module of gpu_module()", module)
+  .Call(C_global_write, module_pointer(module), name, dtype, device, value)
+  module
+}

@@ -1,0 +1,198 @@
+#' Raw addresses
+#'
+#' `gpu_pointer()` tells where an array lies in memory, for code that takes addresses; `gpu_from_pointer()` makes an array of memory that
+#' someone else has allocated, without a copy.
+#'
+#' [as_dlpack()] does the same with less to go wrong, where the other side knows DLPack.
+#'
+#' # Who owns the memory
+#' The memory of `gpu_pointer(x)` lives as long as its `owner` does, even if `x` is gone; [gpu_free()] frees it no earlier. The memory of
+#' `gpu_from_pointer()` must live until `on_free` is called. `owner` is any R object that keeps it alive, and is kept until then. `on_free`
+#' is called once, without arguments, when no array uses the memory any more: not in the moment of garbage collection but
+#' when a function of this package is next called; never at the end of R. An error in it becomes a warning.
+#'
+#' # Who sees what
+#' While the owner lives, others may write to the memory, and R's next read sees it; what R writes to it where it lies
+#' ([gpu_compute()] with `out`) others see. Operations on such an array are computed at once; what was recorded before
+#' keeps its values: if there is any, `x` moves to memory of its own first. `writable = FALSE` promises that nobody will
+#' write; then nothing is computed early, and nothing moves.
+#'
+#' On a CUDA device, `gpu_pointer()` waits until the values are there, or makes `stream` wait; others are expected to work on the default
+#' stream, or to have finished.
+#'
+#' # What is checked
+#' On a CUDA device the driver is asked: that the address is device memory, of that device, and that it reaches as far as
+#' extents and strides do. On the cpu device under Linux the list of the process's mappings is, so that a wrong address or a size that
+#' leaves its mapping is refused; memory that was freed but is still mapped cannot be told, and on other systems nothing is looked up. No check
+#' can know that the elements are of the dtype, or that they stay.
+#'
+#' @param x An array; what is recorded is computed. A strided view has the strides that it has.
+#' @param writable Whether others may write to the memory.
+#' @param stream `NULL`, or the address of the CUDA stream on which the memory will be used.
+#' @param address The address of the first element: a number, a string (`"0x7f00c0de0000"` or decimal), an `integer64`, an external
+#'   pointer or a `gpu_pointer()`, whose other elements are then the defaults.
+#' @param dim The length of a vector, or the dimensions of a matrix or array.
+#' @param dtype As in [as_gpu()].
+#' @param strides For each dimension, how many elements apart neighbours are; may be 0 or negative. `NULL` for column after column.
+#' @param device As in [as_gpu()]; the default is the current device.
+#' @param owner An R object that is kept as long as the memory is used. The default is the external pointer, if `address` is one.
+#' @param on_free `NULL`, or a function without arguments that is called when the memory is no longer used.
+#' @param read_only Whether kernels and `out` must not write to it. Memory that the system has protected from writing is read-only in any case.
+#' @param ... Ignored.
+#' @returns `gpu_pointer()`: a list of class `gpu_pointer` with
+#'   * `address`: of the first element, a number (0 where there are no elements);
+#'   * `dim`: the dimensions, or the length of a vector; `strides`: in elements, for each of them;
+#'   * `dtype`, `device`: strings;
+#'   * `owner`: an external pointer to the same address, which keeps the memory.
+#'
+#'   `gpu_from_pointer()`: an array over the memory, with `dim` where it has two dimensions or more.
+#' @section Errors:
+#' `verdigris_error_device` for memory that is not on that device; `verdigris_error_argument` for what is no address, is not mapped or ends too
+#' early, and for data that are not aligned; `verdigris_error_shape` for extents and strides that do not fit; `verdigris_error_dtype`. Then `on_free` is not called.
+#' @seealso [gpu_array_interface()], the same as a list that Python's libraries know; [gpu_as_strided()].
+#' @examples
+#' x <- as_gpu(matrix(as.numeric(1:6), 2), device = "cpu")
+#' p <- gpu_pointer(x)
+#' p
+#' y <- gpu_from_pointer(p$address, dim = c(3, 2), dtype = "float64", strides = c(2, 1), device = "cpu", owner = p$owner)
+#' y
+#' gpu_compute(x * 10, out = x)
+#' y
+#' @export
+gpu_pointer <- function(x, writable = TRUE, stream = NULL) {
+  found <- .Call(C_pointer, x, writable, stream)
+  extents <- dim(x)
+  structure(
+    list(
+      address = found$address, dim = if (is.null(extents)) length(x) else extents, strides = found$strides,
+      dtype = gpu_dtype(x), device = gpu_device(x), owner = found$owner
+    ),
+    class = "gpu_pointer"
+  )
+}
+
+#' @rdname gpu_pointer
+#' @export
+gpu_from_pointer <- function(address, dim, dtype, strides = NULL, device = NULL, owner = NULL, on_free = NULL, read_only = FALSE) {
+  if (inherits(address, "gpu_pointer")) {
+    if (is.null(strides) && missing(dim)) strides <- address$strides
+    if (missing(dim)) dim <- address$dim
+    if (missing(dtype)) dtype <- address$dtype
+    if (is.null(device)) device <- address$device
+    if (is.null(owner)) owner <- address$owner
+    address <- address$owner
+  }
+  if (is.null(owner) && typeof(address) == "externalptr") owner <- address
+  if (missing(dtype) || is.null(dtype)) stop_verdigris("argument", "`dtype` must be named: an address does not say what lies there.")
+  if (!is.null(on_free) && !is.function(on_free)) abort_argument("on_free", "NULL or a function", on_free)
+  dim <- as_extents(dim)
+  if (!is.null(strides)) strides <- as_strides(strides, dim)
+  .Call(C_from_pointer, address, dim, dtype, strides, device, owner, on_free, read_only)
+}
+
+#' @rdname gpu_pointer
+#' @export
+print.gpu_pointer <- function(x, ...) {
+  cat(sprintf(
+    "<gpu_pointer %s>\n%s [%s] on %s, strides %s\n", format_address(x$address), x$dtype, paste(format_count(x$dim), collapse = " x "), x$device,
+    paste(format(x$strides, scientific = FALSE, trim = TRUE), collapse = " ")
+  ))
+  invisible(x)
+}
+
+# In hexadecimal digits: a double holds an address, an R integer does not.
+format_address <- function(address) {
+  high <- address %/% 2^24
+  paste0("0x", if (high > 0) sprintf("%x%06x", high, address %% 2^24) else sprintf("%x", address))
+}
+
+# What owners.rs calls when memory is let go of.
+call_on_free <- function(on_free, unused) {
+  tryCatch(on_free(), error = function(e) {
+    warning("`on_free` failed: ", conditionMessage(e), call. = FALSE)
+  })
+}
+
+#' The CUDA Array Interface
+#'
+#' Gives an array out as the list that libraries of Python know as `__cuda_array_interface__` (version 3), and takes such a list in. For an array
+#' on the cpu device it is NumPy's `__array_interface__`, which has the same entries.
+#'
+#' The list describes memory and does not own it. As R's list it keeps it all the same: attribute `owner` does. For Python see
+#' [as_dlpack()] first: reticulate gives R's doubles to Python as floats, and makes R's integers, which are too short for an address, of Python's. An
+#' address that comes from there is best taken as a string.
+#' @param x An array; what is recorded is computed.
+#' @param stream For a CUDA array: `NULL` waits until the values are there; the address of a stream (1 is the default stream, 2 the default of the
+#'   thread) is put in the list for the consumer to wait for, after it is made to wait for the values.
+#' @param interface A list with `shape`, `typestr`, `data` (the address, and whether the memory is read-only) and `version`, and maybe
+#'   `strides` (in bytes), `stream` and `mask` (which must be `NULL`), as `gpu_array_interface()` and reticulate give them.
+#' @param device The device of the memory; the default is `"cuda"` for an interface with `stream`, and else that of attribute
+#'   `device`, or the current one.
+#' @param owner,on_free As in [gpu_from_pointer()]; the default owner is `interface`.
+#' @returns `gpu_array_interface()`: a list with `shape` (integers, or doubles where they are large), `typestr` (such as `"<f8"`), `data` (a list of the
+#'   address, a number, and a flag), `strides` (in bytes), `version` (3), for CUDA `stream`; attributes `device` and `owner`.
+#'
+#'   `gpu_from_array_interface()`: an array over the memory.
+#' @section Errors:
+#' As [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces lack, for a logical array with `NA`, and for types that arrays do not have;
+#' `verdigris_error_shape` for strides that are no whole elements.
+#' @source <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>,
+#'   <https://numpy.org/doc/stable/reference/arrays.interface.html>
+#' @examples
+#' x <- as_gpu(matrix(as.numeric(1:6), 2), device = "cpu")
+#' interface <- gpu_array_interface(x)
+#' str(interface$strides)
+#' gpu_from_array_interface(interface)
+#' @export
+gpu_array_interface <- function(x, stream = NULL) {
+  if (!is_gpu(x)) abort_argument("x", "a GPU array", x)
+  if (gpu_dtype(x) == "bool8" && anyNA(x)) {
+    stop_verdigris("dtype", "A logical array with NA cannot leave as bools.", "Replace the NAs, or give `gpu_cast(x, \"int32\")`.")
+  }
+  typestr <- .Call(C_typestr, gpu_dtype(x), FALSE)
+  found <- gpu_pointer(x, writable = TRUE, stream = stream)
+  interface <- list(
+    shape = found$dim, typestr = typestr, data = list(found$address, FALSE), strides = found$strides * element_bytes(typestr), version = 3L
+  )
+  if (found$device != "cpu") interface["stream"] <- list(stream)
+  structure(interface, device = found$device, owner = found$owner)
+}
+
+#' @rdname gpu_array_interface
+#' @export
+gpu_from_array_interface <- function(interface, device = NULL, owner = interface, on_free = NULL) {
+  wrong <- function(what) stop_verdigris("argument", sprintf("`interface` %s.", what), call = parent.frame())
+  if (!is.list(interface)) abort_argument("interface", "a list", interface)
+  lacking <- setdiff(c("shape", "typestr", "data", "version"), names(interface))
+  if (length(lacking)) wrong(paste("lacks", paste0("`", lacking, "`", collapse = ", ")))
+  version <- interface$version
+  if (!is.numeric(version) || length(version) != 1L || is.na(version) || !version %in% 2:3) wrong("must be of version 3 (or 2)")
+  if (!is.null(interface$mask)) wrong("has a mask, which arrays do not have: `NA` is among their values")
+  data <- as.list(interface$data)
+  if (length(data) != 2L) wrong("must have the address and the read-only flag as `data`")
+  dtype <- .Call(C_typestr, interface$typestr, TRUE)
+  shape <- unlist(interface$shape)
+  if (!(is.null(shape) || is.numeric(shape))) wrong("must have whole numbers as `shape`")
+  shape <- as.double(shape)
+  scalar <- length(shape) == 0L
+  dim <- if (scalar) 1 else as_extents(shape)
+  strides <- interface$strides
+  if (!is.null(strides)) {
+    strides <- as.double(unlist(strides))
+    if (length(strides) != length(shape)) stop_verdigris("shape", "`interface` has not as many strides as extents.")
+    strides <- strides / element_bytes(interface$typestr)
+    if (anyNA(strides) || any(strides %% 1 != 0)) {
+      stop_verdigris("shape", "Strides in `interface` must be whole elements apart.", "Copy the data before they are given out.")
+    }
+  } else {
+    # row after row, as these interfaces have it
+    strides <- rev(column_major(rev(shape)))
+  }
+  if (scalar) strides <- 1
+  if (is.null(device)) device <- if ("stream" %in% names(interface)) "cuda" else attr(interface, "device")
+  if (!is.null(attr(interface, "device")) && !is.null(device) && device == "cuda") device <- attr(interface, "device")
+  if (identical(interface$stream, 0L) || identical(interface$stream, 0)) wrong("has stream 0, which the interface forbids: it could mean two streams")
+  .Call(C_from_pointer, data[[1L]], dim, dtype, strides, device, owner, on_free, isTRUE(data[[2L]]))
+}
+
+element_bytes <- function(typestr) as.integer(substring(typestr, 3L))

@@ -1,0 +1,51 @@
+// What other packages' C, C++ and Rust call without linking to us, by R_GetCCallable: inst/include/verdigris.h says what each
+// function does, and calls them.
+//
+// None of them raises an R error but verdigris_raise(): a failure gives NULL, and its condition is kept until it is asked for
+// or the next of these functions is called.
+#include "bridge.h"
+
+static int version(void) { return 1; }
+
+static int is_array(SEXP x) { return vg_foreign_is_array(x); }
+
+static void *export_tensor(SEXP x, int versioned, int writable, int64_t stream) {
+  void *tensor = vg_foreign_export(x, versioned, writable, stream);
+  vg_error_keep();
+  return tensor;
+}
+
+static SEXP import_tensor(void *tensor, int versioned, int copy) {
+  SEXP x = vg_foreign_import(tensor, versioned, copy);
+  return vg_error_keep() ? NULL : x;
+}
+
+static SEXP new_capsule(void *tensor, int versioned) {
+  SEXP capsule = vg_foreign_capsule(tensor, versioned);
+  return vg_error_keep() ? NULL : capsule;
+}
+
+static void *take_capsule(SEXP capsule, int versioned) {
+  void *tensor = vg_foreign_take(capsule, versioned);
+  vg_error_keep();
+  return tensor;
+}
+
+static void message(char *out, int room) { vg_error_kept(out, room); }
+
+static void raise_error(void) {
+  if (vg_error_recall()) vg_settle(R_NilValue);
+}
+
+#define REGISTER(name, function) R_RegisterCCallable("verdigris", "verdigris_" name, (DL_FUNC)function)
+
+void vg_register_callables(void) {
+  REGISTER("version", version);
+  REGISTER("is_array", is_array);
+  REGISTER("export", export_tensor);
+  REGISTER("import", import_tensor);
+  REGISTER("capsule", new_capsule);
+  REGISTER("take", take_capsule);
+  REGISTER("message", message);
+  REGISTER("raise", raise_error);
+}

@@ -1,0 +1,86 @@
+//! Folders of headers: the user's, the source file's own, and CUDA's, which lie beside NVRTC.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::HashSet;
+use std::fs;
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+
+use crate::backend::cuda::library;
+use crate::kernel::Module;
+
+/// Where NVRTC is to look, in order; nowhere for a source that includes nothing.
+pub fn folders(module: &Module) -> Vec<PathBuf> {
+    if !module.source().contains("include") {
+        return Vec::new();
+    }
+    let mut folders = module.spec.include.clone();
+    folders.extend(cuda());
+    folders
+}
+
+/// Folders of CUDA's headers: `include` beside the library's folder (toolkits, wheels of CUDA 13), or beside the library's
+/// wheel (CUDA 12, where each part has its own); NVRTC's first, then wherever libraries are looked for.
+fn cuda() -> Vec<PathBuf> {
+    let nvrtc = library::expected(library::Library::Nvrtc).and_then(|(file, ..)| file.parent().map(Path::to_path_buf));
+    let mut roots: Vec<PathBuf> = Vec::new();
+    for lib in nvrtc.into_iter().chain(library::folders()) {
+        roots.push(lib.clone());
+        roots.extend(lib.parent().map(Path::to_path_buf));
+        let wheels = lib.parent().and_then(Path::parent).filter(|p| p.file_name().is_some_and(|n| n == "nvidia"));
+        if let Some(parts) = wheels.and_then(|p| fs::read_dir(p).ok()) {
+            let mut parts: Vec<PathBuf> = parts.flatten().map(|part| part.path()).collect();
+            parts.sort();
+            roots.extend(parts);
+        }
+        // targets/x86_64-linux/lib of a toolkit
+        roots.extend(lib.ancestors().nth(3).map(Path::to_path_buf));
+    }
+    let mut found: Vec<PathBuf> = Vec::new();
+    for root in roots {
+        let folder = root.join("include");
+        let has = |name: &str| folder.join(name).exists();
+        if has("cuda_fp16.h") || has("cuda_runtime.h") || has("cuda/std") || has("cccl") {
+            for folder in [folder.clone(), folder.join("cccl")] {
+                // the first place that has a header of CUDA's serves: two versions beside each other do not fit
+                let again = found
+                    .iter()
+                    .any(|f| f == &folder || f.join("cuda_fp16.h").exists() && folder.join("cuda_fp16.h").exists());
+                if folder.is_dir() && !again {
+                    found.push(folder);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What the source includes from the user's folders: where a header changes, it is another module.
+pub fn hash(module: &Module, hasher: &mut DefaultHasher) {
+    if module.spec.include.is_empty() {
+        return;
+    }
+    module.spec.include.hash(hasher);
+    let mut seen = HashSet::new();
+    included(module.source(), &module.spec.include, &mut seen, hasher);
+}
+
+fn included(text: &str, folders: &[PathBuf], seen: &mut HashSet<PathBuf>, hasher: &mut DefaultHasher) {
+    for line in text.lines() {
+        let Some(rest) = line.trim_start().strip_prefix('#').and_then(|l| l.trim_start().strip_prefix("include"))
+        else {
+            continue;
+        };
+        let name = rest.trim().trim_start_matches(['"', '<']);
+        let name = &name[..name.find(['"', '>']).unwrap_or(name.len())];
+        for folder in folders {
+            let path = folder.join(name);
+            if let (true, Ok(text)) = (!name.is_empty() && seen.insert(path.clone()), fs::read_to_string(&path)) {
+                (&path, &text).hash(hasher);
+                let mut inner = folders.to_vec();
+                inner.extend(path.parent().map(Path::to_path_buf));
+                included(&text, &inner, seen, hasher);
+            }
+        }
+    }
+}

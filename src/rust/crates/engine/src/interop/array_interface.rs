@@ -1,0 +1,67 @@
+//! Type strings of the CUDA Array Interface (version 3) and of NumPy's array interface, from which it comes:
+//! <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>.
+
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+
+/// The type string of a dtype, with the byte order of this machine.
+///
+/// # Errors
+/// `DType` for bfloat16, which has none.
+pub fn typestr(dtype: DType) -> Result<String> {
+    let code = match dtype {
+        DType::Bool8 => 'b',
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 'i',
+        DType::UInt8 => 'u',
+        DType::Float16 | DType::Float32 | DType::Float64 => 'f',
+        DType::Complex64 | DType::Complex128 => 'c',
+        DType::BFloat16 => {
+            return Err(Error::new(Kind::DType, "array interfaces have no type for bfloat16")
+                .advise("Cast it with `gpu_cast(x, \"float32\")`, or exchange it by `as_dlpack()`."));
+        }
+    };
+    let order = if dtype.size() == 1 { '|' } else { native() };
+    Ok(format!("{order}{code}{}", dtype.size()))
+}
+
+fn native() -> char {
+    if cfg!(target_endian = "little") {
+        '<'
+    } else {
+        '>'
+    }
+}
+
+/// The dtype of a type string.
+///
+/// # Errors
+/// `DType` for types that arrays do not have, and for the other byte order.
+pub fn dtype(text: &str) -> Result<DType> {
+    let refused = || {
+        Error::new(Kind::DType, format!("arrays cannot hold elements of type \"{text}\""))
+            .advise("Cast them before they are given out, such as to \"<f4\", \"<f8\" or \"<i4\".")
+    };
+    let mut rest = text.chars();
+    let order = rest.next().ok_or_else(refused)?;
+    if !(order == '|' || order == '=' || order == native()) {
+        return Err(refused());
+    }
+    let wanted = rest.as_str();
+    DType::ALL.into_iter().find(|&d| typestr(d).is_ok_and(|known| &known[1..] == wanted)).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_string_comes_back() {
+        for d in DType::ALL.into_iter().filter(|&d| d != DType::BFloat16) {
+            assert_eq!(dtype(&typestr(d).unwrap()).unwrap(), d);
+        }
+        assert_eq!(typestr(DType::Bool8).unwrap(), "|b1");
+        for text in ["", "f8", ">f8", "<f3", "<u4", "<V2", "<O8", "é", "<f8x", "|"] {
+            assert_eq!(dtype(text).unwrap_err().kind, Kind::DType, "{text}");
+        }
+    }
+}

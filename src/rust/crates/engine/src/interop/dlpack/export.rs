@@ -1,0 +1,193 @@
+//! Arrays and host memory that leave.
+
+use std::any::Any;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use dlpark::ffi::DLDevice;
+use dlpark::metadata::Dynamic;
+use dlpark::{DlpackFlags, ManagedTensorBase};
+
+use super::{data_type, Raw};
+use crate::array::{Array, Operand};
+use crate::backend;
+use crate::buffer::{Device, Lent};
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::ops::id;
+use crate::reduction::Reduction;
+use crate::strided::{self, column_major};
+
+/// Who waits for the values of an array that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// This thread, here.
+    Wait,
+    /// A stream of the consumer (`CUstream`; 1 is the legacy default stream, and 0 counts as 1).
+    Stream(u64),
+    /// Nobody: the consumer sees to it.
+    Nobody,
+}
+
+impl Order {
+    /// Has the consumer's stream wait for what is queued on the device, or waits here.
+    pub fn arrange(self, device: Device) -> Result<()> {
+        match self {
+            Order::Wait => backend::of(device)?.release(None),
+            Order::Stream(stream) => backend::of(device)?.release(Some(stream)),
+            Order::Nobody => Ok(()),
+        }
+    }
+}
+
+/// How an array leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub versioned: bool,
+    pub order: Order,
+    /// Whether the consumer may write.
+    pub writable: bool,
+}
+
+/// What a tensor that left keeps alive: its deleter drops this, on any thread.
+struct Keep {
+    lent: Option<Lent>,
+    _owner: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        let Some(lent) = self.lent.take() else { return };
+        // the deleter is a C function: a panic must not leave it
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            // The consumer's work on the default stream may still read; our stream frees the memory after it. One
+            // that works on other streams has to wait for them before it deletes: DLPack does not say which they are.
+            let device = lent.buffer().device;
+            if device != Device::Cpu {
+                let _ = backend::of(device).and_then(|b| b.acquire());
+            }
+            drop(lent);
+        }));
+    }
+}
+
+/// `export_as` for a consumer that only reads; None waits here.
+///
+/// # Errors
+/// As `export_as`.
+pub fn export(array: &Array, dim: &[usize], versioned: bool, stream: Option<u64>) -> Result<Raw> {
+    let order = stream.map_or(Order::Wait, Order::Stream);
+    export_as(array, dim, Terms { versioned, order, writable: false })
+}
+
+/// Gives an array out: computes it, and describes its memory, which stays alive until the deleter is called.
+///
+/// `dim` is the array's shape. A view goes out with its strides, without a copy. Unless the terms say that the consumer may
+/// write, the tensor says that it is read-only. Where he may, nothing that was recorded before may read the array's
+/// memory later: that is the caller's to see to.
+///
+/// # Errors
+/// `DType` for a logical array with NA, which DLPack's bool cannot say; `Shape` for memory in which elements overlap, if it is
+/// to be written to; `Argument`, if it is to be written to and was shared as read-only by its producer.
+pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
+    if dim.iter().product::<usize>() != array.len() {
+        return Err(Error::new(Kind::Shape, "the dimensions do not fit the array's length"));
+    }
+    if array.dtype() == DType::Bool8 && any_na(array)? {
+        return Err(Error::new(Kind::DType, "a logical array with NA cannot leave as bools")
+            .advise("Replace the NAs first, such as with `ifelse(is.na(x), FALSE, x)`.")
+            .advise("Or give integers: `gpu_cast(x, \"int32\")` has NA as the smallest integer."));
+    }
+    let mut view = array.settle()?;
+    let strides = match strided::strides_of(&view.layout, dim) {
+        Some(strides) => strides,
+        None => {
+            view = array.contiguous()?;
+            column_major(dim)
+        }
+    };
+    if terms.writable {
+        if view.buffer.is_read_only() {
+            return Err(Error::new(Kind::Argument, "`x` lies in memory that its owner has shared as read-only")
+                .advise("`x + 0` has memory of its own."));
+        }
+        if strided::overlaps(&view.layout) {
+            return Err(Error::new(Kind::Shape, "elements of `x` overlap in memory, so it cannot be written to")
+                .advise("`x + 0` has memory of its own."));
+        }
+    }
+    terms.order.arrange(array.device())?;
+    let address = if view.is_empty() { 0 } else { view.address() };
+    let device = view.buffer.device;
+    let keep = Keep { lent: Some(Lent::new(view.buffer, terms.writable)), _owner: None };
+    managed(terms, Memory { address, device, dtype: view.dtype }, dim, &strides, keep)
+}
+
+/// Gives host memory out, column-major and read-only, as it is: `owner` is kept until the deleter is called.
+///
+/// # Errors
+/// `Shape` for extents that DLPack cannot say.
+///
+/// # Safety
+/// The memory holds the elements, and nobody writes to it while the owner is kept.
+pub unsafe fn export_host(
+    address: u64,
+    dtype: DType,
+    dim: &[usize],
+    versioned: bool,
+    owner: Box<dyn Any + Send + Sync>,
+) -> Result<Raw> {
+    let terms = Terms { versioned, order: Order::Nobody, writable: false };
+    let address = if strided::count(dim)? == 0 { 0 } else { address };
+    let keep = Keep { lent: None, _owner: Some(owner) };
+    managed(terms, Memory { address, device: Device::Cpu, dtype }, dim, &column_major(dim), keep)
+}
+
+/// Where the first element lies, and what it is.
+struct Memory {
+    address: u64,
+    device: Device,
+    dtype: DType,
+}
+
+fn managed(terms: Terms, memory: Memory, dim: &[usize], strides: &[i64], keep: Keep) -> Result<Raw> {
+    Ok(if terms.versioned {
+        Raw::Versioned(filled(terms, memory, dim, strides, keep)?)
+    } else {
+        Raw::Legacy(filled(terms, memory, dim, strides, keep)?)
+    })
+}
+
+fn filled<M: ManagedTensorBase>(
+    terms: Terms,
+    memory: Memory,
+    dim: &[usize],
+    strides: &[i64],
+    keep: Keep,
+) -> Result<*mut M> {
+    let failure = |e: &dyn std::fmt::Display| Error::new(Kind::Shape, format!("DLPack cannot describe the array: {e}"));
+    let mut tensor = Dynamic::new(dim.to_vec(), strides.to_vec())
+        .prepare_as::<M>()
+        .map_err(|e| failure(&e))?
+        .initialize(Box::new(keep));
+    tensor
+        .set_data(memory.address as *mut _)
+        .set_device(match memory.device {
+            Device::Cpu => DLDevice::CPU,
+            Device::Cuda(i) => DLDevice::cuda(i as i32),
+        })
+        .set_dtype(data_type(memory.dtype));
+    if !terms.writable {
+        tensor.set_flags(DlpackFlags::READ_ONLY).map_err(|e| failure(&e))?;
+    }
+    // SAFETY: data, shape and strides describe memory that `Keep` holds.
+    Ok(unsafe { tensor.finish() }.into_raw())
+}
+
+fn any_na(array: &Array) -> Result<bool> {
+    let na = Array::apply(id::IS_NA, &[Operand::Array(array.clone())], None)?;
+    if na.is_empty() {
+        return Ok(false);
+    }
+    let (_, outcome) = na.reduce(Reduction::Any, false)?;
+    Ok(outcome.value[0] != 0)
+}

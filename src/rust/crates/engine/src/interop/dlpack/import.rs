@@ -1,0 +1,145 @@
+//! Tensors that come in.
+
+use std::sync::Arc;
+
+use dlpark::ffi::{DLDevice, DLDeviceType, DLTensor};
+use dlpark::tensor::TensorRef;
+use dlpark::{AllocationDeleter, DlpackFlags, Managed};
+
+use super::{data_type, device_name, dtype_name, malformed, Copying, Raw};
+use crate::array::Array;
+use crate::backend;
+use crate::buffer::{Device, View};
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::interop::place::Place;
+use crate::strided;
+
+/// A producer's tensor as the owner of a buffer: dropping it calls the producer's deleter.
+struct Foreign {
+    deleter: Option<AllocationDeleter>,
+    device: Device,
+    process: u32,
+    /// The stream in whose order the producer uses memory that it gets back; None where it may be any.
+    stream: Option<u64>,
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        let deleter = self.deleter.take();
+        if self.process != std::process::id() {
+            // a forked child: the parent's memory is the parent's to free
+            std::mem::forget(deleter);
+            return;
+        }
+        // What we queued may still read the memory, and the producer may give it to others at once.
+        // A device that is broken or gone runs nothing any more.
+        if self.device != Device::Cpu {
+            let _ = backend::of(self.device).and_then(|b| b.release(self.stream));
+        }
+        drop(deleter);
+    }
+}
+
+/// Takes a tensor in: an array over the producer's memory, and its shape. The producer's deleter is called
+/// when the last view of that memory is gone, or here, if the data were copied.
+///
+/// The same element has the same index on both sides, so row-major memory becomes a strided view. The producer's
+/// work must be done or queued on the device's default stream (or on one that waits for it); who uses the array calls
+/// `Backend::acquire` before, as for all memory that others write to.
+///
+/// # Errors
+/// `Device`, `DType`, `Shape`, `Argument`, for what an array cannot be; the tensor is still the caller's then.
+///
+/// # Safety
+/// The tensor is whole, the caller's to give away, and describes memory that may be read until it is deleted.
+pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
+    // SAFETY: the caller's promise.
+    unsafe { import_on(raw, copying, None) }
+}
+
+/// As `import`, from a producer that uses memory in the order of one stream: giving it back does not wait.
+///
+/// # Errors
+/// As `import`.
+///
+/// # Safety
+/// As `import`.
+pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Result<(Array, Vec<usize>)> {
+    // SAFETY: the caller's promise.
+    let (tensor, _, flags) = unsafe { raw.tensor()? };
+    // SAFETY: as above.
+    let place = unsafe { inspect(tensor)? };
+    let backend = backend::of(place.device)?;
+    place.exists()?;
+    if !place.aligned {
+        if copying == Copying::Never || place.device != Device::Cpu {
+            return Err(place.misaligned());
+        }
+        // the whole span, elements and gaps, to where it is aligned
+        let buffer = backend.allocate(place.bytes)?;
+        // SAFETY: host memory that the producer lets us read.
+        let bytes = unsafe { std::slice::from_raw_parts(place.address as *const u8, place.bytes) };
+        backend.upload(bytes, &buffer, 0)?;
+        let array = Array::from_view(place.view(buffer)?);
+        // SAFETY: the caller's promise; nothing points to it any more.
+        unsafe { raw.delete() };
+        return Ok((array, place.dim));
+    }
+    // a look at the values while the tensor is still the caller's
+    if copying == Copying::Always && !flags.contains(DlpackFlags::IS_COPIED) {
+        backend.acquire()?;
+        let array = Array::duplicate(&place.look()?)?;
+        backend.release(stream)?;
+        // SAFETY: the caller's promise; the copy is done, or comes before what the producer does next.
+        unsafe { raw.delete() };
+        return Ok((array, place.dim));
+    }
+    if place.dtype == DType::Bool8 {
+        backend.acquire()?;
+        place.look()?;
+    }
+
+    // SAFETY: the caller gives the tensor away, and its version is checked.
+    let deleter = unsafe {
+        match raw {
+            Raw::Legacy(p) => Managed::from_raw(p).map(Managed::into_deleter),
+            Raw::Versioned(p) => Managed::from_raw(p).map(Managed::into_deleter),
+        }
+    }
+    .map_err(|e| Error::new(Kind::Argument, e.to_string()))?;
+    let owner = Foreign { deleter: Some(deleter), device: place.device, process: std::process::id(), stream };
+    let mut buffer = place.buffer(Box::new(owner));
+    buffer.set_read_only(flags.contains(DlpackFlags::READ_ONLY));
+    buffer.share();
+    let view = View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout };
+    Ok((Array::from_view(view), place.dim))
+}
+
+/// # Safety
+/// As `import`.
+unsafe fn inspect(tensor: &DLTensor) -> Result<Place> {
+    // SAFETY: the caller's promise.
+    let checked = unsafe { TensorRef::from_raw(tensor) }.map_err(malformed)?;
+    let device = match checked.device() {
+        DLDevice { device_type: DLDeviceType::CPU | DLDeviceType::CUDAHOST, .. } => Device::Cpu,
+        DLDevice { device_type: DLDeviceType::CUDA | DLDeviceType::CUDAMANAGED, device_id } if device_id >= 0 => {
+            Device::Cuda(device_id as u32)
+        }
+        other => {
+            return Err(Error::new(Kind::Device, format!("the tensor is on {}", device_name(other)))
+                .advise("verdigris takes host memory, pinned host memory and memory of CUDA devices."));
+        }
+    };
+    let Some(dtype) = DType::ALL.into_iter().find(|&d| data_type(d).matches(checked.dtype())) else {
+        return Err(Error::new(Kind::DType, format!("arrays cannot hold {}", dtype_name(checked.dtype())))
+            .advise("Cast it before you export it, such as to int32, int64, float32 or float64."));
+    };
+    let dim: Vec<usize> = checked.shape().iter().map(|&d| d as usize).collect();
+    let strides = checked.strides_or_compact().map_err(malformed)?;
+    let first = match checked.data_ptr() as u64 {
+        0 => 0,
+        start => start.checked_add(checked.byte_offset()).ok_or_else(strided::too_large)?,
+    };
+    Place::new(device, dtype, dim, &strides, first)
+}

@@ -1,0 +1,117 @@
+//! Whether host memory that someone names can be read, asked without reading it.
+//!
+//! No answer lasts: who named the memory may unmap it the next moment. What is found here is a wrong address or a wrong size.
+
+#[cfg(unix)]
+mod system {
+    use std::ffi::{c_int, c_long, c_void};
+
+    extern "C" {
+        fn msync(address: *mut c_void, bytes: usize, flags: c_int) -> c_int;
+        fn madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int;
+        fn sysconf(name: c_int) -> c_long;
+    }
+
+    /// Starts no writing on any system where it is not asked for: Linux and macOS only look the pages up.
+    const MS_ASYNC: c_int = 1;
+    #[cfg(target_os = "linux")]
+    const SC_PAGESIZE: c_int = 30;
+    #[cfg(not(target_os = "linux"))]
+    const SC_PAGESIZE: c_int = 29;
+    /// Linux 5.14: reads a page in, or says that it cannot be read.
+    const MADV_POPULATE_READ: c_int = 22;
+
+    fn page() -> u64 {
+        static PAGE: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+        // SAFETY: asks for a number.
+        *PAGE.get_or_init(|| u64::try_from(unsafe { sysconf(SC_PAGESIZE) }).unwrap_or(4096).max(1))
+    }
+
+    /// Whether the page at an address can be read; true where the system does not tell.
+    fn is_readable(at: u64) -> bool {
+        static TELLS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        // SAFETY: reads a page in at most; it need not be mapped.
+        let ask = |at: u64| unsafe { madvise(at as *mut c_void, page() as usize, MADV_POPULATE_READ) } == 0;
+        if !cfg!(target_os = "linux") {
+            return true;
+        }
+        // a page that is there for certain: other systems refuse this one too
+        let here = &raw const TELLS as u64 / page() * page();
+        !*TELLS.get_or_init(|| ask(here)) || ask(at)
+    }
+
+    pub fn is_mapped(address: u64, bytes: usize) -> bool {
+        let page = page();
+        let start = address / page * page;
+        let Some(end) = address.checked_add(bytes as u64) else { return false };
+        let length = (end - start) as usize;
+        // SAFETY: looks at the page table only; the range need not be mapped.
+        if unsafe { msync(start as *mut c_void, length, MS_ASYNC) } != 0 {
+            return false;
+        }
+        // reserved and not readable: at the end, where a wrong size would lead
+        end - start <= page || is_readable((end - 1) / page * page)
+    }
+}
+
+/// Whether all of a range is mapped: quick, and said of each page, but not whether it may be read, except of the last one.
+/// On Windows everything is.
+pub fn is_mapped(address: u64, bytes: usize) -> bool {
+    if bytes == 0 {
+        return true;
+    }
+    #[cfg(unix)]
+    return system::is_mapped(address, bytes);
+    #[cfg(not(unix))]
+    return address.checked_add(bytes as u64).is_some();
+}
+
+/// Whether all of a range may be read, and whether it may be written; None where the system does not tell. Reads a list of
+/// all mappings, which takes a tenth of a millisecond.
+pub fn access(address: u64, bytes: usize) -> Option<(bool, bool)> {
+    let end = match address.checked_add(bytes as u64) {
+        Some(end) => end,
+        None => return Some((false, false)),
+    };
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let (mut at, mut writable) = (address, true);
+    for line in maps.lines() {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        if to <= at {
+            continue;
+        }
+        if from > at || !rest.starts_with('r') {
+            break;
+        }
+        writable &= rest.as_bytes().get(1) == Some(&b'w');
+        at = to;
+        if at >= end {
+            return Some((true, writable));
+        }
+    }
+    Some((bytes == 0, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_there_is_told_from_what_is_not() {
+        let kept = vec![1u8; 1 << 20];
+        let at = kept.as_ptr() as u64;
+        assert!(is_mapped(at, kept.len()) && is_mapped(at + 5, 1) && is_mapped(0, 0));
+        assert_eq!(access(at, kept.len()), Some((true, true)));
+        let constant = "a constant".as_ptr() as u64;
+        assert_eq!(access(constant, 10), Some((true, false)));
+        for (address, bytes) in
+            [(0u64, 8usize), (8, 1), (0x10, 1 << 30), (at, 1 << 46), (u64::MAX - 4, 8), (1 << 62, 8)]
+        {
+            assert!(!is_mapped(address, bytes), "{address:#x}");
+            assert_eq!(access(address, bytes), Some((false, false)), "{address:#x}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Where elements lie that someone else has made, checked as far as numbers can be.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::host_memory;
+use crate::array::Array;
+use crate::buffer::{Buffer, Device, View};
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::layout::Layout;
+use crate::reduction::Reduction;
+use crate::strided;
+
+/// The greatest extent that R's `dim` can say.
+const GREATEST: usize = i32::MAX as usize;
+
+pub(super) struct Place {
+    pub device: Device,
+    pub dtype: DType,
+    pub dim: Vec<usize>,
+    /// The lowest address that an element has, and the bytes from there to the end of the last.
+    pub address: u64,
+    pub bytes: usize,
+    pub layout: Layout,
+    pub aligned: bool,
+}
+
+impl Place {
+    /// `first` is the address of the first element, strides count elements.
+    pub fn new(device: Device, dtype: DType, dim: Vec<usize>, strides: &[i64], first: u64) -> Result<Place> {
+        if dim.len() > 1 && dim.iter().any(|&extent| extent > GREATEST) {
+            return Err(Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
+        }
+        if strided::count(&dim)? == 0 {
+            let layout = Layout::contiguous(0);
+            return Ok(Place { device, dtype, dim, address: 0, bytes: 0, layout, aligned: true });
+        }
+        if first == 0 {
+            return Err(Error::new(Kind::Argument, "there are elements, and the address of the data is null"));
+        }
+        let size = dtype.size();
+        let (below, above) = strided::reach(&dim, strides)?;
+        let bytes = (below + above + 1).checked_mul(size).ok_or_else(strided::too_large)?;
+        let address = first.checked_sub((below * size) as u64).ok_or_else(strided::too_large)?;
+        address.checked_add(bytes as u64).ok_or_else(strided::too_large)?;
+        let layout = strided::layout(below, &dim, strides);
+        Ok(Place { device, dtype, layout, dim, address, bytes, aligned: address.is_multiple_of(alignment(dtype)) })
+    }
+
+    /// Host memory that is not there is refused; that of a device its backend looks up.
+    pub fn exists(&self) -> Result<()> {
+        if self.device != Device::Cpu {
+            return if self.bytes > 0 {
+                crate::backend::of(self.device)?.reaches(self.address, self.bytes)
+            } else {
+                Ok(())
+            };
+        }
+        if host_memory::is_mapped(self.address, self.bytes) {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Argument,
+            format!(
+                "the data would be the {} bytes from {:#x} on, which are not memory of this process",
+                self.bytes, self.address
+            ),
+        ))
+    }
+
+    pub fn misaligned(&self) -> Error {
+        Error::new(
+            Kind::Argument,
+            format!("the data start at {:#x}, which is not aligned for {}", self.address, self.dtype),
+        )
+        .advise("Copy them before they are exported, so that they start where an element may.")
+    }
+
+    pub fn buffer(&self, owner: Box<dyn Any + Send + Sync>) -> Buffer {
+        Buffer::new(self.device, self.address, self.bytes, owner)
+    }
+
+    /// A view of a buffer that holds the span; bools are looked at, since 2 would be NA.
+    pub fn view(&self, buffer: Arc<Buffer>) -> Result<View> {
+        let view = View { buffer, dtype: self.dtype, layout: self.layout.clone() };
+        if self.dtype == DType::Bool8 && !view.is_empty() {
+            let bytes = Array::from_view(View { dtype: DType::UInt8, ..view.clone() });
+            let (_, outcome) = bytes.reduce(Reduction::Max, false)?;
+            let most = i32::from_ne_bytes(outcome.value[..4].try_into().expect("four bytes"));
+            if most > 1 {
+                return Err(Error::new(
+                    Kind::DType,
+                    format!("the data are bools, and hold the byte {most}; only 0 and 1 are bools"),
+                )
+                .advise("Export them as uint8 instead."));
+            }
+        }
+        Ok(view)
+    }
+
+    /// As `view` on memory that is only looked at.
+    pub fn look(&self) -> Result<View> {
+        self.view(Arc::new(self.buffer(Box::new(()))))
+    }
+}
+
+/// What loads and kernels need: a complex number is two numbers to the cpu device, and one of its size
+/// to the 16-byte loads of a GPU, which check for themselves.
+fn alignment(dtype: DType) -> u64 {
+    match dtype {
+        DType::Complex64 => 4,
+        DType::Complex128 => 8,
+        other => other.size() as u64,
+    }
+}

@@ -1,0 +1,69 @@
+//! Raw addresses: memory that someone else has made, as an array.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::host_memory;
+use super::place::Place;
+use crate::array::Array;
+use crate::backend;
+use crate::buffer::{Device, View};
+use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
+use crate::strided;
+
+/// What someone says of his memory.
+pub struct Given {
+    /// Of the first element.
+    pub address: u64,
+    pub dim: Vec<usize>,
+    /// In elements; None for column-major order.
+    pub strides: Option<Vec<i64>>,
+    pub dtype: DType,
+    pub device: Device,
+    pub read_only: bool,
+}
+
+/// An array over memory at an address, after all that can be checked is: that the memory is there, on that device, and as
+/// large as the extents and strides ask for. `owner` is called once nothing can fail any more; what it gives is dropped with
+/// the last array that uses the memory.
+///
+/// # Errors
+/// `Argument`, `Shape`, `Device`, `DType` for what cannot be such memory.
+///
+/// # Safety
+/// The memory holds elements of the dtype, and lives until the owner is dropped.
+pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + Send + Sync>) -> Result<Array> {
+    let Given { address, dim, strides, dtype, device, read_only } = given;
+    let strides = strides.unwrap_or_else(|| strided::column_major(&dim));
+    if strides.len() != dim.len() {
+        return Err(Error::new(
+            Kind::Shape,
+            format!("there are {} strides for {} dimensions", strides.len(), dim.len()),
+        ));
+    }
+    let place = Place::new(device, dtype, dim, &strides, address)?;
+    let backend = backend::of(device)?;
+    if !place.aligned {
+        return Err(place.misaligned());
+    }
+    place.exists()?;
+    let mut writable = true;
+    if let (Device::Cpu, Some((reads, writes))) = (device, host_memory::access(place.address, place.bytes)) {
+        if !reads {
+            return Err(Error::new(
+                Kind::Argument,
+                format!("the {} bytes from {:#x} on cannot be read by this process", place.bytes, place.address),
+            ));
+        }
+        writable = writes;
+    }
+    if dtype == DType::Bool8 {
+        backend.acquire()?;
+        place.look()?;
+    }
+    let mut buffer = place.buffer(owner());
+    buffer.set_read_only(read_only || !writable);
+    buffer.share();
+    Ok(Array::from_view(View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout }))
+}

@@ -1,0 +1,180 @@
+//! What a kernel takes: the C types of its parameters, as far as arguments are concerned.
+
+use std::fmt;
+
+use crate::dtype::DType;
+
+/// A `__global__` function, or a function of the host that launches some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    pub name: String,
+    pub parameters: Vec<Parameter>,
+    /// What it returns, where that is a status.
+    pub status: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Empty where nothing gives one.
+    pub name: String,
+    pub element: Element,
+    pub passing: Passing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    /// `float a`
+    Value,
+    /// `const float* x`
+    Read,
+    /// `float* y`
+    Write,
+    /// Eight bytes of a binary that does not say whether they are an address. Arrays are taken to be written.
+    Either,
+}
+
+/// A C type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Element {
+    Bool,
+    /// Bytes, and whether it has a sign.
+    Integer(u8, bool),
+    Half,
+    BFloat16,
+    Float,
+    Double,
+    FloatComplex,
+    DoubleComplex,
+    Void,
+    /// `cudaStream_t`, of a function of the host: not an argument, the stream is passed.
+    Stream,
+    /// A type that the source or a header defines.
+    Other(String),
+    /// So many bytes of a binary that does not say more. True: whole numbers of PTX, whose sign is not known.
+    Bytes(usize, bool),
+}
+
+impl Element {
+    /// Dtypes that a pointer to it takes; None for any.
+    pub fn dtypes(&self) -> Option<&'static [DType]> {
+        Some(match self {
+            Element::Bool => &[DType::Bool8],
+            Element::Integer(1, true) => &[DType::Int8],
+            Element::Integer(1, false) => &[DType::UInt8, DType::Bool8],
+            Element::Integer(2, true) => &[DType::Int16],
+            // the bits of the half types, for code that includes no header for them
+            Element::Integer(2, false) => &[DType::Float16, DType::BFloat16, DType::Int16],
+            Element::Integer(4, _) => &[DType::Int32],
+            Element::Integer(..) => &[DType::Int64],
+            Element::Half => &[DType::Float16],
+            Element::BFloat16 => &[DType::BFloat16],
+            Element::Float => &[DType::Float32],
+            Element::Double => &[DType::Float64],
+            Element::FloatComplex => &[DType::Complex64],
+            Element::DoubleComplex => &[DType::Complex128],
+            Element::Void | Element::Stream | Element::Other(_) | Element::Bytes(..) => return None,
+        })
+    }
+
+    /// Bytes that a value has; None where the source does not say, or nothing can be passed so.
+    pub fn size(&self) -> Option<usize> {
+        Some(match self {
+            Element::Bool => 1,
+            Element::Integer(bytes, _) => usize::from(*bytes),
+            Element::Half | Element::BFloat16 => 2,
+            Element::Float => 4,
+            Element::Double | Element::FloatComplex => 8,
+            Element::DoubleComplex => 16,
+            Element::Bytes(n, _) => *n,
+            Element::Void | Element::Stream | Element::Other(_) => return None,
+        })
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Element::Bool => "bool",
+            Element::Integer(1, true) => "signed char",
+            Element::Integer(1, false) => "unsigned char",
+            Element::Integer(2, true) => "short",
+            Element::Integer(2, false) => "unsigned short",
+            Element::Integer(4, true) => "int",
+            Element::Integer(4, false) => "unsigned int",
+            Element::Integer(_, true) => "long long",
+            Element::Integer(_, false) => "unsigned long long",
+            Element::Half => "__half",
+            Element::BFloat16 => "__nv_bfloat16",
+            Element::Float => "float",
+            Element::Double => "double",
+            Element::FloatComplex => "float2",
+            Element::DoubleComplex => "double2",
+            Element::Void => "void",
+            Element::Stream => "cudaStream_t",
+            Element::Other(name) => name,
+            Element::Bytes(n, whole) => {
+                return match (n, whole) {
+                    (n, true) => write!(f, "{}-bit integer", 8 * n),
+                    (1, _) => f.write_str("1 byte"),
+                    (n, _) => write!(f, "{n} bytes"),
+                };
+            }
+        })
+    }
+}
+
+impl Parameter {
+    /// The type, as C writes it.
+    pub fn c_type(&self) -> String {
+        match self.passing {
+            Passing::Value => self.element.to_string(),
+            Passing::Read => format!("const {}*", self.element),
+            Passing::Write => format!("{}*", self.element),
+            Passing::Either => "address or 8 bytes".into(),
+        }
+    }
+
+    /// The dtype that a host vector is uploaded as for it.
+    pub fn dtype(&self) -> Option<DType> {
+        self.element.dtypes().map(|d| d[0])
+    }
+
+    /// Bytes of an argument, where they are known.
+    pub fn size(&self) -> Option<usize> {
+        if self.passing == Passing::Value {
+            self.element.size()
+        } else {
+            Some(8)
+        }
+    }
+
+    /// Whether an array is written.
+    pub fn writes(&self) -> bool {
+        matches!(self.passing, Passing::Write | Passing::Either)
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.c_type())?;
+        if self.name.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", self.name)
+        }
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters: Vec<String> = self.parameters.iter().map(Parameter::to_string).collect();
+        write!(f, "{} {}({})", if self.status { "int" } else { "void" }, self.name, parameters.join(", "))
+    }
+}
+
+impl Signature {
+    /// The parameters that a caller gives arguments for: all but a stream.
+    pub fn taken(&self) -> impl Iterator<Item = (usize, &Parameter)> {
+        self.parameters.iter().enumerate().filter(|(_, p)| p.element != Element::Stream)
+    }
+}

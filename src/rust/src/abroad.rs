@@ -1,0 +1,47 @@
+//! The order of our work and of others' on memory that both see. On the cpu device nothing is to be done: all work there has
+//! ended when a call returns.
+//!
+//! On a GPU others work on the default stream, or on streams that wait for it: ours waits for that before it touches
+//! such memory, and that one waits for ours before control goes back to R.
+
+use std::cell::Cell;
+
+use verdigris_engine::array::Array;
+use verdigris_engine::backend;
+use verdigris_engine::buffer::{any_shared, Device};
+use verdigris_engine::error::Result;
+
+thread_local! {
+    /// The device whose shared memory the entry under way has touched.
+    static TOUCHED: Cell<Option<Device>> = const { Cell::new(None) };
+}
+
+/// The legacy default stream of CUDA.
+const DEFAULT: u64 = 1;
+
+/// Before work on an array is queued.
+pub fn touch(array: &Array) -> Result<()> {
+    let device = array.device();
+    if any_shared() && device != Device::Cpu && TOUCHED.get() != Some(device) && array.is_shared() {
+        after();
+        backend::of(device)?.acquire()?;
+        TOUCHED.set(Some(device));
+    }
+    Ok(())
+}
+
+/// Before a read that waits for its end.
+pub fn before_read(array: &Array) -> Result<()> {
+    if any_shared() && array.device() != Device::Cpu && array.is_shared() {
+        backend::of(array.device())?.acquire()?;
+    }
+    Ok(())
+}
+
+/// At the end of an entry.
+pub fn after() {
+    if let Some(device) = TOUCHED.take() {
+        // a device that is broken says so where it is used
+        let _ = backend::of(device).and_then(|backend| backend.release(Some(DEFAULT)));
+    }
+}

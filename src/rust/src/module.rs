@@ -1,0 +1,168 @@
+//! Modules of kernels, and the external pointers that R holds them and their kernels by.
+
+use std::ffi::{c_void, CStr};
+use std::sync::Arc;
+
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::kernel::{Code, Format, Module, Spec};
+
+use crate::r::{self, SEXP, SEXPTYPE};
+use crate::{convert, devices, entry};
+
+/// What an external pointer can hold.
+pub trait Pointed: Sized {
+    /// The symbol by which it is known.
+    fn tag() -> SEXP;
+}
+
+struct Held(Arc<Module>);
+
+impl Pointed for Held {
+    fn tag() -> SEXP {
+        r::known_symbol!(c"verdigris_module")
+    }
+}
+
+extern "C" fn finalize<T: Pointed>(pointer: SEXP) {
+    // SAFETY: R gives the pointer that this finalizer was registered for. What is dropped is memory of the host: what is
+    // loaded on a device stays.
+    unsafe {
+        let value = r::R_ExternalPtrAddr(pointer).cast::<T>();
+        if !value.is_null() {
+            r::R_ClearExternalPtr(pointer);
+            drop(Box::from_raw(value));
+        }
+    }
+}
+
+/// An external pointer that owns the value. Not protected.
+pub fn pointer<T: Pointed>(value: T) -> SEXP {
+    // SAFETY: protected while the finalizer is registered.
+    unsafe {
+        let value = Box::into_raw(Box::new(value)).cast::<c_void>();
+        let pointer = r::Rf_protect(r::R_MakeExternalPtr(value, T::tag(), r::null()));
+        r::R_RegisterCFinalizerEx(pointer, Some(finalize::<T>), r::Rboolean::FALSE);
+        r::Rf_unprotect(1);
+        pointer
+    }
+}
+
+/// What an external pointer holds.
+///
+/// # Errors
+/// `Argument`, where it is another pointer, or came from another session.
+pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
+    // SAFETY: the tag says what it holds; R protects the pointer as our argument.
+    unsafe {
+        if r::kind_of(pointer) == SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrTag(pointer) == T::tag() {
+            if let Some(value) = r::R_ExternalPtrAddr(pointer).cast::<T>().as_ref() {
+                return Ok(value);
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Argument, format!("expected a kernel or a module, got {}", convert::describe(pointer))))
+}
+
+/// The module behind a pointer.
+pub fn module(pointer: SEXP) -> Result<Arc<Module>> {
+    pointed::<Held>(pointer).map(|held| held.0.clone())
+}
+
+/// A character vector without NA; none for NULL.
+pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
+    if r::is_null(x) {
+        return Ok(Vec::new());
+    }
+    // SAFETY: reads within the length; each translation is copied at once.
+    unsafe {
+        let is_text = r::kind_of(x) == SEXPTYPE::STRSXP;
+        if is_text && (0..r::len(x) as isize).all(|k| r::STRING_ELT(x, k) != r::R_NaString) {
+            return Ok((0..r::len(x) as isize)
+                .map(|k| CStr::from_ptr(r::Rf_translateCharUTF8(r::STRING_ELT(x, k))).to_string_lossy().into_owned())
+                .collect());
+        }
+    }
+    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", convert::describe(x))))
+}
+
+fn bytes(x: SEXP) -> Option<Vec<u8>> {
+    if r::kind_of(x) != SEXPTYPE::RAWSXP {
+        return None;
+    }
+    // SAFETY: a raw vector of this length.
+    Some(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) }.to_vec())
+}
+
+entry! {
+    /// A module of a source (a string) or of compiled code (a raw vector); `link` is a list of raw vectors with names.
+    fn module_new(code, label, path, options, include, names, signatures, link) {
+        devices::refresh_paths();
+        let code = match bytes(code) {
+            Some(bytes) => {
+                let path = strings(path, "path")?.into_iter().next().map(Into::into);
+                Code::Binary(bytes, path)
+            }
+            None => Code::Source(convert::string(code, "code")?.to_string()),
+        };
+        let mut inputs = Vec::new();
+        // SAFETY: a list with names, both within their length.
+        unsafe {
+            let labels = strings(r::Rf_getAttrib(link, r::R_NamesSymbol), "link")?;
+            for (k, label) in labels.into_iter().enumerate() {
+                inputs.push((label, bytes(r::VECTOR_ELT(link, k as isize)).unwrap_or_default()));
+            }
+        }
+        let spec = Spec {
+            code,
+            label: convert::string(label, "path")?.to_string(),
+            options: strings(options, "options")?,
+            include: strings(include, "include")?.into_iter().map(Into::into).collect(),
+            names: strings(names, "names")?,
+            signatures: strings(signatures, "signatures")?,
+            link: inputs,
+        };
+        Ok(pointer(Held(Arc::new(Module::new(spec)?))))
+    }
+
+    /// Compiles a source, for its errors; FALSE where there is nothing to compile it with.
+    fn module_check(module) {
+        Ok(r::logical(self::module(module)?.check()?))
+    }
+
+    /// What can be called, as far as the code says so.
+    fn module_names(module) {
+        let names = self::module(module)?.names();
+        Ok(r::strings(names.iter()))
+    }
+
+    /// "source", "ptx", "cubin", "fatbin" or "library".
+    fn module_format(module) {
+        Ok(r::string(match self::module(module)?.format() {
+            None => "source",
+            Some(Format::Ptx) => "ptx",
+            Some(Format::Cubin) => "cubin",
+            Some(Format::Fatbin) => "fatbin",
+            Some(Format::Host) => "library",
+        }))
+    }
+
+    /// A source compiled for an architecture (`90`): PTX or a cubin, as a raw vector. What is made so can be read as a file.
+    fn module_image(module, arch, ptx) {
+        #[cfg(not(target_os = "macos"))]
+        {
+            let (arch, ptx) = (convert::size(arch, "arch")? as u32, convert::flag(ptx, "ptx")?);
+            let image = verdigris_engine::backend::cuda::user::image(&*self::module(module)?, arch, ptx)?;
+            // SAFETY: a new raw vector of so many bytes.
+            unsafe {
+                let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, image.len() as r::R_xlen_t);
+                std::ptr::copy_nonoverlapping(image.as_ptr(), r::RAW(out), image.len());
+                Ok(out)
+            }
+        }
+        #[cfg(target_os = "macos")]
+        {
+            let _ = (module, arch, ptx);
+            Err(Error::new(ErrorKind::Library, "there is no CUDA on macOS"))
+        }
+    }
+}

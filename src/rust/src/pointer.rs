@@ -1,0 +1,137 @@
+//! Entries: raw addresses, in and out.
+
+use std::ffi::c_void;
+
+use verdigris_engine::buffer::Lent;
+use verdigris_engine::dtype::{Class, Kind};
+use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::interop::array_interface;
+use verdigris_engine::interop::pointer::{self as raw, Given};
+use verdigris_engine::scalar::Scalar;
+use verdigris_engine::strided;
+
+use crate::r::{self, List, SEXP, SEXPTYPE};
+use crate::{altrep, convert, dlpack, entry, handle, owners};
+
+/// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
+pub fn address(x: SEXP, argument: &str) -> Result<u64> {
+    let refused = |what: &str| {
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be an address, not {what}")).advise(
+            "An address is a whole number, a string such as \"0x7f00c0de0000\", an integer64 or an external pointer.",
+        )
+    };
+    match r::kind_of(x) {
+        // SAFETY: an external pointer.
+        SEXPTYPE::EXTPTRSXP => Ok(unsafe { r::R_ExternalPtrAddr(x) } as u64),
+        SEXPTYPE::STRSXP => {
+            let text = convert::string(x, argument)?.trim();
+            let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+                Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16),
+                Some(_) => return Err(refused(&format!("\"{text}\""))),
+                None => text.parse(),
+            };
+            parsed.map_err(|_| refused(&format!("\"{text}\"")))
+        }
+        _ => match convert::scalar(x) {
+            Some((value, kind @ (Kind::Integer | Kind::Double | Kind::Integer64))) => {
+                let whole = match value {
+                    Scalar::F64(v) if v.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&v) => {
+                        Some(v as u64)
+                    }
+                    Scalar::F64(_) => None,
+                    _ => match value.to(Class::I64) {
+                        Scalar::I64(v) if v >= 0 => Some(v as u64),
+                        _ => None,
+                    },
+                };
+                let what = if kind == Kind::Double {
+                    "a number that is negative, too large or not whole"
+                } else {
+                    "a negative number or NA"
+                };
+                whole.ok_or_else(|| refused(what))
+            }
+            _ => Err(refused(&convert::describe(x))),
+        },
+    }
+}
+
+/// Ends the loan that the inner external pointer of a `gpu_pointer()` owner stands for. Runs in gc; uses no R.
+extern "C" fn finalize(x: SEXP) {
+    // SAFETY: an external pointer of ours, made below.
+    unsafe {
+        let lent = r::R_ExternalPtrAddr(x).cast::<Lent>();
+        if lent.is_null() || altrep::forked() {
+            return;
+        }
+        r::R_ClearExternalPtr(x);
+        handle::bury_loan(Box::from_raw(lent));
+    }
+}
+
+entry! {
+    /// list(address, strides, owner, typestr): where an array's elements lie. `stream` as for `dlpack_export`.
+    fn pointer(x, writable, stream) {
+        let handle = handle::of(x).ok_or_else(|| {
+            Error::new(ErrorKind::Argument, format!("`x` must be a GPU array, not {}", convert::describe(x)))
+                .advise("Use `as_gpu(x)` first.")
+        })?;
+        let writable = convert::flag(writable, "writable")?;
+        let array = if writable { handle.lend()? } else { handle.current()? };
+        let dim = dlpack::extents(x)?;
+        let mut view = array.settle()?;
+        let strides = match strided::strides_of(&view.layout, &dim) {
+            Some(strides) => strides,
+            None => {
+                view = array.contiguous()?;
+                strided::column_major(&dim)
+            }
+        };
+        if writable && view.buffer.is_read_only() {
+            return Err(Error::new(ErrorKind::Argument, "`x` lies in memory that its owner has shared as read-only")
+                .advise("`x + 0` has memory of its own, and `writable = FALSE` promises not to write."));
+        }
+        dlpack::order(stream)?.arrange(array.device())?;
+        let address = if view.is_empty() { 0 } else { view.address() };
+        let lent = Box::into_raw(Box::new(Lent::new(view.buffer, writable)));
+        // SAFETY: each is protected while the next is made; the loan is the inner pointer's from here on.
+        unsafe {
+            let inner = r::Rf_protect(r::R_MakeExternalPtr(lent.cast(), r::R_NilValue, r::R_NilValue));
+            r::R_RegisterCFinalizerEx(inner, Some(finalize), r::Rboolean::FALSE);
+            let tag = r::symbol(c"gpu_memory");
+            let owner = r::Rf_protect(r::R_MakeExternalPtr(address as *mut c_void, tag, inner));
+            let out = List::new(3)
+                .add("address", r::real(address as f64))
+                .add("strides", r::reals(strides.iter().map(|&s| s as f64)))
+                .add("owner", owner)
+                .finish();
+            r::Rf_unprotect(2);
+            Ok(out)
+        }
+    }
+
+    /// An array over memory at an address. `owner` is kept, and `on_free` called, until or when the memory is let go of.
+    fn from_pointer(address, dim, dtype, strides, device, owner, on_free, read_only) {
+        let given = Given {
+            address: crate::pointer::address(address, "address")?,
+            dim: convert::sizes(dim)?,
+            strides: if r::is_null(strides) { None } else { Some(convert::wholes(strides, "strides")?) },
+            dtype: convert::dtype(dtype)?.ok_or_else(|| Error::new(ErrorKind::Argument, "`dtype` must be named"))?,
+            device: convert::device(device)?,
+            read_only: convert::flag(read_only, "read_only")?,
+        };
+        let dim = given.dim.clone();
+        // SAFETY: what the user says of his memory, as far as it can be checked.
+        let array = unsafe { raw::from_pointer(given, || owners::keep_and_tell(owner, on_free))? };
+        dlpack::shaped(array, &dim)
+    }
+
+    /// The type string of an array interface for a dtype's name; or, where `back`, the dtype's name for a type string.
+    fn typestr(name, back) {
+        if convert::flag(back, "back")? {
+            return Ok(r::string(array_interface::dtype(convert::string(name, "typestr")?)?.name()));
+        }
+        let dtype = convert::dtype(name)?.ok_or_else(|| Error::new(ErrorKind::Argument, "`dtype` must be named"))?;
+        Ok(r::string(&array_interface::typestr(dtype)?))
+    }
+}

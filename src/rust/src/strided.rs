@@ -1,0 +1,34 @@
+//! Entries: strided memory that is asked for.
+
+use verdigris_engine::dtype::DType;
+use verdigris_engine::strided;
+
+use crate::{convert, dlpack, entry, handle};
+
+entry! {
+    /// Room that nothing is written to, with neighbours `strides` elements apart.
+    fn empty(dim, strides, dtype, device) {
+        let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
+        let dtype = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        Ok(handle::wrap(strided::empty(&dim, &strides, dtype, convert::device(device)?)?))
+    }
+
+    /// A view of an array's memory, with `dim` where it has two dimensions or more.
+    fn as_strided(x, dim, strides, offset) {
+        let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
+        let offset = convert::wholes(offset, "offset")?[0];
+        let array = match handle::of(x) {
+            Some(handle) => {
+                let array = handle.current()?;
+                if !array.is_volatile() {
+                    array.contiguous()?; // before it may have to move: where it lies then does not matter
+                }
+                drop(array);
+                handle.lend()?
+            }
+            None => handle::array(x)?,
+        };
+        let view = array.as_strided(&dim, &strides, offset)?;
+        dlpack::shaped(view, &dim)
+    }
+}
