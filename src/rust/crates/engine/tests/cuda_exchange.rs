@@ -3,13 +3,15 @@
 //! Needs a device: `VERDIGRIS_TEST_DEVICE=cuda`.
 #![cfg(not(target_os = "macos"))]
 
+use std::sync::Arc;
+
 use verdigris_engine::array::{Array, Host, HostMut};
 use verdigris_engine::backend::cuda::tier;
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
-use verdigris_engine::kernel::{self, Geometry, Value};
+use verdigris_engine::kernel::{self, Code, Geometry, Module, Spec, Value};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::scalar::Scalar;
 
@@ -42,11 +44,12 @@ fn back(x: &Array) -> Vec<f64> {
 
 /// y += a * x; what is alone in this test has one holder here and one among the arguments.
 fn axpy(x: &Array, y: &Array, a: f64, geometry: Geometry) -> Result<Array> {
-    let signature = kernel::choose(&kernel::parsed(SOURCE)?, None)?;
+    let spec = Spec { code: Code::Source(SOURCE.into()), label: "axpy.cu".into(), ..Spec::default() };
+    let function = Arc::new(Module::new(spec)?).function(None)?;
     let number = |x: f64| Value::Scalar(Scalar::F64(x), Kind::Double);
     let mut arrays = [x.clone(), y.clone()];
     let values = [Value::Array(0), Value::Array(1), number(a), number(y.len() as f64)];
-    kernel::call(SOURCE, &signature, &values, &mut arrays, 2, &geometry)?;
+    kernel::call(&function, &values, &mut arrays, 2, &geometry, CUDA)?;
     Ok(arrays[1].clone())
 }
 
