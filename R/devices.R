@@ -10,7 +10,7 @@
 #' come then.
 #'
 #' @param device `"cpu"`, `"cuda"` or `"cuda:1"` and so on. `NULL` is the current device; for `gpu_use()` it
-#'   takes back the choice.
+#'   takes back the choice. `gpu_sync()` also takes a stream or an event ([gpu_stream()]), and waits for that alone.
 #' @param code Code to run while `device` is the current one.
 #' @param .local_envir The environment (of a function's call) at whose end the device before comes back.
 #' @returns
@@ -76,6 +76,8 @@ local_gpu <- function(device, .local_envir = parent.frame()) {
 #' @rdname gpu_devices
 #' @export
 gpu_sync <- function(device = NULL) {
+  if (inherits(device, "gpu_stream")) return(invisible(.Call(C_stream_sync, device)))
+  if (inherits(device, "gpu_event")) return(invisible(.Call(C_event_sync, device)))
   invisible(.Call(C_device_sync, device))
 }
 
@@ -99,7 +101,7 @@ gpu_sync <- function(device = NULL) {
 #'
 #' @inheritParams gpu_devices
 #' @param trim Whether to collect garbage and give unused memory back to the system first.
-#' @param x An array.
+#' @param x An array; or a pinned vector ([gpu_pinned()]), whose pages are unlocked, and which stays as an ordinary vector.
 #' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, in arrays; `pending`, in arrays that R has
 #'   collected and that the next call frees; `cached`, kept in the pool; `pinned`, page-locked memory of the host; `limit`, what
 #'   arrays may hold; `free` and `total`, of the whole device (`NA` for the cpu). `gpu_free()`: `NULL`, invisibly.
@@ -136,5 +138,6 @@ print.gpu_memory <- function(x, ...) {
 #' @rdname gpu_memory
 #' @export
 gpu_free <- function(x) {
+  if (!is_gpu(x) && .Call(C_pinned_unlock, x)) return(invisible())
   invisible(.Call(C_free, x))
 }

@@ -40,7 +40,7 @@
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,
-#' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
+#' `capture`, `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
 #' The element `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source` holds that, and `log` is the same as `detail`.
 #'
 #' @keywords internal

@@ -51,6 +51,10 @@ Stream::Stream(Device& device) : device(device) {
 }
 
 void Stream::queue(std::function<void()> item) {
+  if (captured) {
+    captured->items.push_back(std::move(item));
+    return;
+  }
   std::lock_guard<std::mutex> held(lock_);
   items_.push_back(std::move(item));
   queued_.fetch_add(1, std::memory_order_relaxed);

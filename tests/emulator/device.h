@@ -20,9 +20,17 @@ struct Moment {
 
 struct Device;
 
+/// What was queued on a stream while it was captured.
+struct Graph {
+  std::vector<std::function<void()>> items;
+  bool valid = true;
+};
+
 /// A queue that a thread of the system works off.
 class Stream {
  public:
+  /// Where it is captured: what is queued goes there.
+  Graph* captured = nullptr;
   explicit Stream(Device& device);
   void queue(std::function<void()> item);
   bool empty() const { return done_.load(std::memory_order_acquire) == queued_.load(std::memory_order_relaxed); }

@@ -24,7 +24,8 @@ enum Status : unsigned {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, JIT_COMPILER_NOT_FOUND = 221, SHARED_OBJECT_INIT_FAILED = 303, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
   ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, MISALIGNED_ADDRESS = 716,
-  LAUNCH_FAILED = 719, COOPERATIVE_LAUNCH_TOO_LARGE = 720, HARDWARE_STACK_ERROR = 714, NOT_SUPPORTED = 801
+  LAUNCH_FAILED = 719, COOPERATIVE_LAUNCH_TOO_LARGE = 720, HARDWARE_STACK_ERROR = 714, NOT_SUPPORTED = 801,
+  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_ISOLATION = 905
 };
 struct Text { unsigned code; const char *name, *sentence; };
 const Text TEXTS[] = {
@@ -41,7 +42,6 @@ const Text TEXTS[] = {
     {SHARED_OBJECT_INIT_FAILED, "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED", "shared object initialization failed"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped"},
@@ -51,6 +51,11 @@ const Text TEXTS[] = {
     {COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
+    {CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not initiated in this stream"},
+    {CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
 };
 
 struct Event {
@@ -93,6 +98,13 @@ template <class F> unsigned queue(Stream* stream, F work) {
   });
   return SUCCESS;
 }
+
+// What waits for a stream, or orders it, is no part of a graph of it.
+#define NOT_CAPTURED(stream, status)     \
+  if ((stream)->captured) {              \
+    (stream)->captured->valid = false;   \
+    return status;                       \
+  }
 
 // Memory of any device, or page-locked memory of the host.
 bool reachable(uintptr_t address, size_t bytes) { return owner(address, bytes) || pinned((void*)address, bytes); }
@@ -188,15 +200,67 @@ API cuStreamCreate(Stream** out, unsigned) {
   *out = new Stream(*current);
   return SUCCESS;
 }
+API cuStreamCreateWithPriority(Stream** out, unsigned flags, int) { return cuStreamCreate(out, flags); }
+API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  ENTER;
+  *least = 0;
+  *greatest = -5;
+  return SUCCESS;
+}
+API cuStreamBeginCapture_v2(Stream* stream, int) {
+  ENTER;
+  if (stream->captured) return CAPTURE_UNSUPPORTED;
+  stream->captured = new Graph;
+  return SUCCESS;
+}
+API cuStreamEndCapture(Stream* stream, Graph** out) {
+  ENTER;
+  *out = nullptr;
+  if (!stream->captured) return CAPTURE_UNMATCHED;
+  Graph* graph = stream->captured;
+  stream->captured = nullptr;
+  if (!graph->valid) {
+    delete graph;
+    return CAPTURE_INVALIDATED;
+  }
+  *out = graph;
+  return SUCCESS;
+}
+API cuGraphGetNodes(Graph* graph, void*, size_t* count) {
+  ENTER;
+  *count = graph->items.size();
+  return SUCCESS;
+}
+API cuGraphInstantiateWithFlags(Graph** out, Graph* graph, unsigned long long) {
+  ENTER;
+  *out = new Graph(*graph);
+  return SUCCESS;
+}
+API cuGraphLaunch(Graph* graph, void* handle) {
+  ENTER;
+  Stream* stream = stream_of(handle);
+  for (const auto& item : graph->items) stream->queue(item);
+  return SUCCESS;
+}
+API cuGraphDestroy(Graph* graph) {
+  delete graph;
+  return SUCCESS;
+}
+API cuGraphExecDestroy(Graph* graph) {
+  delete graph;
+  return SUCCESS;
+}
 API cuStreamSynchronize(void* handle) {
   ENTER;
   Stream* stream = stream_of(handle);
+  NOT_CAPTURED(stream, CAPTURE_UNSUPPORTED);
   stream->wait();
   return stream->device.broken;
 }
 API cuStreamQuery(void* handle) {
   ENTER;
   Stream* stream = stream_of(handle);
+  NOT_CAPTURED(stream, CAPTURE_UNSUPPORTED);
   if (stream->empty()) return stream->device.broken;
   std::this_thread::yield();  // there may be one core for both
   return NOT_READY;
@@ -210,6 +274,7 @@ API cuStreamWaitEvent(void* handle, Event* event, unsigned) {
     moment = event->moment;
   }
   Stream* stream = stream_of(handle);
+  NOT_CAPTURED(stream, CAPTURE_ISOLATION);
   if (!moment || moment->done) return SUCCESS;  // one that was never recorded has happened
   stream->queue([moment] {
     while (!moment->done.load(std::memory_order_acquire)) usleep(20);
@@ -231,6 +296,7 @@ API cuEventRecord(Event* event, void* handle) {
   if (!event) return INVALID_HANDLE;
   Stream* stream = stream_of(handle);
   if (event->device != &stream->device) return INVALID_HANDLE;
+  NOT_CAPTURED(stream, CAPTURE_ISOLATION);
   auto moment = std::make_shared<Moment>();
   {
     std::lock_guard<std::mutex> held(event->lock);
@@ -242,6 +308,15 @@ API cuEventRecord(Event* event, void* handle) {
     moment->done.store(true, std::memory_order_release);
   });
   return SUCCESS;
+}
+API cuEventQuery(Event* event) {
+  ENTER;
+  std::lock_guard<std::mutex> held(event->lock);
+  if (event->moment && !event->moment->done.load(std::memory_order_acquire)) {
+    std::this_thread::yield();
+    return NOT_READY;
+  }
+  return event->device->broken;
 }
 API cuEventSynchronize(Event* event) {
   ENTER;
@@ -304,6 +379,7 @@ API cuMemPoolTrimTo(Pool* pool, size_t keep) {
 API cuMemAllocFromPoolAsync(Address* out, size_t bytes, Pool* pool, void* handle) {
   ENTER;
   if (!pool || !bytes) return INVALID_VALUE;
+  NOT_CAPTURED(stream_of(handle), CAPTURE_UNSUPPORTED);
   *out = take(pool->device, pool, bytes);
   if (!*out) return OUT_OF_MEMORY;
   // until the stream comes here, its earlier work may use the memory: who writes before loses what it wrote
@@ -312,6 +388,7 @@ API cuMemAllocFromPoolAsync(Address* out, size_t bytes, Pool* pool, void* handle
 API cuMemFreeAsync(Address address, void* handle) {
   ENTER;
   Piece piece;
+  NOT_CAPTURED(stream_of(handle), CAPTURE_UNSUPPORTED);
   if (!drop(address, piece)) return INVALID_VALUE;
   return queue(stream_of(handle), [=] { give_back(address, piece); });
 }
@@ -396,6 +473,7 @@ API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* handl
   if (!reachable(to, bytes)) return INVALID_VALUE;
   Stream* stream = stream_of(handle);
   if (pinned(from, bytes)) return copy(stream, to, (Address)from, bytes);
+  NOT_CAPTURED(stream, CAPTURE_UNSUPPORTED);
   // ordinary memory has been read when the call returns
   auto kept = std::make_shared<std::vector<char>>((const char*)from, (const char*)from + bytes);
   return queue(stream, [=] { memcpy((void*)to, kept->data(), bytes); });
@@ -407,6 +485,7 @@ API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* handle) {
   const unsigned status = copy(stream, (Address)to, from, bytes);
   // ordinary memory has been written when the call returns
   if (status || pinned(to, bytes)) return status;
+  NOT_CAPTURED(stream, CAPTURE_UNSUPPORTED);
   stream->wait();
   return stream->device.broken;
 }

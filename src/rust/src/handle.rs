@@ -1,5 +1,6 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_void};
@@ -125,6 +126,14 @@ impl Handle {
         let cell = self.cell.replace(std::ptr::null_mut());
         if !cell.is_null() {
             recipe::part(cell, old);
+        }
+    }
+
+    /// Before its memory is written: what was recorded on it by recipes holds the values that they are now.
+    pub fn part(&self) {
+        let cell = self.cell.replace(std::ptr::null_mut());
+        if !cell.is_null() {
+            recipe::part(cell, self.peek());
         }
     }
 
@@ -619,6 +628,7 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
 enum Dead {
     Handle(Box<Handle>),
     Vector(#[allow(dead_code)] Box<Vector>),
+    Other(#[allow(dead_code)] Box<dyn Any>),
     Loan(#[allow(dead_code)] Box<Lent>),
 }
 // SAFETY: only the main thread takes it from the queue.
@@ -645,6 +655,12 @@ extern "C" fn vg_handle_finalize(handle: *mut c_void) {
 /// Queues a vector that R no longer has.
 pub fn bury(vector: Box<Vector>) {
     dead().push(Dead::Vector(vector));
+    ANY_DEAD.store(true, Ordering::Release);
+}
+
+/// Queues anything else that R no longer has.
+pub fn bury_other(what: Box<dyn Any>) {
+    dead().push(Dead::Other(what));
     ANY_DEAD.store(true, Ordering::Release);
 }
 

@@ -49,7 +49,7 @@ impl<'a> Arguments<'a> {
             if !takes_array && r::len(x) == 1 {
                 one(&handle.current()?)?
             } else {
-                self.array(handle)?
+                self.array(handle, parameter.writes())?
             }
         } else if r::inherits(x, "gpu_array") {
             if parameter.writes() {
@@ -90,7 +90,10 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    fn array(&mut self, handle: &Handle) -> Result<Value<'a>> {
+    fn array(&mut self, handle: &Handle, writes: bool) -> Result<Value<'a>> {
+        if writes {
+            handle.part();
+        }
         let known = self.handles.iter().position(|h| h.is_some_and(|h| std::ptr::eq(h, handle)));
         Ok(Value::Array(match known {
             Some(at) => at,

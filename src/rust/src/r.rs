@@ -16,6 +16,7 @@ extern "C" {
     pub fn Rf_ScalarReal(x: f64) -> SEXP;
     pub fn Rf_ScalarLogical(x: c_int) -> SEXP;
     pub fn Rf_ScalarString(x: SEXP) -> SEXP;
+    pub fn Rf_copyMostAttrib(from: SEXP, to: SEXP);
     pub fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
 
     // ours: altrep.c and conditions.c

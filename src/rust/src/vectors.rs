@@ -1,5 +1,6 @@
 //! Ordinary R vectors in memory of ours: what a read of a large array gives, with no copy behind the transfer.
 
+use std::any::Any;
 use std::os::raw::{c_int, c_void};
 
 use verdigris_engine::array::{Array, HostMut};
@@ -19,7 +20,7 @@ pub const LARGE: usize = 1 << 20;
 pub struct Vector {
     start: *mut c_void,
     length: isize,
-    _block: Block,
+    _owner: Box<dyn Any>,
 }
 
 /// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address. Not
@@ -50,9 +51,14 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
     pressure::before_read(bytes);
     let block = Block::new(bytes, array.device())?;
     fill(block.start())?;
-    let vector = Box::new(Vector { start: block.start().cast(), length: n as isize, _block: block });
+    Ok(vector(kind, n, block.start(), Box::new(block)))
+}
+
+/// A vector of `n` elements at an address that stays good as long as its owner lives. Not protected.
+pub fn vector(kind: SEXPTYPE, n: usize, start: *mut u8, owner: Box<dyn Any>) -> SEXP {
+    let vector = Box::new(Vector { start: start.cast(), length: n as isize, _owner: owner });
     // SAFETY: the R vector owns it from here on.
-    Ok(unsafe { r::vg_new_vector(kind as c_int, Box::into_raw(vector).cast()) })
+    unsafe { r::vg_new_vector(kind as c_int, Box::into_raw(vector).cast()) }
 }
 
 /// `n` elements from `from` on. Not protected.

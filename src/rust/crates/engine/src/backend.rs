@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use self::dense::{Product, Task};
+use self::streams::Streams;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
@@ -16,6 +17,7 @@ pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
 pub mod dense;
+pub mod streams;
 #[cfg(not(target_os = "macos"))]
 mod trace;
 
@@ -25,6 +27,9 @@ pub struct Outcome {
     pub value: [u8; 32],
     pub status: u32,
 }
+
+/// Work on buffers that is being queued: see `Backend::touching`.
+pub trait Touching {}
 
 /// The value of a reduction that may not have run yet.
 pub trait Landing: Send + Sync {
@@ -49,7 +54,7 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// A device. Work is queued in order; only `download`, `reduce` to the host and `synchronize` wait.
+/// A device. Work is queued on its current stream, in order; only `download`, `reduce` to the host and `synchronize` wait.
 pub trait Backend: Send + Sync {
     fn device(&self) -> Device;
 
@@ -74,7 +79,23 @@ pub trait Backend: Send + Sync {
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()>;
 
     /// Device to device, the same device.
-    fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, bytes: usize) -> Result<()>;
+    fn copy(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, to: usize, bytes: usize) -> Result<()>;
+
+    /// As `upload`, but returns when the copy is queued; false where that cannot be, and nothing was done.
+    ///
+    /// # Safety
+    /// The source must live, and not be written, until the copy is done.
+    unsafe fn upload_queued(&self, _source: &[u8], _target: &Arc<Buffer>, _offset: usize) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// As `download`, but returns when the copy is queued; false where that cannot be, and nothing was done.
+    ///
+    /// # Safety
+    /// The target must live, and nobody use it, until the copy is done.
+    unsafe fn download_queued(&self, _source: &Arc<Buffer>, _offset: usize, _target: &mut [u8]) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Computes an elementwise plan. Output `k` is written to `outputs[k]`, contiguous.
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()>;
@@ -182,7 +203,24 @@ pub trait Backend: Send + Sync {
         Err(no_kernels(self.device()))
     }
 
+    /// Waits for all streams.
     fn synchronize(&self) -> Result<()>;
+
+    /// Whether `touching` has anything to do: there are several streams, or a graph is recorded.
+    fn tracks(&self) -> bool {
+        false
+    }
+
+    /// Before work is queued that only its maker knows: it waits for what other streams do with these buffers (each with whether it is
+    /// written). What is returned lives until the work is queued.
+    fn touching<'a>(&'a self, _touched: &[(&'a Arc<Buffer>, bool)]) -> Result<Option<Box<dyn Touching + 'a>>> {
+        Ok(None)
+    }
+
+    /// None where work is done when a call returns.
+    fn streams(&'static self) -> Option<Box<dyn Streams>> {
+        None
+    }
 
     /// Makes a stream of another library wait for the work queued so far; waits here where it is None.
     fn release(&self, _stream: Option<u64>) -> Result<()> {

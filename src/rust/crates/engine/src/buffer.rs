@@ -36,6 +36,7 @@ pub struct Buffer {
     pub bytes: usize,
     /// Whether someone outside holds the address for as long as the buffer lives.
     shared: AtomicBool,
+    fixed: AtomicBool,
     read_only: bool,
     /// Those outside who hold it for a time, and how many of them may write.
     lent: AtomicU32,
@@ -59,6 +60,7 @@ impl Buffer {
             address,
             bytes,
             shared: AtomicBool::new(false),
+            fixed: AtomicBool::new(false),
             read_only: false,
             lent: AtomicU32::new(0),
             lent_to_write: AtomicU32::new(0),
@@ -73,6 +75,15 @@ impl Buffer {
 
     pub fn set_read_only(&mut self, read_only: bool) {
         self.read_only = read_only;
+    }
+
+    /// Notes that the values belong to this address: a graph writes there each time that it runs.
+    pub fn fix(&self) {
+        self.fixed.store(true, Ordering::Release);
+    }
+
+    pub fn is_fixed(&self) -> bool {
+        self.fixed.load(Ordering::Acquire)
     }
 
     /// Notes that someone outside holds the address from now on, and, unless the buffer is read-only, may write.

@@ -47,7 +47,7 @@ fn bytes_of_mut<T>(x: &mut [T]) -> &mut [u8] {
 }
 
 impl Host<'_> {
-    fn wire(&self) -> (DType, DType, &[u8]) {
+    pub(crate) fn wire(&self) -> (DType, DType, &[u8]) {
         match self {
             Host::Logical(x) => (DType::Int32, DType::Bool8, bytes_of(x)),
             Host::Integer(x) => (DType::Int32, DType::Int32, bytes_of(x)),
@@ -59,7 +59,7 @@ impl Host<'_> {
 }
 
 impl<'a> HostMut<'a> {
-    fn wire(self) -> (DType, &'a mut [u8]) {
+    pub(crate) fn wire(self) -> (DType, &'a mut [u8]) {
         match self {
             HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
             HostMut::Integer64(x) => (DType::Int64, bytes_of_mut(x)),

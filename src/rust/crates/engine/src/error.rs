@@ -14,6 +14,8 @@ pub enum Kind {
     Fork,
     Consumed,
     Argument,
+    /// Of what a graph is recorded from, something cannot be part of it.
+    Capture,
     /// A file that cannot be written, or read for what it should be.
     File,
     /// The user wants the wait to end.
@@ -35,6 +37,7 @@ impl Kind {
             Kind::Fork => "fork",
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
+            Kind::Capture => "capture",
             Kind::File => "file",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",

@@ -7,12 +7,14 @@
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use crate::backend::cpu::parallel;
 use crate::buffer::Device;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{self, human, Collect};
+use crate::transfer::Shared;
 
 /// Blocks below it come from the allocator's own lists. From here on the allocator would give pages back to the system.
 const LARGE: usize = 1 << 16;
@@ -58,7 +60,7 @@ impl Kept {
     /// The block of this size that was freed last, a page-locked one first.
     fn take(&mut self, size: usize) -> Option<Raw> {
         let blocks = self.classes.get_mut(&size)?;
-        let at = if size < PAGES { None } else { blocks.iter().rposition(|(_, raw)| raw.pinned.is_some()) };
+        let at = if size < PAGES { None } else { blocks.iter().rposition(|(_, raw)| raw.is_pinned()) };
         let (_, raw) = match at {
             Some(at) => blocks.remove(at),
             None => blocks.pop_back(),
@@ -80,9 +82,11 @@ impl Kept {
 struct Raw {
     address: *mut u8,
     layout: Layout,
-    /// The device whose driver has locked the pages.
-    pinned: Option<u32>,
+    /// The device whose driver has locked the pages; `UNPINNED` for none.
+    pinned: AtomicU32,
 }
+
+const UNPINNED: u32 = u32::MAX;
 
 // SAFETY: plain memory, which any thread may free.
 unsafe impl Send for Raw {}
@@ -104,37 +108,46 @@ impl Raw {
         if align == HUGE_PAGE {
             advise_huge(address, bytes);
         }
-        Some(Raw { address, layout, pinned: None })
+        Some(Raw { address, layout, pinned: AtomicU32::new(UNPINNED) })
     }
 
     fn bytes(&self) -> u64 {
         self.layout.size() as u64
     }
 
+    fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Relaxed) != UNPINNED
+    }
+
     /// Locks the pages, where the limit allows it and the driver can.
     #[cfg(not(target_os = "macos"))]
-    fn pin(&mut self, ordinal: u32) {
+    fn pin(&self, ordinal: u32) {
         let limit = memory::pinned_limit(memory::machine() / 4).unwrap_or(0);
-        if self.pinned.is_none()
+        if !self.is_pinned()
             && PINNED.load(Ordering::Relaxed).saturating_add(self.bytes()) <= limit
             && crate::backend::cuda::memory::pin(ordinal, self.address, self.layout.size())
         {
-            self.pinned = Some(ordinal);
+            self.pinned.store(ordinal, Ordering::Relaxed);
             PINNED.fetch_add(self.bytes(), Ordering::Relaxed);
         }
     }
 
     #[cfg(target_os = "macos")]
-    fn pin(&mut self, _: u32) {}
+    fn pin(&self, _: u32) {}
+
+    fn unpin(&self) {
+        let ordinal = self.pinned.swap(UNPINNED, Ordering::Relaxed);
+        if ordinal != UNPINNED {
+            #[cfg(not(target_os = "macos"))]
+            crate::backend::cuda::memory::unpin(ordinal, self.address);
+            PINNED.fetch_sub(self.bytes(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        #[cfg(not(target_os = "macos"))]
-        if let Some(ordinal) = self.pinned {
-            crate::backend::cuda::memory::unpin(ordinal, self.address);
-            PINNED.fetch_sub(self.bytes(), Ordering::Relaxed);
-        }
+        self.unpin();
         // SAFETY: allocated with this layout in `fresh`, and freed once.
         unsafe { dealloc(self.address, self.layout) }
     }
@@ -170,7 +183,7 @@ impl Block {
             MOST_KEPT.store(most.max(MOST_BYTES), Ordering::Relaxed);
         }
         let asked = ASKED.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
-        if let Some(mut raw) = kept().take(size) {
+        if let Some(raw) = kept().take(size) {
             if let Device::Cuda(ordinal) = device {
                 raw.pin(ordinal);
             }
@@ -195,6 +208,56 @@ impl Block {
             .ok_or_else(|| refusal(bytes))
     }
 
+    /// Memory whose pages are locked for a CUDA device, cleared; ordinary memory for the cpu.
+    ///
+    /// # Errors
+    /// `Memory` where the limit of page-locked memory would be passed, or the system does not lock so much.
+    pub fn page_locked(bytes: usize, device: Device) -> Result<Block> {
+        let Device::Cuda(ordinal) = device else {
+            let block = Block::new(bytes, device)?;
+            clear(block.start(), bytes)?;
+            return Ok(block);
+        };
+        let block = Block::new(bytes.max(PAGES), device)?;
+        // fresh pages cost less when several threads take them than when the driver does
+        clear(block.start(), bytes)?;
+        let Some(raw) = block.raw.as_ref() else { return Ok(block) };
+        raw.pin(ordinal);
+        if raw.is_pinned() {
+            return Ok(block);
+        }
+        // what is kept for later may be locked too
+        trim();
+        raw.pin(ordinal);
+        if raw.is_pinned() {
+            return Ok(block);
+        }
+        let limit = memory::pinned_limit(memory::machine() / 4)?;
+        let held = PINNED.load(Ordering::Relaxed);
+        Err(if held.saturating_add(raw.bytes()) > limit {
+            Error::new(
+                Kind::Memory,
+                format!(
+                    "no more than {} may be page-locked, {} are, and {} are asked for",
+                    human(limit),
+                    human(held),
+                    human(raw.bytes())
+                ),
+            )
+            .advise("Option `verdigris.pinned_limit` sets the limit, in bytes; `gpu_free(x)` unlocks a pinned vector.")
+        } else {
+            Error::new(Kind::Memory, format!("the driver cannot lock {} of the host's memory", human(raw.bytes())))
+                .advise("`ulimit -l` says how much a process may lock.")
+        })
+    }
+
+    /// Unlocks the pages; the memory stays.
+    pub fn unlock(&self) {
+        if let Some(raw) = &self.raw {
+            raw.unpin();
+        }
+    }
+
     pub fn start(&self) -> *mut u8 {
         self.raw.as_ref().map_or(std::ptr::null_mut(), |raw| raw.address)
     }
@@ -205,7 +268,7 @@ impl Block {
     }
 
     pub fn is_pinned(&self) -> bool {
-        self.raw.as_ref().is_some_and(|raw| raw.pinned.is_some())
+        self.raw.as_ref().is_some_and(Raw::is_pinned)
     }
 }
 
@@ -225,6 +288,15 @@ impl Drop for Block {
         }
         drop(blocks);
     }
+}
+
+/// Clears memory, on several threads where it is much.
+fn clear(start: *mut u8, bytes: usize) -> Result<()> {
+    let start = Shared(start);
+    parallel(bytes, 4 << 20, |from, to| {
+        // SAFETY: within the memory, and no other thread has this part.
+        unsafe { start.at(from).write_bytes(0, to - from) };
+    })
 }
 
 #[cold]

@@ -13,6 +13,7 @@ mod tokens;
 mod value;
 
 pub use binary::{is_mangled, Format};
+pub(crate) use call::own;
 pub use call::{call, counted, Arguments, Geometry, Value};
 pub use module::{Code, Function, Module, PerDevice, Spec};
 pub use parse::Global;

@@ -112,7 +112,7 @@ impl Drop for Spilled {
 
 /// Whether a buffer is worth it, and can be replaced by another: not what other libraries hold the address of.
 pub fn is_eligible(buffer: &Buffer) -> bool {
-    buffer.bytes >= LARGE && !buffer.is_shared() && !buffer.is_read_only()
+    buffer.bytes >= LARGE && !buffer.is_fixed() && !buffer.is_shared() && !buffer.is_read_only()
 }
 
 /// Computed nodes with large buffers.

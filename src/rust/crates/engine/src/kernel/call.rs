@@ -177,7 +177,15 @@ pub fn call(
             packed.memory[packed.places[k].0 as usize] = u128::from(held[*at].address());
         }
     }
-    backend::of(device)?.launch(&Launch {
+    let backend = backend::of(device)?;
+    // with one stream nothing is collected, and no memory asked for
+    let touched: Vec<_> = if backend.tracks() {
+        held.iter().enumerate().map(|(at, view)| (&view.buffer, written.has(at))).collect()
+    } else {
+        Vec::new()
+    };
+    let _touching = backend.touching(&touched)?;
+    backend.launch(&Launch {
         function,
         signature,
         geometry,
@@ -243,7 +251,7 @@ fn described(signature: &Signature, values: &[Value<'_>], arrays: &[Array]) -> S
 
 /// The memory that a kernel may write in place of an array's, whose contiguous view this is: that memory itself, where nobody else
 /// sees it, else a copy, which is an array of its own.
-pub(super) fn own(array: &Array, view: View, holders: usize) -> Result<(View, Option<Array>)> {
+pub(crate) fn own(array: &Array, view: View, holders: usize) -> Result<(View, Option<Array>)> {
     strided::refuse_overlap(array, "an array that the kernel writes")?;
     if !Arc::ptr_eq(&view.buffer, &array.settle()?.buffer) {
         // made just now, of a strided view of another library's memory

@@ -16,6 +16,7 @@ mod scan;
 mod select;
 mod sort;
 
+pub(crate) use parallel::parallel;
 pub(crate) use select::na_bytes;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,6 +31,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::host;
 use crate::plan::{Bound, Plan};
+use crate::profile;
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
 use crate::transfer::{Ahead, Done, Filling, Shared};
@@ -82,7 +84,7 @@ const PIECE: usize = 1 << 20;
 /// Copies, on all cores where that pays.
 fn move_bytes(source: &[u8], target: &mut [u8]) -> Result<()> {
     let out = Shared(target.as_mut_ptr());
-    parallel::parallel(source.len().min(target.len()), PIECE, |from, to| {
+    parallel(source.len().min(target.len()), PIECE, |from, to| {
         // SAFETY: within both, which do not overlap, and no other task has this part.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr().add(from), out.at(from), to - from) };
     })
@@ -110,7 +112,7 @@ impl Backend for Cpu {
         // SAFETY: a buffer is written before anyone else sees it.
         let out = Shared(unsafe { bytes_mut(target, 0, n * converter.to) }.as_mut_ptr());
         let bits = AtomicU32::new(0);
-        parallel::parallel(n, PIECE, |from, to| {
+        parallel(n, PIECE, |from, to| {
             // SAFETY: within both, and no other task has this part.
             let found = unsafe {
                 let to_write = out.at(from * converter.to);
@@ -129,7 +131,7 @@ impl Backend for Cpu {
         let out = Shared(unsafe { bytes_mut(&buffer, 0, source.bytes()) }.as_mut_ptr());
         let bits = AtomicU32::new(0);
         // nothing is gained by a thread of its own: all cores copy
-        parallel::parallel(source.bytes(), PIECE, |from, to| {
+        parallel(source.bytes(), PIECE, |from, to| {
             // SAFETY: within the buffer, and no other task has this part; pieces are whole elements.
             bits.fetch_or(unsafe { source.fill(from, to - from, out.at(from)) }, Ordering::Relaxed);
         })?;
@@ -142,7 +144,7 @@ impl Backend for Cpu {
         move_bytes(unsafe { bytes(source, offset, target.len()) }, target)
     }
 
-    fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, len: usize) -> Result<()> {
+    fn copy(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, to: usize, len: usize) -> Result<()> {
         // SAFETY: as for upload and download; the two are different buffers.
         move_bytes(unsafe { bytes(source, from, len) }, unsafe { bytes_mut(target, to, len) })
     }
@@ -151,6 +153,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::elementwise(plan);
         counters::LAUNCHES.add(1);
+        let _span = profile::on_host(|| plan.key());
         blocks::run(plan, bound, outputs)
     }
 
@@ -158,6 +161,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, Groups::whole(bound.n));
         counters::LAUNCHES.add(1);
+        let _span = profile::on_host(|| format!("{} of {}", reduction.name(), plan.key()));
         let mut value = [0u8; 32];
         let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value)?;
         Ok(Outcome { value, status })
@@ -175,6 +179,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, groups);
         counters::LAUNCHES.add(1);
+        let _span = profile::on_host(|| format!("{} of {}", reduction.name(), plan.key()));
         let into = |output: &Arc<Buffer>| {
             // SAFETY: the output is written before anyone else sees it.
             let out = unsafe { bytes_mut(output, 0, output.bytes) };
@@ -196,11 +201,13 @@ impl Backend for Cpu {
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
         #[cfg(not(target_os = "macos"))]
         super::trace::scan(plan, scan);
+        let _span = profile::on_host(|| format!("{} of {}", scan.name(), plan.key()));
         // SAFETY: the output is written before anyone else sees it.
         Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
+        let _span = profile::on_host(|| "scatter".into());
         select::scatter(target, dtype, n, positions, values);
         Ok(())
     }
@@ -208,10 +215,12 @@ impl Backend for Cpu {
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
         #[cfg(not(target_os = "macos"))]
         super::trace::compress(plan, keep_na);
+        let _span = profile::on_host(|| format!("subset of {}", plan.key()));
         select::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+        let _span = profile::on_host(|| "sort".into());
         sort::sort(self, values, decreasing, with_positions)
     }
 

@@ -12,8 +12,8 @@ use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
     CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig, CUmemPoolProps,
-    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP,
-    CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
+    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
@@ -39,7 +39,7 @@ unsafe impl<T: Opaque> Sync for Shared<T> {}
 /// What only the driver looks into.
 pub trait Opaque {}
 macro_rules! opaque { ($($t:ident)*) => { $(impl Opaque for sys::$t {})* } }
-opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st);
+opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st CUgraph_st CUgraphExec_st);
 
 impl<T> Shared<T> {
     pub const NULL: Shared<T> = Shared(std::ptr::null_mut());
@@ -57,6 +57,10 @@ impl<T> Shared<T> {
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
+
+    pub fn number(self) -> usize {
+        self.0.addr()
+    }
 }
 
 /// `CUcontext`.
@@ -69,6 +73,10 @@ pub type Event = Shared<sys::CUevent_st>;
 pub type MemoryPool = Shared<sys::CUmemPoolHandle_st>;
 /// `CUmodule`.
 pub type Module = Shared<sys::CUmod_st>;
+/// `CUgraph`.
+pub type Graph = Shared<sys::CUgraph_st>;
+/// `CUgraphExec`.
+pub type GraphExec = Shared<sys::CUgraphExec_st>;
 /// `CUlinkState`, used by the thread that made it.
 pub type LinkState = sys::CUlinkState;
 /// `CUfunction`.
@@ -129,13 +137,22 @@ functions! {
         context_retain = cuDevicePrimaryCtxRetain(*mut Context, CUdevice);
         context_get = cuCtxGetCurrent(*mut Context);
         context_set = cuCtxSetCurrent(Context);
-        stream_create = cuStreamCreate(*mut Stream, u32);
+        stream_create = cuStreamCreateWithPriority(*mut Stream, u32, i32);
+        stream_priorities = cuCtxGetStreamPriorityRange(*mut i32, *mut i32);
+        capture_begin = cuStreamBeginCapture_v2(Stream, CUstreamCaptureMode);
+        capture_end = cuStreamEndCapture(Stream, *mut Graph);
+        graph_nodes = cuGraphGetNodes(Graph, *mut *mut c_void, *mut usize);
+        graph_instantiate = cuGraphInstantiateWithFlags(*mut GraphExec, Graph, u64);
+        graph_launch = cuGraphLaunch(GraphExec, Stream);
+        graph_destroy = cuGraphDestroy(Graph);
+        graph_exec_destroy = cuGraphExecDestroy(GraphExec);
         stream_synchronize = cuStreamSynchronize(Stream);
         stream_query = cuStreamQuery(Stream);
         stream_wait = cuStreamWaitEvent(Stream, Event, u32);
         event_create = cuEventCreate(*mut Event, u32);
         event_destroy = cuEventDestroy_v2(Event);
         event_record = cuEventRecord(Event, Stream);
+        event_query = cuEventQuery(Event);
         event_synchronize = cuEventSynchronize(Event);
         event_elapsed = cuEventElapsedTime(*mut f32, Event, Event);
         pool_create = cuMemPoolCreate(*mut MemoryPool, *const CUmemPoolProps);
@@ -264,6 +281,10 @@ codes! {
         CUDA_ERROR_INVALID_PC
         CUDA_ERROR_LAUNCH_FAILED
         CUDA_ERROR_TENSOR_MEMORY_LEAK
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+        CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+        CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+        CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
         CUDA_ERROR_SYSTEM_NOT_READY
         CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
         CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
@@ -406,6 +427,12 @@ fn kind(status: u32) -> Kind {
             | CUresult::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
             | CUresult::CUDA_ERROR_OPERATING_SYSTEM,
         ) => Kind::Library,
+        Some(
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+        ) => Kind::Capture,
         _ => Kind::Launch,
     }
 }
@@ -433,6 +460,7 @@ mod tests {
                 3 | 4 | 34 | 46 | 100..=102 | 803 | 804 => Kind::Device,
                 200 | 209 | 218 | 221..=223 => Kind::Compile,
                 300..=304 => Kind::Library,
+                900 | 901 | 905 | 906 => Kind::Capture,
                 _ => Kind::Launch,
             };
             assert_eq!(kind(status), expected, "{status}");

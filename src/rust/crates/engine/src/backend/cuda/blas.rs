@@ -64,20 +64,21 @@ struct Handle {
     one: GemmOne,
 }
 
-/// By ordinal. Never destroyed: at the end of the process the driver may be gone before us.
-static HANDLES: Mutex<Option<HashMap<u32, Handle>>> = Mutex::new(None);
+/// By device and lane: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the driver
+/// may be gone before us.
+static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
 
 /// Held while a handle is used.
-type Held = MutexGuard<'static, Option<HashMap<u32, Handle>>>;
+type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
 
 /// The device's handle; its context must be current.
 fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
     let mut held = lock(&HANDLES);
     let handles = held.get_or_insert_with(HashMap::new);
-    let ordinal = cuda.properties.ordinal;
-    let handle = match handles.get(&ordinal) {
+    let place = (cuda.properties.ordinal, cuda.lane().index);
+    let handle = match handles.get(&place) {
         Some(&known) => known,
-        None => *handles.entry(ordinal).or_insert(make(cuda)?),
+        None => *handles.entry(place).or_insert(make(cuda)?),
     };
     Ok((handle, held))
 }
@@ -97,7 +98,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
     // SAFETY: the device's context is current; the stream is one of it and never destroyed.
     unsafe {
         check(create(&mut handle), "cublasCreate")?;
-        check(set_stream(handle, cuda.stream), "cublasSetStream")?;
+        check(set_stream(handle, cuda.stream()), "cublasSetStream")?;
         check(set_math(handle, MATH), "cublasSetMathMode")?;
     }
     Ok(Handle { handle, library, one })

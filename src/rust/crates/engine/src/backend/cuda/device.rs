@@ -5,12 +5,14 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, Stream, SUCCESS};
+use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, SUCCESS};
+use super::capture::{self, Arena};
 use super::compile::Kernels;
-use super::flags::Flags;
-use super::landing::Slots;
+use super::lane::{Lane, Lanes};
 use super::launch::{Args, Kernel};
-use super::memory::{Host, Pool};
+use super::memory::Pool;
+use super::order::Order;
+use super::profile::Profile;
 use super::transfer::{Side, Staging};
 use crate::buffer::Device;
 use crate::counters;
@@ -43,19 +45,16 @@ pub struct Cuda {
     pub driver: &'static Driver,
     /// The primary one, which other frameworks in the process share.
     pub context: Context,
-    /// All our work is queued on it, so it runs in order.
-    pub stream: Stream,
+    /// Its streams. Work is queued on the current one, so it runs in order; `order` keeps that of several.
+    pub(super) lanes: Lanes,
+    pub(super) order: Order,
+    pub(super) capture: Mutex<Option<Arc<Arena>>>,
+    pub(super) profile: Mutex<Option<Profile>>,
     pub(super) pool: Pool,
     pub(super) kernels: Kernels,
-    pub(super) flags: Flags,
     pub(super) staging: Mutex<Staging>,
-    /// For copies that overlap with the work on `stream`, made when there is one.
+    /// For copies that overlap with the work of the lanes, made when there is one.
     pub(super) side: OnceLock<Side>,
-    // a result's place in host memory that kernels can write
-    slot: Mutex<Host>,
-    pub(super) slots: Mutex<Slots>,
-    // counters that kernels use and leave at zero
-    tickets: u64,
     // what ran since the last wait, for messages
     recent: Mutex<VecDeque<Arc<Kernel>>>,
     broken: Mutex<Option<Error>>,
@@ -246,7 +245,7 @@ impl Cuda {
     fn new(ordinal: u32) -> Result<Cuda> {
         let properties = describe(ordinal)?;
         let driver = api::driver()?;
-        let (mut device, mut context, mut stream, mut before) = (0, Context::NULL, Stream::NULL, Context::NULL);
+        let (mut device, mut context, mut before) = (0, Context::NULL, Context::NULL);
         // SAFETY: each writes a handle.
         unsafe {
             api::check(driver, (driver.device_get)(&mut device, ordinal as i32), "cuDeviceGet")?;
@@ -255,30 +254,20 @@ impl Cuda {
             api::check(driver, (driver.context_set)(context), "cuCtxSetCurrent")?;
         }
         let _entered = Entered { driver, before: Some(before) };
-        // SAFETY: writes a handle.
-        let status = unsafe { (driver.stream_create)(&mut stream, api::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
-        api::check(driver, status, "cuStreamCreate")?;
-        let mut tickets = 0;
-        // SAFETY: writes an address; then clears the memory that it points to.
-        unsafe {
-            api::check(driver, (driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
-            api::check(driver, (driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
-        }
         Ok(Cuda {
             pool: Pool::new(driver, &properties)?,
+            lanes: Lanes::new(Lane::new(driver, 0, 0)?),
+            order: Order::default(),
+            capture: Mutex::default(),
+            profile: Mutex::default(),
             kernels: Kernels::default(),
-            flags: Flags::new(driver, stream)?,
             staging: Mutex::default(),
             side: OnceLock::new(),
-            slot: Mutex::new(Host::new(driver, 256)?),
-            slots: Mutex::default(),
-            tickets,
             recent: Mutex::default(),
             broken: Mutex::default(),
             properties,
             driver,
             context,
-            stream,
         })
     }
 
@@ -357,6 +346,7 @@ impl Cuda {
         shared: u32,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
+        let stream = self.stream();
         // SAFETY: the function is loaded in this context; the caller's promise.
         let queue = || unsafe {
             (self.driver.launch)(
@@ -368,7 +358,7 @@ impl Cuda {
                 block[1],
                 block[2],
                 shared,
-                self.stream,
+                stream,
                 arguments.as_mut_ptr(),
                 std::ptr::null_mut(),
             )
@@ -397,26 +387,31 @@ impl Cuda {
             }
         }
         counters::LAUNCHES.add(1);
+        let _timed = self.timed("kernel", self.stream(), 0, || kernel.name.clone());
         self.check(call(), function)?;
-        if checks_launches() {
+        if checks_launches() && !self.is_capturing() {
             self.wait()?;
         }
         Ok(())
     }
 
-    /// Waits until the stream is empty. Asks the driver again and again, since a wait inside the driver could not be
+    /// Waits until a lane's stream is empty. Asks the driver again and again, since a wait inside the driver could not be
     /// interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
     ///
     /// # Errors
     /// `Interrupt`: the work goes on, and nothing that it uses is freed before it has ended.
-    pub(super) fn drain(&self) -> Result<()> {
+    /// `Capture` while a graph is recorded on the lane.
+    pub(super) fn drain(&self, lane: &Lane) -> Result<()> {
+        if self.is_capturing() && lane.index == self.lane().index {
+            return Err(capture::refuse("a wait for the device"));
+        }
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
         // short waits are spun through, long ones leave the core to others
         const SPINS: u32 = 20_000;
         let mut watch = None;
         for turn in 0u32.. {
             // SAFETY: our stream.
-            let status = unsafe { (self.driver.stream_query)(self.stream) };
+            let status = unsafe { (self.driver.stream_query)(lane.stream) };
             if status != NOT_READY {
                 return self.check(status, "cuStreamQuery");
             }
@@ -432,10 +427,23 @@ impl Cuda {
         Ok(())
     }
 
-    /// Waits for all queued work, and hands on the warnings that it raised.
+    /// Waits for all work queued on the current stream, and hands on the warnings that it raised.
     pub fn wait(&self) -> Result<()> {
+        self.wait_lane(self.lane())
+    }
+
+    pub(super) fn wait_lane(&self, lane: &Lane) -> Result<()> {
         let _entered = self.enter()?;
-        self.flags.wait(self)?;
+        lane.flags.wait(self, lane)?;
+        if self.mode() == 0 {
+            lock(&self.recent).clear();
+        }
+        Ok(())
+    }
+
+    /// As `wait`, for all streams.
+    pub fn wait_all(&self) -> Result<()> {
+        self.running_lanes().into_iter().try_for_each(|lane| self.wait_lane(lane))?;
         lock(&self.recent).clear();
         Ok(())
     }
@@ -443,7 +451,10 @@ impl Cuda {
     /// Runs `queue` with the address of 64 bytes of host memory that kernels can write, waits, and
     /// returns what they wrote: the fastest way for a scalar.
     pub fn receive(&self, queue: impl FnOnce(u64) -> Result<()>) -> Result<[u8; 64]> {
-        let slot = lock(&self.slot);
+        if self.is_capturing() {
+            return Err(capture::refuse("a length, or a status, that depends on values"));
+        }
+        let slot = lock(&self.lane().slot);
         queue(slot.device)?;
         self.wait()?;
         let mut out = [0; 64];
@@ -454,12 +465,16 @@ impl Cuda {
 
     /// As `receive`, for one kernel that at its end writes the mark that `queue` is told to the word at `READY`.
     pub fn receive_marked(&self, queue: impl FnOnce(u64, u32) -> Result<()>) -> Result<[u8; 64]> {
-        let slot = lock(&self.slot);
+        if self.is_capturing() {
+            return Err(capture::refuse("a number that the host reads at once"));
+        }
+        let lane = self.lane();
+        let slot = lock(&lane.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
         let word = unsafe { AtomicU32::from_ptr(slot.host.add(READY).cast()) };
         let mark = word.load(Ordering::Relaxed).wrapping_add(1);
         queue(slot.device, mark)?;
-        self.await_mark(word, mark)?;
+        self.await_mark(lane, word, mark)?;
         let mut out = [0; 64];
         // SAFETY: the slot is larger, and the kernel has written it.
         unsafe { std::ptr::copy_nonoverlapping(slot.host, out.as_mut_ptr(), 64) };
@@ -468,12 +483,12 @@ impl Cuda {
 
     /// Waits until a kernel has written `mark`, the last thing that it does, to a word of host memory. Looking at that
     /// word is some microseconds faster than asking the driver whether the stream is done.
-    pub(super) fn await_mark(&self, word: &AtomicU32, mark: u32) -> Result<()> {
+    pub(super) fn await_mark(&self, lane: &Lane, word: &AtomicU32, mark: u32) -> Result<()> {
         // beyond this the few microseconds do not matter, and the processor may do something else
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
         let began = std::time::Instant::now();
         let mut seen = false;
-        while !seen && !self.flags.any_pending() && began.elapsed() < LONGEST {
+        while !seen && !lane.flags.any_pending() && began.elapsed() < LONGEST {
             seen = (0..64).any(|_| {
                 std::hint::spin_loop();
                 word.load(Ordering::Acquire) == mark
@@ -482,7 +497,7 @@ impl Cuda {
         if seen {
             Ok(())
         } else {
-            self.wait()
+            self.wait_lane(lane)
         }
     }
 
@@ -492,7 +507,7 @@ impl Cuda {
         self.receive(|slot| {
             let _entered = self.enter()?;
             // SAFETY: both addresses are of live memory that the device reaches.
-            let status = unsafe { (self.driver.copy_async)(slot, address, bytes, self.stream) };
+            let status = unsafe { (self.driver.copy_async)(slot, address, bytes, self.stream()) };
             self.check(status, "cuMemcpyDtoDAsync")
         })
     }
@@ -500,14 +515,15 @@ impl Cuda {
     /// The address of `TICKETS` words that are zero whenever no kernel runs: a kernel that counts its
     /// blocks with them must leave them at zero.
     pub fn tickets(&self) -> u64 {
-        self.tickets
+        self.lane().tickets
     }
 
     /// Fills memory with a byte, in the stream's order.
     pub fn fill(&self, address: u64, byte: u8, bytes: usize) -> Result<()> {
         let _entered = self.enter()?;
+        let _timed = self.timed("fill", self.stream(), bytes, || "fill".into());
         // SAFETY: the caller's memory is live.
-        let status = unsafe { (self.driver.set_async)(address, byte, bytes, self.stream) };
+        let status = unsafe { (self.driver.set_async)(address, byte, bytes, self.stream()) };
         self.check(status, "cuMemsetD8Async")
     }
 }

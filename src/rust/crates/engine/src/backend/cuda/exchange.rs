@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
+use super::capture;
 use super::Cuda;
 use crate::error::{Error, Kind, Result};
 
@@ -39,19 +40,32 @@ pub(super) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
 
 /// See `Backend::release`. Takes no lock: it is called where buffers are dropped.
 pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
+    let done = release_to(cuda, stream);
+    if cuda.is_capturing() {
+        return Err(capture::refuse("memory that is given to another library"));
+    }
+    done
+}
+
+fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     match stream {
-        Some(stream) => order(cuda, cuda.stream, Stream::from_number(stream as usize)),
+        Some(stream) => {
+            let waits = Stream::from_number(stream as usize);
+            cuda.running_lanes().into_iter().try_for_each(|lane| order(cuda, lane.stream, waits))
+        }
         None => {
             let _entered = cuda.enter()?;
-            // SAFETY: our stream.
-            cuda.check(unsafe { (cuda.driver.stream_synchronize)(cuda.stream) }, "cuStreamSynchronize")
+            cuda.running_lanes().into_iter().try_for_each(|lane| {
+                // SAFETY: our stream.
+                cuda.check(unsafe { (cuda.driver.stream_synchronize)(lane.stream) }, "cuStreamSynchronize")
+            })
         }
     }
 }
 
 /// See `Backend::acquire`.
 pub fn acquire(cuda: &Cuda) -> Result<()> {
-    order(cuda, LEGACY, cuda.stream)
+    cuda.running_lanes().into_iter().try_for_each(|lane| order(cuda, LEGACY, lane.stream))
 }
 
 /// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are asked

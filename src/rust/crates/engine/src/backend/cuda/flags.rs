@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::api::{Driver, Stream};
 use super::device::{lock, Cuda};
+use super::lane::Lane;
 use super::memory::Host;
 use crate::error::Result;
 use crate::expr::Site;
@@ -45,6 +46,7 @@ struct State {
     pending: Vec<Pending>,
 }
 
+/// A lane's.
 pub struct Flags {
     words: u64,
     any: Host,
@@ -69,12 +71,13 @@ impl Flags {
     pub(super) fn take(
         &self,
         cuda: &Cuda,
+        lane: &Lane,
         words: usize,
         sites: &[(Place, Option<Site>)],
     ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
         if state.used + words > WORDS {
-            self.collect(cuda, &mut state)?;
+            self.collect(cuda, lane, &mut state)?;
         }
         let first = state.used;
         state.used += words;
@@ -93,12 +96,12 @@ impl Flags {
     }
 
     /// Waits for all queued work and hands on what it noted. The context must be current.
-    pub(super) fn wait(&self, cuda: &Cuda) -> Result<()> {
-        self.collect(cuda, &mut lock(&self.state))
+    pub(super) fn wait(&self, cuda: &Cuda, lane: &Lane) -> Result<()> {
+        self.collect(cuda, lane, &mut lock(&self.state))
     }
 
-    fn collect(&self, cuda: &Cuda, state: &mut State) -> Result<()> {
-        cuda.drain()?;
+    fn collect(&self, cuda: &Cuda, lane: &Lane, state: &mut State) -> Result<()> {
+        cuda.drain(lane)?;
         if state.used == 0 {
             return Ok(());
         }
@@ -112,10 +115,10 @@ impl Flags {
         let mut bits = vec![0u32; used];
         // SAFETY: the words are live; the copy is complete before `bits` is read.
         unsafe {
-            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, cuda.stream);
+            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, lane.stream);
             cuda.check(status, "cuMemcpyDtoHAsync")?;
-            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, cuda.stream), "cuMemsetD8Async")?;
-            cuda.check((cuda.driver.stream_synchronize)(cuda.stream), "cuStreamSynchronize")?;
+            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, lane.stream), "cuMemsetD8Async")?;
+            cuda.check((cuda.driver.stream_synchronize)(lane.stream), "cuStreamSynchronize")?;
         }
         for p in pending {
             let width = Place::width(p.op);

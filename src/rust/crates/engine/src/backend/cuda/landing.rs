@@ -4,9 +4,11 @@
 //! it copied to the device, in the stream's order.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use super::capture::{self, Arena};
 use super::device::{lock, Cuda, READY};
+use super::lane::Lane;
 use super::memory::Host;
 use super::reduce;
 use crate::backend::{Landing, Outcome};
@@ -17,10 +19,10 @@ use crate::reduction::Reduction;
 
 /// Bytes of a slot: a value and its status.
 const BYTES: usize = 64;
-/// Slots of a device; where all are taken, a reduction waits for its value at once.
+/// Slots of a lane; where all are taken, a reduction waits for its value at once.
 const SLOTS: usize = 4096;
 
-/// A device's slots.
+/// A lane's slots.
 #[derive(Default)]
 pub(super) struct Slots {
     memory: Option<Host>,
@@ -35,6 +37,9 @@ pub(super) struct Slots {
 /// one's value is written after this one's.
 pub(super) struct Slot {
     ordinal: u32,
+    lane: &'static Lane,
+    /// The graph whose launches write it too, which keeps it to its end.
+    arena: Option<Arc<Arena>>,
     place: usize,
     host: *mut u8,
     device: u64,
@@ -49,8 +54,8 @@ unsafe impl Sync for Slot {}
 impl Slot {
     /// None where all are taken.
     fn take(cuda: &Cuda) -> Result<Option<Slot>> {
-        let slots: &Mutex<Slots> = &cuda.slots;
-        let mut slots = lock(slots);
+        let lane = cuda.lane();
+        let mut slots = lock(&lane.slots);
         if slots.memory.is_none() {
             let _entered = cuda.enter()?;
             slots.memory = Some(Host::new(cuda.driver, SLOTS * BYTES)?);
@@ -67,6 +72,8 @@ impl Slot {
         let mark = slots.mark;
         Ok(slots.memory.as_ref().map(|memory| Slot {
             ordinal: cuda.properties.ordinal,
+            lane,
+            arena: if cuda.is_capturing() { lock(&cuda.capture).clone() } else { None },
             place,
             // SAFETY: within the memory.
             host: unsafe { memory.host.add(place * BYTES) },
@@ -76,19 +83,30 @@ impl Slot {
     }
 }
 
+impl Lane {
+    pub(super) fn free_slot(&self, place: usize) {
+        lock(&self.slots).free.push(place);
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Ok(cuda) = Cuda::of(self.ordinal) {
-            lock(&cuda.slots).free.push(self.place);
+        match &self.arena {
+            Some(arena) => arena.keep_slot(self.place),
+            None => self.lane.free_slot(self.place),
         }
     }
 }
 
 impl Landing for Slot {
     fn outcome(&self) -> Result<Outcome> {
+        let cuda = Cuda::of(self.ordinal)?;
+        if cuda.is_capturing() {
+            return Err(capture::refuse("a number that R reads"));
+        }
         // SAFETY: within the slot, aligned, and the device writes it whole.
         let word = unsafe { AtomicU32::from_ptr(self.host.add(READY).cast()) };
-        Cuda::of(self.ordinal)?.await_mark(word, self.mark)?;
+        cuda.await_mark(self.lane, word, self.mark)?;
         let mut bytes = [0; BYTES];
         // SAFETY: the slot is this long, and the device has finished writing.
         unsafe { std::ptr::copy_nonoverlapping(self.host, bytes.as_mut_ptr(), BYTES) };
@@ -97,12 +115,23 @@ impl Landing for Slot {
 
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
         let cuda = Cuda::of(self.ordinal)?;
+        if cuda.is_capturing() && self.arena.is_none() {
+            // the slot serves others by the time the graph is launched
+            return cuda.outside(|| self.buffer(bytes));
+        }
         let buffer = cuda.allocate(bytes)?;
         let _entered = cuda.enter()?;
+        if self.lane.index != cuda.lane().index {
+            cuda.lane().wait_for(cuda, self.lane, self.lane.next_mark())?;
+        }
         // SAFETY: both addresses are of live memory that the device reaches; the copy is in the stream's order, so it
         // comes after the reduction and before whatever is written to this slot next.
-        let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.device, bytes, cuda.stream) };
+        let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.device, bytes, cuda.stream()) };
         cuda.check(status, "cuMemcpyDtoDAsync")?;
+        if self.lane.index != cuda.lane().index {
+            // what is written to this slot next comes after the copy there too
+            self.lane.wait_for(cuda, cuda.lane(), cuda.lane().next_mark())?;
+        }
         Ok(buffer)
     }
 }

@@ -1,8 +1,9 @@
 //! Device memory from a stream-ordered pool, and page-locked host memory.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::api::{self, CUmemPool_attribute, CUresult, Driver, MemoryPool, SUCCESS};
+use super::capture;
 use super::device::{at_home, lock, Cuda, Properties};
 use crate::backend::Memory;
 use crate::buffer::{Buffer, Device};
@@ -28,9 +29,10 @@ fn small(bytes: usize) -> Option<usize> {
 pub struct Pool {
     /// Null where the device has none and memory is taken from the driver directly.
     handle: MemoryPool,
-    /// Addresses of small blocks that are free in the order of the stream, on which all work is queued.
-    small: Mutex<[Vec<u64>; SIZES]>,
 }
+
+/// Addresses of small blocks that are free in the order of a lane's stream.
+pub(super) type Small = [Vec<u64>; SIZES];
 
 impl Pool {
     /// The context must be current.
@@ -47,11 +49,11 @@ impl Pool {
                 api::check(driver, status, "cuMemPoolSetAttribute")?;
             }
         }
-        Ok(Pool { handle, small: Mutex::default() })
+        Ok(Pool { handle })
     }
 }
 
-/// A piece of a device's memory; freed in the stream's order.
+/// A piece of a device's memory; freed in the order of the streams that have used it.
 struct Block {
     ordinal: u32,
     address: u64,
@@ -61,22 +63,8 @@ struct Block {
 impl Drop for Block {
     fn drop(&mut self) {
         // nothing in a forked child
-        let Ok(cuda) = Cuda::of(self.ordinal) else { return };
-        if let Some(size) = small(self.held.bytes() as usize).filter(|_| !cuda.pool.handle.is_null()) {
-            let kept = &mut lock(&cuda.pool.small)[size];
-            if kept.len() < KEPT {
-                return kept.push(self.address);
-            }
-        }
-        // a broken context, or one that is gone at exit, has freed everything itself
-        let Ok(_entered) = cuda.enter() else { return };
-        // SAFETY: the address came from this pool and is freed once.
-        unsafe {
-            if !cuda.pool.handle.is_null() {
-                (cuda.driver.free_async)(self.address, cuda.stream);
-            } else {
-                (cuda.driver.free)(self.address);
-            }
+        if let Ok(cuda) = Cuda::of(self.ordinal) {
+            cuda.give_back(self.address, self.held.bytes() as usize);
         }
     }
 }
@@ -100,8 +88,10 @@ pub fn unpin(ordinal: u32, address: *mut u8) {
 impl Source for Cuda {
     fn take(&self, bytes: usize) -> Result<Option<u64>> {
         let mut bytes = bytes;
+        let lane = self.lane();
         if let Some(size) = small(bytes).filter(|_| !self.pool.handle.is_null()) {
-            if let Some(address) = lock(&self.pool.small)[size].pop() {
+            if let Some(address) = lock(&lane.small)[size].pop() {
+                self.note_write(address, lane);
                 return Ok(Some(address));
             }
             bytes = LEAST << size;
@@ -114,7 +104,7 @@ impl Source for Cuda {
         // SAFETY: writes an address.
         let status = unsafe {
             if !self.pool.handle.is_null() {
-                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, self.stream)
+                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, lane.stream)
             } else {
                 (self.driver.allocate)(&mut address, bytes)
             }
@@ -123,11 +113,12 @@ impl Source for Cuda {
             return Ok(None);
         }
         self.check(status, "cuMemAllocFromPoolAsync")?;
+        self.note_write(address, lane);
         Ok(Some(address))
     }
 
     fn finish(&self) -> Result<()> {
-        self.wait()
+        self.wait_all()
     }
 
     fn trim(&self) -> Result<()> {
@@ -135,9 +126,11 @@ impl Source for Cuda {
         if self.pool.handle.is_null() {
             return Ok(());
         }
-        for address in lock(&self.pool.small).iter_mut().flat_map(std::mem::take) {
-            // SAFETY: from this pool, and in nobody's use.
-            unsafe { (self.driver.free_async)(address, self.stream) };
+        for lane in self.running_lanes() {
+            for address in lock(&lane.small).iter_mut().flat_map(std::mem::take) {
+                // SAFETY: from this pool, and in nobody's use.
+                unsafe { (self.driver.free_async)(address, lane.stream) };
+            }
         }
         // SAFETY: our pool.
         self.check(unsafe { (self.driver.pool_trim)(self.pool.handle, 0) }, "cuMemPoolTrimTo")
@@ -169,10 +162,46 @@ impl Cuda {
         if bytes == 0 {
             return Ok(Arc::new(Buffer::new(self.device(), 0, 0, Box::new(()))));
         }
+        if self.is_capturing() {
+            return capture::allocate(self, bytes);
+        }
         let address = memory::obtain(self, bytes)?;
         let held = Held::new(self.device(), bytes as u64);
         let block = Block { ordinal: self.properties.ordinal, address, held };
         Ok(Arc::new(Buffer::new(self.device(), address, bytes, Box::new(block))))
+    }
+
+    /// Frees memory that `obtain` gave for so many bytes, after what uses it.
+    pub(super) fn give_back(&self, address: u64, bytes: usize) {
+        if self.pool.handle.is_null() {
+            // SAFETY: from the driver, and freed once; the driver waits for what uses it.
+            if let Ok(_entered) = self.enter() {
+                unsafe { (self.driver.free)(address) };
+            }
+            return;
+        }
+        let lane = match self.mode() {
+            0 => Ok(self.lane()),
+            // a broken context, or one that is gone at exit, has freed everything itself
+            _ => match self.enter().and_then(|_entered| self.last_lane(address)) {
+                Ok(lane) => lane,
+                Err(_) => return,
+            },
+        };
+        let stream = match (lane, small(bytes)) {
+            (Ok(lane), Some(size)) => {
+                let kept = &mut lock(&lane.small)[size];
+                if kept.len() < KEPT {
+                    return kept.push(address);
+                }
+                lane.stream
+            }
+            (Ok(lane), None) => lane.stream,
+            (Err(stream), _) => stream,
+        };
+        let Ok(_entered) = self.enter() else { return };
+        // SAFETY: the address came from this pool and is freed once.
+        unsafe { (self.driver.free_async)(address, stream) };
     }
 
     /// Lets a pool that must grow do so by more than is asked for: the driver maps memory at some 0.6 ms a GB, and the
@@ -192,8 +221,8 @@ impl Cuda {
         let mut address = 0;
         // SAFETY: writes an address, which is freed at once; where there is no room the pool stays as it is.
         unsafe {
-            if (self.driver.allocate_async)(&mut address, step as usize, self.pool.handle, self.stream) == SUCCESS {
-                (self.driver.free_async)(address, self.stream);
+            if (self.driver.allocate_async)(&mut address, step as usize, self.pool.handle, self.stream()) == SUCCESS {
+                (self.driver.free_async)(address, self.stream());
             }
         }
     }

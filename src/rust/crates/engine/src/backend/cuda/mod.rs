@@ -1,7 +1,7 @@
 //! CUDA devices.
 //!
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
-//! device's context and stream, `memory` and `transfer` move bytes, `nvrtc` and `compile` turn CUDA C into
+//! device's context, `lane` its streams, `order` what they wait for; `capture` makes graphs of what is queued; `memory` and `transfer` move bytes, `nvrtc` and `compile` turn CUDA C into
 //! kernels and `launch` passes their arguments; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
 //! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
 //! and `solver` do what is no plan.
@@ -22,6 +22,7 @@ pub mod tier;
 pub mod user;
 
 mod blas;
+mod capture;
 mod codes;
 mod compress;
 #[cfg(test)]
@@ -31,6 +32,9 @@ mod differential_codes;
 mod distinct;
 mod exchange;
 mod landing;
+mod lane;
+mod order;
+mod profile;
 mod rank;
 mod reduce;
 mod run;
@@ -39,12 +43,14 @@ mod search;
 mod select;
 mod solver;
 mod sort;
+mod streams;
 mod transfer;
 
 use std::sync::Arc;
 
 use super::dense::{Product, Task};
-use super::{Backend, Landing, Launch, Memory, Outcome, Ranked};
+use super::streams::Streams;
+use super::{Backend, Landing, Launch, Memory, Outcome, Ranked, Touching};
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -77,10 +83,12 @@ impl Backend for Cuda {
     }
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.address(target.address, true))?;
         self.upload(source, target, offset)
     }
 
     fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
+        let _ordered = self.ordered(|t| _ = t.address(target.address, true))?;
         self.upload_as(source, wire, target, dtype)
     }
 
@@ -89,18 +97,34 @@ impl Backend for Cuda {
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.address(source.address, false))?;
         self.download(source, offset, target)
     }
 
-    fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, bytes: usize) -> Result<()> {
+    unsafe fn upload_queued(&self, source: &[u8], target: &Arc<Buffer>, offset: usize) -> Result<bool> {
+        let _ordered = self.ordered(|t| _ = t.write(target))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.upload_queued(source, target, offset) }
+    }
+
+    unsafe fn download_queued(&self, source: &Arc<Buffer>, offset: usize, target: &mut [u8]) -> Result<bool> {
+        let _ordered = self.ordered(|t| _ = t.read(source))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.download_queued(source, offset, target) }
+    }
+
+    fn copy(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, to: usize, bytes: usize) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.read(source).write(target))?;
         self.copy(source, from, target, to, bytes)
     }
 
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.bound(bound).writes(outputs))?;
         run::run(self, plan, bound, outputs)
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
+        let _ordered = self.ordered(|t| _ = t.bound(bound))?;
         reduce::whole(self, plan, bound, reduction, na_rm)
     }
 
@@ -111,6 +135,7 @@ impl Backend for Cuda {
         reduction: Reduction,
         na_rm: bool,
     ) -> Result<Option<Box<dyn Landing>>> {
+        let _ordered = self.ordered(|t| _ = t.bound(bound))?;
         landing::reduce_later(self, plan, bound, reduction, na_rm)
     }
 
@@ -123,30 +148,37 @@ impl Backend for Cuda {
         groups: Groups,
         outputs: &[Arc<Buffer>],
     ) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.bound(bound).writes(outputs))?;
         reduce::groups(self, plan, bound, reduction, na_rm, groups, outputs)
     }
 
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+        let _ordered = self.ordered(|t| _ = t.bound(bound).write(output))?;
         scan::run(self, plan, bound, scan, output)
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.write(target).view(positions).view(values))?;
         select::scatter(self, target, dtype, n, positions, values)
     }
 
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+        let _ordered = self.ordered(|t| _ = t.bound(bound))?;
         compress::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+        let _ordered = self.ordered(|t| _ = t.view(values))?;
         sort::sort(self, values, decreasing, with_positions)
     }
 
     fn ranks(&self, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
+        let _ordered = self.ordered(|t| _ = t.view(values))?;
         rank::ranks(self, values, ranks)
     }
 
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
+        let _ordered = self.ordered(|t| _ = t.view(values))?;
         codes::count(self, values, low, bins)
     }
 
@@ -158,22 +190,29 @@ impl Backend for Cuda {
         reduction: Reduction,
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>> {
+        let _ordered = self.ordered(|t| _ = t.view(values).view(codes))?;
         codes::reduce(self, values, codes, groups, reduction, na_rm)
     }
 
     fn firsts(&self, values: &View) -> Result<Option<View>> {
+        let _ordered = self.ordered(|t| _ = t.view(values))?;
         distinct::firsts(self, values)
     }
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {
+        let _ordered = self.ordered(|t| _ = t.view(values).view(table))?;
         search::search(self, values, table, strictly)
     }
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
+        let _ordered = self.ordered(|t| _ = t.view(&product.a.view).view(&product.b.view).write(output))?;
+        let _timed = self.timed("library", self.stream(), 0, || "cuBLAS product".into());
         blas::multiply(self, product, output)
     }
 
     fn factor(&self, dtype: DType, task: &Task<'_>) -> Result<i32> {
+        let _ordered = self.ordered(|t| t.task(task))?;
+        let _timed = self.timed("library", self.stream(), 0, || "cuSOLVER factorisation".into());
         match task {
             Task::Triangular { r, upper, transpose, n, b, columns } => {
                 blas::triangular(self, dtype, r, *upper, *transpose, *n, b, *columns).map(|()| 0)
@@ -199,7 +238,24 @@ impl Backend for Cuda {
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.wait()
+        self.wait_all()
+    }
+
+    fn tracks(&self) -> bool {
+        self.mode() != 0
+    }
+
+    fn touching<'a>(&'a self, touched: &[(&'a Arc<Buffer>, bool)]) -> Result<Option<Box<dyn Touching + 'a>>> {
+        let ordered = self.ordered(|t| {
+            for &(buffer, writes) in touched {
+                _ = if writes { t.write(buffer) } else { t.read(buffer) };
+            }
+        })?;
+        Ok(ordered.map(|ordered| Box::new(ordered) as Box<dyn Touching + 'a>))
+    }
+
+    fn streams(&'static self) -> Option<Box<dyn Streams>> {
+        Some(Box::new(streams::OfDevice(self)))
     }
 
     fn release(&self, stream: Option<u64>) -> Result<()> {

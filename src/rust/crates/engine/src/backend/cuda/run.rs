@@ -153,7 +153,8 @@ pub(super) fn flag_words<'a>(
     words: usize,
     bound: &Bound,
 ) -> Result<((u64, u64), Option<Queueing<'a>>)> {
-    if words == 0 || bound.sites.is_empty() {
+    // a graph's kernels warn nobody: who recorded them is long gone when they run again
+    if words == 0 || bound.sites.is_empty() || cuda.is_capturing() {
         return Ok(((0, 0), None));
     }
     let sites: Vec<_> = bound
@@ -165,7 +166,8 @@ pub(super) fn flag_words<'a>(
         })
         .collect();
     let _entered = cuda.enter()?;
-    let (flags, queueing) = cuda.flags.take(cuda, words, &sites)?;
+    let lane = cuda.lane();
+    let (flags, queueing) = lane.flags.take(cuda, lane, words, &sites)?;
     Ok((flags, Some(queueing)))
 }
 

@@ -41,8 +41,8 @@ struct Handle {
     library: &'static Loaded,
 }
 
-/// By ordinal. Never destroyed: at the end of the process the driver may be gone before us.
-static HANDLES: Mutex<Option<HashMap<u32, Handle>>> = Mutex::new(None);
+/// By device and lane. Never destroyed: at the end of the process the driver may be gone before us.
+static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
 
 fn make(cuda: &Cuda) -> Result<Handle> {
     let library = library::load(Library::Cusolver)?;
@@ -59,7 +59,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
     unsafe {
         check(create(&mut handle), "cusolverDnCreate")?;
         check(create_params(&mut params), "cusolverDnCreateParams")?;
-        check(set_stream(handle, cuda.stream), "cusolverDnSetStream")?;
+        check(set_stream(handle, cuda.stream()), "cusolverDnSetStream")?;
     }
     Ok(Handle { handle, params, library })
 }
@@ -160,10 +160,10 @@ pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
     let _entered = cuda.enter()?;
     let mut handles = lock(&HANDLES);
     let handles = handles.get_or_insert_with(HashMap::new);
-    let ordinal = cuda.properties.ordinal;
-    let solver = match handles.get(&ordinal) {
+    let place = (cuda.properties.ordinal, cuda.lane().index);
+    let solver = match handles.get(&place) {
         Some(&known) => known,
-        None => *handles.entry(ordinal).or_insert(make(cuda)?),
+        None => *handles.entry(place).or_insert(make(cuda)?),
     };
     letter(dtype)?;
     let data = |dtype| data_type(dtype).expect("a float or complex dtype");

@@ -113,7 +113,10 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
         Tier::Auto => match run::known(cuda, plan, how, variant) {
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
-            None if may_differ(plan, how) || !interpret::is_at_hand(cuda, plan) => awaited(cuda, plan, how, variant)?,
+            // a graph runs what it was recorded with for good
+            None if may_differ(plan, how) || cuda.is_capturing() || !interpret::is_at_hand(cuda, plan) => {
+                awaited(cuda, plan, how, variant)?
+            }
             None => {
                 queue(cuda, plan, how, variant);
                 None

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
+use super::capture;
 use super::device::{lock, Cuda};
 use super::exchange::order;
+use super::lane::Lane;
 use super::memory::Host;
 use crate::backend::cpu::convert::Converter;
 use crate::buffer::Buffer;
@@ -104,7 +106,7 @@ impl Chunk {
 
     fn down(&self, cuda: &Cuda, source: u64, target: *mut u8, bytes: usize) -> Result<()> {
         cuda.fetch(source, self.memory.host, bytes)?;
-        self.record(cuda, cuda.stream)?;
+        self.record(cuda, cuda.stream())?;
         self.settle(cuda)?;
         // SAFETY: the caller's target has room, and the chunk is filled.
         unsafe { std::ptr::copy_nonoverlapping(self.memory.host, target, bytes) };
@@ -163,14 +165,16 @@ fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
 
 impl Cuda {
     fn send(&self, stream: Stream, host: *const u8, target: u64, bytes: usize) -> Result<()> {
+        let _timed = self.timed("upload", stream, bytes, || "upload".into());
         // SAFETY: both are live and long enough; host memory that is not page-locked has been read on return.
         let status = unsafe { (self.driver.upload_async)(target, host.cast(), bytes, stream) };
         self.check(status, "cuMemcpyHtoDAsync")
     }
 
     fn fetch(&self, source: u64, host: *mut u8, bytes: usize) -> Result<()> {
+        let _timed = self.timed("download", self.stream(), bytes, || "download".into());
         // SAFETY: both are live and long enough; who calls waits before reading.
-        let status = unsafe { (self.driver.download_async)(host.cast(), source, bytes, self.stream) };
+        let status = unsafe { (self.driver.download_async)(host.cast(), source, bytes, self.stream()) };
         self.check(status, "cuMemcpyDtoHAsync")
     }
 
@@ -186,7 +190,7 @@ impl Cuda {
     /// Waits without asking for interrupts: for copies that use memory of R's, which end soon.
     fn land(&self) -> Result<()> {
         // SAFETY: our stream.
-        self.check(unsafe { (self.driver.stream_synchronize)(self.stream) }, "cuStreamSynchronize")
+        self.check(unsafe { (self.driver.stream_synchronize)(self.stream()) }, "cuStreamSynchronize")
     }
 
     /// Copies through chunks; returns when the source may be changed again, and the bits of the cast.
@@ -221,19 +225,66 @@ impl Cuda {
             self.wait()?;
             if let Some(host) = source.plain().filter(|&host| self.is_pinned(host)) {
                 counters::BYTES_UP.add(source.bytes() as u64);
-                self.send(self.stream, host, to, source.bytes())?;
+                self.send(self.stream(), host, to, source.bytes())?;
                 self.land()?;
                 return Ok(0);
             }
         }
-        self.stage(&self.staging, self.stream, source, to)
+        self.stage(&self.staging, self.stream(), source, to)
     }
 
     pub(super) fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
         let to = within(target, offset, source.len())?;
         // SAFETY: the source lives until the copy has read it.
         let source = unsafe { Filling::vector(source.as_ptr(), 1, source.len()) };
+        if self.is_capturing() {
+            return self.send_constant(&source, to).map(|_| ());
+        }
         self.send_filled(&source, to).map(|_| ())
+    }
+
+    /// What a graph copies at each launch: it keeps the bytes as they are now.
+    #[cold]
+    fn send_constant(&self, source: &Filling, to: u64) -> Result<u32> {
+        let (kept, bits) = self.outside(|| {
+            let kept = self.allocate(source.bytes())?;
+            let bits = self.send_filled(source, kept.address)?;
+            self.wait()?;
+            Ok((kept, bits))
+        })?;
+        let _entered = self.enter()?;
+        // SAFETY: both are live and long enough; the graph holds the first.
+        let status = unsafe { (self.driver.copy_async)(to, kept.address, kept.bytes, self.stream()) };
+        self.hold(Box::new(kept));
+        self.check(status, "cuMemcpyDtoDAsync").map(|()| bits)
+    }
+
+    /// Queues a copy from page-locked memory; false where it is not.
+    ///
+    /// # Safety
+    /// The source must live, and not be written, until the copy is done.
+    pub(super) unsafe fn upload_queued(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<bool> {
+        let to = within(target, offset, source.len())?;
+        let _entered = self.enter()?;
+        if source.is_empty() || !self.is_pinned(source.as_ptr()) {
+            return Ok(source.is_empty());
+        }
+        counters::BYTES_UP.add(source.len() as u64);
+        self.send(self.stream(), source.as_ptr(), to, source.len()).map(|()| true)
+    }
+
+    /// Queues a copy to page-locked memory; false where it is not.
+    ///
+    /// # Safety
+    /// The target must live, and nobody use it, until the copy is done.
+    pub(super) unsafe fn download_queued(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<bool> {
+        let from = within(source, offset, target.len())?;
+        let _entered = self.enter()?;
+        if target.is_empty() || !self.is_pinned(target.as_ptr()) {
+            return Ok(target.is_empty());
+        }
+        counters::BYTES_DOWN.add(target.len() as u64);
+        self.fetch(from, target.as_mut_ptr(), target.len()).map(|()| true)
     }
 
     /// How elements are converted while they are copied; None where the device had better do it: halves are
@@ -252,6 +303,9 @@ impl Cuda {
         let to = within(target, 0, n * dtype.size())?;
         // SAFETY: the source lives until the copy has read it.
         let source = unsafe { Filling::vector(source.as_ptr(), wire.size(), n) }.converted(converter);
+        if self.is_capturing() {
+            return self.send_constant(&source, to).map(Some);
+        }
         self.send_filled(&source, to).map(Some)
     }
 
@@ -262,7 +316,7 @@ impl Cuda {
         let mut stream = Stream::NULL;
         let flags = super::api::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes a handle.
-        self.check(unsafe { (self.driver.stream_create)(&mut stream, flags) }, "cuStreamCreate")?;
+        self.check(unsafe { (self.driver.stream_create)(&mut stream, flags, 0) }, "cuStreamCreateWithPriority")?;
         Ok(self.side.get_or_init(|| Side { stream, staging: Mutex::default() }))
     }
 
@@ -272,13 +326,17 @@ impl Cuda {
         source: Filling,
         convert: Option<(DType, DType)>,
     ) -> Result<Box<dyn Ahead>> {
+        if self.is_capturing() {
+            return Err(capture::refuse("a copy that goes on beside the work"));
+        }
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
         let source = converter.map_or(source, |converter| source.converted(converter));
         let buffer = self.allocate(source.bytes())?;
         let _entered = self.enter()?;
         let side = self.side()?;
         // the pool may have given memory that work queued before still uses
-        order(self, self.stream, side.stream)?;
+        let lane = self.lane();
+        order(self, lane.stream, side.stream)?;
         let to = buffer.address;
         let thread = std::thread::spawn(move || -> Result<u32> {
             if source.bytes() == 0 {
@@ -287,12 +345,15 @@ impl Cuda {
             let _entered = self.enter()?;
             self.stage(&side.staging, side.stream, &source, to)
         });
-        Ok(Box::new(Copying { cuda: self, side, buffer, thread: Some(thread) }))
+        Ok(Box::new(Copying { cuda: self, lane, side, buffer, thread: Some(thread) }))
     }
 
     pub(super) fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
         if target.is_empty() {
             return Ok(());
+        }
+        if self.is_capturing() {
+            return Err(capture::refuse("elements that R reads"));
         }
         let from = within(source, offset, target.len())?;
         counters::BYTES_DOWN.add(target.len() as u64);
@@ -330,8 +391,9 @@ impl Cuda {
         }
         let (from, to) = (within(source, from, bytes)?, within(target, to, bytes)?);
         let _entered = self.enter()?;
+        let _timed = self.timed("copy", self.stream(), bytes, || "copy".into());
         // SAFETY: both ranges are within live buffers.
-        let status = unsafe { (self.driver.copy_async)(to, from, bytes, self.stream) };
+        let status = unsafe { (self.driver.copy_async)(to, from, bytes, self.stream()) };
         self.check(status, "cuMemcpyDtoDAsync")
     }
 }
@@ -339,6 +401,8 @@ impl Cuda {
 /// A copy that a thread does.
 struct Copying {
     cuda: &'static Cuda,
+    /// For which the buffer was allocated.
+    lane: &'static Lane,
     side: &'static Side,
     buffer: Arc<Buffer>,
     thread: Option<JoinHandle<Result<u32>>>,
@@ -351,8 +415,9 @@ impl Copying {
             .join()
             .unwrap_or_else(|_| Err(Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked")));
         let _entered = self.cuda.enter()?;
-        // also after a failure: the buffer may be freed next, in the order of the main stream
-        order(self.cuda, self.side.stream, self.cuda.stream)?;
+        // also after a failure: the buffer may be freed next, in the order of that stream
+        order(self.cuda, self.side.stream, self.lane.stream)?;
+        self.cuda.note_write(self.buffer.address, self.lane);
         done
     }
 }

@@ -407,7 +407,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     let asked = launch.geometry;
     // after a failure this is refused, and that is not this launch's doing
     drop(cuda.enter()?);
-    let stream = cuda.stream;
+    let stream = cuda.stream();
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
         let queue = || unsafe {

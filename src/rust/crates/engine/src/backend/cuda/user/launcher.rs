@@ -142,7 +142,7 @@ mod here {
             word[..n].copy_from_slice(&bytes[..n]);
             u64::from_le_bytes(word)
         };
-        let words = words(launch.signature, &word, cuda.stream.as_raw() as u64)?;
+        let words = words(launch.signature, &word, cuda.stream().as_raw() as u64)?;
         let _entered = cuda.enter()?;
         // SAFETY: the user says that this is the function's signature.
         let status = unsafe { invoke(found.address, &words) };

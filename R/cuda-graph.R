@@ -1,0 +1,165 @@
+#' Record a block of code, and run it again
+#'
+#' A kernel takes some microseconds to launch from R; twenty small ones spend their time so. `gpu_graph()` runs a block of code once while the device records what
+#' is queued, and gives a function that runs all of that again by one call, on the same or on other inputs.
+#'
+#' **Inputs** are the arrays among the variables that the block names: `g(x = new)` copies `new` into the graph's own memory for `x` and
+#' runs. It must have the dim, dtype and device of the first; host vectors and matrices are uploaded. What is not given keeps the values that it had
+#' last. All else is as it was when it was recorded: numbers, other arrays (those in lists or behind functions; the graph holds them, and sees what is written to them in
+#' place), and random draws, whose key is recorded too. Warnings of what a graph computes ("NaNs produced") are not raised.
+#'
+#' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only what it queues on the device is recorded,
+#' not what R does around it: a loop is unrolled, and a branch is taken once and for all. What R would have to wait for
+#' cannot be recorded, and is an error of class `capture`: a number that R reads (`if (sum(x) > 1)`, `print(x)`), a
+#' length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on the device, such as `x / sum(x)`, can.
+#'
+#' Inputs do not change by what the block does to them, `gpu_compute(out = x)` and kernels included. Arrays that it puts elsewhere (`<<-`) lie in the graph's memory.
+#'
+#' **The memory** that the block allocates belongs to the graph until R collects it. Results are copied out of it, unless `copy = FALSE`: then they are that
+#' memory itself, which the next run overwrites.
+#'
+#' A run is queued on the current stream (see [gpu_stream()]), and waits there for what other streams do with its inputs.
+#' On the cpu device there is nothing to record: each run evaluates the block. So there, what a GPU could not record works too.
+#'
+#' @param expr A block of code, or a call. Its value is an array, or a list in which some elements are.
+#' @param copy Whether results are copies.
+#' @param device The device that records; `NULL` is that of the arrays, or the current one.
+#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, with new arrays in place of
+#'   those that were recorded: reductions to one number are arrays of length 1. Results are queued, not waited for. `print()` shows inputs, nodes and memory.
+#' @section Errors:
+#' `verdigris_error_capture` for what cannot be recorded; of the function, `verdigris_error_argument` for an input that there is none of, and
+#' `verdigris_error_shape`, `verdigris_error_dtype` and `verdigris_error_device` for one that is not as the first. Nothing has run then.
+#' @seealso [gpu_compute()]: what is recorded there is an expression, here it is launches.
+#' @examples
+#' x <- as_gpu(c(1, 2, 3), device = "cpu")
+#' g <- gpu_graph({
+#'   y <- x / sum(x)
+#'   list(share = y, total = sum(x))
+#' })
+#' g()
+#' g(x = c(2, 2, 4))
+#' g
+#' @export
+gpu_graph <- function(expr, copy = TRUE, device = NULL) {
+  if (!isTRUE(copy) && !isFALSE(copy)) abort_argument("copy", "TRUE or FALSE", copy)
+  code <- substitute(expr)
+  caller <- parent.frame()
+  # looked at one by one: R counts a reference to each element of a list for good, and a pinned vector with two is copied when it is written
+  named <- Filter(function(name) is_gpu(get0(name, envir = caller)), all.vars(code))
+  inputs <- mget(named, envir = caller, inherits = TRUE)
+  if (is.null(device) && length(inputs)) device <- gpu_device(inputs[[1L]])
+  device <- .Call(C_device_name, device)
+  if (device == "cpu") evaluated_graph(code, caller, inputs) else recorded_graph(code, caller, inputs, copy, device)
+}
+
+# An input as the graph takes it, or an error that names it.
+checked_input <- function(name, x, like) {
+  if (!is_gpu(x)) {
+    if (!(is.numeric(x) || is.logical(x) || is.complex(x))) stop_verdigris("argument", sprintf("`%s` must be an array or a vector, not %s.", name, describe(x)), call = NULL)
+    x <- as_gpu(x, dtype = like$dtype, device = like$device)
+  }
+  shape <- function(d, n) if (is.null(d)) paste("length", format_count(n)) else paste("dim", paste(d, collapse = " x "))
+  if (length(x) != like$length || !identical(dim(x), like$dim)) {
+    stop_verdigris("shape", sprintf("`%s` must have %s, as when the graph was recorded, not %s.", name, shape(like$dim, like$length), shape(dim(x), length(x))),
+      "Record another graph for another shape.", call = NULL)
+  }
+  if (gpu_dtype(x) != like$dtype) {
+    stop_verdigris("dtype", sprintf("`%s` must be %s, as when the graph was recorded, not %s.", name, like$dtype, gpu_dtype(x)),
+      sprintf("Cast it with `gpu_cast(%s, \"%s\")`.", name, like$dtype), call = NULL)
+  }
+  if (gpu_device(x) != like$device) {
+    stop_verdigris("device", sprintf("`%s` must be on %s, as the graph is, not on %s.", name, like$device, gpu_device(x)),
+      sprintf("Move it with `as_gpu(%s, device = \"%s\")`.", name, like$device), call = NULL)
+  }
+  x
+}
+
+described_inputs <- function(inputs) {
+  lapply(inputs, function(x) list(dtype = gpu_dtype(x), device = gpu_device(x), dim = dim(x), length = length(x)))
+}
+
+# A function with an argument for each input; `run` gets those that were given, by name.
+graph_function <- function(inputs, run, info) {
+  likes <- described_inputs(inputs)
+  call <- function(...) {
+    given <- list(...)
+    if (length(given)) {
+      names <- names(given)
+      if (is.null(names) || anyNA(at <- match(names, names(likes))) || anyDuplicated(names)) {
+        known <- if (length(likes)) paste0("`", names(likes), "`", collapse = ", ") else "none"
+        stop_verdigris("argument", sprintf("the graph takes each of its inputs by name, once. They are: %s.", known), call = NULL)
+      }
+      for (k in seq_along(given)) given[[k]] <- checked_input(names[[k]], given[[k]], likes[[at[[k]]]])
+    }
+    run(given)
+  }
+  structure(call, class = "gpu_graph")
+}
+
+# A new array on the memory of `x`, with the attributes of `like`.
+same_values <- function(x, like) {
+  y <- .Call(C_bare, x)
+  attributes(y) <- attributes(like)
+  y
+}
+
+evaluated_graph <- function(code, caller, inputs) {
+  last <- list2env(inputs, parent = caller)
+  compute <- function(x) {
+    if (is_gpu(x)) return(gpu_compute(x))
+    if (is.list(x) && !is.object(x)) x[] <- lapply(x, compute)
+    x
+  }
+  run <- function(given) {
+    list2env(given, last)
+    # arrays of their own on the same values, so that what the block writes to is not the caller's
+    compute(eval(code, list2env(Map(same_values, mget(names(inputs), last), inputs), parent = last)))
+  }
+  run(list())
+  graph_function(inputs, run, function() list(device = "cpu"))
+}
+
+recorded_graph <- function(code, caller, inputs, copy, device) {
+  frame <- new.env(parent = caller)
+  begun <- .Call(C_graph_begin, unname(inputs), device)
+  recording <- begun$recording
+  on.exit(if (!is.null(recording)) .Call(C_graph_abandon, recording))
+  for (k in seq_along(inputs)) assign(names(inputs)[[k]], begun$inputs[[k]], envir = frame)
+  value <- eval(code, frame)
+  places <- array_places(value)
+  outputs <- lapply(places, function(place) if (length(place)) value[[place]] else value)
+  pointer <- .Call(C_graph_end, recording, outputs)
+  recording <- NULL
+  rm(frame, begun)
+  none <- stats::setNames(vector("list", length(inputs)), names(inputs))
+  run <- function(given) {
+    all <- none
+    all[names(given)] <- given
+    results <- .Call(C_graph_run, pointer, all, outputs, copy)
+    if (length(places) == 1L && !length(places[[1L]])) return(results[[1L]])
+    for (k in seq_along(places)) value[[places[[k]]]] <- results[[k]]
+    value
+  }
+  graph_function(inputs, run, function() c(list(device = device), .Call(C_graph_info, pointer)))
+}
+
+# Where arrays stand in a value: index vectors for `[[`, an empty one for the value itself.
+array_places <- function(value, at = integer()) {
+  if (is_gpu(value) || .Call(C_is_pending_number, value)) return(list(at))
+  if (!is.list(value)) return(list())
+  unlist(lapply(seq_along(value), function(k) array_places(value[[k]], c(at, k))), recursive = FALSE)
+}
+
+#' @export
+print.gpu_graph <- function(x, ...) {
+  made <- environment(x)
+  info <- made$info()
+  cat(sprintf("<gpu_graph> on %s", info$device))
+  if (!is.null(info$nodes)) cat(sprintf(": %d nodes, %s", info$nodes, format_bytes(info$bytes)))
+  cat("\n")
+  for (name in names(made$likes)) {
+    like <- made$likes[[name]]
+    cat(sprintf("  %s: %s[%s]\n", name, like$dtype, paste(if (is.null(like$dim)) like$length else like$dim, collapse = ", ")))
+  }
+  invisible(x)
+}

@@ -1,0 +1,126 @@
+#' Streams and events
+#'
+#' Work on a GPU is queued on a stream and runs in its order. One stream is there from the start and most code needs no other. Two
+#' streams let a copy and a kernel, or two small kernels, run at the same time.
+#'
+#' What is *computed* while a stream is the current one is queued on it. Arithmetic is recorded first, so end a block in
+#' [gpu_compute()]: what is only recorded in it is computed later, on the stream that is current then.
+#'
+#' Streams need no care for correctness. Each array remembers what used it last; work on one stream that reads what another writes, or
+#' writes what another reads, waits for just that, on the device, and memory that is freed is not used again before all
+#' streams are done with it. Warnings ("NaNs produced") come when their stream is waited for. As long as no stream was
+#' made this costs nothing; from the first `gpu_stream()` on each operation also records an event and notes what it used.
+#'
+#' An event is a point in a stream's work. `gpu_record()` places it behind what the stream has been given so far, `gpu_wait()` has another
+#' stream's further work wait for it, and `gpu_elapsed()` tells the time between two. With arrays alone events are needed for timing only.
+#' [gpu_copy()] to a pinned vector is what the host must wait for: `gpu_sync(event)`.
+#'
+#' On the cpu device work is done when a call returns: streams there are accepted and change nothing, and events read the clock.
+#'
+#' @param priority A whole number. Kernels of streams with a higher priority go first where several wait; devices have a few
+#'   levels from 0 on, and the nearest is taken.
+#' @param device A device's name; `NULL` is the current device.
+#' @param stream What `gpu_stream()` gave; `NULL` is the one that is there from the start, or, for `gpu_record()` and `gpu_wait()`, the
+#'   current one.
+#' @param code Code to run while `stream` is its device's current one.
+#' @param event,from,to What `gpu_event()` gave. For `gpu_wait()` a stream will do: all that it has been given so far.
+#' @param .local_envir The environment (of a function's call) at whose end the stream before comes back.
+#' @returns
+#' - `gpu_stream()`: an object of class `gpu_stream`. It serves this session; when R collects it, its work goes on.
+#' - `with_gpu_stream()`: the value of `code`.
+#' - `local_gpu_stream()`: `stream`, invisibly.
+#' - `gpu_event()`: an object of class `gpu_event`.
+#' - `gpu_record()`, `gpu_wait()`: `event`, invisibly. Neither waits.
+#' - `gpu_elapsed()`: seconds from `from` to `to`. Waits for both.
+#' @section Errors:
+#' `verdigris_error_argument` for what is no stream or event, and for an event that was not recorded; `verdigris_error_device` where they are of different devices;
+#' `verdigris_error_capture` where the stream is changed or an event is used while [gpu_graph()] records.
+#' @seealso [gpu_sync()] waits for a stream, an event or a device. [gpu_graph()] and [gpu_time()].
+#' @examples
+#' s <- gpu_stream(device = "cpu")
+#' x <- as_gpu(runif(1e4), device = "cpu")
+#' y <- with_gpu_stream(s, gpu_compute(sqrt(x) + 1))
+#' sum(y - 1) # waits for `y`, and for no more
+#'
+#' from <- gpu_record(gpu_event("cpu"))
+#' gpu_compute(exp(x))
+#' to <- gpu_record(gpu_event("cpu"))
+#' gpu_elapsed(from, to)
+#' @name gpu_stream
+#' @export
+gpu_stream <- function(priority = 0, device = NULL) {
+  if (!is.numeric(priority) || length(priority) != 1L || is.na(priority)) abort_argument("priority", "one whole number", priority)
+  structure(.Call(C_stream_new, device, as.double(priority)), class = "gpu_stream")
+}
+
+# The current stream of each device, by its name; absent where it is the one from the start. Held here, so that R does not
+# collect it meanwhile.
+current_streams <- new.env(parent = emptyenv())
+
+# Makes a stream the current one of its device. Returns what brings the one before back.
+select_stream <- function(stream, call = parent.frame()) {
+  if (!is.null(stream) && !inherits(stream, "gpu_stream")) abort_argument("stream", "what gpu_stream() gives, or NULL", stream, call)
+  device <- .Call(C_stream_select, stream, NULL)
+  before <- current_streams[[device]]
+  assign(device, stream, envir = current_streams)
+  function() {
+    .Call(C_stream_select, before, device)
+    assign(device, before, envir = current_streams)
+  }
+}
+
+#' @rdname gpu_stream
+#' @export
+with_gpu_stream <- function(stream, code) {
+  restore <- select_stream(stream)
+  on.exit(restore())
+  code
+}
+
+#' @rdname gpu_stream
+#' @export
+local_gpu_stream <- function(stream, .local_envir = parent.frame()) {
+  if (!is.environment(.local_envir)) abort_argument(".local_envir", "an environment", .local_envir)
+  if (identical(.local_envir, globalenv())) {
+    stop_verdigris("argument", "`local_gpu_stream()` must be called in a function.", "Use `with_gpu_stream(stream, code)`.")
+  }
+  restore <- select_stream(stream)
+  do.call(on.exit, list(as.call(list(restore)), add = TRUE, after = FALSE), envir = .local_envir)
+  invisible(stream)
+}
+
+#' @rdname gpu_stream
+#' @export
+gpu_event <- function(device = NULL) structure(.Call(C_event_new, device), class = "gpu_event")
+
+#' @rdname gpu_stream
+#' @export
+gpu_record <- function(event, stream = NULL) {
+  .Call(C_event_record, event, stream)
+  invisible(event)
+}
+
+#' @rdname gpu_stream
+#' @export
+gpu_wait <- function(event, stream = NULL) {
+  if (inherits(event, "gpu_stream")) .Call(C_stream_join, event, stream) else .Call(C_event_await, event, stream)
+  invisible(event)
+}
+
+#' @rdname gpu_stream
+#' @export
+gpu_elapsed <- function(from, to) .Call(C_event_elapsed, from, to)
+
+#' @export
+print.gpu_stream <- function(x, ...) {
+  info <- .Call(C_stream_info, x)
+  cat(sprintf("<gpu_stream> %d of %s, priority %d, %s\n", info$number, info$device, info$priority, if (info$idle) "idle" else "at work"))
+  invisible(x)
+}
+
+#' @export
+print.gpu_event <- function(x, ...) {
+  info <- .Call(C_event_info, x)
+  cat(sprintf("<gpu_event> of %s, %s\n", info$device, if (!info$recorded) "not recorded" else if (info$done) "done" else "to come"))
+  invisible(x)
+}

@@ -1,0 +1,251 @@
+//! A stream of a device, and what only one stream may use at a time: the words of warnings, the slots in which values
+//! arrive, the counters that kernels leave at zero, small blocks that are free in the stream's order.
+//!
+//! Lane 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds them. None is
+//! ever destroyed: buffers remember lanes by their number.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::Mutex;
+
+use super::api::{self, CUevent_flags, CUstream_flags, Driver, Event, Stream, SUCCESS};
+use super::device::{lock, Cuda, TICKETS};
+use super::flags::Flags;
+use super::landing::Slots;
+use super::memory::{Host, Small};
+use crate::error::Result;
+
+/// Events that a lane keeps: uses that lie further back are waited for by the oldest of them.
+const MARKS: u64 = 128;
+
+/// A stream and what is its own.
+pub struct Lane {
+    pub(super) index: u32,
+    pub(super) stream: Stream,
+    /// As `cuStreamCreateWithPriority` takes it: lower ones go first.
+    pub(super) priority: i32,
+    pub(super) flags: Flags,
+    /// A result's place in host memory that kernels can write.
+    pub(super) slot: Mutex<Host>,
+    pub(super) slots: Mutex<Slots>,
+    /// Counters that kernels use and leave at zero.
+    pub(super) tickets: u64,
+    pub(super) small: Mutex<Small>,
+    marks: Mutex<Marks>,
+}
+
+/// Points in a lane's work that other lanes can wait for.
+#[derive(Default)]
+struct Marks {
+    /// How many there were.
+    last: u64,
+    /// The event of mark `m` is at `m % MARKS`, until a later one takes its place.
+    ring: Vec<Event>,
+    /// What this lane waits for already: the last mark of others.
+    awaited: HashMap<u32, u64>,
+}
+
+impl Lane {
+    /// The context must be current.
+    pub(super) fn new(driver: &'static Driver, index: u32, priority: i32) -> Result<Lane> {
+        let mut stream = Stream::NULL;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes a handle.
+        let status = unsafe { (driver.stream_create)(&mut stream, flags, priority) };
+        api::check(driver, status, "cuStreamCreateWithPriority")?;
+        let mut tickets = 0;
+        // SAFETY: writes an address; then clears the memory that it points to.
+        unsafe {
+            api::check(driver, (driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
+            api::check(driver, (driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
+        }
+        let lane = Lane {
+            index,
+            stream,
+            priority,
+            flags: Flags::new(driver, stream)?,
+            slot: Mutex::new(Host::new(driver, 256)?),
+            slots: Mutex::default(),
+            tickets,
+            small: Mutex::default(),
+            marks: Mutex::default(),
+        };
+        if index > 0 {
+            // what is captured on it runs on other streams
+            // SAFETY: the stream just made.
+            api::check(driver, unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
+        }
+        Ok(lane)
+    }
+
+    /// The mark that will follow what is queued now.
+    pub(super) fn next_mark(&self) -> u64 {
+        lock(&self.marks).last + 1
+    }
+
+    /// Marks what is queued so far. The context must be current.
+    pub(super) fn mark(&self, cuda: &Cuda) -> Result<u64> {
+        self.mark_in(cuda, &mut lock(&self.marks))
+    }
+
+    fn mark_in(&self, cuda: &Cuda, marks: &mut Marks) -> Result<u64> {
+        let next = marks.last + 1;
+        let place = (next % MARKS) as usize;
+        while marks.ring.len() <= place {
+            let mut event = Event::NULL;
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+            // SAFETY: writes a handle.
+            cuda.check(unsafe { (cuda.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
+            marks.ring.push(event);
+        }
+        // SAFETY: a live event and a live stream; who waits for its last recording waits for that.
+        cuda.check(unsafe { (cuda.driver.event_record)(marks.ring[place], self.stream) }, "cuEventRecord")?;
+        marks.last = next;
+        Ok(next)
+    }
+
+    /// Makes a stream wait for a mark of this lane, or one after it. Returns the one it was.
+    fn let_wait(&self, cuda: &Cuda, mark: u64, waits: Stream) -> Result<u64> {
+        let mut marks = lock(&self.marks);
+        if mark > marks.last {
+            self.mark_in(cuda, &mut marks)?;
+        }
+        let kept = mark.max((marks.last + 1).saturating_sub(MARKS)).max(1);
+        let event = marks.ring[(kept % MARKS) as usize];
+        // SAFETY: live handles.
+        cuda.check(unsafe { (cuda.driver.stream_wait)(waits, event, 0) }, "cuStreamWaitEvent")?;
+        Ok(kept)
+    }
+
+    /// Makes this lane's further work wait for a mark of another. The context must be current.
+    pub(super) fn wait_for(&self, cuda: &Cuda, other: &Lane, mark: u64) -> Result<()> {
+        if self.index == other.index || lock(&self.marks).awaited.get(&other.index).is_some_and(|&m| m >= mark) {
+            return Ok(());
+        }
+        let kept = other.let_wait(cuda, mark, self.stream)?;
+        let mut marks = lock(&self.marks);
+        let awaited = marks.awaited.entry(other.index).or_default();
+        *awaited = kept.max(*awaited);
+        Ok(())
+    }
+
+    /// A mark that has been reached; 0 where none is known to have been.
+    pub(super) fn done(&self, cuda: &Cuda) -> u64 {
+        let marks = lock(&self.marks);
+        let oldest = (marks.last + 1).saturating_sub(MARKS).max(1);
+        let Some(&event) = marks.ring.get((oldest % MARKS) as usize) else { return 0 };
+        // SAFETY: a live event.
+        let done = marks.last > 0 && unsafe { (cuda.driver.event_query)(event) } == SUCCESS;
+        u64::from(done) * oldest
+    }
+
+    /// As `wait_for`, for a stream that is no lane.
+    pub(super) fn delay(&self, cuda: &Cuda, mark: u64, waits: Stream) -> Result<()> {
+        self.let_wait(cuda, mark, waits).map(|_| ())
+    }
+}
+
+/// What is not as in a session with one stream; nothing of it is asked for but by one load of this word.
+pub(super) const SEVERAL: u32 = 1;
+pub(super) const CAPTURING: u32 = 2;
+pub(super) const PROFILING: u32 = 4;
+
+/// A device's lanes.
+pub struct Lanes {
+    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`.
+    mode: AtomicU32,
+    /// On which R's thread queues work.
+    current: AtomicPtr<Lane>,
+    all: Mutex<Vec<&'static Lane>>,
+    idle: Mutex<Vec<u32>>,
+}
+
+impl Lanes {
+    pub(super) fn new(main: Lane) -> Lanes {
+        let main: &'static Lane = Box::leak(Box::new(main));
+        Lanes {
+            mode: AtomicU32::new(0),
+            current: AtomicPtr::new(std::ptr::from_ref(main).cast_mut()),
+            all: Mutex::new(vec![main]),
+            idle: Mutex::default(),
+        }
+    }
+}
+
+impl Cuda {
+    /// The lane on which work is queued now.
+    pub(super) fn lane(&self) -> &'static Lane {
+        // SAFETY: only ever the address of a lane, which is never freed.
+        unsafe { &*self.lanes.current.load(Ordering::Acquire) }
+    }
+
+    /// Its stream.
+    pub fn stream(&self) -> Stream {
+        self.lane().stream
+    }
+
+    pub(super) fn lane_at(&self, index: u32) -> Option<&'static Lane> {
+        lock(&self.lanes.all).get(index as usize).copied()
+    }
+
+    /// The lane that there is from the start.
+    pub(super) fn main(&self) -> &'static Lane {
+        lock(&self.lanes.all)[0]
+    }
+
+    /// All lanes whose work runs: not the one that is captured.
+    pub(super) fn running_lanes(&self) -> Vec<&'static Lane> {
+        if self.mode() & (SEVERAL | CAPTURING) == 0 {
+            return vec![self.main()];
+        }
+        let captured = if self.is_capturing() { Some(self.lane().index) } else { None };
+        lock(&self.lanes.all).iter().copied().filter(|lane| Some(lane.index) != captured).collect()
+    }
+
+    pub(super) fn set_lane(&self, lane: &'static Lane) {
+        self.lanes.current.store(std::ptr::from_ref(lane).cast_mut(), Ordering::Release);
+    }
+
+    pub(super) fn mode(&self) -> u32 {
+        self.lanes.mode.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_mode(&self, bit: u32, on: bool) {
+        if on {
+            self.lanes.mode.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.lanes.mode.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_capturing(&self) -> bool {
+        self.mode() & CAPTURING != 0
+    }
+
+    /// A lane that nobody else has.
+    pub(super) fn new_lane(&self, priority: i32) -> Result<&'static Lane> {
+        let _entered = self.enter()?;
+        let mut all = lock(&self.lanes.all);
+        let mut idle = lock(&self.lanes.idle);
+        if let Some(at) = idle.iter().position(|&index| all[index as usize].priority == priority) {
+            return Ok(all[idle.swap_remove(at) as usize]);
+        }
+        let lane: &'static Lane = Box::leak(Box::new(Lane::new(self.driver, all.len() as u32, priority)?));
+        all.push(lane);
+        Ok(lane)
+    }
+
+    /// Gives a lane back; its work goes on.
+    pub(super) fn retire(&self, index: u32) {
+        if index == 0 {
+            return;
+        }
+        if self.lane().index == index {
+            self.set_lane(self.main());
+        }
+        let mut idle = lock(&self.lanes.idle);
+        if !idle.contains(&index) {
+            idle.push(index);
+        }
+    }
+}
