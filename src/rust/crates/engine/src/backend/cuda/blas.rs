@@ -185,14 +185,24 @@ fn compute_type(dtype: DType, precision: Precision) -> cublasComputeType_t {
     }
 }
 
+/// The bytes of a number of any type. cuBLAS reads complex ones by instructions that fault on other addresses.
+#[repr(align(16))]
+struct Factor([u8; 16]);
+
+impl Factor {
+    fn pointer(&self) -> *const c_void {
+        self.0.as_ptr().cast()
+    }
+}
+
 /// One, or zero, as cuBLAS reads a factor of this type.
-fn factor(dtype: DType, value: f64) -> [u8; 16] {
+fn factor(dtype: DType, value: f64) -> Factor {
     let mut out = [0u8; 16];
     match dtype {
         DType::Float64 | DType::Complex128 => out[..8].copy_from_slice(&value.to_ne_bytes()),
         _ => out[..4].copy_from_slice(&(value as f32).to_ne_bytes()),
     }
-    out
+    Factor(out)
 }
 
 /// Whether a matrix of `lines` columns of `length` elements fits its memory, `count` times `next` elements apart.
@@ -231,7 +241,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
     let _entered = cuda.enter()?;
     let (Handle { handle, library, one }, _held) = handle(cuda)?;
     let (unit, zero) = (factor(dtype, 1.0), factor(dtype, 0.0));
-    let (unit, zero) = (unit.as_ptr().cast::<c_void>(), zero.as_ptr().cast::<c_void>());
+    let (unit, zero) = (unit.pointer(), zero.pointer());
     let (first, second) = (a.view.address(), b.view.address());
     let (rows, columns, inner) = (m as i64, n as i64, k as i64);
     let (lda, ldb) = (a.leading as i64, b.leading as i64);
@@ -345,7 +355,7 @@ pub fn triangular(
             full,
             n as i64,
             columns as i64,
-            unit.as_ptr().cast(),
+            unit.pointer(),
             r.view.address(),
             r.leading as i64,
             b.address,

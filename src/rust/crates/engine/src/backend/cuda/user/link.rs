@@ -100,6 +100,8 @@ fn by_library(found: &'static Loaded, capability: (u32, u32), inputs: &Inputs<'_
         options.push(text("-lto"));
     }
     let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
+    // the linker keeps the names for its messages
+    let labels: Vec<CString> = inputs.iter().map(|(_, name, _)| text(name)).collect();
     let mut linker = Linker { handle: std::ptr::null_mut(), destroy };
     let failed = |linker: &Linker, what: &str, status: u32| {
         let bytes = |size: Size, get: Get| {
@@ -119,14 +121,13 @@ fn by_library(found: &'static Loaded, capability: (u32, u32), inputs: &Inputs<'_
         let first = log.lines().next().map_or(format!("code {status}"), String::from);
         Error::new(Kind::Compile, format!("the kernel does not link ({what}): {first}")).detail(log)
     };
-    // SAFETY: options and data outlive the calls, lengths are theirs; PTX ends in zero by its length.
+    // SAFETY: options, names and data outlive the linker, lengths are theirs; PTX ends in zero by its length.
     unsafe {
         let status = create(&mut linker.handle, pointers.len() as u32, pointers.as_ptr());
         if status != 0 {
             return Err(failed(&linker, "nvJitLinkCreate", status));
         }
-        for (kind, name, bytes) in inputs {
-            let label = text(name);
+        for ((kind, name, bytes), label) in inputs.iter().zip(&labels) {
             let status = add(linker.handle, *kind as u32, bytes.as_ptr().cast(), bytes.len(), label.as_ptr());
             if status != 0 {
                 return Err(failed(&linker, name, status));
