@@ -313,7 +313,7 @@ test_that("without a block the driver says which", {
   expect_true(length(many) >= 2e6 / 1024 && many[[1]] >= 128L)
   expect_gte(length(many) * many[[1]], 2e6)
   bounded <- gpu_kernel("__global__ void __launch_bounds__(96) k(int* x) { if (threadIdx.x == 0) x[blockIdx.x] = blockDim.x; }")
-  x <- gpu(integer(1000))
+  x <- gpu(integer(1e5))
   bounded(x, n = 1e5)
   expect_lte(max(collect(x)), 96L)
 })
