@@ -18,6 +18,9 @@ results <- as.data.frame(test_dir(
 failed <- sum(results$failed > 0 | results$error)
 skipped <- sum(results$skipped & !(results$failed > 0 | results$error))
 passed <- nrow(results) - failed - skipped
+seconds <- sort(tapply(results$real, results$file, sum), decreasing = TRUE)
+seconds <- seconds[seq_len(min(8L, length(seconds)))]
+cat("slowest:", paste(sprintf("%s %.0f s", sub("^test-(.*)[.]R$", "\\1", names(seconds)), seconds), collapse = ", "), "\n")
 dir.create("build", showWarnings = FALSE)
 cat(sprintf("%s %d %d %d\n", name, passed, failed, skipped), file = "build/counts", append = TRUE)
 cat(sprintf("%s: %d tests passed, %d failed, %d skipped\n", name, passed, failed, skipped))
