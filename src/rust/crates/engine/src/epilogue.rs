@@ -36,10 +36,12 @@ pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
 }
 
-/// Whether nobody will ask for the results themselves: each element of their group reads them, or the one node does whose operand
-/// they are. The caller holds them twice, in its list of reductions and as the host.
-pub(crate) fn is_passing(host: &Arc<Node>) -> bool {
-    host.repeats().is_some() || Arc::strong_count(host) == 3
+/// Whether nobody will ask for the results themselves: they are the operand of a root, which is stored, and of nothing else. (Another
+/// node may be asked for again, and would reduce again.) The caller holds them twice, in its list of reductions and as the host.
+pub(crate) fn is_passing(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
+    let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, host)));
+    // the operand itself, if a copy of the root's operands is not held any more
+    Arc::strong_count(host) == 3 && roots.iter().any(reads)
 }
 
 /// Groups of so many elements give the threads of a block enough to do, and so many groups fill a card with blocks.
@@ -219,6 +221,13 @@ mod tests {
         let kernels = explain(&sums);
         assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 1));
         assert_eq!(values(&sums.cast(crate::dtype::DType::Float64, None).expect("a cast")), [7.0, 5.0]);
+        // a second use of them does not reduce again
+        let sums = x.reduce_groups_in_width(Reduction::Sum, false, ROWS).expect("recorded");
+        let root = apply("sqrt", &[&sums]);
+        let kernels = explain(&root);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
+        root.settle().expect("computed");
+        assert_eq!(explain(&sums)[0].reads[0].elements, 2);
         // another node holds them
         let sums = x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded");
         let (twice, root) = (twice(&sums), apply("sqrt", &[&sums]));

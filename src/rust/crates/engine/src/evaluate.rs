@@ -49,8 +49,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     // what the reduction itself reads is planned first: that may compute nodes of ours
     let reduction = host.as_ref().map(Reducing::new).transpose()?;
     let host = host.filter(|host| !host.is_ready());
-    let is_root = |node: &Arc<Node>| roots.iter().any(|root| Arc::ptr_eq(root, node));
-    let passing = host.as_ref().is_some_and(|host| !is_root(host) && epilogue::is_passing(host));
+    let passing = host.as_ref().is_some_and(|host| host.repeats().is_some() || epilogue::is_passing(host, roots));
     let mut builder = Builder::new(n);
     let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);

@@ -70,7 +70,7 @@ impl Copy {
         }
         let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
         let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
-        let passing = host.as_ref().is_some_and(is_passing);
+        let passing = spread || host.as_ref().is_some_and(|host| is_passing(host, std::slice::from_ref(root)));
         let reduced =
             host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
         let mut builder = Builder::new(root.len);
