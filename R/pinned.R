@@ -1,7 +1,8 @@
 #' Ordinary vectors in page-locked memory
 #'
 #' A GPU copies at the bus's full speed, and while the host does something else, from and to memory whose pages are locked. Here such
-#' memory is an R vector like others: it has no class, every function takes it, and it is written in place by `x[i] <- v` as any vector is that has one name.
+#' memory is an R vector like others: it has no class, every function takes it, and it is written in place by `x[i] <- v` as any vector is that has one name. (`source()` and knitr
+#' hold on to what they have just evaluated, as a second name: there `as_pinned(v)` is better than `x <- gpu_pinned(n); x[] <- v`.)
 #'
 #' `gpu_copy(from, to)` writes the elements of `from` over those of `to`, where they are: an array or a pinned vector changes under all its names.
 #' What was recorded on an array before, and arrays that share its memory, keep the old values. Between a pinned vector and
