@@ -39,7 +39,8 @@
 #'   }
 #'   __global__ void smooth(const float* x, float* y, int n) {
 #'     int i = blockIdx.x * blockDim.x + threadIdx.x;
-#'     if (i > 0 && i < n - 1) y[i] = weights[0] * x[i - 1] + weights[1] * x[i] + weights[2] * x[i + 1];
+#'     if (i > 0 && i < n - 1)
+#'       y[i] = weights[0] * x[i - 1] + weights[1] * x[i] + weights[2] * x[i + 1];
 #'   }', names = c("scale<float>", "scale<double>"))
 #' names(module)
 #' module$smooth
