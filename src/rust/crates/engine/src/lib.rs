@@ -34,6 +34,7 @@ pub mod plan;
 pub mod profile;
 pub mod queued;
 pub mod reduction;
+pub mod routine;
 pub mod scalar;
 pub mod scan;
 pub mod select;
