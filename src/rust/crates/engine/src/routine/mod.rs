@@ -8,7 +8,9 @@
 //! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws too are functions of a key,
 //! the element and a count. So it may be computed again, in any order, anywhere.
 
+pub mod compile;
 mod show;
+pub mod syntax;
 
 use std::hash::{Hash, Hasher};
 
