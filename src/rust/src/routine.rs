@@ -4,19 +4,20 @@
 
 use std::rc::Rc;
 
-use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::array::Operand;
 use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{DType, Kind};
+use verdigris_engine::dtype::Kind;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::ops::rule::Typed;
 use verdigris_engine::routine::call::Given;
 use verdigris_engine::routine::compile::{compile, ArgumentType, Bounds, Capture, Request};
 use verdigris_engine::routine::syntax::{Argument, Expr, Form, Lambda, Meaning, Place, Refusal, Scope, TableType};
-use verdigris_engine::routine::{self, Routine, Source};
+use verdigris_engine::routine::{self, Routine};
+use verdigris_engine::scalar::Scalar;
 
-use crate::module::{pointed, pointer, strings, Pointed};
+use crate::module::{pointed, pointer, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, handle, site};
+use crate::{convert, entry, handle, random, site};
 
 /// A function that was compiled for types of arguments.
 struct Variant {
@@ -54,8 +55,8 @@ impl Reader {
             _ => match convert::scalar(x) {
                 Some((s, Kind::Logical)) => Form::Logical(integer(s).map(|k| k != 0)),
                 Some((s, Kind::Integer)) => Form::Integer(integer(s).unwrap_or(i32::MIN)),
-                Some((verdigris_engine::scalar::Scalar::F64(x), Kind::Double)) => Form::Double(x),
-                Some((verdigris_engine::scalar::Scalar::C128(z), _)) => Form::Complex(z),
+                Some((Scalar::F64(x), Kind::Double)) => Form::Double(x),
+                Some((Scalar::C128(z), _)) => Form::Complex(z),
                 _ => Form::Other(convert::describe(x)),
             },
         };
@@ -123,10 +124,10 @@ impl Reader {
     }
 }
 
-fn integer(scalar: verdigris_engine::scalar::Scalar) -> Option<i32> {
+fn integer(scalar: Scalar) -> Option<i32> {
     match scalar {
-        verdigris_engine::scalar::Scalar::I32(i32::MIN) => None,
-        verdigris_engine::scalar::Scalar::I32(x) => Some(x),
+        Scalar::I32(i32::MIN) => None,
+        Scalar::I32(x) => Some(x),
         _ => None,
     }
 }
@@ -342,21 +343,12 @@ fn given_types(args: SEXP, whole: SEXP) -> Result<Vec<Option<ArgumentType>>> {
     Ok(types)
 }
 
-/// What the caller gives for a parameter or table.
-fn given(x: SEXP, what: ArgumentType, device: Device) -> Result<Given> {
-    Ok(match what {
-        ArgumentType::Element(_) => Given::Element(convert::operand(x, device)?),
-        ArgumentType::Table(_) => {
-            // SAFETY: reads an attribute.
-            let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-            let dim = if r::is_null(dim) { Vec::new() } else { convert::sizes(dim)? };
-            let array = match convert::operand(x, device)? {
-                Operand::Array(array) | Operand::Vector(array, _) => array,
-                Operand::Value(scalar, kind) => Array::full(scalar, kind.default_dtype(), 1, device)?,
-            };
-            Given::Table(array, dim)
-        }
-    })
+/// What the caller gives, and its dimensions.
+fn given(x: SEXP, device: Device) -> Result<(Operand, Vec<usize>)> {
+    // SAFETY: reads an attribute.
+    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
+    let dim = if r::is_null(dim) { Vec::new() } else { convert::sizes(dim)? };
+    Ok((convert::operand(x, device)?, dim))
 }
 
 entry! {
@@ -373,11 +365,8 @@ entry! {
         let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope };
         let output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
         let draws = output.routine.draws();
-        let listing = output.routine.to_string();
         let routine = routine::intern(output.routine);
-        let scopes = r::reals(output.captures.iter().map(|c| c.scope as f64).collect::<Vec<_>>().into_iter());
-        let out = List::new(6)
-            .add("scopes", scopes);
+        let out = List::new(6).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
         let paths = {
             let mut list = List::new(output.captures.len());
             for capture in &output.captures {
@@ -391,7 +380,6 @@ entry! {
             None => r::null(),
         });
         let out = out.add("is_vector", r::logical(output.is_vector)).add("draws", r::logical(draws));
-        let _ = listing;
         let variant = Variant { routine, arguments: types, captures: output.captures };
         Ok(out.add("pointer", pointer(variant)).finish())
     }
@@ -411,16 +399,23 @@ entry! {
         let device = convert::device(device)?;
         let mut values = Vec::new();
         for (x, what) in list_items(args).into_iter().zip(&variant.arguments) {
-            if let Some(what) = what {
-                values.push(given(x, *what, device)?);
+            if what.is_some() {
+                values.push(given(x, device)?);
             }
         }
-        for (x, capture) in captured.into_iter().zip(&variant.captures) {
-            values.push(given(x, capture.what, device)?);
+        for x in captured {
+            values.push(given(x, device)?);
         }
         // the same bits that the other draws take their keys from
-        let key = if r::is_null(key) { None } else { Some(convert::key(key)?) };
+        let key = match r::is_null(key) {
+            true => None,
+            false => match random::read_key(key)? {
+                Scalar::I64(key) => Some(key),
+                _ => None,
+            },
+        };
         let n = convert::size(n, "n")?;
+        let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();
         let arrays = routine::call::call(variant.routine, &values, key, n, device, site::of(call))?;
         let mut out = List::new(arrays.len());
         for array in arrays {
@@ -436,10 +431,6 @@ entry! {
 
     /// Its intermediate form.
     fn routine_listing(variant) {
-        let _ = strings;
         Ok(r::string(&pointed::<Variant>(variant)?.routine.to_string()))
     }
 }
-
-#[allow(unused)]
-fn unused(_: DType, _: Source) {}
