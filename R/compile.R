@@ -65,11 +65,15 @@ gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) 
   if (!is.character(whole) || anyNA(whole) || !all(whole %in% parameters)) {
     stop_verdigris("argument", sprintf("`whole` must name parameters of `f` (%s), not %s.", paste(parameters, collapse = ", "), describe(whole)))
   }
-  self <- list2env(list(f = f, whole = parameters %in% whole, bounds = bounds, parameters = parameters, variants = list(), name = function_name(substitute(f))), parent = topenv())
-  compiled <- f
-  body(compiled) <- bquote(.(call_compiled)(.(self), base::environment()))
-  environment(compiled) <- baseenv()
-  attributes(compiled) <- NULL
+  self <- new.env(parent = topenv())
+  self$f <- f
+  self$whole <- parameters %in% whole
+  self$bounds <- bounds
+  self$parameters <- parameters
+  self$variants <- list()
+  self$name <- function_name(substitute(f))
+  self$.self <- self
+  compiled <- as.function(c(formals(f), quote(call_compiled(.self, environment()))), envir = self)
   structure(compiled, class = c("gpu_function", "function"))
 }
 
@@ -114,10 +118,10 @@ print.gpu_function <- function(x, ...) {
 
 # The environment of a compiled function. One that is not compiled is looked up among the last ones, so that gpu_map() in a loop compiles once.
 compiled_self <- function(f, whole = character(), name = "f") {
-  if (inherits(f, "gpu_function")) return(body(f)[[2L]])
+  if (inherits(f, "gpu_function")) return(environment(f))
   if (!is.function(f)) abort_argument("f", "a function", f, parent.frame())
   for (self in recent$selves) if (identical(self$f, f) && identical(self$parameters[self$whole], whole)) return(self)
-  self <- body(gpu_compile(f, whole = as.character(whole)))[[2L]]
+  self <- environment(gpu_compile(f, whole = as.character(whole)))
   self$name <- name
   recent$selves <- c(list(self), recent$selves[seq_len(min(length(recent$selves), 31L))])
   self
@@ -190,7 +194,7 @@ captured_value <- function(capture) {
 
 compile_variant <- function(self, arguments) {
   around <- surroundings(self$f, self$name)
-  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds)
+  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt)
   out$captures <- .mapply(function(scope, path) list(env = around$envs[[scope]], path = path), list(out$scopes, out$paths), NULL)
   out$functions <- around$watched
   out

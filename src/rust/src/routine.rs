@@ -10,12 +10,13 @@ use verdigris_engine::dtype::Kind;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::ops::rule::Typed;
 use verdigris_engine::routine::call::Given;
-use verdigris_engine::routine::compile::{compile, ArgumentType, Bounds, Capture, Request};
+use verdigris_engine::routine::compile::{compile, ArgumentType, Bounds, Capture, Output, Request};
+use verdigris_engine::routine::grad::{gradient, Target};
 use verdigris_engine::routine::syntax::{Argument, Expr, Form, Lambda, Meaning, Place, Refusal, Scope, TableType};
 use verdigris_engine::routine::{self, Routine};
 use verdigris_engine::scalar::Scalar;
 
-use crate::module::{pointed, pointer, Pointed};
+use crate::module::{pointed, pointer, strings, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, entry, handle, random, site};
 
@@ -24,6 +25,8 @@ struct Variant {
     routine: &'static Routine,
     arguments: Vec<Option<ArgumentType>>,
     captures: Vec<Capture>,
+    /// Lengths that are written into a gradient: of the n-th thing given.
+    sizes: Vec<(usize, usize)>,
 }
 
 impl Pointed for Variant {
@@ -100,9 +103,7 @@ impl Reader {
     fn parameters(&mut self, formals: Vec<(Option<String>, SEXP)>, scope: u32) -> Vec<(String, Option<Expr>)> {
         formals
             .into_iter()
-            .map(|(name, value)| {
-                (name.unwrap_or_default(), (!is_missing(value)).then(|| self.expr(value, scope)))
-            })
+            .map(|(name, value)| (name.unwrap_or_default(), (!is_missing(value)).then(|| self.expr(value, scope))))
             .collect()
     }
 
@@ -117,7 +118,13 @@ impl Reader {
             }
             (0..r::len(refs) as isize)
                 .map(|k| r::VECTOR_ELT(refs, k))
-                .map(|one| if r::kind_of(one) == SEXPTYPE::INTSXP && r::len(one) > 0 { r::INTEGER_ELT(one, 0) as u32 } else { first })
+                .map(|one| {
+                    if r::kind_of(one) == SEXPTYPE::INTSXP && r::len(one) > 0 {
+                        r::INTEGER_ELT(one, 0) as u32
+                    } else {
+                        first
+                    }
+                })
                 .map(|line| (line + 1).saturating_sub(first).max(1))
                 .collect()
         }
@@ -217,7 +224,9 @@ impl Surroundings {
     fn function(&self, scope: SEXP, name: &str) -> Option<Meaning> {
         let value = element(element(scope, "functions")?, name)?;
         Some(match r::kind_of(value) {
-            SEXPTYPE::INTSXP => Meaning::Closure(self.functions.get(integer(convert::scalar(value)?.0)? as usize - 1)?.clone()),
+            SEXPTYPE::INTSXP => {
+                Meaning::Closure(self.functions.get(integer(convert::scalar(value)?.0)? as usize - 1)?.clone())
+            }
             SEXPTYPE::STRSXP => Meaning::Builtin(text(value, 0)),
             SEXPTYPE::VECSXP if r::len(value) == 1 => {
                 // SAFETY: a list of one string.
@@ -252,9 +261,13 @@ impl Scope for Surroundings {
     }
 
     fn text(&self, place: Place) -> String {
-        self.functions.iter().find_map(|f| find(&f.body, place).or_else(|| {
-            f.parameters.iter().filter_map(|(_, d)| d.as_ref()).find_map(|d| find(d, place))
-        })).map_or(String::new(), Expr::to_string)
+        self.functions
+            .iter()
+            .find_map(|f| {
+                find(&f.body, place)
+                    .or_else(|| f.parameters.iter().filter_map(|(_, d)| d.as_ref()).find_map(|d| find(d, place)))
+            })
+            .map_or(String::new(), Expr::to_string)
     }
 
     fn line(&self, place: Place) -> Option<u32> {
@@ -297,11 +310,8 @@ fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
     if r::inherits(x, "factor") || r::inherits(x, "data.frame") {
         return None;
     }
-    let typed = if let Some(handle) = handle::of(x) {
-        Typed::Array(handle.dtype())
-    } else {
-        Typed::Value(convert::kind(x)?)
-    };
+    let typed =
+        if let Some(handle) = handle::of(x) { Typed::Array(handle.dtype()) } else { Typed::Value(convert::kind(x)?) };
     // SAFETY: reads an attribute.
     let axes = unsafe { r::len(r::Rf_getAttrib(x, r::R_DimSymbol)) } as u8;
     let table = whole.unwrap_or(r::len(x) != 1 || axes > 0);
@@ -316,7 +326,8 @@ fn refused(refusal: Refusal, name: &str, scope: &Surroundings) -> Error {
         Some(line) => format!("`{}` (line {line})", scope.text(place)),
         None => format!("`{}`", scope.text(place)),
     };
-    let mut message = format!("`{name}` cannot be compiled: {}.\n  At: {}", refusal.message.trim_end_matches('.'), at(refusal.place));
+    let mut message =
+        format!("`{name}` cannot be compiled: {}.\n  At: {}", refusal.message.trim_end_matches('.'), at(refusal.place));
     if let Some((what, place)) = &refusal.other {
         message += &format!("\n  {what}: {}", at(*place));
     }
@@ -336,7 +347,10 @@ fn given_types(args: SEXP, whole: SEXP) -> Result<Vec<Option<ArgumentType>>> {
         types.push(match r::is_null(x) {
             true => None,
             false => Some(argument_type(x, Some(whole)).ok_or_else(|| {
-                Error::new(ErrorKind::Argument, format!("argument {} must be numbers or logicals, not {}", k + 1, convert::describe(x)))
+                Error::new(
+                    ErrorKind::Argument,
+                    format!("argument {} must be numbers or logicals, not {}", k + 1, convert::describe(x)),
+                )
             })?),
         });
     }
@@ -351,9 +365,72 @@ fn given(x: SEXP, device: Device) -> Result<(Operand, Vec<usize>)> {
     Ok((convert::operand(x, device)?, dim))
 }
 
+/// By what a gradient is taken: the targets, their names, and the lengths that they hold for.
+struct Wanted {
+    targets: Vec<Target>,
+    names: Vec<String>,
+    sizes: Vec<(usize, usize)>,
+}
+
+/// What the names in `wrt` are: arguments, or what is captured.
+fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope: &Surroundings) -> Result<Wanted> {
+    let mut wanted = Wanted { targets: Vec::new(), names: Vec::new(), sizes: Vec::new() };
+    let count = args.iter().filter(|x| !r::is_null(**x)).count();
+    for name in wrt {
+        let argument = lambda.parameters.iter().position(|(n, _)| n == name);
+        let (k, x) = match argument {
+            Some(k) if !r::is_null(args[k]) => (args[..k].iter().filter(|x| !r::is_null(**x)).count(), args[k]),
+            _ => {
+                let capture = output.captures.iter().position(|c| c.path.len() == 1 && c.path[0] == *name);
+                let value = capture.and_then(|c| {
+                    // SAFETY: a list, whose length the numbers of scopes keep to.
+                    let scope = unsafe { r::VECTOR_ELT(scope.scopes, output.captures[c].scope as isize - 1) };
+                    element(element(scope, "variables")?, name)
+                });
+                match (capture, value) {
+                    (Some(c), Some(value)) => (count + c, value),
+                    _ => {
+                        let message = format!("`wrt` names `{name}`, which the function neither takes nor reads");
+                        return Err(Error::new(ErrorKind::Argument, message));
+                    }
+                }
+            }
+        };
+        let what = match argument {
+            Some(j) if !r::is_null(args[j]) => argument_type(x, None),
+            _ => output.captures.get(k - count).map(|c| c.what),
+        };
+        let table = output.routine.tables.iter().any(|t| t.given as usize == k);
+        let typed = match what {
+            Some(ArgumentType::Element(typed)) => typed,
+            Some(ArgumentType::Table(table)) => table.typed,
+            None => Typed::Value(Kind::Logical),
+        };
+        let is_float = match typed {
+            Typed::Array(dtype) => dtype.is_float(),
+            Typed::Value(kind) => kind == Kind::Double,
+        };
+        if !is_float {
+            let message = format!("derivatives are by doubles, and `{name}` is {}", convert::describe(x));
+            return Err(Error::new(ErrorKind::DType, message).advise(format!("Use as.double({name}).")));
+        }
+        if table {
+            for j in 0..r::len(x) {
+                wanted.targets.push(Target::Element(k as u16, j as u32));
+                wanted.names.push(format!("{name}{}", j + 1));
+            }
+            wanted.sizes.push((k, r::len(x)));
+        } else {
+            wanted.targets.push(Target::Number(k as u16));
+            wanted.names.push(name.clone());
+        }
+    }
+    Ok(wanted)
+}
+
 entry! {
     /// Compiles function 1 of `functions` for the types of arguments (NULL where one is not given).
-    fn routine_compile(functions, scopes, args, whole, bounds) {
+    fn routine_compile(functions, scopes, args, whole, bounds, wrt) {
         let scope = Surroundings::read(functions, scopes)?;
         let types = given_types(args, whole)?;
         let lambda = scope.functions[0].clone();
@@ -363,7 +440,22 @@ entry! {
             _ => Bounds::AsR,
         };
         let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope };
-        let output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
+        let mut output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
+        let wrt = strings(wrt, "wrt")?;
+        let mut sizes = Vec::new();
+        if !wrt.is_empty() {
+            let wanted = wanted(&wrt, &list_items(args), &output, &lambda, &scope)?;
+            if output.names.is_some() || !output.routine.results[0].1.is_float() {
+                let message = format!("`{}` has a gradient where it gives one double, not several or another type", lambda.name);
+                return Err(Error::new(ErrorKind::Argument, message));
+            }
+            output.routine = gradient(&output.routine, &wanted.targets).map_err(|operation| {
+                let message = format!("`{operation}` in `{}` has no derivative here", lambda.name);
+                Error::new(ErrorKind::Compile, message).advise("Write it with operations that have: see ?gpu_grad.")
+            })?;
+            output.names = Some(std::iter::once("value".to_string()).chain(wanted.names).collect());
+            sizes = wanted.sizes;
+        }
         let draws = output.routine.draws();
         let routine = routine::intern(output.routine);
         let out = List::new(6).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
@@ -380,7 +472,7 @@ entry! {
             None => r::null(),
         });
         let out = out.add("is_vector", r::logical(output.is_vector)).add("draws", r::logical(draws));
-        let variant = Variant { routine, arguments: types, captures: output.captures };
+        let variant = Variant { routine, arguments: types, captures: output.captures, sizes };
         Ok(out.add("pointer", pointer(variant)).finish())
     }
 
@@ -396,14 +488,13 @@ entry! {
                 return Ok(r::null());
             }
         }
+        let all: Vec<SEXP> = list_items(args).into_iter().filter(|x| !r::is_null(*x)).chain(captured.iter().copied()).collect();
+        if variant.sizes.iter().any(|&(k, length)| r::len(all[k]) != length) {
+            return Ok(r::null());
+        }
         let device = convert::device(device)?;
         let mut values = Vec::new();
-        for (x, what) in list_items(args).into_iter().zip(&variant.arguments) {
-            if what.is_some() {
-                values.push(given(x, device)?);
-            }
-        }
-        for x in captured {
+        for x in all {
             values.push(given(x, device)?);
         }
         // the same bits that the other draws take their keys from
@@ -426,7 +517,9 @@ entry! {
 
     /// The CUDA C of a compiled function.
     fn routine_source(variant) {
-        Ok(r::string(&routine::source(pointed::<Variant>(variant)?.routine)))
+        let routine = pointed::<Variant>(variant)?.routine;
+        let none = || Error::new(ErrorKind::Device, "this build has no CUDA");
+        Ok(r::string(&verdigris_engine::backend::routine_source(routine).ok_or_else(none)?))
     }
 
     /// Its intermediate form.

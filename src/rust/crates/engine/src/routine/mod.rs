@@ -11,9 +11,8 @@
 pub mod call;
 pub mod compile;
 mod cost;
+pub mod grad;
 mod intern;
-mod show;
-pub mod syntax;
 mod show;
 pub mod syntax;
 

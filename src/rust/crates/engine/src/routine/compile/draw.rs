@@ -114,7 +114,6 @@ impl Compiler<'_> {
             }
             Way::Row(op, counts) => {
                 let count = self.count(3);
-                self.note(op, Class::F64);
                 self.emit(Statement::Draw {
                     to,
                     draw: Draw::Row(op),

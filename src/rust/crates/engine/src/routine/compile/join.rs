@@ -165,7 +165,7 @@ impl Compiler<'_> {
 
     /// Goes on from several ways, each with its block and the variables at its end. The blocks get what brings their values together.
     pub(super) fn merge(&mut self, ways: &mut [(&mut Block, Variables)], place: Place, why: &str) -> Compiled<()> {
-        let frames = self.variables.len();
+        let frames = ways[0].1.len();
         let mut merged: Variables = Vec::with_capacity(frames);
         for frame in 0..frames {
             let mut names: Vec<String> = ways.iter().flat_map(|(_, vars)| vars[frame].keys().cloned()).collect();

@@ -95,6 +95,11 @@ pub fn compile(request: &Request) -> Compiled<Output> {
     }
 }
 
+/// Leaves out what nobody reads, and numbers registers anew.
+pub fn tidied(routine: &mut Routine) {
+    tidy::tidy(routine);
+}
+
 /// How deep calls may stand in each other.
 const DEEPEST: usize = 64;
 /// The most statements of a routine: what is longer was unrolled by mistake.

@@ -1,6 +1,6 @@
 //! Operations on single numbers: the rows of the operation table, casts, and where a value is kept.
 
-use super::value::{self, join, Number};
+use super::value::{self, Number};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::{resolve, Typed};
@@ -32,7 +32,6 @@ impl Compiler<'_> {
             operands.push(self.in_class(arg, row.operand_class(k, class), place)?.at);
         }
         let to = self.fresh(row.result_class(class));
-        self.note(op, class);
         self.emit(Statement::Apply { to, op, class, args: operands });
         // what R brings along stays so: it takes the type of the array that it meets
         let weak = types.iter().all(|t| matches!(t, Typed::Value(_))) && !matches!(row.rule, Rule::To(_));
@@ -42,13 +41,6 @@ impl Compiler<'_> {
             Typed::Array(dtype)
         };
         Ok(Number::register(to, typed))
-    }
-
-    /// Has a row's warnings told, where it may warn.
-    pub(super) fn note(&mut self, op: OpId, class: Class) {
-        if op.may_warn(class) && !self.routine.notes.contains(&op) {
-            self.routine.notes.push(op);
-        }
     }
 
     /// The same value as another dtype.
@@ -81,7 +73,6 @@ impl Compiler<'_> {
         let op = OpId::cast(to);
         let class = n.class();
         let register = self.fresh(to.class());
-        self.note(op, class);
         self.emit(Statement::Apply { to: register, op, class, args: vec![n.at] });
         let _ = place;
         Ok(Number::register(register, typed))
@@ -108,7 +99,6 @@ impl Compiler<'_> {
         let n = self.cast(n, value::dtype(typed), place)?;
         Ok(Number { at: n.at, typed })
     }
-
 
     /// A logical, for a condition: numbers are TRUE where they are not 0.
     pub(super) fn logical(&mut self, n: Number, place: Place) -> Compiled<Number> {

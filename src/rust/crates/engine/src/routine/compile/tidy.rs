@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::{Block, Operand, Register, Routine, Statement};
+use super::super::{Block, Draw, Operand, Register, Routine, Statement};
+use crate::dtype::Class;
 
 pub fn tidy(routine: &mut Routine) {
     if let Some(Statement::Return) = routine.body.last() {
@@ -31,14 +32,15 @@ pub fn tidy(routine: &mut Routine) {
         }
     }
     renumber(routine);
-    let notes = std::mem::take(&mut routine.notes);
-    let mut used = Vec::new();
+    let mut notes = Vec::new();
     routine.walk(&mut |statement| match statement {
-        Statement::Apply { op, class, .. } if op.may_warn(*class) => used.push(*op),
-        Statement::Draw { draw: super::super::Draw::Row(op), .. } => used.push(*op),
+        Statement::Apply { op, class, .. } if op.may_warn(*class) && !notes.contains(op) => notes.push(*op),
+        Statement::Draw { draw: Draw::Row(op), .. } if op.may_warn(Class::F64) && !notes.contains(op) => {
+            notes.push(*op)
+        }
         _ => {}
     });
-    routine.notes = notes.into_iter().filter(|op| used.contains(op)).collect();
+    routine.notes = notes;
 }
 
 fn count(block: &Block) -> usize {
@@ -111,7 +113,7 @@ fn renumber(routine: &mut Routine) {
     for (r, _) in &routine.results {
         note(*r, &mut registers);
     }
-    let mut classes = vec![crate::dtype::Class::I32; registers.len()];
+    let mut classes = vec![Class::I32; registers.len()];
     let mut names = vec![String::new(); registers.len()];
     for (old, new) in &registers {
         classes[*new as usize] = routine.registers[*old as usize];
