@@ -12,6 +12,7 @@ mod multiply;
 mod parallel;
 mod ranks;
 mod reduce;
+pub mod routine;
 mod scan;
 mod select;
 mod sort;
