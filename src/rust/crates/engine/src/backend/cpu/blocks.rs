@@ -368,7 +368,7 @@ impl<'a> Schedule<'a> {
 }
 
 /// Whether a row takes a few instructions: most operators and casts, and what the processor itself has of the math functions.
-fn is_plain(op: OpId) -> bool {
+pub(super) fn is_plain(op: OpId) -> bool {
     let from = |file: usize| TABLES[..file].iter().map(|rows| rows.len()).sum::<usize>();
     let k = op.0 as usize;
     let few = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];
