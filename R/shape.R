@@ -240,7 +240,7 @@ array_of_array <- function(data, dim, dimnames) {
 
 #' @rdname shape
 #' @export
-outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*") "*" else match.fun(FUN), ...))
+outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else match.fun(FUN), ...))
 
 outer_arrays <- function(X, Y, FUN, ...) {
   if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))
