@@ -106,6 +106,8 @@ reduce_sorted <- function(x, codes, name) {
         wide <- as_gpu(rep.int(seq_along(counts), counts), device = device)
         deviation <- y - (pieced(y, counts, "sum") / counts)[wide]
         spread <- pieced(deviation * deviation, counts, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
+        # of a group in which something is missing base R's is NA, also of NaN
+        if (anyNA(y)) spread <- ifelse(pieced(gpu_cast(is.na(y), "float64"), counts, "sum") > 0, NA_real_, spread)
         if (name == "sd") sqrt(spread) else spread
       },
       pieced(y, counts, name))

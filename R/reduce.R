@@ -135,6 +135,7 @@ margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
   if (is.na(as.logical(na.rm)[1L])) stop_as_base("invalid 'na.rm' argument")
+  if (length(dims) != 1L) return(call_base(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(host_copy(x), na.rm, dims)))
   if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
   # R before 4.6 takes the parts one by one, which shows where only one is missing
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
