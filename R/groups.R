@@ -263,7 +263,7 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
   by <- grouping(list(f), gpu_device(x))
   levels <- by$levels[[1L]]
   # the elements in the order of their groups: each group is a view of them
-  ordered <- strip(x)[.Call(C_sort, by$codes, FALSE, TRUE)[[2L]]]
+  ordered <- strip(x)[.Call(C_order, by$codes, FALSE)]
   counts <- as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)]
   ends <- cumsum(counts)
   parts <- lapply(seq_along(levels), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])

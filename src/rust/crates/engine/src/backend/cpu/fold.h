@@ -335,3 +335,31 @@ template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool n
   a.high.m = high > a.high.m ? high : a.high.m;
   a.low.any = a.high.any = 1;
 }
+
+// ---- scans ----------------------------------------------------------------------------------------------
+// A block of running values, which goes on from the state; returns status bits.
+template <class A, class T> VG_FN u32 scan_block(A& state, T* __restrict o, const T* __restrict x, i32 n) {
+  A a = state;
+  u32 w = 0;
+  for (i32 k = 0; k < n; k++) { A::add(a, x[k]); o[k] = A::value(a, w); }
+  state = a;
+  return w;
+}
+// An extreme is rarely new: a branch that is foreseen costs less than to choose each time. What is missing stays.
+template <class T, class BEATS> VG_FN void scan_extreme(T& m, T* __restrict o, const T* __restrict x, i32 n, BEATS beats) {
+  i32 k = 0;
+  if (m == m) for (; k < n; k++) {
+    if (beats(x[k], m)) {
+      m = x[k];
+      if (m != m) break;
+    }
+    o[k] = m;
+  }
+  for (; k < n; k++) o[k] = m;
+}
+template <class T> VG_FN bool above(T x, T m) { return !(x <= m); }
+template <class T> VG_FN bool below(T x, T m) { return !(x >= m); }
+VG_FN u32 scan_block(CumMax<f64>& a, f64* o, const f64* x, i32 n) { scan_extreme(a.m, o, x, n, above<f64>); return 0; }
+VG_FN u32 scan_block(CumMax<f32>& a, f32* o, const f32* x, i32 n) { scan_extreme(a.m, o, x, n, above<f32>); return 0; }
+VG_FN u32 scan_block(CumMin<f64>& a, f64* o, const f64* x, i32 n) { scan_extreme(a.m, o, x, n, below<f64>); return 0; }
+VG_FN u32 scan_block(CumMin<f32>& a, f32* o, const f32* x, i32 n) { scan_extreme(a.m, o, x, n, below<f32>); return 0; }
