@@ -376,7 +376,17 @@ impl Cuda {
 
     /// Queues a kernel by a call of the driver, remembers it for messages, and waits for it where launches are to be checked.
     pub(super) fn queue(&self, kernel: &Arc<Kernel>, function: &str, call: impl FnOnce() -> u32) -> Result<()> {
-        let _entered = self.enter()?;
+        self.queue_in(&self.enter()?, kernel, function, call)
+    }
+
+    /// As `queue`, where the context is current.
+    pub(super) fn queue_in(
+        &self,
+        _entered: &Entered,
+        kernel: &Arc<Kernel>,
+        function: &str,
+        call: impl FnOnce() -> u32,
+    ) -> Result<()> {
         {
             let mut recent = lock(&self.recent);
             if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {

@@ -30,7 +30,8 @@ use crate::backend::Launch;
 use crate::buffer::Buffer;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
-use crate::kernel::{is_mangled, Function, Module, Signature};
+use crate::few::Few;
+use crate::kernel::{is_mangled, Function, Module, Signature, USUAL};
 
 /// Without `--fmad=false`: these kernels are the user's arithmetic, compiled as nvcc would.
 const OPTIONS: &[&str] = &["--std=c++17", "--device-as-default-execution-space"];
@@ -393,8 +394,10 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         cuda.allow_shared(kernel, shared)?;
         ready.allowed.store(shared, Ordering::Relaxed);
     }
-    let mut pointers: Vec<*mut c_void> =
-        (0..launch.arguments.len()).map(|k| launch.arguments.bytes(k).as_ptr().cast_mut().cast()).collect();
+    let mut pointers = Few::<*mut c_void, USUAL>::default();
+    for k in 0..launch.arguments.len() {
+        pointers.push(launch.arguments.bytes(k).as_ptr().cast_mut().cast());
+    }
     let told = |error: Error| {
         error.advise(format!(
             "Kernel `{}` was launched with grid {}, block {}, {shared} bytes of shared memory; arguments {}.",
@@ -406,7 +409,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     };
     let asked = launch.geometry;
     // after a failure this is refused, and that is not this launch's doing
-    drop(cuda.enter()?);
+    let entered = cuda.enter()?;
     let stream = cuda.stream();
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
@@ -425,7 +428,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
                 std::ptr::null_mut(),
             )
         };
-        return cuda.queue(kernel, "cuLaunchKernel", queue).map_err(told);
+        return cuda.queue_in(&entered, kernel, "cuLaunchKernel", queue).map_err(told);
     }
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {
@@ -457,5 +460,5 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     // SAFETY: as above; the attributes outlive the call.
     let queue =
         || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
-    cuda.queue(kernel, "cuLaunchKernelEx", queue).map_err(told)
+    cuda.queue_in(&entered, kernel, "cuLaunchKernelEx", queue).map_err(told)
 }
