@@ -163,7 +163,7 @@ for (value in list("1", 1.5, -1, NA, 1:4, integer(0), list(1), 2^40, NaN, 1i)) {
     row("argument", module$copy(x, x, 2, block = value))
   })
 }
-for (value in list(-1, "1", 1.5, NA_real_, c(1, 2), NULL)) {
+for (value in list(-1, "1", 1.5, NA_real_, c(1, 2), TRUE, raw(1))) {
   local({
     value <- value
     row("argument", module$copy(x, x, 2, shared = value))

@@ -4,8 +4,8 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 
 use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::backend;
-use verdigris_engine::buffer::{Device, View};
+use verdigris_engine::backend::{self, Backend, Touching};
+use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::few::Few;
@@ -426,6 +426,8 @@ entry! {
         let wanted = if raw { None } else { convert::dtype(dtype)? };
         let buffer = module.global(name, place)?;
         let backend = backend::of(place)?;
+        let variables = variables(backend, &module)?;
+        let _touching = touching(backend, &variables)?;
         if raw {
             // SAFETY: a new raw vector of so many bytes.
             unsafe {
@@ -449,6 +451,7 @@ entry! {
         let wanted = convert::dtype(dtype)?;
         let buffer = module.global(name, place)?;
         let backend = backend::of(place)?;
+        let variables = variables(backend, &module)?;
         let wrong = |given: usize, n: usize, what: &str| {
             Error::new(ErrorKind::Shape, format!("variable `{name}` has {n} {what}, and `value` {given}"))
         };
@@ -456,6 +459,7 @@ entry! {
             if r::len(value) != buffer.bytes {
                 return Err(wrong(r::len(value), buffer.bytes, "bytes"));
             }
+            let _touching = touching(backend, &variables)?;
             // SAFETY: a raw vector of this length.
             backend.upload(unsafe { std::slice::from_raw_parts(r::RAW_RO(value), buffer.bytes) }, &buffer, 0)?;
             backend.synchronize()?;
@@ -477,9 +481,25 @@ entry! {
             convert::upload(value, Some(dtype), place, None)?
         };
         let view = array.contiguous()?;
+        let _touching = touching(backend, &variables)?;
         backend.copy(&view.buffer, view.layout.offset() * dtype.size(), &buffer, 0, buffer.bytes)?;
         Ok(r::null())
     }
+}
+
+/// What kernels of a module read, where work goes on on several streams.
+fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer>>> {
+    if backend.tracks() {
+        backend.variables(module)
+    } else {
+        Ok(None)
+    }
+}
+
+/// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that follow.
+fn touching<'a>(backend: &'a dyn Backend, variables: &'a Option<Arc<Buffer>>) -> Result<Option<Box<dyn Touching + 'a>>> {
+    let touched: Vec<_> = variables.iter().map(|buffer| (buffer, true)).collect();
+    backend.touching(&touched)
 }
 
 /// The dtype of a variable: as asked for, or as the source declares it.

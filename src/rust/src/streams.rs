@@ -47,7 +47,8 @@ fn of(device: Device) -> Result<Option<Box<dyn Streams>>> {
     Ok(backend::of(device)?.streams())
 }
 
-fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
+/// A stream of R's.
+pub fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
     owned::get(x).ok_or_else(|| {
         Error::new(Kind::Argument, format!("`stream` must be made by gpu_stream(), not {}", convert::describe(x)))
             .advise("Streams belong to one session: they do not come from files or other processes.")
@@ -75,9 +76,9 @@ impl Stream {
         self.device
     }
 
-    /// The driver's handle; 0 on the cpu device, which has none.
-    pub fn address(&self) -> Result<u64> {
-        Ok(of(self.device)?.map_or(0, |streams| streams.raw(self.number)))
+    /// The driver's handle, for someone outside; None on the cpu device, which has none.
+    pub fn address(&self) -> Result<Option<u64>> {
+        Ok(of(self.device)?.map(|streams| streams.raw(self.number)))
     }
 
     /// Has work of its device queued on it while the result lives.

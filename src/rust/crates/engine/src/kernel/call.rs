@@ -183,8 +183,10 @@ pub fn call(
     }
     let backend = backend::of(device)?;
     // with one stream nothing is collected, and no memory asked for
+    let variables = if backend.tracks() && !function.host { backend.variables(&function.module)? } else { None };
     let touched: Vec<_> = if backend.tracks() {
-        held.iter().enumerate().map(|(at, view)| (&view.buffer, written.has(at))).collect()
+        let arrays = held.iter().enumerate().map(|(at, view)| (&view.buffer, written.has(at)));
+        arrays.chain(variables.iter().map(|buffer| (buffer, false))).collect()
     } else {
         Vec::new()
     };

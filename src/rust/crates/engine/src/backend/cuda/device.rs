@@ -419,11 +419,14 @@ impl Cuda {
         // short waits are spun through, long ones leave the core to others
         const SPINS: u32 = 20_000;
         let mut watch = None;
+        let so_far = lane.so_far();
         for turn in 0u32.. {
             // SAFETY: our stream.
-            let status = unsafe { (self.driver.stream_query)(lane.stream) };
+            let status = unsafe { (self.driver.stream_query)(lane.handle()) };
             if status != NOT_READY {
-                return self.check(status, "cuStreamQuery");
+                self.check(status, "cuStreamQuery")?;
+                lane.note_done(so_far);
+                return Ok(());
             }
             if turn < 64 {
                 std::hint::spin_loop();

@@ -41,8 +41,20 @@ const USUAL_SHARED: u32 = 48 * 1024;
 /// A module on a device: a fatbin of several sources is several of the driver's modules.
 struct Loaded {
     modules: Vec<Arc<compile::Module>>,
+    /// See `Backend::variables`: no memory, but the address of something of the driver's, which no buffer has.
+    variables: Option<Arc<Buffer>>,
     /// Template instances, and what the compiler calls them.
     lowered: Vec<(String, String)>,
+}
+
+impl Loaded {
+    fn new(cuda: &Cuda, modules: Vec<Arc<compile::Module>>, lowered: Vec<(String, String)>) -> Loaded {
+        let variables = modules.first().map(|module| {
+            let nothing: Box<dyn Any + Send + Sync> = Box::new(());
+            Arc::new(Buffer::new(cuda.device(), module.handle.number() as u64, 0, nothing))
+        });
+        Loaded { modules, variables, lowered }
+    }
 }
 
 /// What is loaded, by device and content.
@@ -162,7 +174,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
             return Err(Error::new(Kind::Argument, "`link` joins compiled code with a source, and there is none"));
         }
         let modules = module.images().iter().map(|image| load(image.clone())).collect::<Result<_>>()?;
-        return Ok(Loaded { modules, lowered: Vec::new() });
+        return Ok(Loaded::new(cuda, modules, Vec::new()));
     }
     // NVRTC is looked at by its file: loading it takes longer than all the rest
     let name = library::expected(library::Library::Nvrtc).map(|file| {
@@ -172,7 +184,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
     });
     if let Some(kept) = name.as_ref().and_then(|name| cache::get(name)).and_then(|bytes| unpacked(&bytes, module)) {
         counters::CACHE_HITS.add(1);
-        return Ok(Loaded { modules: vec![load(kept.0)?], lowered: kept.1 });
+        return Ok(Loaded::new(cuda, vec![load(kept.0)?], kept.1));
     }
     let mut made = compiled(module, Target::of(cuda.properties.capability)?)?;
     if linked {
@@ -182,7 +194,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
         cache::put(&name, &packed(&made));
     }
     let lowered = module.spec.names.iter().cloned().zip(made.lowered).collect();
-    Ok(Loaded { modules: vec![load(made.bytes)?], lowered })
+    Ok(Loaded::new(cuda, vec![load(made.bytes)?], lowered))
 }
 
 /// What is kept on disk: the lowered names, each ended by a zero byte, behind their number; then the image.
@@ -361,6 +373,11 @@ pub fn global(cuda: &Cuda, module: &Module, name: &str) -> Result<Arc<Buffer>> {
     } else {
         error.advise(format!("It declares {}; what is never used may be left out by the compiler.", known.join(", ")))
     })
+}
+
+/// See `Backend::variables`.
+pub fn variables(cuda: &Cuda, module: &Module) -> Result<Option<Arc<Buffer>>> {
+    Ok(loaded(cuda, module)?.variables.clone())
 }
 
 /// See `Backend::launch`.
