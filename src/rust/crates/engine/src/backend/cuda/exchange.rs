@@ -53,14 +53,15 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
         Some(stream) => {
             let waits = Stream::from_number(stream as usize);
             each_lane(cuda, |lane| {
-                let so_far = lane.so_far();
-                if lane.is_done() || waits == LEGACY && lane.is_told() {
+                if lane.is_done() {
                     return Ok(());
                 }
-                order(cuda, lane.handle(), waits)?;
-                if waits == LEGACY {
-                    lane.note_told(so_far);
+                if waits != LEGACY {
+                    return order(cuda, lane.handle(), waits);
                 }
+                let Some(queued) = lane.to_tell() else { return Ok(()) };
+                order(cuda, lane.handle(), waits)?;
+                lane.note_told(queued);
                 Ok(())
             })
         }
@@ -88,7 +89,7 @@ fn each_lane(cuda: &Cuda, body: impl Fn(&Lane) -> Result<()>) -> Result<()> {
 
 /// See `Backend::acquire`.
 pub fn acquire(cuda: &Cuda) -> Result<()> {
-    each_lane(cuda, |lane| order(cuda, LEGACY, lane.queue()))
+    each_lane(cuda, |lane| order(cuda, LEGACY, lane.delayed()))
 }
 
 /// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are asked

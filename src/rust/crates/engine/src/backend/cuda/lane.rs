@@ -22,9 +22,10 @@ const MARKS: u64 = 128;
 pub struct Lane {
     pub(super) index: u32,
     stream: Stream,
-    /// How often something was queued, how often when it was last seen empty, and how often when the default stream was last told to
-    /// wait for it.
+    /// How often work was queued, and how often a wait for the work of others.
     queued: AtomicU64,
+    waits: AtomicU64,
+    /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait for it.
     done: AtomicU64,
     told: AtomicU64,
     /// Whether someone outside may queue work on it.
@@ -70,6 +71,7 @@ impl Lane {
             index,
             stream,
             queued: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
             done: AtomicU64::new(u64::MAX),
             told: AtomicU64::new(u64::MAX),
             given_out: AtomicBool::new(false),
@@ -106,9 +108,15 @@ impl Lane {
         self.stream
     }
 
-    /// What is queued so far, for `note_done` and `note_told`.
+    /// The stream, for who has it wait for work of others.
+    pub(super) fn delayed(&self) -> Stream {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.stream
+    }
+
+    /// What is queued so far, for `note_done`.
     pub(super) fn so_far(&self) -> u64 {
-        self.queued.load(Ordering::Acquire)
+        self.queued.load(Ordering::Acquire) + self.waits.load(Ordering::Acquire)
     }
 
     /// Everything up to there is done.
@@ -121,14 +129,16 @@ impl Lane {
         self.done.load(Ordering::Acquire) == self.so_far() && !self.given_out.load(Ordering::Relaxed)
     }
 
-    /// CUDA's default stream waits for everything up to there.
-    pub(super) fn note_told(&self, so_far: u64) {
-        self.told.store(so_far, Ordering::Release);
+    /// What CUDA's default stream is to wait for; None where it waits for that already.
+    pub(super) fn to_tell(&self) -> Option<u64> {
+        let queued = self.queued.load(Ordering::Acquire);
+        let known = self.told.load(Ordering::Acquire) == queued && !self.given_out.load(Ordering::Relaxed);
+        (!known).then_some(queued)
     }
 
-    /// Whether the default stream waits for all that was queued.
-    pub(super) fn is_told(&self) -> bool {
-        self.told.load(Ordering::Acquire) == self.so_far() && !self.given_out.load(Ordering::Relaxed)
+    /// The default stream waits for everything up to there.
+    pub(super) fn note_told(&self, queued: u64) {
+        self.told.store(queued, Ordering::Release);
     }
 
     /// The mark that will follow what is queued now.
