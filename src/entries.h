@@ -84,7 +84,7 @@ ENTRY(module_format, 1)
 ENTRY(module_image, 3)
 ENTRY(kernel_new, 5)
 ENTRY(kernel_signature, 1)
-ENTRY(kernel_call, 6)
+ENTRY(kernel_call, 7)
 ENTRY(global_read, 4)
 ENTRY(global_write, 5)
 

@@ -94,6 +94,11 @@ impl Array {
         self.node.is_in(Buffer::is_shared)
     }
 
+    /// Whether our work on the memory is to be kept in order with that of someone outside.
+    pub fn is_contested(&self) -> bool {
+        self.node.is_in(Buffer::is_contested)
+    }
+
     /// Whether someone outside may write to the memory at any time.
     pub fn is_volatile(&self) -> bool {
         self.node.is_in(Buffer::is_volatile)

@@ -204,6 +204,12 @@ pub trait Backend: Send + Sync {
         Err(no_kernels(self.device()))
     }
 
+    /// What stands for all variables of a module in the order of streams: a kernel of it reads this, who copies from or to a
+    /// variable writes it. None for a module that has none.
+    fn variables(&self, _module: &Module) -> Result<Option<Arc<Buffer>>> {
+        Ok(None)
+    }
+
     /// Fills a buffer with zeros.
     fn clear(&self, _buffer: &Buffer) -> Result<()> {
         Err(no_kernels(self.device()))
