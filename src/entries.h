@@ -145,3 +145,9 @@ ENTRY(pinned_copy, 2)
 ENTRY(pinned_is, 1)
 ENTRY(pinned_unlock, 1)
 ENTRY(copy, 2)
+
+// routine.rs
+ENTRY(routine_compile, 6)
+ENTRY(routine_call, 8)
+ENTRY(routine_source, 1)
+ENTRY(routine_listing, 1)

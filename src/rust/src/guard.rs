@@ -104,7 +104,12 @@ fn panicked(panic: Box<dyn Any + Send>) -> Error {
 pub fn collect_warnings() {
     if warning::any() {
         for noted in warning::take() {
-            push(noted.message.to_string(), noted.site);
+            if !noted.error {
+                push(noted.message.to_string(), noted.site);
+            } else if !CONDITION.with_borrow(|c| c.error.is_some()) {
+                // the first; the values are computed, and NA where elements have failed
+                leave(Error::new(Kind::Value, noted.message));
+            }
         }
     }
 }

@@ -100,6 +100,10 @@ impl Handle {
         handle
     }
 
+    pub fn dtype(&self) -> DType {
+        self.peek().dtype()
+    }
+
     /// A number as an operand on a device, without waiting for it; None where R has read it, or where it is elsewhere.
     pub fn operand(&self, device: Device) -> Result<Option<Array>> {
         if self.host.borrow().is_some() || self.device() != device {

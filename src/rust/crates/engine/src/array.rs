@@ -222,15 +222,20 @@ impl Array {
     /// A recorded array, whose graph is kept small enough for one kernel. What reads memory that others may write to is
     /// computed at once: later it may be other values.
     pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
-        let leaves = evaluate::bound(expr.op, &expr.args)?;
         let at_once = reads_volatile(&expr.args);
-        let node = Node::lazy(dtype, n, device, expr);
-        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
-        let array = Array { node: Arc::new(node) };
+        let array = Array::recorded(dtype, n, device, expr)?;
         if at_once {
             array.compute()?;
         }
         Ok(array)
+    }
+
+    /// `lazy`, where memory is not asked about.
+    pub(crate) fn recorded(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+        let leaves = evaluate::bound(expr.op, &expr.args)?;
+        let node = Node::lazy(dtype, n, device, expr);
+        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        Ok(Array { node: Arc::new(node) })
     }
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
@@ -516,7 +521,7 @@ impl Array {
     }
 }
 
-fn reads_volatile(args: &Args) -> bool {
+pub(crate) fn reads_volatile(args: &Args) -> bool {
     any_shared() && args.nodes().any(|node| node.is_in(Buffer::is_volatile))
 }
 

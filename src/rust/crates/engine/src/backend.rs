@@ -292,3 +292,11 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
         Device::Cuda(_) => Err(Error::new(Kind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`.")),
     }
 }
+
+/// The CUDA C of a routine, to look at; None where this build has no CUDA.
+pub fn routine_source(routine: &crate::routine::Routine) -> Option<String> {
+    #[cfg(not(target_os = "macos"))]
+    return Some(cuda::codegen::routine::define(routine, &cuda::codegen::routine::name(routine, 0)));
+    #[cfg(target_os = "macos")]
+    return (routine.results.is_empty()).then(String::new);
+}

@@ -16,6 +16,8 @@ pub enum Kind {
     Argument,
     /// Of what a graph is recorded from, something cannot be part of it.
     Capture,
+    /// A function that people wrote met a value with which it cannot go on.
+    Value,
     /// A file that cannot be written, or read for what it should be.
     File,
     /// The user wants the wait to end.
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Consumed => "consumed",
             Kind::Argument => "argument",
             Kind::Capture => "capture",
+            Kind::Value => "value",
             Kind::File => "file",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",

@@ -41,7 +41,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
     let _used = spill::Used::new();
-    let Below { kept, reductions } = if n == 0 { Below::default() } else { prepare(roots, false)? };
+    let Below { kept, reductions, .. } = if n == 0 { Below::default() } else { prepare(roots, false)? };
     let host = host(&reductions)?;
     if let ([node], [], None) = (roots, &kept[..], &host) {
         return settle_alone(node);
@@ -160,7 +160,7 @@ pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<Array> {
 /// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has computed
 /// it on the way before.
 pub(crate) fn is_kept(node: &Node) -> bool {
-    node.was_passed() && node.weight >= COSTLY
+    node.was_passed() && node.weight >= COSTLY && !node.is_call()
 }
 
 /// What a walk found below the roots of a kernel, of their length.
@@ -170,11 +170,13 @@ pub(crate) struct Below {
     pub kept: Vec<Arc<Node>>,
     /// Reductions within groups that are not computed; a kernel takes in one of them, if it begins with that.
     pub reductions: Vec<Arc<Node>>,
+    /// Calls of routines.
+    calls: Vec<Arc<Node>>,
 }
 
 /// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
 /// strided views that would be recycled. Returns those of the roots' length that are to be kept, a root itself
-/// only if `root_too`, and the reductions, roots too.
+/// only if `root_too`, among them other results of calls that are made anyway; and the reductions, roots too.
 pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
     let mut found = Below::default();
     let walk = Walk::new();
@@ -188,6 +190,9 @@ pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
             found.kept.push(root.clone());
         }
     }
+    // what else comes of a call costs nothing but its memory here, and all of the call later
+    let aside = found.calls.iter().flat_map(|call| call.living_results()).filter(|node| walk.noted(node).is_none());
+    found.kept.extend(aside);
     found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
     Ok(found)
 }
@@ -208,6 +213,9 @@ fn below(node: &Node, walk: Walk, found: &mut Below) -> Result<()> {
         if arg.is_reduction() {
             found.reductions.push(arg.clone());
             continue;
+        }
+        if arg.is_call() {
+            found.calls.push(arg.clone());
         }
         below(arg, walk, found)?;
         if is_kept(arg) && !arg.is_ready() {

@@ -9,8 +9,9 @@ use crate::epilogue::{hosting, is_passing, stand_in};
 use crate::evaluate::is_kept;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::ops::Group;
-use crate::plan::{Access, After, Bound, Builder, Instruction, Plan};
+use crate::plan::{Access, After, Bound, Builder, Call, Instruction, Plan};
 use crate::reduction::{Groups, Reduction};
+use crate::routine::Source;
 
 /// An input or output of a kernel.
 pub struct Traffic {
@@ -41,7 +42,7 @@ pub fn explain(array: &Array) -> Vec<Kernel> {
     if array.is_ready() || array.is_empty() {
         return Vec::new();
     }
-    let mut copy = Copy { copies: HashMap::new(), kernels: Vec::new() };
+    let mut copy = Copy { copies: HashMap::new(), calls: Vec::new(), kernels: Vec::new() };
     copy.kernel(array.node());
     copy.kernels
 }
@@ -49,6 +50,8 @@ pub fn explain(array: &Array) -> Vec<Kernel> {
 /// A copy of a graph in which nodes that would be computed by kernels of their own stand as computed.
 struct Copy {
     copies: HashMap<*const Node, Arc<Node>>,
+    /// Calls of routines that the kernel at hand makes.
+    calls: Vec<Arc<Node>>,
     kernels: Vec<Kernel>,
 }
 
@@ -81,7 +84,14 @@ impl Copy {
             self.copies.insert(Arc::as_ptr(host), copy);
         }
         let mut kept = Vec::new();
+        let others = std::mem::take(&mut self.calls);
         let copy = self.copied(root, root, &mut kept);
+        let calls = std::mem::replace(&mut self.calls, others);
+        for result in calls.iter().flat_map(|call| call.living_results()) {
+            if !self.copies.contains_key(&Arc::as_ptr(&result)) {
+                kept.push(self.copied(&result, root, &mut Vec::new()));
+            }
+        }
         let mut outputs = vec![(builder.node(&copy), root.dtype)];
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
@@ -166,6 +176,9 @@ impl Copy {
                     });
                 }
                 let copy = Arc::new(Node::lazy(node.dtype, node.len, node.device, Expr { args, ..expr }));
+                if node.is_call() {
+                    self.calls.push(node.clone());
+                }
                 if is_kept(node) && !Arc::ptr_eq(node, root) {
                     kept.push(copy.clone());
                 }
@@ -309,6 +322,12 @@ fn listing(
                     _ => format!("{called}({})", operands.join(", ")),
                 })
             }
+            Instruction::Call(call) => Err(called(call, &names, input)),
+            Instruction::Result { call, result } => {
+                let run = names[*call as usize].clone();
+                let several = plan.call(*call).routine.results.len() > 1;
+                Ok(if several { format!("{run}[[{}]]", result + 1) } else { run })
+            }
         };
         let name = match text {
             Err(name) => name,
@@ -330,6 +349,22 @@ fn listing(
         }
     }
     names
+}
+
+/// A routine's run in R's notation: what it is given, in the order in which it takes it.
+fn called(call: &Call, names: &[String], input: impl Fn(u16) -> String) -> String {
+    let routine = call.routine.0;
+    let parameters = routine.parameters.iter().zip(&call.args);
+    let given = parameters.filter_map(|(p, &arg)| match p.source {
+        Source::Given(k) => Some((k, names[arg as usize].clone())),
+        _ => None,
+    });
+    let tables = routine.tables.iter().zip(&call.tables).map(|(table, &k)| (table.given, input(k)));
+    let mut given: Vec<(u16, String)> = given.chain(tables).collect();
+    given.sort_by_key(|(k, _)| *k);
+    given.dedup_by_key(|(k, _)| *k);
+    let given: Vec<String> = given.into_iter().map(|(_, name)| name).collect();
+    format!("{}({})", routine.name, given.join(", "))
 }
 
 #[cfg(not(target_os = "macos"))]

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+use smallvec::SmallVec;
 
 use crate::buffer::{any_shared, Buffer, Device, View};
 use crate::dtype::{Class, DType};
@@ -11,6 +13,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::ops::{OpId, Rule};
 use crate::reduction::{Groups, Reduction};
+use crate::routine::Interned;
 use crate::scalar::Scalar;
 use crate::spill::{self, Spilled};
 
@@ -24,16 +27,13 @@ pub enum Arg {
     Scalar(Scalar),
 }
 
-/// The operands of one operation: at most three, in place, so that recording asks for no memory of their own.
-#[derive(Clone)]
-pub struct Args {
-    list: [Arg; 3],
-    count: u8,
-}
+/// The operands of one operation: up to three in place, so that recording a row asks for no memory of their own.
+#[derive(Clone, Default)]
+pub struct Args(SmallVec<[Arg; 3]>);
 
 impl Args {
     pub fn new() -> Args {
-        Args { list: [const { Arg::Scalar(Scalar::I32(0)) }; 3], count: 0 }
+        Args::default()
     }
 
     /// One array.
@@ -43,10 +43,8 @@ impl Args {
         args
     }
 
-    /// Adds one; a fourth is a bug, and panics.
     pub fn push(&mut self, arg: Arg) {
-        self.list[self.count as usize] = arg;
-        self.count += 1;
+        self.0.push(arg);
     }
 
     /// Those that are arrays.
@@ -58,34 +56,26 @@ impl Args {
     }
 }
 
-impl Default for Args {
-    fn default() -> Args {
-        Args::new()
-    }
-}
-
 impl Deref for Args {
     type Target = [Arg];
 
     fn deref(&self) -> &[Arg] {
-        &self.list[..self.count as usize]
+        &self.0
     }
 }
 
 impl IntoIterator for Args {
     type Item = Arg;
-    type IntoIter = std::iter::Take<std::array::IntoIter<Arg, 3>>;
+    type IntoIter = smallvec::IntoIter<[Arg; 3]>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.list.into_iter().take(self.count as usize)
+        self.0.into_iter()
     }
 }
 
 impl FromIterator<Arg> for Args {
     fn from_iter<I: IntoIterator<Item = Arg>>(args: I) -> Args {
-        let mut out = Args::new();
-        args.into_iter().for_each(|arg| out.push(arg));
-        out
+        Args(args.into_iter().collect())
     }
 }
 
@@ -101,6 +91,11 @@ pub enum Operation {
     Reduce { reduction: Reduction, na_rm: bool, groups: Groups },
     /// Each element of the operand, a reduction within groups of `length` neighbours, as often as its group has elements.
     Repeat { length: usize },
+    /// A routine's run for each element: operands are its parameters in order, then its tables, which are computed and contiguous.
+    /// It has no values itself. Its results have: nodes of their own, which read nothing but this one.
+    Call(Interned),
+    /// One of the results of the operand, a call.
+    Result(u8),
 }
 
 impl Operation {
@@ -112,12 +107,18 @@ impl Operation {
             Operation::Row(_) | Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
             // a line of memory for an element: who needs it twice had better keep it
             Operation::Pick => COSTLY,
+            // long ones leave no room for others in their kernel
+            Operation::Call(routine) => routine.size().clamp(COSTLY, MOST_CALL),
+            Operation::Result(_) => 1,
         }
     }
 }
 
 /// From this weight on, computing a value twice costs more than keeping it.
 pub const COSTLY: u32 = 8;
+
+/// What a long routine weighs: two of them are as much as one kernel takes.
+const MOST_CALL: u32 = 45;
 
 /// Up to this weight recorded operations are rather done again, on other elements or in another order, than stored.
 pub const CHEAP: u32 = 4;
@@ -137,6 +138,7 @@ impl Expr {
     /// Whether an element depends on nothing but the operands' elements in its place, wherever that is: not on its index; and
     /// whether it stays silent, since warnings concern all elements.
     pub fn is_by_element(&self) -> bool {
+        // calls are too long to be done again in another place
         matches!(self.op, Operation::Row(op) if !op.row().rule.uses_index() && !op.may_warn(self.class))
     }
 }
@@ -159,6 +161,8 @@ pub struct Node {
     pub leaves: u32,
     /// Whether it was recorded as `Operation::Reduce`, or repeats such results.
     reduces: bool,
+    /// Of a call: the nodes of its results.
+    results: OnceLock<Box<[Weak<Node>]>>,
     /// Set by a walk of the graph where it has been; see `Walk`.
     mark: AtomicU64,
     /// Whether some kernel has already computed it on the way to something else.
@@ -178,6 +182,7 @@ impl Node {
             weight,
             leaves,
             reduces: matches!(expr.op, Operation::Reduce { .. } | Operation::Repeat { .. }),
+            results: OnceLock::new(),
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
             used: AtomicU64::new(0),
@@ -211,6 +216,7 @@ impl Node {
             weight: 0,
             leaves: 0,
             reduces: false,
+            results: OnceLock::new(),
             mark: AtomicU64::new(0),
             passed: AtomicBool::new(false),
             used: AtomicU64::new(0),
@@ -269,6 +275,23 @@ impl Node {
     /// Whether it is a reduction within groups that is not computed, or repeats one.
     pub fn is_reduction(&self) -> bool {
         self.reduces && !self.is_ready()
+    }
+
+    /// The nodes of a call's results: those whose values somebody may ask for are computed together.
+    pub fn give_results(&self, results: &[Arc<Node>]) {
+        let results = results.iter().map(Arc::downgrade).collect();
+        // a call is given them once, by who records it
+        let _ = self.results.set(results);
+    }
+
+    /// Whether it is a call, which has no values.
+    pub fn is_call(&self) -> bool {
+        self.results.get().is_some()
+    }
+
+    /// Of a call: its results that somebody holds and that are not computed.
+    pub fn living_results(&self) -> impl Iterator<Item = Arc<Node>> + '_ {
+        self.results.get().into_iter().flatten().filter_map(Weak::upgrade).filter(|node| !node.is_ready())
     }
 
     /// What is recorded here, its `expr`, on other arrays: what `other` gives for each operand, of `len` elements. None where it

@@ -16,10 +16,7 @@ impl Array {
         if self.is_empty() || n == 0 {
             return Array::filled(dtype, n, self.device());
         }
-        let view = self.contiguous()?;
-        // of memory that another library shares the node keeps the strided view
-        let is_own = self.node().view().is_some_and(|own| own.layout.is_contiguous());
-        let source = if is_own { self.clone() } else { Array::from_view(view) };
+        let source = self.in_line()?;
         let mut args = Args::new();
         args.push(Arg::Node(positions.cast(DType::Int64, None)?.node().clone()));
         args.push(Arg::Node(source.node().clone()));
@@ -29,6 +26,14 @@ impl Array {
             out.settle()?;
         }
         Ok(out)
+    }
+
+    /// The same values, computed, with one element behind the other in memory.
+    pub(crate) fn in_line(&self) -> Result<Array> {
+        let view = self.contiguous()?;
+        // of memory that another library shares the node keeps the strided view
+        let is_own = self.node().view().is_some_and(|own| own.layout.is_contiguous());
+        Ok(if is_own { self.clone() } else { Array::from_view(view) })
     }
 
     /// `gather`, where all positions are known to be inside. Of a few operations on one array in memory only the elements that are

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
-use crate::expr::{Arg, Node, Operation, Site, Walk, COSTLY};
+use crate::expr::{Arg, Expr, Node, Operation, Site, Walk, COSTLY};
 use crate::ops::OpId;
 use crate::reduction::Groups;
+use crate::routine::{fingerprint, Interned};
 use crate::scalar::Scalar;
 
 /// How an input's element is found from the index of the result.
@@ -62,6 +63,22 @@ pub enum Instruction {
         class: Class,
         args: [Register; 3],
     },
+    /// A routine's run, which defines no value itself: `Result` does.
+    Call(Box<Call>),
+    /// A result of a call.
+    Result {
+        call: Register,
+        result: u8,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Call {
+    pub routine: Interned,
+    /// Its parameters.
+    pub args: Box<[Register]>,
+    /// Inputs that are its tables, with `Access::Picked`.
+    pub tables: Box<[u16]>,
 }
 
 impl Instruction {
@@ -71,6 +88,8 @@ impl Instruction {
             Instruction::Load(_) | Instruction::Scalar(..) => &[],
             Instruction::Pick { at, .. } => std::slice::from_ref(at),
             Instruction::Apply { op, args, .. } => &args[..op.row().arity as usize],
+            Instruction::Call(call) => &call.args,
+            Instruction::Result { call, .. } => std::slice::from_ref(call),
         }
     }
 }
@@ -136,11 +155,31 @@ impl Plan {
         self.after.as_ref().is_some_and(|after| after.spread)
     }
 
+    /// What a register's call runs.
+    pub fn call(&self, register: Register) -> &Call {
+        match &self.code[register as usize] {
+            Instruction::Call(call) => call,
+            other => unreachable!("a result is of a call, not of {other:?}"),
+        }
+    }
+
+    /// Whether it, or what is done with its results, calls a routine.
+    pub fn calls(&self) -> bool {
+        self.code.iter().any(|i| matches!(i, Instruction::Call(_)))
+            || self.after.as_ref().is_some_and(|a| a.plan.calls())
+    }
+
+    /// The class of a register's value. A call has none.
     pub fn class(&self, register: Register) -> Class {
         match &self.code[register as usize] {
             Instruction::Load(k) | Instruction::Pick { input: k, .. } => self.inputs[*k as usize].dtype.class(),
             Instruction::Scalar(_, class) => *class,
             Instruction::Apply { op, class, .. } => op.row().result_class(*class),
+            Instruction::Result { call, result } => {
+                let routine = self.call(*call).routine;
+                routine.registers[routine.results[*result as usize].0 as usize]
+            }
+            Instruction::Call(_) => unreachable!("a call has no value"),
         }
     }
 
@@ -167,6 +206,10 @@ impl Plan {
                 Instruction::Scalar(k, class) => write!(key, "S{k}{}", class.c_type()),
                 Instruction::Apply { op, class, args } => write!(key, "{}.{}", op.row().name, class.c_type())
                     .and_then(|()| args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))),
+                Instruction::Call(call) => write!(key, "{}.{:016x}", call.routine.name, fingerprint(call.routine.0))
+                    .and_then(|()| call.args.iter().try_for_each(|a| write!(key, ",{a}")))
+                    .and_then(|()| call.tables.iter().try_for_each(|t| write!(key, ",x{t}"))),
+                Instruction::Result { call, result } => write!(key, "R{call},{result}"),
             };
             key.push(';');
         }
@@ -376,6 +419,11 @@ impl Builder {
                     Operation::Reduce { .. } | Operation::Repeat { .. } => {
                         unreachable!("reductions are computed before, or stood in for")
                     }
+                    Operation::Call(routine) => return self.call(routine, expr),
+                    Operation::Result(result) => {
+                        let call = self.operand(&expr.args[0]);
+                        return self.push(Instruction::Result { call, result });
+                    }
                 };
                 let mut args = [0; 3];
                 for (k, arg) in expr.args.iter().enumerate() {
@@ -438,11 +486,33 @@ impl Builder {
     fn pick(&mut self, args: &[Arg]) -> Register {
         let [at, Arg::Node(source)] = args else { unreachable!("a pick has positions and a source") };
         let at = self.operand(at);
-        let input = source.look(|state| match state {
+        let input = self.picked(source);
+        self.push(Instruction::Pick { input, at })
+    }
+
+    /// The input that is read at positions.
+    fn picked(&mut self, source: &Node) -> u16 {
+        source.look(|state| match state {
             Err(view) => self.input(view, Access::Picked),
             Ok(_) => unreachable!("what is picked from is computed"),
+        })
+    }
+
+    /// What `Operation::Call` runs.
+    fn call(&mut self, routine: Interned, expr: &Expr) -> Register {
+        let (parameters, tables) = expr.args.split_at(routine.parameters.len());
+        let args = parameters.iter().map(|arg| self.operand(arg)).collect();
+        let tables = tables.iter().map(|table| match table {
+            Arg::Node(source) => self.picked(source),
+            Arg::Scalar(_) => unreachable!("a table is an array"),
         });
-        self.push(Instruction::Pick { input, at })
+        let tables = tables.collect();
+        let known = self.plan.code.len();
+        let register = self.push(Instruction::Call(Box::new(Call { routine, args, tables })));
+        if register as usize == known && routine.is_noted() {
+            self.bound.sites.push((register, expr.site.clone()));
+        }
+        register
     }
 
     fn scalar(&mut self, scalar: Scalar) -> Register {

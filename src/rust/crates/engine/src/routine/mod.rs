@@ -8,13 +8,21 @@
 //! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws too are functions of a key,
 //! the element and a count. So it may be computed again, in any order, anywhere.
 
+pub mod call;
+pub mod compile;
+mod cost;
+pub mod grad;
+mod intern;
 mod show;
+pub mod syntax;
 
 use std::hash::{Hash, Hasher};
 
 use crate::dtype::{Class, DType};
 use crate::ops::OpId;
 use crate::scalar::Scalar;
+
+pub use intern::{fingerprint, intern, Interned};
 
 /// The number of a register: a slot of one class, which may be written many times. It is written before it is read on every way.
 pub type Register = u16;

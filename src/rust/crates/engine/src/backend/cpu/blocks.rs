@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::spread;
+use super::routine;
 use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
 use crate::error::Result;
+use crate::expr::Site;
 use crate::ops::table::TABLES;
 use crate::ops::{id, OpId};
-use crate::plan::{Access, Bound, Instruction, Plan, Register};
+use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
 use crate::warning;
 
 /// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
@@ -43,8 +45,8 @@ pub struct Schedule<'a> {
     bound: &'a Bound,
     places: Vec<Place>,
     slots: usize,
-    /// Flag bits of each register that was recorded with a call.
-    flags: Vec<AtomicU32>,
+    /// Flag bits of each register that may warn: a word for an operation, several for a call. Where its own begin, and the words.
+    flags: (Vec<usize>, Vec<AtomicU32>),
 }
 
 thread_local! {
@@ -94,28 +96,45 @@ impl<'a> Schedule<'a> {
                     slots += 1;
                     Place::Slot(slots - 1)
                 }
+                // the slots of its results, theirs throughout
+                Instruction::Call(call) => {
+                    slots += call.routine.results.len();
+                    Place::Slot(slots - call.routine.results.len())
+                }
+                Instruction::Result { call, result } => match places[*call as usize] {
+                    Place::Slot(first) => Place::Slot(first + *result as usize),
+                    Place::Input(_) => unreachable!("results are computed"),
+                },
                 // the result never shares a slot with an operand: the loops' pointers do not alias
                 Instruction::Apply { .. } | Instruction::Pick { .. } => Place::Slot(take(&mut free)),
             };
             places.push(place);
             // what is read here for the last time; each register once, though an instruction may read it twice
-            let mut ended = [k as Register; 4];
             let operands = instruction.operands();
-            ended[1..=operands.len()].copy_from_slice(operands);
-            for (j, &r) in ended.iter().enumerate() {
+            for (j, &r) in operands.iter().chain([&(k as Register)]).enumerate() {
+                let own = |r: usize| {
+                    matches!(plan.code[r], Instruction::Scalar(..) | Instruction::Call(_) | Instruction::Result { .. })
+                };
+                let again = operands[..j.min(operands.len())].contains(&r);
                 let r = r as usize;
-                if last[r] == k
-                    && !ended[..j].contains(&(r as Register))
-                    && !matches!(plan.code[r], Instruction::Scalar(..))
-                {
+                if last[r] == k && !again && !own(r) {
                     if let Place::Slot(slot) = places[r] {
                         free.push(slot);
                     }
                 }
             }
         }
-        let flags = bound.sites.iter().map(|_| AtomicU32::new(0)).collect();
-        Schedule { plan, bound, places, slots, flags }
+        let mut words = 0;
+        let first = |(register, _): &(Register, Option<Site>)| {
+            words += match &plan.code[*register as usize] {
+                Instruction::Call(call) => call.routine.words(),
+                _ => 1,
+            };
+            words
+        };
+        let firsts: Vec<usize> = std::iter::once(0).chain(bound.sites.iter().map(first)).collect();
+        let flags = (0..words).map(|_| AtomicU32::new(0)).collect();
+        Schedule { plan, bound, places, slots, flags: (firsts, flags) }
     }
 
     /// What an element costs, in loads.
@@ -127,14 +146,20 @@ impl<'a> Schedule<'a> {
             }
             // anywhere in memory
             Instruction::Pick { .. } => 4,
+            Instruction::Call(call) => call.routine.cost(),
             _ => 1,
         };
         1 + self.plan.code.iter().map(of).sum::<usize>()
     }
 
-    /// How many elements a task takes, whole blocks, where they are worth more than one thread.
+    /// How many elements a task takes, whole blocks, where they are worth more than one thread. Of a long function, whose turns are
+    /// worth a dispatch each for fewer elements too, a part of a block.
     pub fn task(&self) -> usize {
-        (TASK / self.cost()).max(1).next_multiple_of(BLOCK)
+        let most = TASK / self.cost();
+        if most == 0 && self.plan.calls() {
+            return BLOCK / 4;
+        }
+        most.max(1).next_multiple_of(BLOCK)
     }
 
     /// Whether so many elements are worth more than one thread.
@@ -212,9 +237,15 @@ impl<'a> Schedule<'a> {
                     // SAFETY: operands and result have room for n elements of their classes and do not overlap.
                     unsafe { body(place.cast(), operands[0], operands[1], operands[2], i as i64, n as i32, &mut bits) };
                     if bits != 0 {
-                        if let Some(at) = self.bound.sites.iter().position(|(r, _)| *r as usize == k) {
-                            self.flags[at].fetch_or(bits, Ordering::Relaxed);
-                        }
+                        self.note(k, &[bits]);
+                    }
+                }
+                Instruction::Call(call) => self.call(scratch, k, call, i, n),
+                Instruction::Result { .. } => {
+                    let own = self.value(scratch, k as Register, i);
+                    if place != own {
+                        // SAFETY: the call has put n values of the class there, and the caller has room for them elsewhere.
+                        unsafe { std::ptr::copy_nonoverlapping(own, place, n * self.plan.class(k as Register).size()) };
                     }
                 }
             }
@@ -224,6 +255,33 @@ impl<'a> Schedule<'a> {
             }
         }
         result
+    }
+
+    /// Keeps what a register's computation has noted.
+    fn note(&self, register: usize, words: &[u32]) {
+        let (firsts, flags) = &self.flags;
+        if let Some(at) = self.bound.sites.iter().position(|(r, _)| *r as usize == register) {
+            for (flag, &bits) in flags[firsts[at]..].iter().zip(words) {
+                flag.fetch_or(bits, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Runs a routine for elements `i .. i + n`.
+    fn call(&self, scratch: &Scratch, register: usize, call: &Call, i: usize, n: usize) {
+        let args: Vec<*const u8> = call.args.iter().map(|&arg| self.value(scratch, arg, i).cast_const()).collect();
+        let table = |&k: &u16| {
+            let view = &self.bound.inputs[k as usize];
+            (view.address() as *const c_void, view.len() as i64)
+        };
+        let tables: Vec<(*const c_void, i64)> = call.tables.iter().map(table).collect();
+        let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
+        let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
+        let mut words = vec![0; call.routine.words()];
+        routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words);
+        if words.iter().any(|&bits| bits != 0) {
+            self.note(register, &words);
+        }
     }
 
     /// Where a register's values for the block at element `i` lie.
@@ -292,12 +350,18 @@ impl<'a> Schedule<'a> {
 
     /// Hands the flag bits that were set to the warnings.
     pub fn warn(&self) {
-        for (bits, (register, site)) in self.flags.iter().zip(&self.bound.sites) {
-            let bits = bits.load(Ordering::Relaxed);
-            if bits != 0 {
-                if let Instruction::Apply { op, .. } = &self.plan.code[*register as usize] {
-                    warning::note(*op, bits, site.as_ref());
+        let (firsts, flags) = &self.flags;
+        for (at, (register, site)) in self.bound.sites.iter().enumerate() {
+            let words = || flags[firsts[at]..firsts[at + 1]].iter().map(|bits| bits.load(Ordering::Relaxed));
+            if words().all(|bits| bits == 0) {
+                continue;
+            }
+            match &self.plan.code[*register as usize] {
+                Instruction::Apply { op, .. } => words().for_each(|bits| warning::note(*op, bits, site.as_ref())),
+                Instruction::Call(call) => {
+                    warning::note_call(call.routine.0, &words().collect::<Vec<_>>(), site.as_ref());
                 }
+                _ => {}
             }
         }
     }

@@ -13,30 +13,50 @@ use super::memory::Host;
 use crate::error::Result;
 use crate::expr::Site;
 use crate::ops::OpId;
+use crate::routine::Interned;
 use crate::warning;
 
 /// Words of the ring; more are only in use after thousands of launches without a wait.
 const WORDS: usize = 1 << 12;
 
-/// Where an instruction's bits are in the words of its kernel.
+/// What bits stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// What a row may note.
+    Row(OpId),
+    /// The failures of a routine.
+    Failures(Interned),
+}
+
+impl Noted {
+    /// How many bits it uses.
+    pub fn width(self) -> u32 {
+        match self {
+            Noted::Row(op) => op.row().flag.width(),
+            Noted::Failures(routine) => routine.failures.len() as u32,
+        }
+    }
+
+    fn hand_on(self, bits: u32, site: Option<&Site>) {
+        match self {
+            Noted::Row(op) => warning::note(op, bits, site),
+            Noted::Failures(routine) => warning::fail_all(routine.0, bits, site),
+        }
+    }
+}
+
+/// Where an instruction's bits are in the words of its kernel. A call has several such places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub word: u32,
     pub shift: u32,
-    pub op: OpId,
-}
-
-impl Place {
-    /// The bits that an instruction of this row uses.
-    pub fn width(op: OpId) -> u32 {
-        op.row().flag.width()
-    }
+    pub noted: Noted,
 }
 
 struct Pending {
-    word: usize,
-    shift: u32,
-    op: OpId,
+    place: Place,
+    /// The first word of its launch.
+    first: usize,
     site: Option<Site>,
 }
 
@@ -81,12 +101,7 @@ impl Flags {
         }
         let first = state.used;
         state.used += words;
-        state.pending.extend(sites.iter().map(|(place, site)| Pending {
-            word: first + place.word as usize,
-            shift: place.shift,
-            op: place.op,
-            site: site.clone(),
-        }));
+        state.pending.extend(sites.iter().map(|(place, site)| Pending { place: *place, first, site: site.clone() }));
         Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
     }
 
@@ -121,10 +136,10 @@ impl Flags {
             cuda.check((cuda.driver.stream_synchronize)(lane.stream), "cuStreamSynchronize")?;
         }
         for p in pending {
-            let width = Place::width(p.op);
-            let noted = bits[p.word] >> p.shift & ((1 << width) - 1);
-            if noted != 0 {
-                warning::note(p.op, noted, p.site.as_ref());
+            let Place { word, shift, noted } = p.place;
+            let found = bits[p.first + word as usize] >> shift & (u32::MAX >> (32 - noted.width()));
+            if found != 0 {
+                noted.hand_on(found, p.site.as_ref());
             }
         }
         Ok(())

@@ -160,9 +160,9 @@ pub(super) fn flag_words<'a>(
     let sites: Vec<_> = bound
         .sites
         .iter()
-        .filter_map(|(register, site)| {
-            let (_, place) = places.iter().find(|(r, _)| r == register)?;
-            Some((*place, site.clone()))
+        .flat_map(|(register, site)| {
+            let own = places.iter().filter(move |(r, _)| r == register);
+            own.map(move |(_, place)| (*place, site.clone()))
         })
         .collect();
     let _entered = cuda.enter()?;

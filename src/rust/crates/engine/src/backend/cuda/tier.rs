@@ -108,6 +108,8 @@ impl Cuda {
 pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
     let tiers = &cuda.kernels.tiers;
     let found = match tier() {
+        // no interpreter runs routines
+        _ if plan.calls() => Some(run::planned(cuda, plan, how, variant).map_err(needs_nvrtc)?),
         Tier::Interpreted => None,
         Tier::Compiled => Some(run::planned(cuda, plan, how, variant)?),
         Tier::Auto => match run::known(cuda, plan, how, variant) {
@@ -126,6 +128,16 @@ pub(super) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
     let count = if found.is_some() { &tiers.launched } else { &tiers.interpreted };
     count.fetch_add(1, Ordering::Relaxed);
     Ok(found)
+}
+
+/// What is missing where a routine cannot be compiled.
+fn needs_nvrtc(error: Error) -> Error {
+    if error.kind != Kind::Library {
+        return error;
+    }
+    let message = format!("a compiled R function runs on a GPU only with NVRTC: {}", error.message);
+    let advice = "On the cpu device it needs nothing: as_gpu(x, device = \"cpu\").";
+    Error { message, ..error }.advise(advice)
 }
 
 /// Whether a plan's own kernel is used where it is at hand.

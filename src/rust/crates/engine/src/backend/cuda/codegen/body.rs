@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{parameters, Variant};
-use crate::backend::cuda::flags::Place;
+use super::{parameters, routine, Variant};
+use crate::backend::cuda::flags::{Noted, Place};
 use crate::dtype::Class;
 use crate::ops::table::TABLES;
 use crate::ops::{OpId, Rule, HEADERS, RANDOM_HEADERS};
-use crate::plan::{Access, Instruction, Plan, Register};
+use crate::plan::{Access, Call, Instruction, Plan, Register};
+use crate::routine::Interned;
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
 /// where types of different widths meet, but one where an element is a long computation.
@@ -67,7 +68,8 @@ fn cost(plan: &Plan) -> usize {
             parts * [1, 8, 100, 1, 1, 4, 8][table(*op)]
         }
         Instruction::Pick { .. } => 2,
-        Instruction::Load(_) | Instruction::Scalar(..) => 0,
+        Instruction::Call(call) => call.routine.cost(),
+        Instruction::Load(_) | Instruction::Scalar(..) | Instruction::Result { .. } => 0,
     };
     plan.code.iter().map(of).sum()
 }
@@ -82,16 +84,25 @@ fn is_heavy(plan: &Plan) -> bool {
 pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
     let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
-        let Instruction::Apply { op, class, .. } = instruction else { continue };
-        let width = if op.may_warn(*class) { Place::width(*op) } else { 0 };
-        if width == 0 {
-            continue;
+        let mut place = |noted: Noted| {
+            let width = noted.width();
+            if width == 0 {
+                return;
+            }
+            if shift + width > 32 {
+                (word, shift) = (word + 1, 0);
+            }
+            places.push((k as Register, Place { word, shift, noted }));
+            shift += width;
+        };
+        match instruction {
+            Instruction::Apply { op, class, .. } if op.may_warn(*class) => place(Noted::Row(*op)),
+            Instruction::Call(call) => {
+                call.routine.notes.iter().for_each(|&op| place(Noted::Row(op)));
+                place(Noted::Failures(call.routine));
+            }
+            _ => {}
         }
-        if shift + width > 32 {
-            (word, shift) = (word + 1, 0);
-        }
-        places.push((k as Register, Place { word, shift, op: *op }));
-        shift += width;
     }
     let words = if places.is_empty() { 0 } else { word as usize + 1 };
     (places, words)
@@ -101,6 +112,9 @@ pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
 pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut text = String::with_capacity(4096);
     let random = draws_any(plan);
+    if plan.calls() {
+        text.push_str("#include \"routine.cuh\"\n");
+    }
     for header in HEADERS.iter().filter(|header| random || !RANDOM_HEADERS.contains(header)) {
         let _ = writeln!(text, "#include \"{header}\"");
     }
@@ -110,7 +124,11 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
 
 /// Whether the plan, or what is done with its results, draws random numbers.
 fn draws_any(plan: &Plan) -> bool {
-    let random = |i: &Instruction| matches!(i, Instruction::Apply { op, .. } if op.row().is_random());
+    let random = |i: &Instruction| match i {
+        Instruction::Apply { op, .. } => op.row().is_random(),
+        Instruction::Call(call) => routine::is_random(call.routine.0),
+        _ => false,
+    };
     plan.code.iter().any(random) || plan.after.as_ref().is_some_and(|after| draws_any(&after.plan))
 }
 
@@ -119,14 +137,21 @@ fn draws_any(plan: &Plan) -> bool {
 pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
-    for instruction in &plan.code {
-        if let Instruction::Apply { op, class, .. } = instruction {
-            if defined.insert((op.0, *class)) {
-                let definition =
-                    op.row().define(*class).expect("the type rules allow only classes that have an expression");
-                let _ = writeln!(text, "{definition}");
-            }
+    let mut define = |op: OpId, class: Class| {
+        if defined.insert((op.0, class)) {
+            let definition = op.row().define(class).expect("the type rules allow only classes that have an expression");
+            let _ = writeln!(text, "{definition}");
         }
+    };
+    for instruction in &plan.code {
+        match instruction {
+            Instruction::Apply { op, class, .. } => define(*op, *class),
+            Instruction::Call(call) => routine::rows(call.routine.0, &mut define),
+            _ => {}
+        }
+    }
+    for (k, (routine, _)) in routines(plan).into_iter().enumerate() {
+        text += &routine::define(routine.0, &routine::name(routine.0, k));
     }
     let (_, words) = places(plan);
     let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
@@ -213,6 +238,37 @@ pub fn place(k: usize, rank: u8) -> String {
     place
 }
 
+/// The routines that a plan calls, each once, and where it is called first.
+fn routines(plan: &Plan) -> Vec<(Interned, Register)> {
+    let mut routines: Vec<(Interned, Register)> = Vec::new();
+    for (r, instruction) in plan.code.iter().enumerate() {
+        if let Instruction::Call(call) = instruction {
+            if !routines.iter().any(|(known, _)| *known == call.routine) {
+                routines.push((call.routine, r as Register));
+            }
+        }
+    }
+    routines
+}
+
+/// The call of a routine: its results in `c<register>`, and what it notes in `w`.
+fn called(plan: &Plan, r: usize, call: &Call, places: &[(Register, Place)]) -> String {
+    let k = routines(plan).iter().position(|(known, _)| *known == call.routine).expect("it is among them");
+    let name = routine::name(call.routine.0, k);
+    let mut given = String::new();
+    call.args.iter().for_each(|arg| given += &format!(", r{arg}"));
+    call.tables.iter().for_each(|table| given += &format!(", p.x{table}, p.length{table}"));
+    let places = places.iter().filter(|(register, _)| *register as usize == r);
+    let notes: String = places
+        .enumerate()
+        .map(|(j, (_, Place { word, shift, .. }))| format!(" w[{word}] |= n{r}[{j}] << {shift};"))
+        .collect();
+    let words = call.routine.words();
+    let (declared, passed) =
+        if words > 0 { (format!("u32 n{r}[{words}] = {{}}; "), format!(", n{r}")) } else { Default::default() };
+    format!("  {declared}const {name}results c{r} = {name}(i{given}{passed});{notes}\n")
+}
+
 /// The function that draws a pack of random numbers, and which scalar is its key.
 fn draws(plan: &Plan, instruction: &Instruction) -> Option<(String, u16)> {
     let Instruction::Apply { op, args, .. } = instruction else { return None };
@@ -230,6 +286,8 @@ fn needed(plan: &Plan, given: Option<Register>) -> Vec<bool> {
                 args[..op.row().arity as usize].iter().for_each(|&arg| needed[arg as usize] = true);
             }
             Instruction::Pick { at, .. } if needed[r] => needed[*at as usize] = true,
+            Instruction::Call(call) if needed[r] => call.args.iter().for_each(|&arg| needed[arg as usize] = true),
+            Instruction::Result { call, .. } if needed[r] => needed[*call as usize] = true,
             _ => {}
         }
     }
@@ -242,6 +300,10 @@ fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
     let mut code = String::new();
     let needed = needed(plan, given);
     for (r, instruction) in plan.code.iter().enumerate().filter(|(r, _)| needed[*r]) {
+        if let Instruction::Call(call) = instruction {
+            code += &called(plan, r, call, &places);
+            continue;
+        }
         let class = plan.class(r as Register).c_type();
         if given == Some(r as Register) {
             let _ = writeln!(code, "  const {class} r{r} = x.given[k];");
@@ -259,6 +321,8 @@ fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
                 let dtype = plan.inputs[*k as usize].dtype;
                 writeln!(code, "  const {class} r{r} = pick_{dtype}(p.x{k}, p.length{k}, r{at});")
             }
+            Instruction::Result { call, result } => writeln!(code, "  const {class} r{r} = c{call}.y{result};"),
+            Instruction::Call(_) => unreachable!("it has no value"),
             Instruction::Apply { .. } if draws(plan, instruction).is_some() => {
                 writeln!(code, "  const {class} r{r} = x.d{r}[k];")
             }

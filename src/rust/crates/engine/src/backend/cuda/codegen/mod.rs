@@ -9,6 +9,7 @@ pub mod compress;
 pub mod elementwise;
 pub mod parameters;
 pub mod reduce;
+pub mod routine;
 pub mod scan;
 pub mod tiled;
 

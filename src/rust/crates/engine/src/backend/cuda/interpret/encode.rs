@@ -63,6 +63,9 @@ struct Uses {
 
 /// The interpreter that serves every instruction of a plan.
 pub fn family_of(plan: &Plan) -> Option<Family> {
+    if plan.calls() {
+        return None;
+    }
     Family::ALL.into_iter().find(|&family| {
         (0..plan.code.len()).all(|r| family.serves_class(plan.class(r as Register)))
             && plan.outputs.iter().all(|(_, dtype)| family.serves_class(dtype.class()))
@@ -215,6 +218,7 @@ pub fn encode(
                         (codes.row(*op, *class)?, place)
                     }
                     Instruction::Scalar(..) => unreachable!("scalars are no steps"),
+                    Instruction::Call(_) | Instruction::Result { .. } => unreachable!("no family serves calls"),
                 };
                 // operands are read before the result is written, so that it may take a slot of theirs
                 for &operand in instruction.operands() {
@@ -449,6 +453,7 @@ impl<'a> Half<'a> {
                 self.plan.scalars = self.bound.scalars.len();
                 Instruction::Scalar(self.plan.scalars as u16 - 1, *class)
             }
+            Instruction::Call(_) | Instruction::Result { .. } => unreachable!("no family serves calls"),
             Instruction::Apply { op, class, args } => {
                 let mut new = [0; 3];
                 for (to, &from) in new.iter_mut().zip(&args[..op.row().arity as usize]) {

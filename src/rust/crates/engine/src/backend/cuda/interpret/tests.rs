@@ -11,6 +11,7 @@ use crate::array::{Array, Host, Operand};
 use crate::backend::cpu;
 use crate::backend::cuda::codegen::body;
 use crate::backend::cuda::differential::Random;
+use crate::backend::cuda::flags::Noted;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::expr::Site;
@@ -104,9 +105,10 @@ fn interpret(
     };
     assert_eq!(any != 0, flags.iter().any(|&w| w != 0));
     for (register, place) in places {
-        let bits = flags[place.word as usize] >> place.shift & ((1 << place.op.row().flag.width()) - 1);
+        let Noted::Row(op) = place.noted else { unreachable!("no interpreter runs routines") };
+        let bits = flags[place.word as usize] >> place.shift & ((1 << op.row().flag.width()) - 1);
         if let (true, Some((_, site))) = (bits != 0, bound.sites.iter().find(|(r, _)| *r == register)) {
-            noted.push((place.op, bits, site.clone()));
+            noted.push((op, bits, site.clone()));
         }
     }
 }
