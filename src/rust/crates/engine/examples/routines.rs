@@ -1,5 +1,6 @@
 //! What routines take on one core of the cpu device: nanoseconds an element, of functions that R's users write as loops.
-//! `cargo run --release --example routines [NAME]`. `bench/routines.R` has R's times for the same functions.
+//! `cargo run --release --example routines [NAME [BLOCK]]`, in blocks of so many elements (1024). `bench/routines.R` has R's times for
+//! the same functions.
 
 use verdigris_engine::backend::cpu::routine::run;
 use verdigris_engine::dtype::{Class, DType};
@@ -161,6 +162,7 @@ fn busy() -> f64 {
 
 fn main() {
     let wanted = std::env::args().nth(1);
+    let block: usize = std::env::args().nth(2).map_or(1024, |text| text.parse().expect("a number of elements"));
     let share = |k: usize, n: usize| k as f64 / n as f64;
     let column = |n: usize, f: &dyn Fn(usize) -> f64| (0..n).map(f).collect::<Vec<f64>>();
     let key = |n: usize| column(n, &|_| f64::from_bits(0x1234_5678_9ABC_DEF1));
@@ -186,7 +188,7 @@ fn main() {
         ("walk", walk(), vec![column(50_000, &|_| 0.0), key(50_000)]),
     ];
     for (name, routine, columns) in work {
-        if wanted.as_ref().is_some_and(|wanted| wanted != name) {
+        if wanted.as_ref().is_some_and(|wanted| wanted != name && wanted != "all") {
             continue;
         }
         let routine: &'static Routine = Box::leak(Box::new(routine));
@@ -197,7 +199,7 @@ fn main() {
         for _ in 0..5 {
             let start = busy();
             let mut words = vec![0u32; routine.words()];
-            for i in (0..n).step_by(1024) {
+            for i in (0..n).step_by(block) {
                 let args: Vec<*const u8> = columns.iter().map(|c| c[i..].as_ptr().cast()).collect();
                 let out: Vec<*mut u8> = results
                     .iter_mut()
@@ -205,7 +207,7 @@ fn main() {
                     .map(|(r, size)| r.as_mut_ptr().cast::<u8>().wrapping_add(i * size))
                     .collect();
                 // SAFETY: every column has n elements of 8 bytes, and every result room for as many.
-                unsafe { run(routine, &args, &[], i, 1024.min(n - i), &out, &mut words) };
+                unsafe { run(routine, &args, &[], i, block.min(n - i), &out, &mut words) };
             }
             least = least.min(busy() - start);
         }
