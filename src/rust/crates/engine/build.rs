@@ -23,7 +23,7 @@ use std::{env, fs, thread};
 use dtype::{Class, DType};
 use reduction::Reduction;
 use scan::Scan;
-use table::{Op, HEADERS};
+use table::{Op, Rule, HEADERS};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -31,6 +31,7 @@ fn main() {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/backend/cpu/fold.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/quick.h");
+    println!("cargo:rerun-if-changed=src/backend/cpu/lanes.h");
     println!("cargo:rerun-if-changed=src/ops/table");
     println!("cargo:rerun-if-changed=src/dtype.rs");
     println!("cargo:rerun-if-changed=src/reduction.rs");
@@ -50,6 +51,7 @@ fn main() {
     units.push(("memory".into(), memory(&mut declared)));
     units.push(("reductions".into(), reductions(&mut declared)));
     units.push(("scans".into(), scans(&mut declared)));
+    units.push(("lanes".into(), lanes(&ops, &mut declared)));
     write_tables(&out, &ops, &declared);
 
     // one compiler a unit, side by side: the special functions alone take as long as the rest
@@ -238,6 +240,29 @@ fn scans(declared: &mut String) -> String {
     text
 }
 
+/// What routines call beyond the table's loops: `lanes.h`, and the rows that draw for lanes, each with a key of its own.
+fn lanes(ops: &[&Op], declared: &mut String) -> String {
+    let mut text = String::from("#include \"lanes.h\"\n");
+    for op in ops.iter().filter(|op| op.rule == Rule::Drawn) {
+        let name = op.function(Class::F64);
+        let definition = op.define(Class::F64).expect("draws with parameters are in double");
+        let parameters = if op.arity == 3 { "b[k], c[k], " } else { "b[k], " };
+        let _ = writeln!(
+            text,
+            "{definition}\n\
+             extern \"C\" void vg_lanes_{name}(f64* __restrict o, i64 key, i64 i, const i32* __restrict home, i32* __restrict count, const f64* __restrict b, const f64* __restrict c, i32 n, u32* w_) {{\n  \
+             u32 w = 0;\n  \
+             for (i32 k = 0; k < n; k++) {{ o[k] = {name}(key_of_number(key, count[k]), {parameters}i + home[k], w); count[k] = (i32)((u32)count[k] + 1u); }}\n  \
+             *w_ |= w;\n}}"
+        );
+        let _ = writeln!(
+            declared,
+            "fn vg_lanes_{name}(o: *mut c_void, key: i64, i: i64, home: *const i32, count: *mut i32, b: *const c_void, c: *const c_void, n: i32, w: *mut u32);"
+        );
+    }
+    text
+}
+
 /// `headers.rs`: the texts of `kernels/`, for NVRTC to include.
 fn write_headers(out: &Path, kernels: &Path) {
     let mut files: Vec<PathBuf> =
@@ -274,6 +299,13 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
             })
             .collect();
         let _ = writeln!(text, "[{}],", row.join(", "));
+    }
+    text.push_str("];\n");
+    let _ = writeln!(text, "pub static NUMBERED: [Option<Numbered>; {}] = [", ops.len());
+    for op in ops {
+        let name = op.function(Class::F64);
+        let row = if op.rule == Rule::Drawn { format!("Some(vg_lanes_{name} as Numbered)") } else { "None".into() };
+        let _ = writeln!(text, "{row},");
     }
     text.push_str("];\n");
     for (table, kind) in

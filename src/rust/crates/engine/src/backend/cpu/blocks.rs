@@ -278,7 +278,8 @@ impl<'a> Schedule<'a> {
         let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
         let mut words = vec![0; call.routine.words()];
-        routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words);
+        // SAFETY: registers have room for a block, those of results are theirs alone; tables are live.
+        unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
         if words.iter().any(|&bits| bits != 0) {
             self.note(register, &words);
         }
@@ -368,7 +369,7 @@ impl<'a> Schedule<'a> {
 }
 
 /// Whether a row takes a few instructions: most operators and casts, and what the processor itself has of the math functions.
-fn is_plain(op: OpId) -> bool {
+pub(super) fn is_plain(op: OpId) -> bool {
     let from = |file: usize| TABLES[..file].iter().map(|rows| rows.len()).sum::<usize>();
     let k = op.0 as usize;
     let few = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];

@@ -15,6 +15,10 @@ pub type Gather = unsafe extern "C" fn(*mut c_void, *const c_void, i64, *const i
 /// Registers to storage, to index `i` on.
 pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 
+/// A row that draws with parameters, for lanes: result, the call's key, index of element 0, which elements, their counts, parameters, how many, flag word.
+pub type Numbered =
+    unsafe extern "C" fn(*mut c_void, i64, i64, *const i32, *mut i32, *const c_void, *const c_void, i32, *mut u32);
+
 /// The functions of an accumulator in `reduce.h`.
 pub struct Folding {
     pub size: unsafe extern "C" fn() -> i32,

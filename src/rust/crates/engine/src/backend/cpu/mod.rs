@@ -12,7 +12,7 @@ mod multiply;
 mod parallel;
 mod ranks;
 mod reduce;
-mod routine;
+pub mod routine;
 mod scan;
 mod select;
 mod sort;

@@ -1,12 +1,66 @@
 //! Work on all cores, the calling thread among them: a small array is done before another thread has woken up.
 
+use std::cell::{Cell, RefCell};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use super::threads_usable;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::interrupt::Watch;
+
+thread_local! {
+    /// Of the call whose task runs on this thread: whether it is to end early.
+    static ENDS: Cell<*const AtomicBool> = const { Cell::new(std::ptr::null()) };
+    static WATCH: RefCell<Watch> = RefCell::default();
+}
+
+/// Asks whether the user wants the wait to end, and notes it for all tasks.
+fn look(ends: &AtomicBool) {
+    if WATCH.with_borrow_mut(Watch::look).is_err() {
+        ends.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a task is to go on: long ones ask now and then, and end early where it is not; `spread` then gives `Interrupt`.
+pub fn goes_on() -> bool {
+    let ends = ENDS.get();
+    if ends.is_null() {
+        return true;
+    }
+    // SAFETY: it is alive while the task runs.
+    let ends = unsafe { &*ends };
+    look(ends);
+    !ends.load(Ordering::Relaxed)
+}
+
+/// Runs a task that may ask `goes_on`.
+///
+/// # Errors
+/// `Interrupt`; the task has then ended early.
+pub fn stoppable<R>(task: impl FnOnce() -> R) -> Result<R> {
+    let ends = AtomicBool::new(false);
+    let result = serve(&ends, task);
+    ended(&ends).map(|()| result)
+}
+
+fn serve<R>(ends: &AtomicBool, task: impl FnOnce() -> R) -> R {
+    struct Restore(*const AtomicBool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ENDS.set(self.0);
+        }
+    }
+    let _restore = Restore(ENDS.replace(ends));
+    task()
+}
+
+fn ended(ends: &AtomicBool) -> Result<()> {
+    match ends.load(Ordering::Relaxed) {
+        true => Err(Error::new(Kind::Interrupt, "interrupted")),
+        false => Ok(()),
+    }
+}
 
 /// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing left.
 struct Job {
@@ -39,7 +93,7 @@ impl Job {
     }
 }
 
-fn run(tasks: usize, body: &(dyn Fn(usize) + Sync)) {
+fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for those.
     let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
     let job = Arc::new(Job {
@@ -61,6 +115,7 @@ fn run(tasks: usize, body: &(dyn Fn(usize) + Sync)) {
         if turns < 1000 {
             std::hint::spin_loop();
         } else {
+            look(ends);
             std::thread::yield_now();
         }
     }
@@ -87,14 +142,16 @@ pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Re
 pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     let tasks = n.div_ceil(size.max(1));
     let mut watch = (tasks > ROUND).then(Watch::new);
+    let ends = AtomicBool::new(false);
     for first in (0..tasks).step_by(ROUND) {
-        let task = |t: usize| body((first + t) * size, ((first + t + 1) * size).min(n));
+        let task = |t: usize| serve(&ends, || body((first + t) * size, ((first + t + 1) * size).min(n)));
         let round = ROUND.min(tasks - first);
         if worth && round > 1 && threads_usable() {
-            run(round, &task);
+            run(round, &ends, &task);
         } else {
             (0..round).for_each(task);
         }
+        ended(&ends)?;
         watch.as_mut().map_or(Ok(()), Watch::look)?;
     }
     Ok(())

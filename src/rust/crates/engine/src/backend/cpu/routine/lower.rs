@@ -1,0 +1,536 @@
+//! From structured code over registers to loops over lanes: every register gets a place in scratch memory, which it
+//! shares with others that are never live together.
+
+use super::live::{across, at_head, at_return, Around, Set};
+use super::program::*;
+use super::simplify::{is_noted, merged, simplify};
+use crate::backend::cpu::loops::{GATHERS, LOOPS, NUMBERED};
+use super::lanes::na;
+use crate::dtype::{Class, DType};
+use crate::ops::{id, OpId};
+use crate::routine::{Block, Draw, Operand, Register, Routine, Source, Statement};
+use crate::scalar::Scalar;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of registers and arrays that lanes may take together: what the second-level cache has room for.
+const ROOM: usize = 512 << 10;
+/// The fewest lanes at a time.
+const FEWEST: usize = 64;
+/// Between registers, so that a loop's reads and writes do not fall on the same place of their pages.
+const GAP: usize = 128;
+/// Sizes of registers.
+const SIZES: [u8; 3] = [4, 8, 16];
+
+macro_rules! declare {
+    ($($choose:ident $get:ident $set:ident),+; $($locate:ident),+; $($standard:ident),+) => {
+        // lanes.h
+        unsafe extern "C" {
+            $(fn $choose(o: *mut c_void, test: *const i32, yes: *const c_void, no: *const c_void, n: i32);
+              fn $get(o: *mut c_void, a: *const c_void, at: *const i64, home: *const i32, m: i64, width: i64, n: i32);
+              fn $set(a: *mut c_void, at: *const i64, x: *const c_void, home: *const i32, m: i64, width: i64, n: i32);)+
+            $(fn $locate(o: *mut i64, x: *const c_void, extent: *const i64, fails: i32, n: i32) -> i32;)+
+            $(fn $standard(o: *mut c_void, key: i64, i: i64, home: *const i32, count: *mut i32, n: i32);)+
+            fn vg_lanes_step_i32(o: *mut c_void, from: *const c_void, counter: *const i32, step: *const c_void, n: i32);
+            fn vg_lanes_step_f64(o: *mut c_void, from: *const c_void, counter: *const i32, step: *const c_void, n: i32);
+        }
+        const CHOOSE: [Choose; 6] = [$($choose),+];
+        const GET: [Get; 6] = [$($get),+];
+        const SET: [super::program::Set; 6] = [$($set),+];
+        const LOCATE: [Locate; 4] = [$($locate),+];
+    };
+}
+declare!(
+    vg_lanes_choose_i32 vg_lanes_get_i32 vg_lanes_set_i32, vg_lanes_choose_i64 vg_lanes_get_i64 vg_lanes_set_i64,
+    vg_lanes_choose_f32 vg_lanes_get_f32 vg_lanes_set_f32, vg_lanes_choose_f64 vg_lanes_get_f64 vg_lanes_set_f64,
+    vg_lanes_choose_c64 vg_lanes_get_c64 vg_lanes_set_c64, vg_lanes_choose_c128 vg_lanes_get_c128 vg_lanes_set_c128;
+    vg_lanes_position_i32, vg_lanes_position_i64, vg_lanes_position_f32, vg_lanes_position_f64;
+    vg_lanes_uniform, vg_lanes_normal, vg_lanes_exponential
+);
+
+/// How many programs there have been, and one: 0 is none.
+static PROGRAMS: AtomicUsize = AtomicUsize::new(1);
+
+/// Lowers a routine for at most `width` lanes at a time.
+pub fn lower(routine: &Routine, width: usize) -> Program {
+    let body = simplify(&routine.body);
+    let written: Set = written(&body);
+    let returned = at_return(routine);
+    let mut lowering = Lowering { routine, classes: routine.registers.clone(), ..Lowering::new(routine) };
+    // once to see what is live together, once with places
+    let (_, live) = lowering.block(&body, &returned, None);
+    let given: Vec<Register> = routine.parameters.iter().map(|p| p.register).filter(|r| live.contains(*r)).collect();
+    for &r in &given {
+        // a parameter that is never written keeps its place to itself, since what is the same for all lanes does not move
+        let meets: Vec<Register> = match written.contains(r) {
+            true => live.iter().collect(),
+            false => (0..lowering.classes.len() as Register).collect(),
+        };
+        meets.into_iter().for_each(|other| lowering.meet(r, other));
+    }
+    lowering.fixed = given.iter().copied().filter(|r| !written.contains(*r)).collect();
+    let slots = lowering.color();
+    lowering.place(slots, width);
+    lowering.classes.truncate(routine.registers.len());
+    let (code, _) = lowering.block(&body, &returned, None);
+    lowering.finish(code, &given)
+}
+
+fn written(block: &Block) -> Set {
+    let mut set = Set::default();
+    for statement in block {
+        statement.written().into_iter().for_each(|r| set.insert(r));
+        match statement {
+            Statement::If { then, otherwise, .. } => {
+                set.add(&written(then));
+                set.add(&written(otherwise));
+            }
+            Statement::For { counter, body, .. } => {
+                set.insert(*counter);
+                set.add(&written(body));
+            }
+            Statement::Loop { body } => set.add(&written(body)),
+            Statement::Draw { count, .. } => set.insert(*count),
+            _ => {}
+        }
+    }
+    set
+}
+
+/// Whether some statement of a block is so; of `inner` loops in it too.
+fn has(block: &Block, is: &impl Fn(&Statement) -> bool, inner: bool) -> bool {
+    block.iter().any(|statement| {
+        is(statement)
+            || match statement {
+                Statement::If { then, otherwise, .. } => has(then, is, inner) || has(otherwise, is, inner),
+                Statement::For { body, .. } | Statement::Loop { body } => inner && has(body, is, inner),
+                _ => false,
+            }
+    })
+}
+
+/// Whether lanes may leave the routine at a statement.
+fn is_last(statement: &Statement) -> bool {
+    match statement {
+        Statement::If { missing, .. } => missing.is_some(),
+        Statement::Position { .. } | Statement::Return | Statement::Fail(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether lanes may leave a block in its middle.
+fn leaves(block: &Block) -> bool {
+    has(block, &is_last, true) || has(block, &|s| matches!(s, Statement::Break | Statement::Next), false)
+}
+
+struct Lowering<'a> {
+    routine: &'a Routine,
+    /// Of the routine's registers and those that were added.
+    classes: Vec<Class>,
+    /// Which registers are live, or read, where a register is written.
+    meets: Vec<Set>,
+    constants: Vec<Scalar>,
+    /// How many counted loops stand in each other here, and at most.
+    depth: usize,
+    deepest: usize,
+    /// Parameters that are never written.
+    fixed: Set,
+    // known the second time
+    width: usize,
+    bytes: usize,
+    places: Vec<Place>,
+    of_constants: Vec<Place>,
+    spare: [Place; 3],
+    kept: Vec<u32>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(routine: &'a Routine) -> Lowering<'a> {
+        Lowering {
+            routine,
+            classes: Vec::new(),
+            meets: Vec::new(),
+            constants: Vec::new(),
+            depth: 0,
+            deepest: 0,
+            fixed: Set::default(),
+            width: 0,
+            bytes: 0,
+            places: Vec::new(),
+            of_constants: Vec::new(),
+            spare: [Place::default(); 3],
+            kept: Vec::new(),
+        }
+    }
+
+    fn meet(&mut self, a: Register, b: Register) {
+        if a != b {
+            let most = a.max(b) as usize;
+            if self.meets.len() <= most {
+                self.meets.resize(most + 1, Set::default());
+            }
+            self.meets[a as usize].insert(b);
+            self.meets[b as usize].insert(a);
+        }
+    }
+
+    /// A slot for each register: the first that no register it meets has, of its size.
+    fn color(&mut self) -> Vec<usize> {
+        self.meets.resize(self.classes.len(), Set::default());
+        let mut slots: Vec<usize> = Vec::with_capacity(self.classes.len());
+        for r in 0..self.classes.len() {
+            let size = self.classes[r].size();
+            let taken: Vec<usize> = self.meets[r]
+                .iter()
+                .filter(|&other| (other as usize) < r && self.classes[other as usize].size() == size)
+                .map(|other| slots[other as usize])
+                .collect();
+            slots.push((0..).find(|slot| !taken.contains(slot)).expect("there is always another"));
+        }
+        slots
+    }
+
+    /// Lays out constants, slots and the rest.
+    fn place(&mut self, slots: Vec<usize>, width: usize) {
+        let of_size = |k: usize| {
+            let with = slots.iter().zip(&self.classes).filter(|(_, class)| class.size() == SIZES[k] as usize);
+            with.map(|(slot, _)| slot + 1).max().unwrap_or(0)
+        };
+        let counts = [0, 1, 2].map(of_size);
+        let in_arrays: usize = self.routine.arrays.iter().map(|a| a.length as usize * a.class.size()).sum();
+        let in_slots: usize = counts.iter().zip(SIZES).map(|(n, size)| n * size as usize).sum();
+        let lane = (in_arrays + in_slots + self.constants.len() * 8).max(1);
+        self.width = (ROOM / lane / FEWEST * FEWEST).max(FEWEST).min(width);
+        let width = self.width;
+        let mut end = 0usize;
+        let mut take = |size: u8| {
+            let place = Place { offset: end as u32, size };
+            end = (end + width * size as usize).next_multiple_of(64) + GAP;
+            place
+        };
+        self.of_constants = self.constants.iter().map(|scalar| take(scalar.class().size() as u8)).collect();
+        let mut starts = [const { Vec::new() }; 3];
+        for k in 0..3 {
+            starts[k] = (0..counts[k]).map(|_| take(SIZES[k])).collect::<Vec<Place>>();
+        }
+        let index = |class: &Class| SIZES.iter().position(|s| *s as usize == class.size()).expect("these are the sizes");
+        self.places = slots.iter().zip(&self.classes).map(|(slot, class)| starts[index(class)][*slot]).collect();
+        self.spare = SIZES.map(&mut take);
+        // each a place of an integer
+        let kept: Vec<u32> = (0..self.deepest).map(|_| take(4).offset).collect();
+        self.kept = kept;
+        self.bytes = end;
+    }
+
+    fn finish(self, code: Vec<Step>, given: &[Register]) -> Program {
+        let (routine, width) = (self.routine, self.width);
+        let mut end = self.bytes;
+        let mut take = |bytes: usize| {
+            let offset = end as u32;
+            end = (end + bytes).next_multiple_of(64) + GAP;
+            offset
+        };
+        let (home, status, lists) = (take(width * 4), take(width), [take(width * 2), take(width * 2)]);
+        let arrays = routine
+            .arrays
+            .iter()
+            .map(|a| Local {
+                offset: take(width * a.length as usize * a.class.size()),
+                class: a.class,
+                length: a.length as usize,
+            })
+            .collect();
+        let given = (0..)
+            .zip(&routine.parameters)
+            .filter(|(_, p)| given.contains(&p.register))
+            .map(|(k, p)| Given {
+                parameter: k,
+                place: self.places[p.register as usize],
+                fixed: self.fixed.contains(p.register),
+            })
+            .collect();
+        let results = routine.results.iter().map(|(r, _)| (self.places[*r as usize], self.classes[*r as usize]));
+        Program {
+            id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
+            code: code.into(),
+            width,
+            constants: self.of_constants.iter().copied().zip(self.constants.iter().copied()).collect(),
+            given,
+            key: routine.parameters.iter().position(|p| p.source == Source::Key).map(|k| k as u16),
+            results: results.collect(),
+            arrays,
+            failures: routine.notes.len(),
+            home,
+            status,
+            lists,
+            bytes: end,
+        }
+    }
+
+    fn of(&mut self, operand: Operand) -> Place {
+        match operand {
+            Operand::Register(r) => self.at(r),
+            Operand::Constant(scalar) => {
+                let same = |other: &Scalar| Operand::Constant(*other) == operand;
+                let k = self.constants.iter().position(same).unwrap_or_else(|| {
+                    self.constants.push(scalar);
+                    self.constants.len() - 1
+                });
+                self.of_constants.get(k).copied().unwrap_or_default()
+            }
+        }
+    }
+
+    fn at(&self, r: Register) -> Place {
+        self.places.get(r as usize).copied().unwrap_or_default()
+    }
+
+    fn moves(&self, live: &Set) -> Moves {
+        let parameter = |r: Register| {
+            let k = self.routine.parameters.iter().position(|p| p.register == r);
+            k.filter(|_| self.fixed.contains(r)).map(|k| k as u16)
+        };
+        let mut moves: Vec<Moved> =
+            live.iter().map(|r| Moved { place: self.at(r), parameter: parameter(r) }).collect();
+        // two registers whose lanes are in different parts of the code may have one place
+        moves.sort_by_key(|m| m.place.offset);
+        moves.dedup_by_key(|m| m.place.offset);
+        moves.into()
+    }
+
+    fn note(&self, op: OpId, statement: &Statement) -> Option<u16> {
+        let k = self.routine.notes.iter().position(|other| *other == op);
+        k.filter(|_| is_noted(self.routine, statement)).map(|k| k as u16)
+    }
+
+    /// The steps of a block, and what is live before it.
+    fn block(&mut self, block: &[Statement], after: &Set, around: Option<&Around>) -> (Vec<Step>, Set) {
+        let mut live = after.clone();
+        // from the last to the first
+        let mut steps = Vec::with_capacity(block.len());
+        let mut k = block.len();
+        while k > 0 {
+            k -= 1;
+            // what is only computed to be moved is computed where it is moved to
+            let direct = match (&block[k], k.checked_sub(1).map(|before| &block[before])) {
+                (Statement::Move { to, from: Operand::Register(from) }, Some(before))
+                    if before.written() == Some(*from) && !live.contains(*from) && to != from =>
+                {
+                    redirected(before, *to)
+                }
+                _ => None,
+            };
+            if direct.is_some() {
+                k -= 1;
+            }
+            let statement = direct.as_ref().unwrap_or(&block[k]);
+            match statement {
+                Statement::If { value, missing, then, otherwise } => {
+                    let leaving = [leaves(then), leaves(otherwise)];
+                    let both = merged(self.routine, &mut self.classes, *value, [then, otherwise], &live)
+                        .map(|block| self.block(&block, &live, around));
+                    let (on_true, first) = self.block(then, &live, around);
+                    let (on_false, second) = self.block(otherwise, &live, around);
+                    let mut joined = live.clone();
+                    if let Some(around) = around.filter(|_| leaving != [false; 2]) {
+                        joined.add(&around.head);
+                        joined.add(&around.exit);
+                    }
+                    live = first.with(&second);
+                    let both = both.map(|(steps, needed)| {
+                        live.add(&needed);
+                        steps.into()
+                    });
+                    value.register().into_iter().for_each(|r| live.insert(r));
+                    steps.push(Step::If(Box::new(Branch {
+                        test: self.of(*value),
+                        missing: *missing,
+                        then: on_true.into(),
+                        otherwise: on_false.into(),
+                        both,
+                        otherwise_first: leaving == [true, false],
+                        moves: self.moves(&live),
+                        joined: self.moves(&joined),
+                    })));
+                }
+                Statement::For { counter, times, body } => {
+                    let inside = Around { head: at_head(self.routine, Some(*counter), body, &live), exit: live };
+                    let kept = self.kept.get(self.depth).copied().unwrap_or_default();
+                    self.depth += 1;
+                    self.deepest = self.deepest.max(self.depth);
+                    let (code, needed) = self.block(body, &inside.head, Some(&inside));
+                    self.depth -= 1;
+                    needed.iter().for_each(|r| self.meet(*counter, r));
+                    inside.head.iter().for_each(|r| self.meet(*counter, r));
+                    let counted = Counted {
+                        turns: self.turns(body, code, &inside),
+                        times: self.of(*times),
+                        counter: needed.contains(*counter).then(|| self.at(*counter)),
+                        kept,
+                    };
+                    steps.push(Step::For(Box::new(counted)));
+                    live = inside.head;
+                    times.register().into_iter().for_each(|r| live.insert(r));
+                }
+                Statement::Loop { body } => {
+                    let inside = Around { head: at_head(self.routine, None, body, &live), exit: live };
+                    let (code, _) = self.block(body, &inside.head, Some(&inside));
+                    steps.push(Step::Loop(Box::new(self.turns(body, code, &inside))));
+                    live = inside.head;
+                }
+                _ => {
+                    let unused = statement.written().is_some_and(|to| !live.contains(to));
+                    let kept = match statement {
+                        Statement::Position { .. } => true,
+                        Statement::Draw { count, .. } => live.contains(*count),
+                        _ => false,
+                    };
+                    if unused && !kept && !is_noted(self.routine, statement) {
+                        continue;
+                    }
+                    self.simple(statement, &live, &mut steps);
+                    if let Some(to) = statement.written() {
+                        live.iter().for_each(|r| self.meet(to, r));
+                        for r in statement.operands().into_iter().filter_map(Operand::register) {
+                            self.meet(to, r);
+                        }
+                    }
+                    if let Statement::Draw { count, .. } = statement {
+                        live.iter().for_each(|r| self.meet(*count, r));
+                    }
+                    across(self.routine, statement, &mut live, around);
+                }
+            }
+        }
+        steps.reverse();
+        (steps, live)
+    }
+
+    fn turns(&mut self, body: &Block, code: Vec<Step>, inside: &Around) -> Turns {
+        Turns {
+            body: code.into(),
+            moves: self.moves(&inside.head.with(&inside.exit)),
+            ended: self.moves(&inside.exit),
+            nexts: has(body, &|s| matches!(s, Statement::Next), false),
+            returns: has(body, &is_last, true),
+        }
+    }
+
+    /// The steps of a statement without blocks, the last first. The loops' results do not alias what they read, so what is written over
+    /// something that is read is computed beside it.
+    fn simple(&mut self, statement: &Statement, live: &Set, steps: &mut Vec<Step>) {
+        let routine = self.routine;
+        let class_of = |this: &Self, operand: Operand| match operand {
+            Operand::Register(r) => this.classes[r as usize],
+            Operand::Constant(scalar) => scalar.class(),
+        };
+        let own = statement.written().map(|to| self.at(to)).unwrap_or_default();
+        let aliases = statement.written().is_some_and(|to| statement.operands().contains(&Operand::Register(to)));
+        let mut beside = own;
+        if aliases && !is_elementwise(statement) {
+            beside = self.spare[SIZES.iter().position(|s| *s == own.size).unwrap_or(0)];
+            steps.push(Step::Copy { to: own, from: beside });
+        }
+        let to = beside;
+        steps.push(match statement {
+            Statement::Apply { op: id::SELECT, class, args, .. } => {
+                let [test, yes, no] = [0, 1, 2].map(|k| self.of(args[k]));
+                Step::Choose { body: CHOOSE[*class as usize], to: own, test, yes, no }
+            }
+            Statement::Apply { op, class, args, .. } => {
+                let mut places = [Place::default(); 3];
+                for (place, arg) in places.iter_mut().zip(args) {
+                    *place = self.of(*arg);
+                }
+                let body = LOOPS[op.0 as usize][*class as usize].expect("the compiler of routines asks for rows that there are");
+                Step::Apply { body, to, args: places, note: self.note(*op, statement) }
+            }
+            Statement::Move { from, .. } => Step::Copy { to: own, from: self.of(*from) },
+            Statement::Step { to: register, from, counter, step } => {
+                let body = match self.classes[*register as usize] {
+                    Class::I32 => vg_lanes_step_i32,
+                    _ => vg_lanes_step_f64,
+                };
+                let (from, counter, step) = (self.of(*from), self.at(*counter), self.of(*step));
+                Step::Vary { body, to: own, from, counter, step }
+            }
+            Statement::Position { to: register, from, extent, low, high } => {
+                let body = LOCATE[class_of(self, *from) as usize];
+                let mut moves = self.moves(&live.with(&[*register].into_iter().collect())).into_vec();
+                if to != own {
+                    moves.push(Moved { place: to, parameter: None });
+                }
+                let (from, extent) = (self.of(*from), self.of(*extent));
+                Step::Position { body, to, from, extent, low: *low, high: *high, moves: moves.into() }
+            }
+            Statement::Place { at, .. } => {
+                let at = at.iter().map(|(position, stride)| (self.of(*position), self.of(*stride))).collect();
+                Step::Along { to, at }
+            }
+            Statement::Read { to: register, table, at } => {
+                let dtype = routine.tables[*table as usize].dtype;
+                let none = match dtype {
+                    DType::UInt8 => Scalar::I32(0),
+                    _ => na(self.classes[*register as usize]),
+                };
+                Step::Read { body: GATHERS[dtype as usize], to, none, table: *table, at: self.of(*at) }
+            }
+            Statement::Get { array, at, .. } => {
+                let class = routine.arrays[*array as usize].class;
+                Step::Get { body: GET[class as usize], to, array: *array, at: self.of(*at) }
+            }
+            Statement::Set { array, at, value } => {
+                let class = routine.arrays[*array as usize].class;
+                Step::Set { body: SET[class as usize], array: *array, at: self.of(*at), value: self.of(*value) }
+            }
+            Statement::Draw { draw, count, args, .. } => {
+                let body = match draw {
+                    Draw::Uniform => Ok(vg_lanes_uniform as Standard),
+                    Draw::Normal => Ok(vg_lanes_normal as Standard),
+                    Draw::Exponential => Ok(vg_lanes_exponential as Standard),
+                    Draw::Row(op) => Err(*op),
+                };
+                let count = self.at(*count);
+                match body {
+                    Ok(body) => Step::Standard { body, to, count },
+                    Err(op) => {
+                        let mut places = [Place::default(); 2];
+                        for (place, arg) in places.iter_mut().zip(args) {
+                            *place = self.of(*arg);
+                        }
+                        let body = NUMBERED[op.0 as usize].expect("a row of the rule Drawn");
+                        Step::Numbered { body, to, count, args: places, note: self.note(op, statement) }
+                    }
+                }
+            }
+            Statement::Break => Step::Break,
+            Statement::Next => Step::Next,
+            Statement::Return => Step::Return,
+            Statement::Fail(id) => Step::Fail(*id),
+            Statement::If { .. } | Statement::For { .. } | Statement::Loop { .. } => {
+                unreachable!("statements with blocks are not simple")
+            }
+        });
+    }
+}
+
+/// Whether the loop may write what it reads: element `k` of all alone.
+fn is_elementwise(statement: &Statement) -> bool {
+    match statement {
+        Statement::Move { .. } | Statement::Step { .. } | Statement::Apply { op: id::SELECT, .. } => true,
+        _ => false,
+    }
+}
+
+/// The statement with another register to write, where that is all that it writes.
+fn redirected(statement: &Statement, register: Register) -> Option<Statement> {
+    let mut statement = statement.clone();
+    match &mut statement {
+        Statement::Apply { to, .. }
+        | Statement::Place { to, .. }
+        | Statement::Read { to, .. }
+        | Statement::Get { to, .. } => *to = register,
+        _ => return None,
+    }
+    Some(statement)
+}

@@ -1,0 +1,178 @@
+//! A routine as the cpu runs it: loops over lanes, with every register at its place in scratch memory.
+
+use crate::backend::cpu::loops::{Gather, Loop, Numbered};
+use crate::dtype::Class;
+use crate::routine::FailureId;
+use crate::scalar::Scalar;
+use std::ffi::c_void;
+
+/// Where lane 0 of a register lies, in bytes from the start of the scratch memory; its other lanes follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Place {
+    pub offset: u32,
+    pub size: u8,
+}
+
+/// A register that lanes take with them when they change places.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    pub place: Place,
+    /// Of a parameter that is never written: which one. Where it is one value for all, nothing need move.
+    pub parameter: Option<u16>,
+}
+
+pub type Moves = Box<[Moved]>;
+pub type Code = Box<[Step]>;
+
+pub type Choose = unsafe extern "C" fn(*mut c_void, *const i32, *const c_void, *const c_void, i32);
+pub type Locate = unsafe extern "C" fn(*mut i64, *const c_void, *const i64, i32, i32) -> i32;
+pub type Vary = unsafe extern "C" fn(*mut c_void, *const c_void, *const i32, *const c_void, i32);
+pub type Get = unsafe extern "C" fn(*mut c_void, *const c_void, *const i64, *const i32, i64, i64, i32);
+pub type Set = unsafe extern "C" fn(*mut c_void, *const i64, *const c_void, *const i32, i64, i64, i32);
+pub type Standard = unsafe extern "C" fn(*mut c_void, i64, i64, *const i32, *mut i32, i32);
+
+pub enum Step {
+    /// `note` is the word that takes the row's bits.
+    Apply {
+        body: Loop,
+        to: Place,
+        args: [Place; 3],
+        note: Option<u16>,
+    },
+    Choose {
+        body: Choose,
+        to: Place,
+        test: Place,
+        yes: Place,
+        no: Place,
+    },
+    Copy {
+        to: Place,
+        from: Place,
+    },
+    Vary {
+        body: Vary,
+        to: Place,
+        from: Place,
+        counter: Place,
+        step: Place,
+    },
+    Position {
+        body: Locate,
+        to: Place,
+        from: Place,
+        extent: Place,
+        low: FailureId,
+        high: Option<FailureId>,
+        moves: Moves,
+    },
+    Along {
+        to: Place,
+        at: Box<[(Place, Place)]>,
+    },
+    /// `none` is the element where there is no table.
+    Read {
+        body: Gather,
+        to: Place,
+        none: Scalar,
+        table: u16,
+        at: Place,
+    },
+    Get {
+        body: Get,
+        to: Place,
+        array: u16,
+        at: Place,
+    },
+    Set {
+        body: Set,
+        array: u16,
+        at: Place,
+        value: Place,
+    },
+    Standard {
+        body: Standard,
+        to: Place,
+        count: Place,
+    },
+    Numbered {
+        body: Numbered,
+        to: Place,
+        count: Place,
+        args: [Place; 2],
+        note: Option<u16>,
+    },
+    If(Box<Branch>),
+    For(Box<Counted>),
+    Loop(Box<Turns>),
+    Break,
+    Next,
+    Return,
+    Fail(FailureId),
+}
+
+pub struct Branch {
+    pub test: Place,
+    pub missing: Option<FailureId>,
+    pub then: Code,
+    pub otherwise: Code,
+    /// What does the same for lanes that differ, without a branch: both blocks, and what each lane keeps.
+    pub both: Option<Code>,
+    /// Which block stands in front: the one that fewer lanes leave.
+    pub otherwise_first: bool,
+    /// What is live before the blocks, and after them or where lanes go that leave them.
+    pub moves: Moves,
+    pub joined: Moves,
+}
+
+pub struct Turns {
+    pub body: Code,
+    /// What is live where a turn begins or the loop has ended, and what is live then.
+    pub moves: Moves,
+    pub ended: Moves,
+    /// Whether lanes may go on with the next turn before this one's end, and whether they may leave the routine.
+    pub nexts: bool,
+    pub returns: bool,
+}
+
+pub struct Counted {
+    pub turns: Turns,
+    pub times: Place,
+    /// Where something reads it.
+    pub counter: Option<Place>,
+    /// Where each element's `times` are kept, where they differ.
+    pub kept: u32,
+}
+
+pub struct Given {
+    pub parameter: u16,
+    pub place: Place,
+    pub fixed: bool,
+}
+
+pub struct Local {
+    pub offset: u32,
+    pub class: Class,
+    pub length: usize,
+}
+
+pub struct Program {
+    /// Another for every program.
+    pub id: usize,
+    pub code: Code,
+    /// The most lanes at a time.
+    pub width: usize,
+    pub bytes: usize,
+    pub constants: Vec<(Place, Scalar)>,
+    pub given: Vec<Given>,
+    /// The parameter that is the call's key.
+    pub key: Option<u16>,
+    pub results: Vec<(Place, Class)>,
+    pub arrays: Vec<Local>,
+    /// The word of failures.
+    pub failures: usize,
+    /// Which element a lane works on (i32 each); why an element is not with the others (u8 each); two lists of lanes (u16).
+    pub home: u32,
+    pub status: u32,
+    pub lists: [u32; 2],
+}

@@ -1,0 +1,114 @@
+//! What a block of statements becomes before it is placed: the same values by cheaper steps.
+
+use std::collections::BTreeMap;
+
+use super::live::Set;
+use crate::backend::cpu::blocks::is_plain;
+use crate::dtype::Class;
+use crate::ops::id;
+use crate::routine::{Block, Operand, Register, Routine, Statement};
+use crate::scalar::Scalar;
+
+/// The most statements of two blocks that lanes run both of rather than part.
+const FEW: usize = 8;
+
+/// Squares are products (`r_pow` of arith.h says so).
+pub fn simplify(block: &Block) -> Block {
+    let two = |operand: &Operand| {
+        matches!(operand, Operand::Constant(Scalar::F64(x)) if *x == 2.0)
+            || matches!(operand, Operand::Constant(Scalar::F32(x)) if *x == 2.0)
+    };
+    let one = |statement: &Statement| match statement {
+        Statement::Apply { to, op: id::POW, class: class @ (Class::F64 | Class::F32), args } if two(&args[1]) => {
+            Statement::Apply { to: *to, op: id::MUL, class: *class, args: vec![args[0], args[0]] }
+        }
+        Statement::If { value, missing, then, otherwise } => Statement::If {
+            value: *value,
+            missing: *missing,
+            then: simplify(then),
+            otherwise: simplify(otherwise),
+        },
+        Statement::For { counter, times, body } => {
+            Statement::For { counter: *counter, times: *times, body: simplify(body) }
+        }
+        Statement::Loop { body } => Statement::Loop { body: simplify(body) },
+        other => other.clone(),
+    };
+    block.iter().map(one).collect()
+}
+
+/// Whether lanes that should not run the statement may do so, as long as what it writes is not kept.
+fn is_harmless(routine: &Routine, statement: &Statement) -> bool {
+    match statement {
+        Statement::Apply { op, class, .. } => is_plain(*op) && !is_noted(routine, statement) && class.size() <= 8,
+        Statement::Move { .. } | Statement::Step { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether it may set bits that someone wants.
+pub fn is_noted(routine: &Routine, statement: &Statement) -> bool {
+    match statement {
+        Statement::Apply { op, class, .. } => op.may_warn(*class) && routine.notes.contains(op),
+        Statement::Draw { draw: crate::routine::Draw::Row(op), .. } => routine.notes.contains(op),
+        _ => false,
+    }
+}
+
+/// The two blocks of an `If` without a branch: each writes registers of its own, and every lane keeps those of its block.
+/// None where that would not be the same, or not cheaper. `classes` grows by the new registers.
+pub fn merged(
+    routine: &Routine,
+    classes: &mut Vec<Class>,
+    test: Operand,
+    [then, otherwise]: [&Block; 2],
+    after: &Set,
+) -> Option<Block> {
+    if then.len() + otherwise.len() > FEW || !then.iter().chain(otherwise).all(|s| is_harmless(routine, s)) {
+        return None;
+    }
+    let mut out = Vec::new();
+    let mut renamed = |block: &Block, out: &mut Block| {
+        let mut now: BTreeMap<Register, Register> = BTreeMap::new();
+        for statement in block {
+            let mut statement = statement.clone();
+            let current = |operand: &mut Operand| {
+                if let Operand::Register(r) = operand {
+                    *r = now.get(r).copied().unwrap_or(*r);
+                }
+            };
+            let to = match &mut statement {
+                Statement::Apply { to, args, .. } => {
+                    args.iter_mut().for_each(current);
+                    to
+                }
+                Statement::Move { to, from } => {
+                    current(from);
+                    to
+                }
+                Statement::Step { to, from, step, .. } => {
+                    [from, step].into_iter().for_each(current);
+                    to
+                }
+                _ => unreachable!("harmless statements are these"),
+            };
+            let own = Register::try_from(classes.len()).ok()?;
+            classes.push(classes[*to as usize]);
+            now.insert(*to, own);
+            *to = own;
+            out.push(statement);
+        }
+        Some(now)
+    };
+    let (yes, no) = (renamed(then, &mut out)?, renamed(otherwise, &mut out)?);
+    let written: Set = yes.keys().chain(no.keys()).copied().filter(|r| after.contains(*r)).collect();
+    // the test last, where it is among them
+    let mut written: Vec<Register> = written.iter().collect();
+    written.sort_by_key(|r| Operand::Register(*r) == test);
+    for r in written {
+        let of = |now: &BTreeMap<Register, Register>| Operand::Register(now.get(&r).copied().unwrap_or(r));
+        let class = classes[r as usize];
+        out.push(Statement::Apply { to: r, op: id::SELECT, class, args: vec![test, of(&yes), of(&no)] });
+    }
+    Some(out)
+}
