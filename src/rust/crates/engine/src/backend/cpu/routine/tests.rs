@@ -543,7 +543,8 @@ impl Random {
 }
 
 fn random_routine(seed: u64) -> Routine {
-    let registers = [vec![Class::F64; 5], vec![Class::I32; 6], vec![Class::I64; 2], vec![Class::I32; 2], vec![Class::I64]];
+    let registers =
+        [vec![Class::F64; 5], vec![Class::I32; 6], vec![Class::I64; 2], vec![Class::I32; 2], vec![Class::I64]];
     let mut random = Random { state: seed, registers: registers.concat(), depth: 0, loops: 0 };
     random.below(2);
     let mut body: Block = (2..5).map(|x| set(x, num(f64::from(x)))).collect();
