@@ -1,6 +1,8 @@
 //! Routines built by hand, as R functions would be compiled: for tests of the two devices.
 #![allow(dead_code)]
 
+pub mod random;
+
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::ops::OpId;
 use verdigris_engine::routine::{

@@ -34,6 +34,7 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
     let mut taken = HashSet::new();
     for (r, used) in uses.iter_mut().enumerate() {
         let plain = plain(routine.names.get(r).map_or("", String::as_str));
+        used.local &= used.writes == 1;
         used.named = !plain.is_empty();
         used.name = if used.named { format!("{plain}_") } else { format!("t{r}") };
         if !taken.insert(used.name.clone()) {
