@@ -32,6 +32,7 @@ mod r;
 mod random;
 mod recipe;
 mod reductions;
+mod routine;
 mod scans;
 mod site;
 mod streams;

@@ -16,7 +16,7 @@ use crate::r;
 use crate::site;
 
 /// A stream's key: two numbers below 2^32.
-fn read_key(key: SEXP) -> Result<Scalar> {
+pub fn read_key(key: SEXP) -> Result<Scalar> {
     let words = convert::sizes(key)?;
     Ok(Scalar::I64(((words[0] as u64) << 32 | words[1] as u64) as i64))
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::ops::{Op, OpId, Rule};
 
 /// What is known of an operand's type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Typed {
     /// An array on a device: its own dtype counts.
     Array(DType),

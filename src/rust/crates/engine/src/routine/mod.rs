@@ -9,9 +9,12 @@
 //! the element and a count. So it may be computed again, in any order, anywhere.
 
 pub mod call;
+pub mod compile;
 mod cost;
+pub mod grad;
 mod intern;
 mod show;
+pub mod syntax;
 
 use std::hash::{Hash, Hasher};
 

@@ -273,7 +273,7 @@ impl<'a> Schedule<'a> {
         let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
         let mut words = vec![0; call.routine.words()];
-        // SAFETY: registers have room for a block, those of results are theirs alone; tables are live.
+        // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables are whole inputs.
         unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
         if words.iter().any(|&bits| bits != 0) {
             self.note(register, &words);

@@ -21,7 +21,9 @@ const GONE: u8 = 3;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line([u8; 64]);
+struct Line {
+    _bytes: [u8; 64],
+}
 
 #[derive(Default)]
 struct Scratch {
@@ -54,7 +56,7 @@ pub unsafe fn run(
         let scratch = &mut *cell.borrow_mut();
         let lines = program.bytes.div_ceil(64);
         if scratch.lines.len() < lines {
-            scratch.lines.resize(lines, Line([0; 64]));
+            scratch.lines.resize(lines, Line { _bytes: [0; 64] });
             scratch.holds = 0;
         }
         let base: *mut u8 = scratch.lines.as_mut_ptr().cast();

@@ -578,3 +578,31 @@ fn random_programs_are_what_each_element_gives_alone() {
         check(&random_routine(seed), &columns, &[64, 90, 7]);
     }
 }
+
+mod stop {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::backend::cpu::parallel::stoppable;
+    use crate::error::Kind;
+    use crate::interrupt::set_check;
+
+    static ASKED: AtomicBool = AtomicBool::new(false);
+
+    thread_local! {
+        static WANTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    #[test]
+    fn a_loop_without_end_is_stopped() {
+        set_check(|| {
+            ASKED.store(true, Ordering::Relaxed);
+            WANTED.get()
+        });
+        WANTED.set(true);
+        let routine = small(vec![Statement::Loop { body: vec![f64(1, id::ADD, &[r(1), num(1.0)])] }]);
+        let error = stoppable(|| run(&routine, &some(10), 0, 64)).err().map(|e| e.kind);
+        assert!(ASKED.load(Ordering::Relaxed));
+        assert!(matches!(error, Some(Kind::Interrupt)));
+    }
+}

@@ -1,0 +1,312 @@
+# R functions as functions of a device: gpu_compile(), and what stands around a function that is compiled. The language is the
+# engine's (`routine/compile`); here R's names are looked up, and calls are made.
+
+#' R functions as kernels
+#'
+#' `gpu_compile(f)` makes a function that runs `f` for each element of its arguments, on the device: one element, one path or one pixel a
+#' thread. The person writes the loop in R. `gpu_map(f, ...)` compiles and calls at once.
+#'
+#' @section The language:
+#' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals take it). Arithmetic, comparison and logic
+#'   with R's rules for `NA`, integer overflow and division; every operation that [gpu_operations()] lists; `c()`, `list()`,
+#'   `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`, `which.max`, `which.min`, `ifelse`, `switch` by number, `is.na` and their like.
+#' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`, `repeat`, `break`,
+#'   `next`, `return()`, `stop()` with a string, `stopifnot()`.
+#' * Local variables. One that gets values of two types on different ways is of the wider type.
+#' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
+#'   on them is element by element.
+#' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`, `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is
+#'   copied to the device at each call: use [as_gpu()] before for one that is long.
+#' * Calls of other functions that are written in R from these; recursion is refused.
+#' * Random draws, one at a time: `runif(1)`, `rnorm(1)`, `rexp(1)`, `rbinom(1, n, p)`, `rpois`, `rgamma`, `rbeta`, `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has a stream
+#'   of its own; [set.seed()] decides, and both devices draw the same numbers.
+#'
+#' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where `f` would
+#' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read.
+#'
+#' A call is recorded as other operations are: it is computed together with what it reads and what reads it, when values are
+#' needed, and again where that is cheaper than keeping them. A function is compiled once for each combination of types; another value of a captured number compiles nothing.
+#' @param f A function that is written in R.
+#' @param whole Names of parameters of `f` that take all of their argument, to be read by subscripts, and not element by element.
+#' @param bounds What a subscript beyond the end is: `"R"` as in R (`NA` of a vector, an error of a matrix), `"NA"` or `"error"`.
+#' @param ... Arguments of `f`: arrays, vectors and numbers, recycled to the longest, with or without names. A vector of the host goes to the device.
+#' @param MoreArgs A list of further arguments of `f` that are taken whole, as in [base::mapply()].
+#' @param device Where it runs; by default the device of the arguments, else the current one (see [gpu_use()]).
+#' @param type,x What `gpu_source()` shows: `"cuda"`, the CUDA C, or `"form"`, the intermediate form; of a function that has been called.
+#' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, give an array of the arguments' common length with
+#'   the dimensions and names of the first argument of that length; a list of arrays where `f` gives several numbers by `list()` or `c()` with names, and
+#'   a matrix with a row for each element where it gives a vector. Nothing is computed or waited for.
+#' @section Errors:
+#' `verdigris_error_compile` for what cannot be compiled; `verdigris_error_argument` for arguments that are no numbers; `verdigris_error_device` for
+#' arrays of different devices; `verdigris_error_value` where an element failed, when values are read. On CUDA a function needs NVRTC (see [gpu_sitrep()]).
+#' @seealso [gpu_kernel()] for CUDA C; [gpu_apply()], [gpu_stencil()], [gpu_reduce()].
+#' @examples
+#' escape <- gpu_compile(function(re, im) {
+#'   x <- y <- 0
+#'   for (k in 1:100) {
+#'     if (x * x + y * y > 4) return(k)
+#'     new <- x * x - y * y + re
+#'     y <- 2 * x * y + im
+#'     x <- new
+#'   }
+#'   0L
+#' })
+#' escape(as_gpu(c(-2, -1, 0.3, 1), device = "cpu"), 0.5)
+#' gpu_map(function(x, y) if (x > y) x - y else 0, as_gpu(1:4, device = "cpu"), 2)
+#' @export
+gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) {
+  if (!is.function(f)) abort_argument("f", "a function that is written in R", f)
+  if (inherits(f, "gpu_function")) return(f)
+  if (is.primitive(f)) {
+    stop_verdigris("argument", "`f` is a primitive function of R.", "Write function(x) around it; or call it: operations on arrays run on the device.")
+  }
+  bounds <- match.arg(bounds)
+  parameters <- names(formals(f))
+  if (!is.character(whole) || anyNA(whole) || !all(whole %in% parameters)) {
+    stop_verdigris("argument", sprintf("`whole` must name parameters of `f` (%s), not %s.", paste(parameters, collapse = ", "), describe(whole)))
+  }
+  self <- new.env(parent = topenv())
+  self$f <- f
+  self$whole <- parameters %in% whole
+  self$bounds <- bounds
+  self$parameters <- parameters
+  self$variants <- list()
+  self$name <- function_name(substitute(f))
+  self$.self <- self
+  compiled <- as.function(c(formals(f), quote(call_compiled(.self, environment()))), envir = self)
+  structure(compiled, class = c("gpu_function", "function"))
+}
+
+# What messages call a function.
+function_name <- function(expression) if (is.symbol(expression)) as.character(expression) else "f"
+
+#' @rdname gpu_compile
+#' @export
+gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
+  self <- compiled_self(f, names(MoreArgs)[lengths(MoreArgs) != 1L], function_name(substitute(f)))
+  arguments <- match_arguments(self, list(...), MoreArgs)
+  call_routine(self, arguments, device, sys.call())
+}
+
+#' @rdname gpu_compile
+#' @export
+gpu_source <- function(x, type = c("cuda", "form")) {
+  type <- match.arg(type)
+  if (!inherits(x, "gpu_function")) abort_argument("x", "a function of gpu_compile()", x)
+  self <- compiled_self(x)
+  if (!length(self$variants)) {
+    stop_verdigris("argument", "the function has not been called: for which types it is compiled is not known.", "Call it once.")
+  }
+  pointer <- self$variants[[length(self$variants)]]$pointer
+  text <- if (type == "cuda") .Call(C_routine_source, pointer) else .Call(C_routine_listing, pointer)
+  structure(paste0("// ", gsub("\n", "\n// ", paste(deparse(self$f), collapse = "\n")), "\n", text), class = "gpu_source")
+}
+
+#' @export
+print.gpu_source <- function(x, ...) {
+  cat(x, sep = "\n")
+  invisible(x)
+}
+
+#' @export
+print.gpu_function <- function(x, ...) {
+  self <- compiled_self(x)
+  cat("<gpu_function>", if (length(self$variants)) sprintf("compiled for %d combination%s of types", length(self$variants), if (length(self$variants) > 1L) "s" else "") else "not called yet", "\n")
+  print(self$f, useSource = TRUE)
+  invisible(x)
+}
+
+# The environment of a compiled function. One that is not compiled is looked up among the last ones, so that gpu_map() in a loop compiles once.
+compiled_self <- function(f, whole = character(), name = "f") {
+  if (is_compiled(f)) {
+    self <- environment(f)
+    if (all(whole %in% self$parameters[self$whole])) return(self)
+    f <- self$f
+  }
+  if (!is.function(f)) abort_argument("f", "a function", f, parent.frame())
+  for (self in recent$selves) if (identical(self$f, f) && setequal(self$parameters[self$whole], whole)) return(self)
+  self <- environment(gpu_compile(f, whole = as.character(whole)))
+  self$name <- name
+  recent$selves <- c(list(self), recent$selves[seq_len(min(length(recent$selves), 31L))])
+  self
+}
+
+recent <- new.env(parent = emptyenv())
+recent$selves <- list()
+
+# Called by a compiled function, whose frame has the arguments.
+call_compiled <- function(self, frame) {
+  arguments <- lapply(self$parameters, function(name) {
+    if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame, inherits = FALSE)
+  })
+  call_routine(self, arguments, NULL, sys.call(-1L))
+}
+
+# Arguments in the order of the function's parameters, by R's matching.
+match_arguments <- function(self, given, more) {
+  frame <- parent.frame()
+  matcher <- self$f
+  names <- self$parameters
+  body(matcher) <- bquote(lapply(.(names), function(name) if (eval(call("missing", as.name(name)), .(quote(frame)))) NULL else get(name, envir = frame, inherits = FALSE)))
+  body(matcher) <- bquote({
+    frame <- environment()
+    .(body(matcher))
+  })
+  environment(matcher) <- baseenv()
+  do.call(matcher, c(given, more), quote = TRUE)
+}
+
+# Calls a function on arguments (NULL where one is not given), compiling it first where the types are new.
+call_routine <- function(self, arguments, device, call) {
+  single <- !self$whole
+  lengths <- vapply(arguments[single], length, 0)
+  given <- !vapply(arguments[single], is.null, NA)
+  lengths <- lengths[given]
+  n <- if (!length(lengths)) 1 else if (any(lengths == 0)) 0 else max(lengths)
+  if (n > 0 && any(n %% lengths != 0)) warn_as_base("longer argument not a multiple of length of shorter", parent.frame())
+  for (variant in rev(self$variants)) {
+    if (!is_current(variant)) next
+    out <- run_variant(self, variant, arguments, n, device, call)
+    if (!is.null(out)) return(shaped_results(out, variant, arguments[single], n))
+  }
+  variant <- compile_variant(self, arguments)
+  out <- run_variant(self, variant, arguments, n, device, call)
+  self$variants <- c(self$variants[seq_len(min(length(self$variants), 15L))], list(variant))
+  shaped_results(out, variant, arguments[single], n)
+}
+
+run_variant <- function(self, variant, arguments, n, device, call) {
+  captured <- lapply(variant$captures, captured_value)
+  device <- device %||% gpu_device_of_any(arguments) %||% gpu_device_of_any(captured)
+  .Call(C_routine_call, variant$pointer, arguments, self$whole, captured, n, if (variant$draws) stream_key(), device, call)
+}
+
+# Whether the functions that were written into a variant are what their names mean now, and nothing was read from a file.
+is_current <- function(variant) {
+  if (is_stale(variant$pointer)) return(FALSE)
+  for (f in variant$functions) if (!identical(get0(f$name, envir = f$env, mode = "function"), f$value)) return(FALSE)
+  TRUE
+}
+
+captured_value <- function(capture) {
+  value <- get0(capture$path[[1L]], envir = capture$env)
+  for (key in capture$path[-1L]) {
+    value <- if (grepl("^\\[\\[[0-9]+\\]\\]$", key)) value[[as.integer(gsub("[^0-9]", "", key))]] else value[[key]]
+  }
+  value
+}
+
+compile_variant <- function(self, arguments) {
+  around <- surroundings(self$f, self$name)
+  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt)
+  out$captures <- .mapply(function(scope, path) list(env = around$envs[[scope]], path = path), list(out$scopes, out$paths), NULL)
+  out$functions <- around$watched
+  out
+}
+
+# Arrays with the shape of the first argument of their length.
+shaped_results <- function(arrays, variant, arguments, n) {
+  like <- NULL
+  for (x in arguments) if (length(x) == n && !is.null(attributes(x))) {
+    like <- x
+    break
+  }
+  shape <- function(x) {
+    if (is.null(like)) return(x)
+    if (!is.null(dim(like))) {
+      dim(x) <- dim(like)
+      if (!is.null(dimnames(like))) dimnames(x) <- dimnames(like)
+    } else if (!is.null(names(like))) {
+      names(x) <- names(like)
+    }
+    x
+  }
+  if (is.null(variant$names)) return(shape(arrays[[1L]]))
+  if (variant$is_vector) return(do.call(cbind, unname(arrays)))
+  names <- variant$names
+  if (any(nzchar(names))) names(arrays) <- names
+  lapply(arrays, shape)
+}
+
+# ---- what stands around a function ----------------------------------------------------------------------------------------------
+
+# Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the number of their scope), and for each
+# scope its variables and functions (the number of one that is written in R; the name of base R's; list(what it is) of another).
+surroundings <- function(f, name) {
+  functions <- list()
+  values <- list()
+  envs <- list()
+  scopes <- list()
+  watched <- list()
+  scope_of <- function(env) {
+    for (k in seq_along(envs)) if (identical(envs[[k]], env)) return(k)
+    envs[[length(envs) + 1L]] <<- env
+    scopes[[length(envs)]] <<- list(variables = list(), functions = list())
+    length(envs)
+  }
+  number_of <- function(f, name) {
+    for (k in seq_along(values)) if (identical(values[[k]], f)) return(k)
+    k <- length(values) + 1L
+    values[[k]] <<- f
+    srcref <- attr(f, "srcref")
+    functions[[k]] <<- list(
+      formals = as.pairlist(formals(f)), body = body(f), scope = scope_of(environment(f)), name = name,
+      line = if (is.null(srcref)) 0L else as.integer(srcref[[1L]])
+    )
+    k
+  }
+  number_of(f, name)
+  k <- 0L
+  while (k < length(functions)) {
+    k <- k + 1L
+    one <- functions[[k]]
+    env <- envs[[one$scope]]
+    code <- as.call(c(as.name("{"), one$body, Filter(function(d) !identical(d, quote(expr = )), as.list(one$formals))))
+    every <- setdiff(all.names(code, unique = TRUE), KEYWORDS)
+    scope <- scopes[[one$scope]]
+    for (name in setdiff(every, names(scope$functions))) {
+      # a promise that fails, or an active binding: no meaning
+      value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
+      if (is.null(value)) next
+      home <- builtin_name(name, value)
+      scopes[[one$scope]]$functions[[name]] <- if (!is.null(home)) {
+        home
+      } else if (inherits(value, "gpu_function")) {
+        number_of(compiled_self(value)$f, name)
+      } else if (inherits(value, c("gpu_kernel", "gpu_module"))) {
+        list("a kernel of CUDA C, which is launched from R")
+      } else if (is.primitive(value)) {
+        list("a primitive of R that has no meaning on a device")
+      } else {
+        number_of(value, name)
+      }
+      if (is.null(home)) watched[[length(watched) + 1L]] <- list(name = name, env = env, value = value)
+    }
+    for (name in setdiff(all.vars(code, unique = TRUE), names(scope$variables))) {
+      value <- tryCatch(get0(name, envir = env), error = function(e) NULL)
+      if (!is.null(value) && !is.function(value)) scopes[[one$scope]]$variables[[name]] <- value
+    }
+  }
+  list(functions = functions, scopes = scopes, envs = envs, watched = watched)
+}
+
+# What the compiler knows by itself.
+KEYWORDS <- c("{", "(", "if", "for", "while", "repeat", "break", "next", "return", "function", "<-", "=", "<<-", "&&", "||", "[", "[[", "$")
+
+# The name of a function of base R or stats, or of this package in its place; NULL for another.
+builtin_name <- function(name, value) {
+  if (is.primitive(value)) {
+    known <- get0(name, envir = baseenv(), mode = "function")
+    if (identical(known, value)) return(name)
+    for (other in ls(baseenv(), all.names = TRUE)) if (identical(get(other, envir = baseenv()), value)) return(other)
+    return(NULL)
+  }
+  if (is_interposed(value) || methods::is(value, "standardGeneric")) return(name)
+  home <- environment(value)
+  if (is.environment(home) && environmentName(topenv(home)) %in% c("base", "stats", "methods", "utils")) {
+    for (package in c("base", "stats", "methods", "utils")) {
+      if (identical(get0(name, envir = asNamespace(package), inherits = FALSE), value)) return(name)
+    }
+  }
+  NULL
+}

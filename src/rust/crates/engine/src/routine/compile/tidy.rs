@@ -1,0 +1,204 @@
+//! What was written and nobody reads is left out, and registers are numbered anew.
+
+use std::collections::HashMap;
+
+use super::super::{Block, Draw, Operand, Register, Routine, Statement};
+use crate::dtype::Class;
+
+pub fn tidy(routine: &mut Routine) {
+    if let Some(Statement::Return) = routine.body.last() {
+        routine.body.pop();
+    }
+    loop {
+        let mut read = vec![false; routine.registers.len()];
+        let mut arrays = vec![false; routine.arrays.len()];
+        for (register, _) in &routine.results {
+            read[*register as usize] = true;
+        }
+        routine.walk(&mut |statement| {
+            for operand in statement.operands() {
+                if let Operand::Register(r) = operand {
+                    read[r as usize] = true;
+                }
+            }
+            if let Statement::Get { array, .. } = statement {
+                arrays[*array as usize] = true;
+            }
+        });
+        let before = count(&routine.body);
+        drop_unread(&mut routine.body, &read, &arrays);
+        if count(&routine.body) == before {
+            break;
+        }
+    }
+    renumber(routine);
+    let mut notes = Vec::new();
+    routine.walk(&mut |statement| match statement {
+        Statement::Apply { op, class, .. } if op.may_warn(*class) && !notes.contains(op) => notes.push(*op),
+        Statement::Draw { draw: Draw::Row(op), .. } if op.may_warn(Class::F64) && !notes.contains(op) => {
+            notes.push(*op)
+        }
+        _ => {}
+    });
+    routine.notes = notes;
+}
+
+fn count(block: &Block) -> usize {
+    block
+        .iter()
+        .map(|s| match s {
+            Statement::If { then, otherwise, .. } => 1 + count(then) + count(otherwise),
+            Statement::For { body, .. } | Statement::Loop { body } => 1 + count(body),
+            _ => 1,
+        })
+        .sum()
+}
+
+/// Leaves out what only writes a register or array that nobody reads, and says nothing.
+fn drop_unread(block: &mut Block, read: &[bool], arrays: &[bool]) {
+    block.retain_mut(|statement| match statement {
+        Statement::Apply { to, op, class, .. } => read[*to as usize] || op.may_warn(*class),
+        Statement::Move { to, .. }
+        | Statement::Step { to, .. }
+        | Statement::Place { to, .. }
+        | Statement::Read { to, .. }
+        | Statement::Get { to, .. } => read[*to as usize],
+        Statement::Set { array, .. } => arrays[*array as usize],
+        Statement::If { missing, then, otherwise, .. } => {
+            drop_unread(then, read, arrays);
+            drop_unread(otherwise, read, arrays);
+            missing.is_some() || !then.is_empty() || !otherwise.is_empty()
+        }
+        Statement::For { body, .. } => {
+            drop_unread(body, read, arrays);
+            !body.is_empty()
+        }
+        Statement::Loop { body } => {
+            drop_unread(body, read, arrays);
+            true
+        }
+        _ => true,
+    });
+}
+
+/// Registers and arrays that are left, numbered in the order in which they are met.
+fn renumber(routine: &mut Routine) {
+    let mut registers: HashMap<Register, Register> = HashMap::new();
+    let mut arrays: HashMap<u16, u16> = HashMap::new();
+    let note = |r: Register, map: &mut HashMap<Register, Register>| {
+        let next = map.len() as Register;
+        map.entry(r).or_insert(next);
+    };
+    for parameter in &routine.parameters {
+        note(parameter.register, &mut registers);
+    }
+    routine.walk(&mut |statement| {
+        if let Some(r) = statement.written() {
+            note(r, &mut registers);
+        }
+        for operand in statement.operands() {
+            if let Operand::Register(r) = operand {
+                note(r, &mut registers);
+            }
+        }
+        match statement {
+            Statement::For { counter, .. } => note(*counter, &mut registers),
+            Statement::Get { array, .. } | Statement::Set { array, .. } => {
+                let next = arrays.len() as u16;
+                arrays.entry(*array).or_insert(next);
+            }
+            _ => {}
+        }
+    });
+    for (r, _) in &routine.results {
+        note(*r, &mut registers);
+    }
+    let mut classes = vec![Class::I32; registers.len()];
+    let mut names = vec![String::new(); registers.len()];
+    for (old, new) in &registers {
+        classes[*new as usize] = routine.registers[*old as usize];
+        names[*new as usize] = routine.names[*old as usize].clone();
+    }
+    routine.registers = classes;
+    routine.names = names;
+    let mut kept: Vec<(u16, u16)> = arrays.iter().map(|(&old, &new)| (new, old)).collect();
+    kept.sort();
+    routine.arrays = kept.into_iter().map(|(_, old)| routine.arrays[old as usize].clone()).collect();
+    for parameter in &mut routine.parameters {
+        parameter.register = registers[&parameter.register];
+    }
+    for (r, _) in &mut routine.results {
+        *r = registers[r];
+    }
+    rename(&mut routine.body, &registers, &arrays);
+}
+
+fn rename(block: &mut Block, registers: &HashMap<Register, Register>, arrays: &HashMap<u16, u16>) {
+    let one = |r: &mut Register| *r = registers[r];
+    let operand = |o: &mut Operand| {
+        if let Operand::Register(r) = o {
+            *r = registers[r];
+        }
+    };
+    for statement in block {
+        match statement {
+            Statement::Apply { to, args, .. } => {
+                one(to);
+                args.iter_mut().for_each(operand);
+            }
+            Statement::Move { to, from } => {
+                one(to);
+                operand(from);
+            }
+            Statement::Step { to, from, counter, step } => {
+                one(to);
+                operand(from);
+                one(counter);
+                operand(step);
+            }
+            Statement::Position { to, from, extent, .. } => {
+                one(to);
+                operand(from);
+                operand(extent);
+            }
+            Statement::Place { to, at } => {
+                one(to);
+                for (position, stride) in at {
+                    operand(position);
+                    operand(stride);
+                }
+            }
+            Statement::Read { to, at, .. } => {
+                one(to);
+                operand(at);
+            }
+            Statement::Get { to, array, at } => {
+                one(to);
+                *array = arrays[array];
+                operand(at);
+            }
+            Statement::Set { array, at, value } => {
+                *array = arrays[array];
+                operand(at);
+                operand(value);
+            }
+            Statement::Draw { to, count, args, .. } => {
+                one(to);
+                one(count);
+                args.iter_mut().for_each(operand);
+            }
+            Statement::If { value, then, otherwise, .. } => {
+                operand(value);
+                rename(then, registers, arrays);
+                rename(otherwise, registers, arrays);
+            }
+            Statement::For { counter, times, body } => {
+                one(counter);
+                operand(times);
+                rename(body, registers, arrays);
+            }
+            Statement::Loop { body } => rename(body, registers, arrays),
+            Statement::Break | Statement::Next | Statement::Return | Statement::Fail(_) => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What expressions are worth while a function is compiled: numbers in registers, and vectors whose elements are found when they are asked for.
+
+use std::rc::Rc;
+
+use super::super::syntax::{Lambda, Path, Place};
+use super::super::{Operand, Register};
+use crate::dtype::{Class, DType, Kind};
+use crate::ops::rule::{promote, Typed};
+use crate::ops::OpId;
+use crate::scalar::Scalar;
+
+/// One number: where it is, and its type. Its class is that of the type's dtype.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Number {
+    pub at: Operand,
+    pub typed: Typed,
+}
+
+impl Number {
+    pub fn register(at: Register, typed: Typed) -> Number {
+        Number { at: Operand::Register(at), typed }
+    }
+
+    pub fn dtype(self) -> DType {
+        dtype(self.typed)
+    }
+
+    pub fn class(self) -> Class {
+        self.dtype().class()
+    }
+
+    pub fn kind(self) -> Kind {
+        self.dtype().kind()
+    }
+
+    pub fn logical(x: Option<bool>) -> Number {
+        let x = x.map_or(crate::scalar::NA_I32, i32::from);
+        Number { at: Operand::Constant(Scalar::I32(x)), typed: Typed::Value(Kind::Logical) }
+    }
+
+    pub fn integer(x: i32) -> Number {
+        Number { at: Operand::Constant(Scalar::I32(x)), typed: Typed::Value(Kind::Integer) }
+    }
+
+    pub fn double(x: f64) -> Number {
+        Number { at: Operand::Constant(Scalar::F64(x)), typed: Typed::Value(Kind::Double) }
+    }
+
+    /// A position or a count, which R does not see.
+    pub fn long(x: i64) -> Number {
+        Number { at: Operand::Constant(Scalar::I64(x)), typed: Typed::Value(Kind::Integer64) }
+    }
+
+    /// Its value, where it stands in the code.
+    pub fn constant(self) -> Option<Scalar> {
+        match self.at {
+            Operand::Constant(scalar) => Some(scalar),
+            Operand::Register(_) => None,
+        }
+    }
+
+    /// Its value as a whole number, where it stands in the code and is one.
+    pub fn whole(self) -> Option<i64> {
+        match self.constant()? {
+            Scalar::I32(x) if x != crate::scalar::NA_I32 => Some(x.into()),
+            Scalar::I64(x) => Some(x),
+            Scalar::F64(x) if x.fract() == 0.0 && x.abs() < 9e15 => Some(x as i64),
+            _ => None,
+        }
+    }
+}
+
+/// The dtype that a type is held in.
+pub fn dtype(typed: Typed) -> DType {
+    match typed {
+        Typed::Array(dtype) => dtype,
+        Typed::Value(kind) => kind.default_dtype(),
+    }
+}
+
+/// The type that two values of one variable meet in.
+pub fn join(a: Typed, b: Typed) -> Typed {
+    match (a, b) {
+        _ if a == b => a,
+        (Typed::Value(x), Typed::Value(y)) => Typed::Value(x.max(y)),
+        _ => Typed::Array(promote(&[a, b])),
+    }
+}
+
+/// R's word for a type.
+pub fn word(typed: Typed) -> &'static str {
+    match typed {
+        Typed::Array(d) if d.is_float() && d != DType::Float64 => d.name(),
+        _ => match dtype(typed).kind() {
+            Kind::Logical => "logical",
+            Kind::Integer => "integer",
+            Kind::Integer64 => "integer64",
+            Kind::Double => "double",
+            Kind::Complex => "complex",
+        },
+    }
+}
+
+/// Several numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Vector {
+    /// Elements of its own, which assignments change. `dim` of a matrix.
+    Local { array: u16, typed: Typed, length: u16, dim: Option<(u16, u16)> },
+    /// Elements of a table from a position on, some distance apart. `dim` are extents (I64) of a whole table with dimensions.
+    Table { table: u16, typed: Typed, start: Operand, step: Operand, length: Operand, dim: Vec<Operand> },
+    /// One number, as often as it says.
+    Same { value: Number, length: Operand, dim: Option<(u16, u16)> },
+    /// `from`, `from + step` ...: exact. Integers or doubles.
+    Range { from: Number, step: Number, length: Operand },
+    /// A row of the operation table, element by element; single numbers for all.
+    Map { op: OpId, args: Vec<Value>, typed: Typed, length: Operand, dim: Option<(u16, u16)> },
+    /// Elements of one vector at the subscripts that are another's.
+    Pick { of: Rc<Vector>, at: Rc<Vector> },
+}
+
+#[derive(Clone, Debug)]
+pub enum Value {
+    Null,
+    Number(Number),
+    Vector(Rc<Vector>),
+    /// Several values, perhaps with names.
+    List(Vec<(Option<String>, Value)>),
+    Text(String),
+    Closure(Rc<Lambda>, Option<usize>),
+    /// A list outside of the function.
+    Captured(Path),
+    /// It has a value on some ways only: why, and where.
+    Unset(String, Place),
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Number(a), Value::Number(b)) => a == b,
+            (Value::Vector(a), Value::Vector(b)) => Rc::ptr_eq(a, b) || a == b,
+            (Value::List(a), Value::List(b)) => a == b,
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Closure(a, x), Value::Closure(b, y)) => a.id == b.id && x == y,
+            (Value::Captured(a), Value::Captured(b)) => a == b,
+            (Value::Unset(..), Value::Unset(..)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Value {
+    pub fn vector(v: Vector) -> Value {
+        Value::Vector(Rc::new(v))
+    }
+
+    /// What it is, in words.
+    pub fn what(&self) -> String {
+        match self {
+            Value::Null => "NULL".into(),
+            Value::Number(n) => format!("a number ({})", word(n.typed)),
+            Value::Vector(_) => "a vector".into(),
+            Value::List(_) | Value::Captured(_) => "a list".into(),
+            Value::Text(_) => "a string".into(),
+            Value::Closure(..) => "a function".into(),
+            Value::Unset(..) => "nothing".into(),
+        }
+    }
+}
+
+impl Vector {
+    pub fn typed(&self) -> Typed {
+        match self {
+            Vector::Local { typed, .. } | Vector::Table { typed, .. } | Vector::Map { typed, .. } => *typed,
+            Vector::Range { from: n, .. } | Vector::Same { value: n, .. } => n.typed,
+            Vector::Pick { of, .. } => of.typed(),
+        }
+    }
+
+    /// How many elements it has (I64).
+    pub fn length(&self) -> Operand {
+        match self {
+            Vector::Local { length, .. } => Operand::Constant(Scalar::I64((*length).into())),
+            Vector::Table { length, .. }
+            | Vector::Same { length, .. }
+            | Vector::Range { length, .. }
+            | Vector::Map { length, .. } => *length,
+            Vector::Pick { at, .. } => at.length(),
+        }
+    }
+
+    /// The same, where the code has it.
+    pub fn fixed(&self) -> Option<usize> {
+        match self.length() {
+            Operand::Constant(Scalar::I64(n)) => Some(n as usize),
+            _ => None,
+        }
+    }
+
+    /// Extents of a matrix of fixed size.
+    pub fn dim(&self) -> Option<(u16, u16)> {
+        match self {
+            Vector::Local { dim, .. } | Vector::Map { dim, .. } | Vector::Same { dim, .. } => *dim,
+            _ => None,
+        }
+    }
+
+    /// Whether finding its elements reads a local array.
+    pub fn reads(&self, wanted: u16) -> bool {
+        match self {
+            Vector::Local { array, .. } => *array == wanted,
+            Vector::Table { .. } | Vector::Range { .. } | Vector::Same { .. } => false,
+            Vector::Map { args, .. } => args.iter().any(|a| matches!(a, Value::Vector(v) if v.reads(wanted))),
+            Vector::Pick { of, at } => of.reads(wanted) || at.reads(wanted),
+        }
+    }
+}
