@@ -21,4 +21,5 @@ export VERDIGRIS_NVRTC="$library" VERDIGRIS_TRACED="$PWD/build/kernels" VERDIGRI
 # one test after the other: each uses all cores
 test() { R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine "$@" </dev/null; }
 test --test cuda_compile -- --nocapture --test-threads=1
+test --test routines sources_compile
 test --lib every_kernel_compiles_for_every_generation

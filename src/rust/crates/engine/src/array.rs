@@ -236,6 +236,7 @@ impl Array {
     }
 
     /// `lazy`, where memory is not asked about.
+    #[inline]
     pub(crate) fn recorded(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
         let node = Node::lazy(dtype, n, device, expr);
