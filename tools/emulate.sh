@@ -43,7 +43,7 @@ count_engine
 start tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[^e]|o[^d]|p[^l]|[q-z])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12
 start tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
 finish
-start tests late '^(deferred|chunked|travel|conditions)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
+start tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
 finish
 tail -n 40 $logs/*.log | grep -v '^$'
 exit $status

@@ -278,7 +278,7 @@ impl<'a> Schedule<'a> {
         let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
         let mut words = vec![0; call.routine.words()];
-        // SAFETY: registers and slots have room for n elements of their classes, and the plan has put results into slots of their own.
+        // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables are whole inputs.
         unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
         if words.iter().any(|&bits| bits != 0) {
             self.note(register, &words);

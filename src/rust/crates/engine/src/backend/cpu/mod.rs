@@ -204,7 +204,7 @@ impl Backend for Cpu {
         super::trace::scan(plan, scan);
         let _span = profile::on_host(|| format!("{} of {}", scan.name(), plan.key()));
         // SAFETY: the output is written before anyone else sees it.
-        Ok(scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) }))
+        scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) })
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
@@ -223,6 +223,10 @@ impl Backend for Cpu {
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
         let _span = profile::on_host(|| "sort".into());
         sort::sort(self, values, decreasing, with_positions)
+    }
+
+    fn order(&self, values: &View, decreasing: bool) -> Result<View> {
+        sort::order(self, values, decreasing)
     }
 
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {

@@ -1,12 +1,17 @@
 //! Scans on the cpu: one pass from the first element to the last, as base R does it.
 
-use super::blocks::{stored_as_computed, Schedule, BLOCK};
+use super::blocks::{stored_as_computed, Schedule, Scratch, BLOCK};
 use super::loops::{SCANS, STORES};
+use super::parallel::stoppable;
+use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::scan::Scan;
 
 /// Scans the plan's value into memory for `bound.n` elements of its output's dtype; returns the status bits.
-pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> u32 {
+///
+/// # Errors
+/// `Interrupt`.
+pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<u32> {
     let (register, dtype) = plan.outputs[0];
     let f = SCANS[scan as usize][plan.class(register) as usize]
         .as_ref()
@@ -17,7 +22,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> u32 {
     let mut status = 0;
     // SAFETY: a state has at most 64 bytes (build.rs checks); the block has room for BLOCK elements of any class.
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
-    schedule.with_scratch(bound.n, |scratch| {
+    let work = |scratch: &mut Scratch| {
         for i in (0..bound.n).step_by(BLOCK) {
             let n = BLOCK.min(bound.n - i);
             let values = schedule.evaluate(scratch, i, n, register, None);
@@ -32,7 +37,8 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> u32 {
                 }
             }
         }
-    });
+    };
+    stoppable(|| schedule.with_scratch(bound.n, work))?;
     schedule.warn();
-    status
+    Ok(status)
 }

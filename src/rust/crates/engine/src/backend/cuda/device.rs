@@ -376,7 +376,17 @@ impl Cuda {
 
     /// Queues a kernel by a call of the driver, remembers it for messages, and waits for it where launches are to be checked.
     pub(super) fn queue(&self, kernel: &Arc<Kernel>, function: &str, call: impl FnOnce() -> u32) -> Result<()> {
-        let _entered = self.enter()?;
+        self.queue_in(&self.enter()?, kernel, function, call)
+    }
+
+    /// As `queue`, where the context is current.
+    pub(super) fn queue_in(
+        &self,
+        _entered: &Entered,
+        kernel: &Arc<Kernel>,
+        function: &str,
+        call: impl FnOnce() -> u32,
+    ) -> Result<()> {
         {
             let mut recent = lock(&self.recent);
             if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {
@@ -409,11 +419,14 @@ impl Cuda {
         // short waits are spun through, long ones leave the core to others
         const SPINS: u32 = 20_000;
         let mut watch = None;
+        let so_far = lane.so_far();
         for turn in 0u32.. {
             // SAFETY: our stream.
-            let status = unsafe { (self.driver.stream_query)(lane.stream) };
+            let status = unsafe { (self.driver.stream_query)(lane.handle()) };
             if status != NOT_READY {
-                return self.check(status, "cuStreamQuery");
+                self.check(status, "cuStreamQuery")?;
+                lane.note_done(so_far);
+                return Ok(());
             }
             if turn < 64 {
                 std::hint::spin_loop();

@@ -21,7 +21,9 @@ const GONE: u8 = 3;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line([u8; 64]);
+struct Line {
+    _bytes: [u8; 64],
+}
 
 #[derive(Default)]
 struct Scratch {
@@ -54,7 +56,7 @@ pub unsafe fn run(
         let scratch = &mut *cell.borrow_mut();
         let lines = program.bytes.div_ceil(64);
         if scratch.lines.len() < lines {
-            scratch.lines.resize(lines, Line([0; 64]));
+            scratch.lines.resize(lines, Line { _bytes: [0; 64] });
             scratch.holds = 0;
         }
         let base: *mut u8 = scratch.lines.as_mut_ptr().cast();
@@ -193,9 +195,11 @@ impl Lanes<'_> {
                 let result = result.add(self.from * size);
                 let source = self.at(place, 0).cast::<u8>().cast_const();
                 match size {
-                    _ if self.straight => {
-                        std::ptr::copy_nonoverlapping(source.add(from * size), result.add(from * size), (to - from) * size)
-                    }
+                    _ if self.straight => std::ptr::copy_nonoverlapping(
+                        source.add(from * size),
+                        result.add(from * size),
+                        (to - from) * size,
+                    ),
                     4 => self.scatter::<u32>(source, result, from, to),
                     8 => self.scatter::<u64>(source, result, from, to),
                     _ => self.scatter::<[u64; 2]>(source, result, from, to),
@@ -348,7 +352,13 @@ impl Lanes<'_> {
                 }
                 Step::Along { to: result, at: axes } => {
                     for (k, (position, stride)) in axes.iter().enumerate() {
-                        vg_lanes_place(at(*result).cast(), at(*position).cast(), at(*stride).cast(), i32::from(k == 0), n);
+                        vg_lanes_place(
+                            at(*result).cast(),
+                            at(*position).cast(),
+                            at(*stride).cast(),
+                            i32::from(k == 0),
+                            n,
+                        );
                     }
                 }
                 Step::Read { body, to: result, none, table, at: position } => {

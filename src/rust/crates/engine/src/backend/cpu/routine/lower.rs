@@ -1,11 +1,11 @@
 //! From structured code over registers to loops over lanes: every register gets a place in scratch memory, which it
 //! shares with others that are never live together.
 
+use super::lanes::na;
 use super::live::{across, at_head, at_return, Around, Set};
 use super::program::*;
 use super::simplify::{is_noted, merged, simplify};
 use crate::backend::cpu::loops::{GATHERS, LOOPS, NUMBERED};
-use super::lanes::na;
 use crate::dtype::{Class, DType};
 use crate::ops::{id, OpId};
 use crate::routine::{Block, Draw, Operand, Register, Routine, Source, Statement};
@@ -213,7 +213,8 @@ impl<'a> Lowering<'a> {
         for k in 0..3 {
             starts[k] = (0..counts[k]).map(|_| take(SIZES[k])).collect::<Vec<Place>>();
         }
-        let index = |class: &Class| SIZES.iter().position(|s| *s as usize == class.size()).expect("these are the sizes");
+        let index =
+            |class: &Class| SIZES.iter().position(|s| *s as usize == class.size()).expect("these are the sizes");
         self.places = slots.iter().zip(&self.classes).map(|(slot, class)| starts[index(class)][*slot]).collect();
         self.spare = SIZES.map(&mut take);
         // each a place of an integer
@@ -290,8 +291,7 @@ impl<'a> Lowering<'a> {
             let k = self.routine.parameters.iter().position(|p| p.register == r);
             k.filter(|_| self.fixed.contains(r)).map(|k| k as u16)
         };
-        let mut moves: Vec<Moved> =
-            live.iter().map(|r| Moved { place: self.at(r), parameter: parameter(r) }).collect();
+        let mut moves: Vec<Moved> = live.iter().map(|r| Moved { place: self.at(r), parameter: parameter(r) }).collect();
         // two registers whose lanes are in different parts of the code may have one place
         moves.sort_by_key(|m| m.place.offset);
         moves.dedup_by_key(|m| m.place.offset);
@@ -442,7 +442,8 @@ impl<'a> Lowering<'a> {
                 for (place, arg) in places.iter_mut().zip(args) {
                     *place = self.of(*arg);
                 }
-                let body = LOOPS[op.0 as usize][*class as usize].expect("the compiler of routines asks for rows that there are");
+                let body = LOOPS[op.0 as usize][*class as usize]
+                    .expect("the compiler of routines asks for rows that there are");
                 Step::Apply { body, to, args: places, note: self.note(*op, statement) }
             }
             Statement::Move { from, .. } => Step::Copy { to: own, from: self.of(*from) },

@@ -36,7 +36,8 @@ fn program(routine: &'static Routine) -> &'static Program {
     if let Some((_, program)) = LAST.get().filter(|(last, _)| *last == key) {
         return program;
     }
-    let found = ALL.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|all| all.get(&(key as usize)).copied());
+    let found =
+        ALL.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|all| all.get(&(key as usize)).copied());
     let program = found.unwrap_or_else(|| {
         let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
         let all = all.get_or_insert_with(HashMap::new);

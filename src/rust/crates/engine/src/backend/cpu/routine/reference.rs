@@ -47,12 +47,7 @@ pub fn scalar(class: Class, bytes: &[u8]) -> Scalar {
 }
 
 /// The results of an element, and what it notes.
-pub fn run(
-    routine: &Routine,
-    args: &[Scalar],
-    tables: &[(*const c_void, i64)],
-    index: i64,
-) -> (Vec<Scalar>, Vec<u32>) {
+pub fn run(routine: &Routine, args: &[Scalar], tables: &[(*const c_void, i64)], index: i64) -> (Vec<Scalar>, Vec<u32>) {
     let mut element = Element {
         routine,
         registers: vec![None; routine.registers.len()],

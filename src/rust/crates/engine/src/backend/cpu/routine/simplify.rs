@@ -22,12 +22,9 @@ pub fn simplify(block: &Block) -> Block {
         Statement::Apply { to, op: id::POW, class: class @ (Class::F64 | Class::F32), args } if two(&args[1]) => {
             Statement::Apply { to: *to, op: id::MUL, class: *class, args: vec![args[0], args[0]] }
         }
-        Statement::If { value, missing, then, otherwise } => Statement::If {
-            value: *value,
-            missing: *missing,
-            then: simplify(then),
-            otherwise: simplify(otherwise),
-        },
+        Statement::If { value, missing, then, otherwise } => {
+            Statement::If { value: *value, missing: *missing, then: simplify(then), otherwise: simplify(otherwise) }
+        }
         Statement::For { counter, times, body } => {
             Statement::For { counter: *counter, times: *times, body: simplify(body) }
         }

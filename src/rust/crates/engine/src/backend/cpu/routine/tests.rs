@@ -543,7 +543,8 @@ impl Random {
 }
 
 fn random_routine(seed: u64) -> Routine {
-    let registers = [vec![Class::F64; 5], vec![Class::I32; 6], vec![Class::I64; 2], vec![Class::I32; 2], vec![Class::I64]];
+    let registers =
+        [vec![Class::F64; 5], vec![Class::I32; 6], vec![Class::I64; 2], vec![Class::I32; 2], vec![Class::I64]];
     let mut random = Random { state: seed, registers: registers.concat(), depth: 0, loops: 0 };
     random.below(2);
     let mut body: Block = (2..5).map(|x| set(x, num(f64::from(x)))).collect();
@@ -575,5 +576,33 @@ fn random_programs_are_what_each_element_gives_alone() {
     let columns = [x, y, n, key];
     for seed in 0..programs {
         check(&random_routine(seed), &columns, &[64, 90, 7]);
+    }
+}
+
+mod stop {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::backend::cpu::parallel::stoppable;
+    use crate::error::Kind;
+    use crate::interrupt::set_check;
+
+    static ASKED: AtomicBool = AtomicBool::new(false);
+
+    thread_local! {
+        static WANTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    #[test]
+    fn a_loop_without_end_is_stopped() {
+        set_check(|| {
+            ASKED.store(true, Ordering::Relaxed);
+            WANTED.get()
+        });
+        WANTED.set(true);
+        let routine = small(vec![Statement::Loop { body: vec![f64(1, id::ADD, &[r(1), num(1.0)])] }]);
+        let error = stoppable(|| run(&routine, &some(10), 0, 64)).err().map(|e| e.kind);
+        assert!(ASKED.load(Ordering::Relaxed));
+        assert!(matches!(error, Some(Kind::Interrupt)));
     }
 }
