@@ -346,6 +346,30 @@ impl Cuda {
         shared: u32,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_launch(kernel, grid, block, shared, arguments) }.map_err(|error| {
+            if lock(&self.broken).is_some() {
+                return error;
+            }
+            error.advise(format!(
+                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
+                kernel.name, kernel.registers
+            ))
+        })
+    }
+
+    /// As `launch_at`, for who says himself of a failure what was launched.
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn queue_launch(
+        &self,
+        kernel: &Arc<Kernel>,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
         let stream = self.stream();
         // SAFETY: the function is loaded in this context; the caller's promise.
         let queue = || unsafe {
@@ -363,15 +387,7 @@ impl Cuda {
                 std::ptr::null_mut(),
             )
         };
-        self.queue(kernel, "cuLaunchKernel", queue).map_err(|error| {
-            if lock(&self.broken).is_some() {
-                return error;
-            }
-            error.advise(format!(
-                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
-                kernel.name, kernel.registers
-            ))
-        })
+        self.queue(kernel, "cuLaunchKernel", queue)
     }
 
     /// Queues a kernel by a call of the driver, remembers it for messages, and waits for it where launches are to be checked.
