@@ -15,7 +15,7 @@ use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle, owners, pointer};
+use crate::{altrep, attributes, convert, entry, handle, owners, pointer};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
             r::Rf_setAttrib(out, r::R_DimSymbol, value);
             r::Rf_unprotect(1);
         }
-        let out = handle::classed(out);
+        let out = attributes::classed(out);
         r::Rf_unprotect(1);
         Ok(out)
     }
