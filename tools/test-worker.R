@@ -7,7 +7,7 @@ Sys.setenv(NOT_CRAN = "true") # skip_on_cran() skips nothing here
 library(testthat)
 for (name in readLines(file.path(folder, "files"))) {
   # to make a folder succeeds once
-  if (!dir.create(file.path(folder, name), showWarnings = FALSE)) next
+  if (!dir.create(file.path(folder, paste0("taken-", name)), showWarnings = FALSE)) next
   results <- test_dir(
     "tests/testthat", package = "verdigris", load_package = "installed", filter = paste0("^", name, "$"), reporter = "silent", stop_on_failure = FALSE
   )

@@ -13,7 +13,7 @@ workers <- as.integer(Sys.getenv("VERDIGRIS_TEST_WORKERS", if (on_gpu) "1" else 
 # Those that take longest come first, so that no worker is left with one of them at the end.
 files <- grep(filter, sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$")), value = TRUE)
 if (!length(files)) stop("no test file matches ", filter)
-long <- c("rules-session", "memory", "examples", "everyday-shape", "grid-casts", "grid-dtypes", "everyday-groups", "leaks", "hunt", "torch")
+long <- c("coverage", "rules-session", "distributions", "everyday-order", "memory", "plots", "examples", "everyday-shape", "recipes", "leaks")
 files <- c(intersect(long, files), setdiff(files, long))
 
 folder <- tempfile("tests")
