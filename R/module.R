@@ -25,7 +25,9 @@
 #' @param options Options for NVRTC, as for nvcc: `"-DN=16"`, `"--use_fast_math"`, `"-lineinfo"`. C++17 unless `--std` says otherwise. The architecture is the device's.
 #' @param include Folders of headers. The folder of `path` and CUDA's own are looked through as well.
 #' @param signatures What kernels of compiled code take, and functions of the host; see below.
-#' @param link Files to link a source with: PTX, cubins, fatbins, object files, static libraries, LTO-IR. nvJitLink does that where it is installed, else the driver.
+#' @param link Files to link a source with: PTX, cubins, fatbins, object files of nvcc and static libraries of them, LTO-IR (`.ltoir`). Their device code must be relocatable
+#'   (`nvcc -dc`, `-rdc=true`). nvJitLink does that where it is installed (`pip install nvidia-nvjitlink`), else the driver, which takes no LTO-IR. Neither reads what a compiler
+#'   newer than itself has made.
 #' @returns An environment of class `gpu_module`.
 #' @section Errors:
 #' `verdigris_error_compile` for sources that do not compile or link, and files that are no device code or not whole; `verdigris_error_argument`
@@ -190,7 +192,9 @@ print.gpu_module <- function(x, ...) {
 
 #' Variables of a module on the device
 #'
-#' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the kernels that use it.
+#' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the kernels that use it, also of those
+#' on other streams (see [gpu_stream()]). Two kernels of a module on two streams are ordered by their arrays only: what they tell each other by variables
+#' needs one stream, or [gpu_wait()].
 #'
 #' @param module A module of [gpu_module()].
 #' @param name The variable's name; with its namespaces, where it is in some: `"a::table"`.

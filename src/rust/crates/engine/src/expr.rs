@@ -236,11 +236,20 @@ impl Node {
         any_shared() && matches!(&*self.state(), State::Ready(view) if test(&view.buffer))
     }
 
+    /// Whether the values lie in this buffer.
+    pub fn lies_in(&self, buffer: &Arc<Buffer>) -> bool {
+        matches!(&*self.state(), State::Ready(view) if Arc::ptr_eq(&view.buffer, buffer))
+    }
+
     /// The values, where they are computed; brings them back to the device first.
     ///
     /// # Errors
     /// `Memory` where there is no room for them.
     pub fn values(&self) -> Result<Option<View>> {
+        if let State::Ready(view) = &*self.state() {
+            self.touch(view);
+            return Ok(Some(view.clone()));
+        }
         self.bring()?;
         Ok(self.view())
     }

@@ -233,6 +233,10 @@ impl Backend for Cuda {
         user::global(self, module, name)
     }
 
+    fn variables(&self, module: &Module) -> Result<Option<Arc<Buffer>>> {
+        user::variables(self, module)
+    }
+
     fn clear(&self, buffer: &Buffer) -> Result<()> {
         self.fill(buffer.address, 0, buffer.bytes)
     }
