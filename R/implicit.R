@@ -30,3 +30,10 @@ implicit_method <- function(generic, home) {
     stop(sprintf("no method of %s() for an array of these dimensions", generic), call. = FALSE)
   }
 }
+
+# Before R 4.3 base R's own warns that what has several classes loses its S4 bit.
+#' @rdname host
+#' @usage NULL
+#' @export
+I <- interposed("I", "x", without_bit(x))
+without_bit <- function(x) withCallingHandlers(base::I(x), warning = function(w) tryInvokeRestart("muffleWarning"))

@@ -102,9 +102,8 @@ bind <- function(parts, labels, given, level, by_row) {
   if (by_row) out <- .Call(C_permute, out, c(n, sum(size)), 2:1)
   dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
 
-  along <- lapply(which(matrices), function(k) dimnames(parts[[k]])[[side]])
-  vectors <- lapply(which(counts & !matrices & lengths(parts) == n), function(k) names(parts[[k]]))
-  shared <- c(Filter(Negate(is.null), along), Filter(Negate(is.null), vectors))
+  # the first names that come
+  shared <- Filter(Negate(is.null), lapply(which(counts), function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else if (length(parts[[k]]) == n) names(parts[[k]])))
   own <- lapply(which(counts), function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "") labels[k])
   across <- if (!all(vapply(own, is.null, NA))) unlist(Map(function(names, n) names %||% character(n), own, size))
   names <- list(if (length(shared)) shared[[1L]], across)
@@ -240,7 +239,7 @@ array_of_array <- function(data, dim, dimnames) {
 
 #' @rdname shape
 #' @export
-outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*") "*" else match.fun(FUN), ...))
+outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else match.fun(FUN), ...))
 
 outer_arrays <- function(X, Y, FUN, ...) {
   if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))

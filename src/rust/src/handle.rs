@@ -649,24 +649,29 @@ extern "C" fn vg_handle_finalize(handle: *mut c_void) {
     }
     // SAFETY: made by Box::into_raw, and finalized once: the finalizer clears the external pointer.
     dead().push(Dead::Handle(unsafe { Box::from_raw(handle.cast()) }));
-    ANY_DEAD.store(true, Ordering::Release);
+    wake();
 }
 
 /// Queues a vector that R no longer has.
 pub fn bury(vector: Box<Vector>) {
     dead().push(Dead::Vector(vector));
-    ANY_DEAD.store(true, Ordering::Release);
+    wake();
 }
 
 /// Queues anything else that R no longer has.
 pub fn bury_other(what: Box<dyn Any>) {
     dead().push(Dead::Other(what));
-    ANY_DEAD.store(true, Ordering::Release);
+    wake();
 }
 
 /// Queues the end of a loan.
 pub fn bury_loan(loan: Box<Lent>) {
     dead().push(Dead::Loan(loan));
+    wake();
+}
+
+/// Has the next entry free what is queued, here or elsewhere.
+pub fn wake() {
     ANY_DEAD.store(true, Ordering::Release);
 }
 

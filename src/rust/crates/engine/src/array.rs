@@ -519,6 +519,12 @@ impl Array {
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
     }
+
+    /// The positions of `sort`, alone.
+    pub fn order(&self, decreasing: bool) -> Result<Array> {
+        let values = self.contiguous()?;
+        Ok(Array::from_view(backend::of(self.device())?.order(&values, decreasing)?))
+    }
 }
 
 fn reads_volatile(args: &Args) -> bool {
