@@ -9,13 +9,15 @@ use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::few::Few;
-use verdigris_engine::kernel::{self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value, USUAL};
+use verdigris_engine::kernel::{
+    self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value, USUAL,
+};
 use verdigris_engine::scalar::Scalar;
 
 use crate::handle::{self, Handle};
 use crate::module::{self, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, devices, entry, guard, streams};
+use crate::{attributes, convert, devices, entry, guard, streams};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
 const HOLDERS: usize = 2;
@@ -220,7 +222,7 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
                 }
                 r::Rf_unprotect(1);
             }
-            let x = handle::classed(x);
+            let x = attributes::classed(x);
             r::Rf_unprotect(1);
             x
         };
@@ -497,7 +499,10 @@ fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer
 }
 
 /// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that follow.
-fn touching<'a>(backend: &'a dyn Backend, variables: &'a Option<Arc<Buffer>>) -> Result<Option<Box<dyn Touching + 'a>>> {
+fn touching<'a>(
+    backend: &'a dyn Backend,
+    variables: &'a Option<Arc<Buffer>>,
+) -> Result<Option<Box<dyn Touching + 'a>>> {
     let touched: Vec<_> = variables.iter().map(|buffer| (buffer, true)).collect();
     backend.touching(&touched)
 }
