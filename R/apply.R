@@ -170,8 +170,10 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #'
 #' [base::mapply()], [base::Map()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. The first four call a function of R with each element, which they
 #' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` fetches which elements are missing.
-#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
-#' @returns What base R gives: ordinary vectors and lists.
+#'
+#' A function of [gpu_compile()] runs on the device instead: `mapply()`, `Map()` and `sapply()` of one are [gpu_map()], whose result is an array.
+#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
+#' @returns What base R gives: ordinary vectors and lists; of a compiled function what [gpu_map()] gives.
 #' @section Errors:
 #' Those of `FUN`; `verdigris_error_host_access` where reads are forbidden.
 #' @examples
@@ -180,9 +182,10 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Position(function(a) a < 2, x)
 #' complete.cases(x)
 #' @export
-mapply <- interposed("mapply", "...", mapply_arrays(match.fun(FUN), list(...), MoreArgs, SIMPLIFY, USE.NAMES))
+mapply <- interposed("mapply", quote(is_mapped(FUN, list(...))), mapply_arrays(match.fun(FUN), list(...), MoreArgs, SIMPLIFY, USE.NAMES))
 
 mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
+  if (is_compiled(f)) return(do.call(gpu_map, c(list(f), parts, list(MoreArgs = MoreArgs)), quote = TRUE))
   call_base(base::mapply, c(list(f), lapply(parts, read_if_array, "mapply"), list(MoreArgs = MoreArgs, SIMPLIFY = SIMPLIFY, USE.NAMES = USE.NAMES)))
 }
 
@@ -190,7 +193,21 @@ read_if_array <- function(x, name) if (is_gpu(x)) read_by(name, x) else x
 
 #' @rdname mapply
 #' @export
-Map <- interposed("Map", "...", mapply_arrays(match.fun(f), list(...), NULL, FALSE, TRUE))
+Map <- interposed("Map", quote(is_mapped(f, list(...))), mapply_arrays(match.fun(f), list(...), NULL, FALSE, TRUE))
+
+# Whether a function of gpu_compile() is called, or an array is among what is walked over.
+is_mapped <- function(f, parts) is_compiled(f) || any(vapply(parts, is_gpu, NA))
+is_compiled <- function(f) !missing(f) && inherits(f, "gpu_function")
+
+#' @rdname mapply
+#' @export
+sapply <- interposed("sapply", quote(is_compiled(FUN)), map_compiled(FUN, X, list(...)))
+
+# Further arguments of one element are numbers, others are taken whole.
+map_compiled <- function(f, x, more) {
+  single <- lengths(more) == 1L
+  do.call(gpu_map, c(list(f, x), more[single], if (!all(single)) list(MoreArgs = more[!single])), quote = TRUE)
+}
 
 #' @rdname mapply
 #' @export

@@ -31,7 +31,7 @@ gpu_apply <- function(x, MARGIN, f, ...) {
   if (!is.numeric(MARGIN) && !is.character(MARGIN) || length(MARGIN) != 1L) abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
   margin <- margin_axes(x, MARGIN)
   if (is.null(margin)) abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
-  around <- list2env(list(x = on_device(x), f = plain_function(f)), parent = baseenv())
+  around <- list2env(list(x = array_of(x), f = plain_function(f)), parent = baseenv())
   more <- named_more(list(...), around)
   piece <- if (margin == 1L) quote(x[k, ]) else quote(x[, k])
   each <- made_function("k", as.call(c(list(quote(f), piece), more)), around)
@@ -56,7 +56,7 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
     abort_argument("edge", "a number, NA, \"wrap\", \"clamp\" or \"reflect\"", edge)
   }
   radius <- as.integer(radius)
-  around <- list2env(list(x = on_device(x), f = plain_function(f), edge = if (is.character(edge)) 0 else edge), parent = baseenv())
+  around <- list2env(list(x = array_of(x), f = plain_function(f), edge = if (is.character(edge)) 0 else edge), parent = baseenv())
   more <- named_more(list(...), around)
   # where neighbour k of 1 ... n is: `at`, and whether it is there
   beyond <- function(k, n) {
@@ -133,7 +133,7 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
 #' gpu_sort_by(x, function(a, b) a %% 2 > b %% 2)
 #' @export
 gpu_reduce <- function(x, f, init = NULL) {
-  x <- on_device(x)
+  x <- array_of(x)
   f <- plain_function(f)
   if (!length(x)) {
     if (is.null(init)) stop_verdigris("argument", "`x` is empty, and there is no `init`.", "Give `init`, or at least one element.")
@@ -162,7 +162,7 @@ REDUCED_TOGETHER <- 64
 #' @export
 gpu_scan <- function(x, f) {
   given <- x
-  x <- on_device(x)
+  x <- array_of(x)
   f <- plain_function(f)
   out <- fixed_type(strip(x), f)
   step <- 1
@@ -179,7 +179,7 @@ gpu_scan <- function(x, f) {
 #' @rdname gpu_reduce
 #' @export
 gpu_sort_by <- function(x, before) {
-  x <- on_device(x)
+  x <- array_of(x)
   before <- plain_function(before)
   n <- length(x)
   if (n < 2L) return(x)
@@ -213,7 +213,7 @@ gpu_sort_by <- function(x, before) {
 
 # ---- helpers --------------------------------------------------------------------------------------------------------------------
 
-on_device <- function(x, call = parent.frame()) {
+array_of <- function(x, call = parent.frame()) {
   if (is_gpu(x)) return(x)
   if (!is.numeric(x) && !is.logical(x) && !is.complex(x) || is.factor(x)) abort_argument("x", "numbers or an array of numbers", x, call)
   as_gpu(x)

@@ -83,7 +83,7 @@ function_name <- function(expression) if (is.symbol(expression)) as.character(ex
 #' @rdname gpu_compile
 #' @export
 gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
-  self <- compiled_self(f, names(MoreArgs), function_name(substitute(f)))
+  self <- compiled_self(f, names(MoreArgs)[lengths(MoreArgs) != 1L], function_name(substitute(f)))
   arguments <- match_arguments(self, list(...), MoreArgs)
   call_routine(self, arguments, device, sys.call())
 }
@@ -118,9 +118,13 @@ print.gpu_function <- function(x, ...) {
 
 # The environment of a compiled function. One that is not compiled is looked up among the last ones, so that gpu_map() in a loop compiles once.
 compiled_self <- function(f, whole = character(), name = "f") {
-  if (inherits(f, "gpu_function")) return(environment(f))
+  if (is_compiled(f)) {
+    self <- environment(f)
+    if (all(whole %in% self$parameters[self$whole])) return(self)
+    f <- self$f
+  }
   if (!is.function(f)) abort_argument("f", "a function", f, parent.frame())
-  for (self in recent$selves) if (identical(self$f, f) && identical(self$parameters[self$whole], whole)) return(self)
+  for (self in recent$selves) if (identical(self$f, f) && setequal(self$parameters[self$whole], whole)) return(self)
   self <- environment(gpu_compile(f, whole = as.character(whole)))
   self$name <- name
   recent$selves <- c(list(self), recent$selves[seq_len(min(length(recent$selves), 31L))])

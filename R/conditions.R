@@ -23,14 +23,14 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
 }
 
 # The call as the user wrote it that led to one of the package's frames: of the package's functions that are running, the
-# outermost, by the name of its generic.
+# outermost, by the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
 written_call <- function(frame = parent.frame()) {
   k <- Position(function(f) identical(f, frame), sys.frames())
   if (is.na(k)) return(NULL)
   ours <- function(k) {
     if (k < 1L) return(FALSE)
     f <- sys.function(k)
-    is_interposed(f) || identical(topenv(environment(f)), topenv())
+    is_interposed(f) || identical(f, base::cbind) || identical(f, base::rbind) || identical(topenv(environment(f)), topenv())
   }
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]

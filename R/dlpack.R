@@ -34,7 +34,8 @@
 #' @param x For `as_dlpack()` an array, an ordinary vector, or a tensor of torch for R (see [as_torch()]). For `print()` a capsule.
 #' @param versioned Whether to use the form that DLPack has since version 1.0, which can say that data are read-only
 #'   (`"dltensor_versioned"`), or the older one (`"dltensor"`).
-#' @param stream `NULL`, or the address of the consumer's CUDA stream (1 is the default stream), as [gpu_from_pointer()] takes addresses; `-1` if nobody is to wait.
+#' @param stream `NULL`, or the consumer's CUDA stream: what [gpu_stream()] gave, or an address (1 is the default stream), as [gpu_from_pointer()] takes them; `-1` if nobody
+#'   is to wait.
 #' @param writable Whether the consumer may write. Not for ordinary vectors, memory that came in read-only, and views whose elements overlap.
 #' @param capsule A capsule: an external pointer tagged `dltensor` or `dltensor_versioned`. Or a Python object with
 #'   `__dlpack__`, or a Python capsule.

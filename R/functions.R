@@ -88,7 +88,7 @@ NULL
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
-  if (length(base) == 0L && !is_gpu(base)) return(call_base(base::log, list(host_copy(x), base)))
+  if (length(base) == 0L) return(hosted(base::log, list(x, base)))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
     if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))

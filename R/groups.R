@@ -106,6 +106,8 @@ reduce_sorted <- function(x, codes, name) {
         wide <- as_gpu(rep.int(seq_along(counts), counts), device = device)
         deviation <- y - (pieced(y, counts, "sum") / counts)[wide]
         spread <- pieced(deviation * deviation, counts, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
+        # of a group in which something is missing base R's is NA, also of NaN
+        if (anyNA(y)) spread <- ifelse(pieced(gpu_cast(is.na(y), "float64"), counts, "sum") > 0, NA_real_, spread)
         if (name == "sd") sqrt(spread) else spread
       },
       pieced(y, counts, name))
@@ -261,7 +263,7 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
   by <- grouping(list(f), gpu_device(x))
   levels <- by$levels[[1L]]
   # the elements in the order of their groups: each group is a view of them
-  ordered <- strip(x)[.Call(C_sort, by$codes, FALSE, TRUE)[[2L]]]
+  ordered <- strip(x)[.Call(C_order, by$codes, FALSE)]
   counts <- as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)]
   ends <- cumsum(counts)
   parts <- lapply(seq_along(levels), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])

@@ -39,7 +39,10 @@ matrix_positions <- function(i, d, names) {
   }
   if (is.double(i)) i <- trunc(i)
   if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
-  i <- i[rowSums(i == 0, na.rm = TRUE) == 0, , drop = FALSE]
+  # the first of a row that is 0 or NA decides: a 0 leaves the row out
+  first <- rowSums(i == 0, na.rm = TRUE) > 0
+  if (any(first) && anyNA(i)) first[first] <- apply(i[first, , drop = FALSE], 1L, function(row) row[is.na(row) | row == 0][1L] %in% 0)
+  i <- i[!first, , drop = FALSE]
   as.vector(1 + (i - 1) %*% c(1, cumprod(d))[seq_along(d)])
 }
 

@@ -11,6 +11,8 @@
 #' - `shared`: bytes of shared memory in a block beyond what the source declares. More than 48 kB is enabled where the device has it.
 #' - `n`: how many threads are needed; by default the length of the longest array. A parameter called `n` takes its value,
 #'   if nothing else is given for it.
+#' - `stream`: a stream of [gpu_stream()] to queue the call on, instead of the current one; as inside [with_gpu_stream()], it waits for
+#'   what other streams do with its arrays.
 #'
 #' Arguments are checked: a pointer takes an array of the type that it points to (`float*` float32, `double*` float64, `int*`
 #' int32, `long long*` int64, `unsigned char*` uint8 or the bytes of bool8, `__half*` float16, `__nv_bfloat16*` bfloat16, `float2*` complex64,
@@ -92,23 +94,23 @@ new_kernel <- function(module, name = NULL, returns = NULL, cooperative = FALSE,
   parameters <- made$parameters
   name <- made$name
   kernel <- if (length(returns)) {
-    function(..., grid = NULL, block = NULL, shared = 0, n = NULL) .External2(C_launch)
+    function(..., grid, block, shared, n, stream) .External2(C_launch)
   } else {
-    function(..., grid = NULL, block = NULL, shared = 0, n = NULL) invisible(.External2(C_launch))
+    function(..., grid, block, shared, n, stream) invisible(.External2(C_launch))
   }
   structure(kernel, class = c("gpu_kernel", "function"), signature = made$signature)
 }
 
-# A call that is not the plain case: named arguments, a wrong number of them, a kernel of another session, a binary whose
+# A call that C does not know how to arrange: arguments that do not fit, a kernel of another session, a binary whose
 # parameters the driver has to tell. Called from C.
-launch_matched <- function(self, arguments, grid, block, shared, n, call = parent.frame()) {
+launch_matched <- function(self, arguments, grid, block, shared, n, stream, call = parent.frame()) {
   if (is_stale(self$pointer)) {
     made <- .Call(C_kernel_new, module_pointer(self$module), self$name, self$returns, self$cooperative, self$cluster)
     self$pointer <- made$pointer
   }
   if (is.null(self$parameters)) self$parameters <- .Call(C_kernel_signature, self$pointer)$parameters
   arguments <- match_parameters(arguments, self$parameters, self$name, n, call)
-  .Call(C_kernel_call, self$pointer, arguments, grid, block, shared, n)
+  .Call(C_kernel_call, self$pointer, arguments, grid, block, shared, n, stream)
 }
 
 # Whether a pointer came from a file or another process, which leaves the address out.

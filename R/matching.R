@@ -318,7 +318,7 @@ tabulate_array <- function(bin, nbins) {
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
-  if (prefers_host(bin)) return(call_base(base::tabulate, list(collect(strip(bin)), nbins)))
+  if (prefers_host(bin) && !is.integer(bin)) return(call_base(base::tabulate, list(collect(strip(bin)), nbins)))
   counts <- .Call(C_count_bins, strip(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32")), 1, nbins)
   as.integer(as.vector(counts)[seq_len(nbins)])
 }

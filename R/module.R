@@ -25,7 +25,9 @@
 #' @param options Options for NVRTC, as for nvcc: `"-DN=16"`, `"--use_fast_math"`, `"-lineinfo"`. C++17 unless `--std` says otherwise. The architecture is the device's.
 #' @param include Folders of headers. The folder of `path` and CUDA's own are looked through as well.
 #' @param signatures What kernels of compiled code take, and functions of the host; see below.
-#' @param link Files to link a source with: PTX, cubins, fatbins, object files, static libraries, LTO-IR. nvJitLink does that where it is installed, else the driver.
+#' @param link Files to link a source with: PTX, cubins, fatbins, object files of nvcc and static libraries of them, LTO-IR (`.ltoir`). Their device code must be relocatable
+#'   (`nvcc -dc`, `-rdc=true`). nvJitLink does that where it is installed (`pip install nvidia-nvjitlink`), else the driver, which takes no LTO-IR. Neither reads what a compiler
+#'   newer than itself has made.
 #' @returns An environment of class `gpu_module`.
 #' @section Errors:
 #' `verdigris_error_compile` for sources that do not compile or link, and files that are no device code or not whole; `verdigris_error_argument`
@@ -97,7 +99,7 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   module$parts <- list(
     code, label, file, options, if (length(include)) normalizePath(include), if (length(names)) instance_name(names), signatures, link
   )
-  module$kernels <- list()
+  module$kernels <- new.env(parent = emptyenv())
   class(module) <- "gpu_module"
   module
 }
@@ -130,25 +132,29 @@ bytes_text <- function(bytes, label, call = parent.frame()) {
   text
 }
 
-# The module's pointer, made at first use, and again in another session.
+# The module's pointer, made at first use, and again in another session. `.subset2()`, since a kernel may have any name.
 module_pointer <- function(module) {
-  if (is.null(module$pointer) || is_stale(module$pointer)) {
-    assign("pointer", do.call(.Call, c(list(C_module_new), module$parts[1:3], module$parts[-(1:3)])), envir = module)
+  pointer <- .subset2(module, "pointer")
+  if (is.null(pointer) || is_stale(pointer)) {
+    pointer <- do.call(.Call, c(list(C_module_new), .subset2(module, "parts")))
+    assign("pointer", pointer, envir = module)
   }
-  get("pointer", envir = module)
+  pointer
 }
 
 module_kernel <- function(module, name) {
-  known <- get("kernels", envir = module)[[name]]
+  known <- if (nzchar(name)) .subset2(.subset2(module, "kernels"), name)
   if (is.null(known)) {
     known <- new_kernel(module, name)
-    assign("kernels", c(get("kernels", envir = module), stats::setNames(list(known), name)), envir = module)
+    assign(name, known, envir = .subset2(module, "kernels"))
   }
   known
 }
 
 #' @export
 `$.gpu_module` <- function(x, name) {
+  known <- .subset2(.subset2(x, "kernels"), name)
+  if (!is.null(known)) return(known)
   if (name %in% c("pointer", "parts", "kernels")) return(get0(name, envir = x, inherits = FALSE))
   module_kernel(x, name)
 }
@@ -190,7 +196,9 @@ print.gpu_module <- function(x, ...) {
 
 #' Variables of a module on the device
 #'
-#' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the kernels that use it.
+#' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the kernels that use it, also of those
+#' on other streams (see [gpu_stream()]). Two kernels of a module on two streams are ordered by their arrays only: what they tell each other by variables
+#' needs one stream, or [gpu_wait()].
 #'
 #' @param module A module of [gpu_module()].
 #' @param name The variable's name; with its namespaces, where it is in some: `"a::table"`.

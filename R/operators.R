@@ -3,6 +3,14 @@
 # Base R on host copies: for operands that mean more than numbers (Date, factor, Matrix, character).
 on_host <- function(f, ...) call_base(f, lapply(list(...), host_copy))
 
+# The same for an operator's operands, called from C. Of time series base R names columns by the expressions.
+operands_on_host <- function(f, e1, e2) {
+  if (is.null(attr(e1, "tsp")) || is.null(attr(e2, "tsp"))) return(on_host(f, e1, e2))
+  written <- eval(quote(list(substitute(e1), substitute(e2))), parent.frame())
+  names <- vapply(written, function(e) deparse(e)[1L], "")
+  eval(as.call(c(f, lapply(names, as.name))), stats::setNames(list(host_copy(e1), host_copy(e2)), names), baseenv())
+}
+
 # R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
 OPERATORS <- list(
   "+" = list("add", TRUE), "-" = list("sub", TRUE), "*" = list("mul", TRUE), "/" = list("div", TRUE),
@@ -12,7 +20,7 @@ OPERATORS <- list(
 )
 
 # C takes the operands from the method's frame, records, and asks for the call only where the operation may warn; what
-# is not for the device it hands to on_host(f, e1, e2).
+# is not for the device it hands to operands_on_host(f, e1, e2).
 binary_operator <- function(operator) {
   force(operator)
   row <- OPERATORS[[operator]][[1L]]

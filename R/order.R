@@ -84,8 +84,8 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
-  # the cpu device sorts whole numbers far from each other in fewer passes than base R, which counts those that lie nearer, and sorts other keys as well
-  if (prefers_host(Find(is_gpu, keys)) && !(all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA)) && any(vapply(keys, reaches_far, NA)))) {
+  # the cpu device sorts whole numbers in fewer passes than base R, which sorts other keys as well
+  if (prefers_host(Find(is_gpu, keys)) && !all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }
@@ -94,11 +94,10 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   # by the last key first: each pass keeps what the ones before it made of equal elements
   at <- NULL
   for (k in rev(seq_along(keys))) {
-    key <- if (is.null(at)) keys[[k]] else keys[[k]][at]
-    found <- .Call(C_sort, key, decreasing[k], TRUE)
-    at <- if (is.null(at)) found[[2L]] else at[found[[2L]]]
+    found <- .Call(C_order, if (is.null(at)) keys[[k]] else keys[[k]][at], decreasing[k])
+    at <- if (is.null(at)) found else at[found]
   }
-  if (isTRUE(na.last) || length(keys) == 1L && missing_last(found[[1L]]) == 0L) return(at)
+  if (isTRUE(na.last) || length(keys) == 1L && !anyNA(keys[[1L]])) return(at)
   missing <- Reduce(`|`, lapply(keys, is.na))
   if (is.na(na.last)) return(at[!missing[at]])
   if (length(keys) == 1L) {
@@ -108,13 +107,6 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   # of several keys each has its own missing elements first: numbered so, they sort as they are
   first <- lapply(Map(order_first, keys, decreasing), strip)
   order_arrays(first, TRUE, FALSE, method)
-}
-
-# Whether base R sorts these whole numbers by radix instead of counting them.
-reaches_far <- function(key) {
-  if (is.factor(key)) return(FALSE)
-  reach <- if (is_gpu(key)) .Call(C_reduce, "range", key, TRUE) else range(key, 0L, na.rm = TRUE)
-  is.double(reach) || is.integer(reach) && as.double(reach[2L]) - reach[1L] >= 1e5
 }
 
 # Places of the elements in order, equal where these are, the missing ones before all others.
@@ -201,17 +193,18 @@ SOON <- 256L
 
 unsorted_array <- function(x, na.rm, strictly) {
   if (is.complex(x)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
-  if (length(x) <= 1L) return(FALSE)
   x <- strip(x)
-  if (anyNA(x)) {
-    if (!na.rm) return(NA)
-    x <- x[!is.na(x)]
-    if (length(x) <= 1L) return(FALSE)
-  }
   n <- length(x)
-  # what is not in order mostly shows that soon
-  if (n > 2 * SOON && base::is.unsorted(as.vector(x[seq_len(SOON)]), strictly = strictly)) return(TRUE)
-  any(if (strictly) x[-1L] <= x[-n] else x[-1L] < x[-n])
+  if (n <= 1L) return(FALSE)
+  in_order <- function(x, n) isTRUE(all(if (strictly) x[-1L] > x[-n] else x[-1L] >= x[-n]))
+  # what is not in order mostly shows that soon; what is has nothing missing
+  soon <- n > 2 * SOON && !isFALSE(base::is.unsorted(as.vector(x[seq_len(SOON)]), strictly = strictly))
+  if (!soon && in_order(x, n)) return(FALSE)
+  if (!anyNA(x)) return(TRUE)
+  if (!na.rm) return(NA)
+  x <- x[!is.na(x)]
+  n <- length(x)
+  n > 1L && !in_order(x, n)
 }
 
 # The elements at some ranks, a function of how many are known, and that number. The device finds a few without sorting all.

@@ -28,7 +28,7 @@
 #'
 #' @param x An array; what is recorded is computed. A strided view has the strides that it has.
 #' @param writable Whether others may write to the memory.
-#' @param stream `NULL`, or the address of the CUDA stream on which the memory will be used.
+#' @param stream `NULL`, or the CUDA stream on which the memory will be used: what [gpu_stream()] gave, or an address.
 #' @param address The address of the first element: a number, a string (`"0x7f00c0de0000"` or decimal), an `integer64`, an external
 #'   pointer or a `gpu_pointer()`, whose other elements are then the defaults.
 #' @param dim The length of a vector, or the dimensions of a matrix or array.
@@ -122,7 +122,7 @@ call_on_free <- function(on_free, unused) {
 #' [as_dlpack()] first: reticulate gives R's doubles to Python as floats, and makes R's integers, which are too short for an address, of Python's. An
 #' address that comes from there is best taken as a string.
 #' @param x An array; what is recorded is computed.
-#' @param stream For a CUDA array: `NULL` waits until the values are there; the address of a stream (1 is the default stream, 2 the default of the
+#' @param stream For a CUDA array: `NULL` waits until the values are there; a stream of [gpu_stream()], or the address of one (1 is the default stream, 2 the default of the
 #'   thread) is put in the list for the consumer to wait for, after it is made to wait for the values.
 #' @param interface A list with `shape`, `typestr`, `data` (the address, and whether the memory is read-only) and `version`, and maybe
 #'   `strides` (in bytes), `stream` and `mask` (which must be `NULL`), as `gpu_array_interface()` and reticulate give them.
@@ -154,6 +154,7 @@ gpu_array_interface <- function(x, stream = NULL) {
   interface <- list(
     shape = found$dim, typestr = typestr, data = list(found$address, FALSE), strides = found$strides * element_bytes(typestr), version = 3L
   )
+  if (inherits(stream, "gpu_stream")) stream <- as.numeric(.Call(C_stream_info, stream)$address)
   if (found$device != "cpu") interface["stream"] <- list(stream)
   structure(interface, device = found$device, owner = found$owner)
 }

@@ -111,13 +111,15 @@ all.gpu_array <- summary_method("all")
 #' @rdname reductions
 #' @export
 range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
-  if (any(vapply(list(...), is.complex, NA))) stop_as_base("invalid 'type' (complex) of argument")
+  parts <- list(...)
+  if (any(vapply(parts, is.character, NA))) return(reduce_parts("range", parts, na.rm))
+  if (any(vapply(parts, is.complex, NA))) stop_as_base("invalid 'type' (complex) of argument")
   if (finite) {
-    parts <- lapply(list(...), function(x) x[is.finite(x)])
+    parts <- lapply(parts, function(x) x[is.finite(x)])
     return(do.call("range", c(parts, list(na.rm = TRUE))))
   }
   if (...length() == 1L && !is.complex(..1)) return(reduce_one("range", ..1, !isFALSE(as.logical(na.rm)), sys.call()))
-  reduce_parts("range", list(...), na.rm)
+  reduce_parts("range", parts, na.rm)
 }
 
 #' @rdname reductions
@@ -133,6 +135,7 @@ margin <- function(name, x, na.rm, dims, rows) {
   d <- dim(x)
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
   if (is.na(as.logical(na.rm)[1L])) stop_as_base("invalid 'na.rm' argument")
+  if (length(dims) != 1L) return(call_base(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(host_copy(x), na.rm, dims)))
   if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
   # R before 4.6 takes the parts one by one, which shows where only one is missing
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
@@ -197,7 +200,7 @@ setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
     # as stats::var() has it
     if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
-    if (is.null(y) && length(dim(x)) != 2L || is.data.frame(y) || prefers_host(x)) return(call_base(stats::var, list(host_copy(x), host_copy(y), na.rm = na.rm, use = use)))
+    if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x)) return(call_base(stats::var, list(host_copy(x), host_copy(y), na.rm = na.rm, use = use)))
     return(covariance(x, y, use, "pearson", FALSE))
   }
   reduce_one("var", x, if (na.rm) TRUE else FALSE)

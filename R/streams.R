@@ -4,7 +4,8 @@
 #' streams let a copy and a kernel, or two small kernels, run at the same time.
 #'
 #' What is *computed* while a stream is the current one is queued on it. Arithmetic is recorded first, so end a block in
-#' [gpu_compute()]: what is only recorded in it is computed later, on the stream that is current then.
+#' [gpu_compute()]: what is only recorded in it is computed later, on the stream that is current then. A call of a kernel takes
+#' `stream =` (see [gpu_kernel()]), and [as_dlpack()] the stream on which a capsule will be used.
 #'
 #' Streams need no care for correctness. Each array remembers what used it last; work on one stream that reads what another writes, or
 #' writes what another reads, waits for just that, on the device, and memory that is freed is not used again before all

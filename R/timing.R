@@ -1,7 +1,8 @@
 #' What a piece of code takes
 #'
 #' `gpu_time()` runs code once, and tells the time on the host and on the device, and what was launched and copied. `gpu_profile()` tells it kernel by
-#' kernel, and draws it. `gpu_range()` gives a piece of code a name in NVIDIA's profilers.
+#' kernel, and draws it. `gpu_range()` gives a piece of code a name in NVIDIA's profilers (NVTX 3, by the library that the profiler names in `NVTX_INJECTION64_PATH`;
+#' else by `libnvToolsExt`, of CUDA up to 12).
 #'
 #' Both wait for what was queued before, run the code, compute its value if that is recorded, and wait for the device. So the first run
 #' of a new expression shows its compilation: time a second one. `gpu_profile()` puts an event before and

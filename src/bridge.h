@@ -74,6 +74,9 @@ int vg_dots_length(SEXP rho);
 int vg_dots_named(SEXP rho);
 int vg_dots_kind(int k, SEXP rho);
 SEXP vg_dots_value(int k, SEXP rho);
+// All of them: names as CHARSXP, NULL where there is none, and values, which the frame keeps. How many; -1 where there are more
+// than `most`, or an empty one.
+int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values);
 
 // ---- conditions.c, for owners.rs: functions of users that are called when their memory is let go of ----
 extern int vg_freed;                 // Rust: nonzero where there are any

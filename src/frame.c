@@ -19,6 +19,24 @@ int vg_dots_kind(int k, SEXP rho) {
 
 SEXP vg_dots_value(int k, SEXP rho) { return R_DotsElt(k, rho); }
 
+int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values) {
+  int n = vg_dots_length(rho);
+  if (n > most) return -1;
+  SEXP all = PROTECT(n > 0 ? R_DotsNames(rho) : R_NilValue);
+  for (int k = 0; k < n; k++) {
+    if (R_GetDotType(k + 1, rho) == R_DotTypeMissing) {
+      UNPROTECT(1);
+      return -1;
+    }
+    // a symbol keeps its name
+    SEXP name = all == R_NilValue ? R_BlankString : STRING_ELT(all, k);
+    names[k] = name == R_BlankString ? NULL : name;
+    values[k] = R_DotsElt(k + 1, rho);
+  }
+  UNPROTECT(1);
+  return n;
+}
+
 #else
 
 int vg_is_missing(SEXP symbol, SEXP rho) { return Rf_findVarInFrame(rho, symbol) == R_MissingArg; }
@@ -52,6 +70,19 @@ SEXP vg_dots_value(int k, SEXP rho) {
   SEXP value = element(k, rho);
   // the promise keeps its value
   return TYPEOF(value) == PROMSXP ? Rf_eval(value, rho) : value;
+}
+
+int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values) {
+  int n = 0;
+  for (SEXP dots = dots_of(rho); dots != R_NilValue; dots = CDR(dots), n++) {
+    if (n == most || CAR(dots) == R_MissingArg) return -1;
+    names[n] = TAG(dots) == R_NilValue ? NULL : PRINTNAME(TAG(dots));
+    values[n] = CAR(dots);
+  }
+  for (int k = 0; k < n; k++) {
+    if (TYPEOF(values[k]) == PROMSXP) values[k] = Rf_eval(values[k], rho);
+  }
+  return n;
 }
 
 #endif

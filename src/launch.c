@@ -1,11 +1,13 @@
-// A call of a kernel: function(..., grid = NULL, block = NULL, shared = 0, n = NULL) .External2(C_launch), whose `pointer` is
-// around it, and holds the names of its parameters. C takes the arguments from the frame, where R would make a list and match names; what is not the
-// plain case goes to a helper in R.
+// A call of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch), whose `pointer` is around it, and holds the
+// names of its parameters. C takes the arguments from the frame and puts them in the parameters' order, where R would make lists and match names;
+// what it does not know how to arrange goes to a helper in R, which says what is wrong.
 #include "bridge.h"
 
-SEXP vg_kernel_call(SEXP pointer, SEXP arguments, SEXP grid, SEXP block, SEXP shared, SEXP n);
+SEXP vg_launch(SEXP pointer, const SEXP *arguments, int count, SEXP grid, SEXP block, SEXP shared, SEXP n, SEXP stream);
 
-static SEXP pointer_symbol, grid_symbol, block_symbol, shared_symbol, n_symbol, careful_call;
+enum { MOST = 32 }; // parameters of a kernel that is called from here
+
+static SEXP pointer_symbol, grid_symbol, block_symbol, shared_symbol, n_symbol, stream_symbol, careful_call;
 
 void vg_init_launch(void) {
   pointer_symbol = Rf_install("pointer");
@@ -13,20 +15,56 @@ void vg_init_launch(void) {
   block_symbol = Rf_install("block");
   shared_symbol = Rf_install("shared");
   n_symbol = Rf_install("n");
-  careful_call = vg_preserved("launch_matched(self, list(...), grid, block, shared, n)");
+  stream_symbol = Rf_install("stream");
+  careful_call = vg_preserved("launch_matched(self, list(...), if (!missing(grid)) grid, if (!missing(block)) block, if (!missing(shared)) shared, "
+                              "if (!missing(n)) n, if (!missing(stream)) stream)");
+}
+
+static SEXP optional(SEXP symbol, SEXP rho) { return vg_is_missing(symbol, rho) ? R_NilValue : Rf_eval(symbol, rho); }
+
+static int place_of(SEXP name, SEXP parameters, int total) {
+  for (int k = 0; k < total; k++) {
+    if (STRING_ELT(parameters, k) == name) return k;
+  }
+  return -1;
+}
+
+// Puts arguments in the order of the parameters, as match_parameters() in R does; 0 where they do not fit.
+static int arrange(SEXP parameters, SEXP n, int count, SEXP *names, SEXP *given, SEXP *arguments) {
+  int total = Rf_length(parameters), next = 0;
+  if (total > MOST || count > total) return 0;
+  for (int k = 0; k < total; k++) arguments[k] = NULL;
+  for (int k = 0; k < count; k++) {
+    if (names[k] == NULL) continue;
+    int place = place_of(names[k], parameters, total);
+    if (place < 0 || arguments[place] != NULL) return 0;
+    arguments[place] = given[k];
+  }
+  if (count < total && n != R_NilValue) {
+    int place = place_of(PRINTNAME(n_symbol), parameters, total);
+    if (place >= 0 && arguments[place] == NULL) arguments[place] = n;
+  }
+  for (int k = 0; k < count; k++) {
+    if (names[k] != NULL) continue;
+    while (next < total && arguments[next] != NULL) next++;
+    if (next == total) return 0;
+    arguments[next] = given[k];
+  }
+  for (int k = next; k < total; k++) {
+    if (arguments[k] == NULL) return 0;
+  }
+  return 1;
 }
 
 SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP names[MOST], given[MOST], arguments[MOST]; // what they hold the frame holds
   SEXP pointer = Rf_eval(pointer_symbol, rho), parameters = R_ExternalPtrProtected(pointer);
-  int count = vg_dots_length(rho);
-  int plain = R_ExternalPtrAddr(pointer) != NULL && TYPEOF(parameters) == STRSXP && XLENGTH(parameters) == count && !vg_dots_named(rho);
-  for (int k = 1; plain && k <= count; k++) plain = vg_dots_kind(k, rho) != VG_EMPTY;
-  if (!plain) return Rf_eval(careful_call, rho);
-  SEXP arguments = PROTECT(Rf_allocVector(VECSXP, count));
-  for (int k = 0; k < count; k++) SET_VECTOR_ELT(arguments, k, vg_dots_value(k + 1, rho));
-  SEXP grid = PROTECT(Rf_eval(grid_symbol, rho)), block = PROTECT(Rf_eval(block_symbol, rho));
-  SEXP shared = PROTECT(Rf_eval(shared_symbol, rho)), n = PROTECT(Rf_eval(n_symbol, rho));
-  SEXP value = vg_kernel_call(pointer, arguments, grid, block, shared, n);
-  UNPROTECT(5);
+  int count = -1;
+  if (R_ExternalPtrAddr(pointer) != NULL && TYPEOF(parameters) == STRSXP) count = vg_dots_all(rho, MOST, names, given);
+  if (count < 0) return Rf_eval(careful_call, rho);
+  SEXP grid = optional(grid_symbol, rho), block = optional(block_symbol, rho), shared = optional(shared_symbol, rho);
+  SEXP n = optional(n_symbol, rho), stream = optional(stream_symbol, rho);
+  if (!arrange(parameters, n, count, names, given, arguments)) return Rf_eval(careful_call, rho);
+  SEXP value = vg_launch(pointer, arguments, Rf_length(parameters), grid, block, shared, n, stream);
   return vg_pending ? vg_settle(value) : value;
 }

@@ -25,7 +25,7 @@ void vg_init_operators(void) {
   e2_symbol = Rf_install("e2");
   call_sys_call = Rf_lang1(Rf_install("sys.call"));
   R_PreserveObject(call_sys_call);
-  on_host_call = Rf_lang4(Rf_install("on_host"), Rf_install("f"), Rf_install("e1"), Rf_install("e2"));
+  on_host_call = Rf_lang4(Rf_install("operands_on_host"), Rf_install("f"), Rf_install("e1"), Rf_install("e2"));
   R_PreserveObject(on_host_call);
 }
 

@@ -32,14 +32,23 @@ engine() { "${valgrind[@]}" $guard run "$@"; }
 # is called. R's heap has room for all of it, since a collection falls into one part or another by chance.
 cat >"$work/calls.R" <<'R'
 suppressMessages(library(verdigris))
-x <- as_gpu(c(1, 2, 3), device = "cpu")
-y <- as_gpu(c(4, 5, 6), device = "cpu")
-bodies <- list(
+device <- commandArgs(TRUE)[[2L]]
+x <- as_gpu(c(1, 2, 3), device = device)
+y <- as_gpu(c(4, 5, 6), device = device)
+bodies <- if (device == "cpu") list(
   "x + y" = function(n) for (i in seq_len(n)) x + y,
   "gpu_compute(x + y)" = function(n) for (i in seq_len(n)) gpu_compute(x + y),
   "sum(x)" = function(n) for (i in seq_len(n)) sum(x),
-  "x <- x * 0.5 + 1" = function(n) for (i in seq_len(n)) x <<- x * 0.5 + 1
-)
+  "x <- x * 0.5 + 1" = function(n) for (i in seq_len(n)) x <<- x * 0.5 + 1,
+  "from_dlpack(as_dlpack(x))" = function(n) for (i in seq_len(n)) from_dlpack(as_dlpack(x))
+) else {
+  k <- gpu_kernel("__global__ void k(const double* x, double* y, double a, int n) { if (threadIdx.x < n) y[threadIdx.x] += a * x[threadIdx.x]; }")
+  list(
+    "k(x y 2.5 3L)" = function(n) for (i in seq_len(n)) k(x, y, 2.5, 3L),
+    "k(x = x y = y a = 2.5 n = 3L)" = function(n) for (i in seq_len(n)) k(x = x, y = y, a = 2.5, n = 3L),
+    "as_dlpack(x) when idle" = function(n) { gpu_sync(); for (i in seq_len(n)) as_dlpack(x) }
+  )
+}
 mark <- function() .Call(verdigris:::C_counters)
 for (body in bodies) {
   for (n in c(300, 1)) body(n) # compiled by now
@@ -47,16 +56,18 @@ for (body in bodies) {
   body(2000)
   mark()
 }
-cat(names(bodies), sep = "\n", file = commandArgs(TRUE))
+cat(names(bodies), sep = "\n", file = commandArgs(TRUE)[[1L]])
 R
-calls() {
-  local r k=0
-  R --vanilla --no-echo --min-nsize=20M --min-vsize=300M -d "${valgrind[*]} --dump-before=vg_counters" \
-    -f "$work/calls.R" --args "$work/names" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+# Of a GPU, which is the emulated one, what R's thread does is counted, the driver's part of it among that.
+calls() { # DEVICE [COMMAND ...]
+  local device=$1 r k=0; shift
+  rm -f "$work"/out*
+  "$@" R --vanilla --no-echo --min-nsize=20M --min-vsize=300M -d "${valgrind[*]} --separate-threads=yes --dump-before=vg_counters" \
+    -f "$work/calls.R" --args "$work/names" "$device" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
   r=$(Rscript --vanilla -e 'cat(sub("[.][0-9]+$", "", getRversion()))')
   while read -r name; do
     k=$((k + 2))
-    echo "R $r $name,$(awk '/^(summary|totals):/ { printf "%d", $2 / 2000; exit }' "$work/out.$k")"
+    echo "R $r $name,$(awk '/^(summary|totals):/ { printf "%d", $2 / 2000; exit }' "$work/out.$k-01")"
   done <"$work/names"
 }
 
@@ -64,7 +75,8 @@ calls() {
   echo subject,instructions
   $guard kernels | sed 's/^/kernel /'
   $guard list | while read -r name; do echo "$name,$(each 5 25 engine "$name" </dev/null)"; done
-  calls </dev/null
+  calls cpu </dev/null
+  calls cuda tools/emulator.sh </dev/null
 } >$counted
 
 if [ "${1:-}" = --write ]; then cp $counted $bounds; echo "guard.sh: $bounds has $(($(wc -l <$bounds) - 1)) bounds"; exit 0; fi

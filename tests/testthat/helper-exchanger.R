@@ -23,11 +23,3 @@ exchanger <- local({
     found
   }
 })
-
-# Until everything that was let go of is freed: a finalizer queues, and the next call frees.
-settle_garbage <- function() {
-  for (k in 1:2) {
-    gc()
-    gpu_dtype(gpu(1))
-  }
-}

@@ -155,10 +155,11 @@ hunt_program <- function(length, big = FALSE) {
   }
   grow <- function(depth, test) {
     for (attempt in 1:6) {
-      if (depth == 0L || runif(1) < 0.1) {
+      if (depth <= 0L || runif(1) < 0.1) {
         fit <- Filter(function(name) test(get(name, host)), names)
         if (base::length(fit)) return(as.name(fit[[sample.int(base::length(fit), 1L)]]))
-        depth <- 1L
+        # one call more may fit; a search that goes on from there has no end
+        if (depth < 0L) stop("nothing fits")
       }
       x <- grow(depth - 1L, function(v) TRUE)
       v <- value_of(x)

@@ -45,7 +45,7 @@ odd_known <- list(
   list("apply|asplit", function(v) any(vapply(v, function(x) is.logical(x[[1L]]), NA)), "a margin that is a logical counts as a number"),
   list("rep", function(v) !length(v$X[[1L]]), "of nothing base R does not look how often"),
   list("!X|X %% ", function(v) TRUE, "names beside dimnames; a warning of digits that are lost, which depends on the version of R"),
-  list("var|cor", function(v) any(abs(v$X[[1L]]) > 1e150, na.rm = TRUE), "squares that overflow"),
+  list("cor", function(v) any(abs(v$X[[1L]]) > 1e150, na.rm = TRUE), "squares that overflow"),
   list("rowsum", function(v) length(dim(v$X[[1L]])) > 2L || any(vapply(v, function(x) length(dim(x[[1L]])) > 1L, NA)), "base R reads memory that is not its own, and takes a matrix of groups by rows"),
   list("filter|asplit", function(v) length(dim(v$X[[1L]])) > 1L, "a class less, and dimnames that are none"),
   list("[cr]bind\\(.*deparse", function(v) any(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)), "time series do not take it, which R says from 4.6 on"),
@@ -53,6 +53,9 @@ odd_known <- list(
   list("rcond", function(v) anyNA(v$X[[1L]]), "base R's BLAS decides what NA does"),
   list("dim\\(X|X /|.*[-+*/]", function(v) sum(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)) > 1L || length(dim(v$X[[1L]])) > 1L && !is.null(attr(v$X[[1L]], "tsp")), "time series of different times meet, and of other dimensions"),
   list("X\\[", function(v) any(vapply(v, function(x) is.numeric(x[[1L]]) && any(is.infinite(x[[1L]])), NA)), "base R warns of infinite subscripts of a matrix"),
+  list("signif", function(v) is.complex(v$X[[1L]]) && anyNA(v$N1[[1L]]), "of no number of digits base R makes 0"),
+  list("xor", function(v) any(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)), "base R names columns by its own expressions"),
+  list("X\\[\\[N, N", function(v) any(c(v$N1[[1L]], v$N2[[1L]]) < 0, na.rm = TRUE), "base R looks at memory that it has not set"),
   list("X\\[, N", function(v) !is.null(attr(v$X[[1L]], "tsp")), "no columns of a series")
 )
 

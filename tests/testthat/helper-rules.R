@@ -1,10 +1,6 @@
 # What the tests of the rules for an array that is an R vector look at.
 
 counts <- function() setNames(.Call(verdigris:::C_live)[c(1, 2, 4)], c("handles", "bytes", "read"))
-live <- function() {
-  gc()
-  counts()
-}
 info <- function(x) verdigris:::gpu_info(x)
 real <- function(n = 100) as.double(seq_len(n))
 # C code of base R that asks for REAL(x), as it does whether it will write or not

@@ -50,6 +50,7 @@ random_program <- function(seed, steps, streams = list(NULL), n = 257L, device =
     function(i, j, k) x[[k]] <<- gpu_compute(x[[i]][order(x[[j]])]),
     function(i, j, k) x[[k]] <<- as_gpu(host[[j]], device = device)
   )
+  if (grepl("^cuda", device)) steps_known <- c(steps_known, kernel_steps(host, choose))
   for (step in seq_len(steps)) {
     what <- steps_known[[draw(length(steps_known))]]
     i <- draw(count); j <- draw(count); k <- draw(count)
@@ -57,4 +58,31 @@ random_program <- function(seed, steps, streams = list(NULL), n = 257L, device =
   }
   gpu_sync(device)
   lapply(x, as.vector)
+}
+
+# Steps of `random_program()` with kernels of a module that has variables: called on a stream by `stream =`, in place and with new arrays.
+kernel_steps <- function(host, choose) {
+  module <- gpu_module('
+    __device__ double weights[4];
+    __device__ double latest[4];
+    __global__ void blend(const double* x, double* y, double a, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = 0.5 * y[i] + a * x[i];
+    }
+    __global__ void weigh(const double* x, double* z, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) z[i] = 0.5 * x[i] + weights[i % 4];
+      if (i < 4) latest[i] = z[i];
+    }')
+  weigh <- gpu_kernel(module, "weigh", returns = "z")
+  gpu_global(module, "weights") <- rep(0.125, 4)
+  gpu_global(module, "latest") <- rep(0, 4)
+  frame <- parent.frame()
+  list(
+    function(i, j, k) if (i != k) module$blend(frame$x[[i]], frame$x[[k]], 0.375, length(frame$x[[i]]), stream = choose()),
+    function(i, j, k) frame$x[[k]] <- weigh(frame$x[[i]], length(frame$x[[i]]), stream = choose()),
+    function(i, j, k) gpu_global(module, "weights") <- host[[i]][1:4] * 0.25,
+    function(i, j, k) gpu_global(module, "weights") <- frame$x[[i]][4:7] * 0.25,
+    function(i, j, k) frame$x[[k]][1:4] <- gpu_global(module, "latest")
+  )
 }

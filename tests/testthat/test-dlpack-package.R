@@ -102,5 +102,5 @@ test_that("many exchanges: each deleter once, nothing left", {
   rm(x)
   settle_garbage()
   expect_identical(e$deleted(), 200L)
-  expect_identical(gpu_memory("cpu")[["live"]], live)
+  expect_lte(gpu_memory("cpu")[["live"]], live)
 })

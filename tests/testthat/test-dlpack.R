@@ -1,4 +1,3 @@
-live <- function() .Call(verdigris:::C_live)[[1]]
 describe <- function(capsule) .Call(verdigris:::C_dlpack_describe, capsule)
 
 test_that("an array goes out as it lies in memory, and comes in again without a copy", {
@@ -73,7 +72,7 @@ test_that("a logical array with NA stays", {
 })
 
 test_that("memory lives as long as someone uses it", {
-  before <- live()
+  before <- alive()[["handles"]]
   local({
     x <- gpu(c(1, 2, 3) + 0)
     capsule <- as_dlpack(x)
@@ -85,11 +84,7 @@ test_that("memory lives as long as someone uses it", {
     expect_identical(collect(y + 1), c(2, 3, 4))
     as_dlpack(y) # nobody takes it
   })
-  gc()
-  gpu(1)
-  gc()
-  gpu(1)
-  expect_lte(live() - before, 1)
+  expect_lte(alive()[["handles"]] - before, 1)
 })
 
 test_that("values stay values", {
@@ -222,6 +217,13 @@ test_that("a capsule's stream is an address, or none", {
   for (stream in list(NULL, 1, 1L, "0x1", "2", bit64::as.integer64(1), -1)) {
     expect_identical(collect(from_dlpack(as_dlpack(x, stream = stream))), c(1, 2))
   }
+  s <- gpu_stream(device = test_device)
+  expect_identical(collect(from_dlpack(as_dlpack(x, stream = s))), c(1, 2))
+  expect_identical(gpu_pointer(x, stream = s)$address, gpu_pointer(x)$address)
+  restored <- unserialize(serialize(s, NULL))
+  for (stream in list(restored, gpu_event(test_device))) expect_error(as_dlpack(x, stream = stream), class = "verdigris_error_argument")
+  if (test_device != "cpu") expect_error(as_dlpack(1:3 + 0, stream = s), class = "verdigris_error_device")
+  expect_error(gpu_from_pointer(s, 1, "float64", device = test_device), "must be an address", class = "verdigris_error_argument")
   for (stream in list("x", -2, NA, 1.5, TRUE, list())) expect_error(as_dlpack(x, stream = stream), class = "verdigris_error_argument")
 })
 

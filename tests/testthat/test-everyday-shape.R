@@ -79,8 +79,7 @@ test_that("narrow types keep theirs, and views take no memory", {
   expect_identical(gpu_dtype(c(x, gpu(1))), "float64")
   expect_identical(gpu_dtype(c(gpu(1L, "int8"), gpu(2L, "int8"))), "int8")
   x <- gpu(as.double(1:1000))
-  gc()
-  before <- .Call(verdigris:::C_live)[[2L]]
+  before <- alive()[["bytes"]]
   y <- list(rep(x, 1000), rep(x, each = 1000), embed(x, 500), outer(x, x))
   expect_lt(.Call(verdigris:::C_live)[[2L]] - before, 100000)
   expect_identical(sum(y[[3L]]), sum(embed(as.double(1:1000), 500)))

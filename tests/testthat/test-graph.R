@@ -173,8 +173,7 @@ test_that("a graph gives its memory back", {
   x <- gpu(runif(1e5))
   gpu_sync(test_device)
   live <- function() {
-    gc()
-    gpu_sync(test_device)
+    settle_garbage()
     sum(gpu_memory(test_device)[c("live", "pending")])
   }
   before <- live()

@@ -163,14 +163,21 @@ for (value in list("1", 1.5, -1, NA, 1:4, integer(0), list(1), 2^40, NaN, 1i)) {
     row("argument", module$copy(x, x, 2, block = value))
   })
 }
-for (value in list(-1, "1", 1.5, NA_real_, c(1, 2), NULL)) {
+for (value in list(-1, "1", 1.5, NA_real_, c(1, 2), TRUE, raw(1))) {
   local({
     value <- value
     row("argument", module$copy(x, x, 2, shared = value))
     if (!is.null(value)) row("argument", module$copy(x, x, 2, n = value))
   })
 }
+for (value in list(1, "s", TRUE, NA, gpu_event(test_device), unserialize(serialize(gpu_stream(device = test_device), NULL)))) {
+  local({
+    value <- value
+    row("argument", module$copy(x, x, 2, stream = value))
+  })
+}
 if (has_device) {
+  row("device", module$copy(x, x, 2, stream = gpu_stream(device = "cpu")))
   row("launch", module$copy(x, x, 2, block = 1025))
   row("launch", module$copy(x, x, 2, block = c(1, 1, 65), grid = 1))
   row("launch", module$copy(x, x, 2, block = c(64, 64), grid = 1))

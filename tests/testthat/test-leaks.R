@@ -1,16 +1,10 @@
 # Nothing is left behind: handles, host copies, bytes on the device.
 
-alive <- function() {
-  gc()
-  # the second element is bytes of host copies; the call frees what the finalizers have queued
-  c(.Call(verdigris:::C_live)[1:2], device = gpu_memory(test_device)[["live"]])
-}
-
 # What one more call leaves is what all of them may: the last value of a loop may stay in a register of R's.
 expect_nothing_left <- function(before, bytes) {
   after <- alive()
-  expect_lte(after[[1]], before[[1]] + 1)
-  expect_lte(after[[2]], before[[2]] + bytes)
+  expect_lte(after[["handles"]], before[["handles"]] + 1)
+  expect_lte(after[["bytes"]], before[["bytes"]] + bytes)
   expect_lte(after[["device"]], before[["device"]] + bytes)
 }
 
@@ -56,7 +50,7 @@ test_that("results, host copies, views, wrappers, capsules and failed calls leav
 test_that("memory that R does not see makes it collect", {
   skip_on_cran()
   withr::local_options(verdigris.host_access = "allow")
-  gc()
+  settle_garbage()
   # few and large: R's own gc, which counts R's memory, has no reason to come
   for (k in 1:40 + 0.5) {
     x <- gpu_full(k, c(4e6, 2), device = "cpu")

@@ -59,7 +59,7 @@ test_that("memory of a vector serves the next one, and a child of a fork can use
   child <- parallel::mclapply(1:2, function(k) sum(y) + k, mc.cores = 2)
   expect_identical(unlist(child), sum(as.double(1:4e5)) + 1:2)
   rm(y)
-  gc()
+  settle_garbage()
   before <- .Call(verdigris:::C_live)[[2]]
   for (k in 1:3) y <- as.vector(x)
   expect_lte(.Call(verdigris:::C_live)[[2]], before + 3 * 3.2e6)
@@ -67,7 +67,7 @@ test_that("memory of a vector serves the next one, and a child of a fork can use
 })
 
 test_that("memory is counted exactly", {
-  gc()
+  settle_garbage()
   start <- memory()
   expect_named(start, c("live", "pending", "cached", "pinned", "limit", "free", "total"))
   x <- block(8)
@@ -86,8 +86,7 @@ test_that("memory is counted exactly", {
 })
 
 test_that("a limit holds, garbage makes room below it, and the error says what is held", {
-  gc()
-  gpu_sync(test_device)
+  settle_garbage()
   withr::local_options(verdigris.memory_limit = memory()[["live"]] + 40e6)
   expect_identical(memory()[["limit"]], getOption("verdigris.memory_limit"))
   # ten times the limit goes through it
@@ -131,21 +130,17 @@ test_that("limits are fractions, bytes, or by device; nonsense is refused", {
 test_that("refusals leave nothing behind", {
   skip_on_cran()
   withr::local_options(verdigris.memory_limit = 1e9)
-  gc()
-  gpu_sync(test_device)
-  start <- memory()[["live"]]
+  start <- alive()[["device"]]
   failed <- 0
   for (k in 1:300) failed <- failed + inherits(try(.Call(verdigris:::C_compute, .Call(verdigris:::C_full, 1, 2e8, NULL, test_device)), silent = TRUE), "try-error")
   expect_identical(failed, 300)
-  gc()
-  gpu_sync(test_device)
-  expect_identical(memory()[["live"]], start)
+  expect_lte(alive()[["device"]], start)
 })
 
 test_that("a long loop holds little, and collecting takes little of its time", {
   skip_on_cran()
   x <- gpu(rep(1, 1e6), "float32")
-  gc()
+  one <- system.time(gc())[["user.self"]] # of this session, as large as it is by now
   spent <- .Call(verdigris:::C_live)[[5]]
   start <- proc.time()[[3]]
   peak <- 0
@@ -155,7 +150,8 @@ test_that("a long loop holds little, and collecting takes little of its time", {
   }
   took <- proc.time()[[3]] - start
   expect_lt(peak, 1.2e9)
-  expect_lt(.Call(verdigris:::C_live)[[5]] - spent, max(0.1 * took, 0.2))
+  # a few come whatever they cost, the others rest for a hundred times that
+  expect_lt(.Call(verdigris:::C_live)[[5]] - spent, 0.1 * took + 6 * max(one, 0.03))
   expect_identical(as.vector(x[1:2]), c(1, 1))
 })
 

@@ -73,14 +73,12 @@ test_that("the owner is kept and told, once", {
   expect_identical(collect(z), matrix(c(1, 2, 3), 1))
   rm(z)
   settle_garbage()
-  settle_garbage()
   expect_identical(told, 1)
   expect_true(gone)
   # an error in it is a warning, and nothing else
   p <- gpu_pointer(gpu(1))
   y <- gpu_from_pointer(p, on_free = function() stop("no"))
   rm(y)
-  gc()
   expect_warning(settle_garbage(), "`on_free` failed: no")
   # what is refused is not told
   expect_error(gpu_from_pointer(p, dtype = "float32", strides = 2^52, dim = 2^20, on_free = function() told <<- told + 1), class = "verdigris_error_shape")

@@ -88,13 +88,13 @@ test_that("rule 8: Matrix's generics take arrays", {
 })
 
 test_that("rule 9: finalizers only queue", {
-  before <- live()
+  before <- alive()
   for (k in 1:1000) gpu(c(1, 2, 3))
-  expect_lte(live()[["handles"]], before[["handles"]] + 1)
+  expect_lte(alive()[["handles"]], before[["handles"]] + 1)
   x <- gpu(real())
   invisible(base::order(x))
   rm(x)
-  expect_identical(live()[["bytes"]], before[["bytes"]])
+  expect_lte(alive()[["bytes"]], before[["bytes"]])
   skip_on_os(c("mac", "windows"))
   # the memory goes to the pool with the next call into the package, not within gc, and from there to the system
   gpu_memory("cpu", trim = TRUE)
@@ -122,10 +122,11 @@ test_that("rule 9: a forked child reads cpu arrays and frees nothing of its pare
   skip_if(test_device != "cpu")
   x <- gpu(real(1000)) * 2
   y <- gpu(real(1000))
+  settle_garbage() # a child frees what its parent had queued
   out <- parallel::mclapply(1:2, function(k) {
-    before <- live()[["handles"]]
+    before <- alive()[["handles"]]
     y <<- NULL
-    c(sum(x) + k, live()[["handles"]] - before)
+    c(sum(x) + k, alive()[["handles"]] - before)
   }, mc.cores = 2)
   # the sum has made no handle; that of y is queued by nobody
   expect_identical(out, lapply(1:2, function(k) c(sum(real(1000) * 2) + k, 0)))

@@ -120,3 +120,71 @@ test_that("matrix products and factorisations run on any stream", {
   expect_equal(as.matrix(p), h %*% h)
   expect_equal(as.matrix(with_gpu_stream(s, chol(m))), chol(h))
 })
+
+test_that("a kernel's call is queued on the stream that it names, behind what other streams do with its arrays", {
+  skip_if_not(on_gpu, "no CUDA device to test on")
+  slow <- gpu_kernel("
+    __global__ void slow(const double* x, double* y, int turns, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      double v = x[i < n ? i : 0];
+      for (int k = 0; k < turns; k++) v = v * 0.5 + 1;
+      if (i < n) y[i] = v;
+    }")
+  number <- function(s) .Call(verdigris:::C_stream_info, s)$number
+  timeline <- function(expr) attr(gpu_profile(expr), "timeline")
+  a <- gpu_stream(device = test_device)
+  b <- gpu_stream(device = test_device)
+  x <- gpu(c(2, 4, 6))
+  y <- gpu(numeric(3))
+  z <- gpu(numeric(3))
+  spans <- timeline({
+    slow(x, y, 1000L, 3L, stream = a)
+    slow(y, z, 1L, 3L, stream = b)
+    slow(x, y, 1L, n = 3L, stream = NULL)
+  })
+  ran <- spans[spans$kind == "kernel" & spans$name == "slow", ]
+  expect_identical(as.numeric(ran$stream), c(number(a), number(b), 0))
+  expect_identical(as.vector(z), c(2, 2, 2))
+  expect_identical(as.vector(y), c(2, 3, 4))
+  # the one before is current again, also after an error
+  expect_error(slow(x, y, 1L, 3L, block = 9999, stream = a), class = "verdigris_error_launch")
+  expect_identical(with_gpu_stream(b, {
+    slow(x, y, 1L, 3L, stream = a)
+    spans <- timeline(slow(x, y, 1L, 3L))
+    as.numeric(spans$stream[spans$name == "slow"])
+  }), number(b))
+  made <- gpu_kernel("__global__ void fill(double* z, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = i; }", returns = "z")
+  expect_identical(as.vector(made(n = 4, stream = a)), c(0, 1, 2, 3))
+  expect_error(gpu_graph(slow(x, y, 1L, 3L, stream = a)), class = "verdigris_error_capture")
+  expect_error(slow(x, y, 1L, 3L, stream = gpu_stream(device = "cpu")), class = "verdigris_error_device")
+  for (wrong in list(1, "a", gpu_event(test_device), unserialize(serialize(a, NULL)), TRUE)) {
+    expect_error(slow(x, y, 1L, 3L, stream = wrong), class = "verdigris_error_argument")
+  }
+})
+
+test_that("variables of a module are read and written between the kernels that use them", {
+  skip_if_not(on_gpu, "no CUDA device to test on")
+  module <- gpu_module("
+    __device__ double last[4];
+    __constant__ double scale;
+    __global__ void work(const double* x, double* y, int turns) {
+      double v = x[threadIdx.x];
+      for (int k = 0; k < turns; k++) v = v * 0.5 + 1;
+      last[threadIdx.x] = y[threadIdx.x] = v * scale;
+    }")
+  a <- gpu_stream(device = test_device)
+  b <- gpu_stream(device = test_device)
+  x <- gpu(c(2, 4, 6, 8))
+  for (k in 1:25) {
+    y <- gpu(numeric(4))
+    with_gpu_stream(b, gpu_global(module, "scale") <- k)
+    module$work(x, y, if (k %% 2) 20000L else 1L, grid = 1, block = 4, stream = a)
+    # while that runs the variable is written again, and what it leaves is read
+    with_gpu_stream(b, gpu_global(module, "scale") <- -1)
+    seen <- with_gpu_stream(b, gpu_global(module, "last"))
+    bytes <- with_gpu_stream(NULL, gpu_global(module, "last", "raw"))
+    expect_identical(as.vector(seen), as.vector(y))
+    expect_identical(readBin(bytes, "double", 4L), as.vector(y))
+    expect_equal(as.vector(y), k * if (k %% 2) rep(2, 4) else c(2, 3, 4, 5))
+  }
+})

@@ -22,7 +22,7 @@ const DEFAULT: u64 = 1;
 /// Before work on an array is queued.
 pub fn touch(array: &Array) -> Result<()> {
     let device = array.device();
-    if any_shared() && device != Device::Cpu && TOUCHED.get() != Some(device) && array.is_shared() {
+    if any_shared() && device != Device::Cpu && TOUCHED.get() != Some(device) && array.is_contested() {
         after();
         backend::of(device)?.acquire()?;
         TOUCHED.set(Some(device));
@@ -32,7 +32,7 @@ pub fn touch(array: &Array) -> Result<()> {
 
 /// Before a read that waits for its end.
 pub fn before_read(array: &Array) -> Result<()> {
-    if any_shared() && array.device() != Device::Cpu && array.is_shared() {
+    if any_shared() && array.device() != Device::Cpu && array.is_contested() {
         backend::of(array.device())?.acquire()?;
     }
     Ok(())

@@ -8,6 +8,7 @@ use std::os::raw::c_int;
 use std::sync::OnceLock;
 
 use verdigris_engine::array::Array;
+use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::Class;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
@@ -15,7 +16,7 @@ use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle, owners, pointer};
+use crate::{altrep, attributes, convert, entry, handle, owned, owners, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
@@ -167,10 +168,24 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
     unsafe { dlpack::export_host(address, dtype, &extents(x)?, terms.versioned, owners::keep(x)).map(Some) }
 }
 
-/// `stream`: NULL waits here; a stream's address, or -1 where nobody is to wait.
-pub fn order(stream: SEXP) -> Result<Order> {
+/// `stream`: NULL waits here; a stream of `gpu_stream()`, a stream's address, or -1 where nobody is to wait.
+///
+/// # Errors
+/// `Device` for a stream of another device than x's.
+pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
     if r::is_null(stream) {
         return Ok(Order::Wait);
+    }
+    if owned::is(stream) {
+        let stream = streams::stream(stream)?;
+        let device = handle::of(x).map_or(Device::Cpu, |handle| handle.device());
+        if stream.device() != device {
+            return Err(Error::new(
+                ErrorKind::Device,
+                format!("`stream` is of {}, and `x` on {device}", stream.device()),
+            ));
+        }
+        return Ok(stream.address()?.map_or(Order::Nobody, Order::Stream));
     }
     if convert::scalar(stream).is_some_and(|(value, _)| value.to(Class::F64) == Scalar::F64(-1.0)) {
         return Ok(Order::Nobody);
@@ -207,7 +222,7 @@ pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
             r::Rf_setAttrib(out, r::R_DimSymbol, value);
             r::Rf_unprotect(1);
         }
-        let out = handle::classed(out);
+        let out = attributes::classed(out);
         r::Rf_unprotect(1);
         Ok(out)
     }
@@ -218,7 +233,7 @@ entry! {
     /// stream's address; -1 where nobody is to wait.
     fn dlpack_export(x, versioned, stream, writable) {
         let versioned = convert::flag(versioned, "versioned")?;
-        let terms = Terms { versioned, order: order(stream)?, writable: convert::flag(writable, "writable")? };
+        let terms = Terms { versioned, order: order(stream, x)?, writable: convert::flag(writable, "writable")? };
         // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
         unsafe {
             let capsule = r::Rf_protect(empty(versioned));

@@ -213,9 +213,7 @@ entry! {
     fn sort(x, decreasing, with_positions) {
         let array = handle::array(x)?;
         let (sorted, at) = array.sort(convert::flag(decreasing, "decreasing")?, convert::flag(with_positions, "with_positions")?)?;
-        // as base R's, doubles where integers do not reach
-        let dtype = if array.len() <= i32::MAX as usize { DType::Int32 } else { DType::Float64 };
-        let at = at.map(|at| from_one(at, dtype)).transpose()?;
+        let at = at.map(|at| from_one(at, place_type(&array))).transpose()?;
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {
             let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
@@ -226,6 +224,23 @@ entry! {
             Rf_unprotect(1);
             Ok(out)
         }
+    }
+}
+
+entry! {
+    /// The positions (from 1) that sorting gives, alone.
+    fn order(x, decreasing) {
+        let array = handle::array(x)?;
+        Ok(handle::wrap(from_one(array.order(convert::flag(decreasing, "decreasing")?)?, place_type(&array))?))
+    }
+}
+
+/// Positions are as base R's, doubles where integers do not reach.
+fn place_type(array: &Array) -> DType {
+    if array.len() <= i32::MAX as usize {
+        DType::Int32
+    } else {
+        DType::Float64
     }
 }
 

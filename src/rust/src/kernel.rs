@@ -1,19 +1,23 @@
 //! Kernels that people write: R's arguments as the engine's.
 
+use std::os::raw::c_int;
 use std::sync::Arc;
 
 use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::backend;
-use verdigris_engine::buffer::{Device, View};
+use verdigris_engine::backend::{self, Backend, Touching};
+use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::kernel::{self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value};
+use verdigris_engine::few::Few;
+use verdigris_engine::kernel::{
+    self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value, USUAL,
+};
 use verdigris_engine::scalar::Scalar;
 
 use crate::handle::{self, Handle};
 use crate::module::{self, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, devices, entry};
+use crate::{attributes, convert, devices, entry, guard, streams};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
 const HOLDERS: usize = 2;
@@ -34,10 +38,11 @@ impl Pointed for Kernel {
 }
 
 /// The arguments, and the distinct arrays among them with their handles (none for an array that was made here).
+#[derive(Default)]
 struct Arguments<'a> {
-    values: Vec<Value<'a>>,
-    arrays: Vec<Array>,
-    handles: Vec<Option<&'a Handle>>,
+    values: Few<Value<'a>, USUAL>,
+    arrays: Few<Array, USUAL>,
+    handles: Few<Option<&'a Handle>, USUAL>,
 }
 
 impl<'a> Arguments<'a> {
@@ -170,17 +175,19 @@ fn device(x: SEXP) -> Result<Device> {
 }
 
 /// New arrays for the parameters that are returned: zeros, as long as the call's threads.
-fn made(kernel: &Kernel, signature: &Signature, given: &Arguments<'_>, n: Option<usize>) -> Result<Vec<Array>> {
+fn made(
+    kernel: &Kernel,
+    signature: &Signature,
+    given: &Arguments<'_>,
+    n: Option<usize>,
+    device: Device,
+) -> Result<Vec<Array>> {
     let longest = given.arrays.iter().map(Array::len).max();
     let Some(n) = n.or(longest) else {
         return Err(Error::new(
             ErrorKind::Argument,
             format!("kernel `{}` returns an array: give `n`, its length", kernel.function.name),
         ));
-    };
-    let device = match given.arrays.first() {
-        Some(array) => array.device(),
-        None => device(r::null())?,
     };
     let backend = backend::of(device)?;
     kernel
@@ -201,13 +208,11 @@ fn made(kernel: &Kernel, signature: &Signature, given: &Arguments<'_>, n: Option
 }
 
 /// What a kernel returns, for R: with the dimensions of the first of the longest arrays, where `n` has not said otherwise.
-fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, arguments: SEXP) -> SEXP {
+fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, arguments: &[SEXP]) -> SEXP {
     let n = arrays[0].len();
-    // SAFETY: reads within the list's length; the elements are arguments, protected by it.
+    // SAFETY: the arguments are protected by their caller.
     unsafe {
-        let like = (0..r::len(arguments) as isize)
-            .map(|k| r::VECTOR_ELT(arguments, k))
-            .find(|&x| r::inherits(x, "gpu_array") && r::len(x) == n);
+        let like = arguments.iter().copied().find(|&x| r::inherits(x, "gpu_array") && r::len(x) == n);
         let wrap = |array: Array| {
             let x = r::Rf_protect(handle::bare(array));
             if let Some(like) = like {
@@ -217,7 +222,7 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
                 }
                 r::Rf_unprotect(1);
             }
-            let x = handle::classed(x);
+            let x = attributes::classed(x);
             r::Rf_unprotect(1);
             x
         };
@@ -230,6 +235,105 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
         }
         list.finish()
     }
+}
+
+/// What a call says of how it is to run, as R gave it; NULL where it does not.
+struct Asked {
+    grid: SEXP,
+    block: SEXP,
+    shared: SEXP,
+    n: SEXP,
+    stream: SEXP,
+}
+
+impl Asked {
+    fn geometry(&self, kernel: &Kernel) -> Result<Geometry> {
+        let shared = if r::is_null(self.shared) { 0 } else { convert::size(self.shared, "shared")? };
+        Ok(Geometry {
+            grid: extents(self.grid, "grid")?,
+            block: extents(self.block, "block")?,
+            shared: u32::try_from(shared).unwrap_or(u32::MAX),
+            n: if r::is_null(self.n) { None } else { Some(convert::size(self.n, "n")?) },
+            cooperative: kernel.cooperative,
+            cluster: kernel.cluster,
+        })
+    }
+}
+
+/// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the arguments.
+fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
+    let kernel = module::pointed::<Kernel>(pointer)?;
+    devices::refresh_debug();
+    let stream = streams::given(asked.stream)?;
+    // of a call without arrays
+    let elsewhere = || stream.map_or_else(|| device(r::null()), |stream| Ok(stream.device()));
+    let signature = match kernel.function.known_signature() {
+        Some(known) => known,
+        None => kernel.function.signature(elsewhere()?)?,
+    };
+    let geometry = asked.geometry(kernel)?;
+    let taken = signature.taken().filter(|(k, _)| !kernel.returns.contains(k)).count();
+    if arguments.len() != taken {
+        return Err(Error::new(
+            ErrorKind::Argument,
+            format!("kernel `{}` takes {}, not {}", signature.name, kernel::counted(taken), arguments.len()),
+        )
+        .advise(format!("Its signature is `{signature}`.")));
+    }
+    let mut given = Arguments::default();
+    let mut rest = arguments.iter();
+    for (k, parameter) in signature.taken() {
+        if kernel.returns.contains(&k) {
+            given.values.push(Value::Null); // until the lengths of all others are known
+        } else if let Some(&x) = rest.next() {
+            given.add(signature, k, parameter, x)?;
+        }
+    }
+    let first = given.arrays.len();
+    let place = given.arrays.first().map_or_else(elsewhere, |array| Ok(array.device()))?;
+    let _selected = stream.map(|stream| stream.select(place)).transpose()?;
+    if !kernel.returns.is_empty() {
+        for array in made(kernel, signature, &given, geometry.n, place)? {
+            given.arrays.push(array);
+            given.handles.push(None);
+        }
+        for ((k, _), value) in signature.taken().zip(given.values.iter_mut()) {
+            if let Some(place) = kernel.returns.iter().position(|&of| of == k) {
+                *value = Value::Array(first + place);
+            }
+        }
+    }
+    kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, place)?;
+    for ((_, parameter), value) in signature.taken().zip(given.values.iter()) {
+        if let (true, Value::Array(at)) = (parameter.writes(), value) {
+            if let Some(handle) = given.handles[*at] {
+                handle.rewrite(given.arrays[*at].clone());
+            }
+        }
+    }
+    if kernel.returns.is_empty() {
+        return Ok(r::null());
+    }
+    let fresh = given.arrays[first..].to_vec();
+    drop(given);
+    Ok(returned(kernel, signature, fresh, arguments))
+}
+
+/// What launch.c calls: `count` arguments in the order of the parameters.
+#[no_mangle]
+extern "C" fn vg_launch(
+    pointer: SEXP,
+    arguments: *const SEXP,
+    count: c_int,
+    grid: SEXP,
+    block: SEXP,
+    shared: SEXP,
+    n: SEXP,
+    stream: SEXP,
+) -> SEXP {
+    // SAFETY: C gives the address of so many.
+    let arguments = unsafe { std::slice::from_raw_parts(arguments, count as usize) };
+    guard::guard(|| launch(pointer, arguments, &Asked { grid, block, shared, n, stream }))
 }
 
 entry! {
@@ -310,75 +414,10 @@ entry! {
     }
 
     /// Runs a kernel on a list of arguments: those of its parameters, in their order, that are not returned.
-    fn kernel_call(pointer, arguments, grid, block, shared, n) {
-        let kernel = module::pointed::<Kernel>(pointer)?;
-        devices::refresh_debug();
-        let elsewhere = || device(r::null());
-        let signature = match kernel.function.known_signature() {
-            Some(known) => known.clone(),
-            None => kernel.function.signature(elsewhere()?)?.clone(),
-        };
-        let shared = convert::size(shared, "shared")?;
-        let geometry = Geometry {
-            grid: extents(grid, "grid")?,
-            block: extents(block, "block")?,
-            shared: u32::try_from(shared).unwrap_or(u32::MAX),
-            n: if r::is_null(n) { None } else { Some(convert::size(n, "n")?) },
-            cooperative: kernel.cooperative,
-            cluster: kernel.cluster,
-        };
-        let count = r::len(arguments);
-        let taken = signature.taken().filter(|(k, _)| !kernel.returns.contains(k)).count();
-        if count != taken {
-            return Err(Error::new(
-                ErrorKind::Argument,
-                format!("kernel `{}` takes {}, not {count}", signature.name, kernel::counted(taken)),
-            )
-            .advise(format!("Its signature is `{signature}`.")));
-        }
-        let room = count + kernel.returns.len();
-        let mut given = Arguments {
-            values: Vec::with_capacity(room),
-            arrays: Vec::with_capacity(room),
-            handles: Vec::with_capacity(room),
-        };
-        let mut at = 0;
-        for (k, parameter) in signature.taken() {
-            if kernel.returns.contains(&k) {
-                given.values.push(Value::Null); // until the lengths of all others are known
-            } else {
-                // SAFETY: a list, within its length.
-                given.add(&signature, k, parameter, unsafe { r::VECTOR_ELT(arguments, at) })?;
-                at += 1;
-            }
-        }
-        let first = given.arrays.len();
-        if !kernel.returns.is_empty() {
-            for array in made(kernel, &signature, &given, geometry.n)? {
-                given.arrays.push(array);
-                given.handles.push(None);
-            }
-            for ((k, _), value) in signature.taken().zip(&mut given.values) {
-                if let Some(place) = kernel.returns.iter().position(|&of| of == k) {
-                    *value = Value::Array(first + place);
-                }
-            }
-        }
-        let fallback = if given.arrays.is_empty() { elsewhere()? } else { Device::Cuda(0) };
-        kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, fallback)?;
-        for ((_, parameter), value) in signature.taken().zip(&given.values) {
-            if let (true, Value::Array(at)) = (parameter.writes(), value) {
-                if let Some(handle) = given.handles[*at] {
-                    handle.rewrite(given.arrays[*at].clone());
-                }
-            }
-        }
-        if kernel.returns.is_empty() {
-            return Ok(r::null());
-        }
-        let fresh = given.arrays.split_off(first);
-        drop(given);
-        Ok(returned(kernel, &signature, fresh, arguments))
+    fn kernel_call(pointer, arguments, grid, block, shared, n, stream) {
+        // SAFETY: a list, within its length.
+        let arguments: Vec<SEXP> = (0..r::len(arguments) as isize).map(|k| unsafe { r::VECTOR_ELT(arguments, k) }).collect();
+        launch(pointer, &arguments, &Asked { grid, block, shared, n, stream })
     }
 
     /// A copy of a module's variable: an array, or a raw vector where the dtype is "raw".
@@ -389,6 +428,8 @@ entry! {
         let wanted = if raw { None } else { convert::dtype(dtype)? };
         let buffer = module.global(name, place)?;
         let backend = backend::of(place)?;
+        let variables = variables(backend, &module)?;
+        let _touching = touching(backend, &variables)?;
         if raw {
             // SAFETY: a new raw vector of so many bytes.
             unsafe {
@@ -412,6 +453,7 @@ entry! {
         let wanted = convert::dtype(dtype)?;
         let buffer = module.global(name, place)?;
         let backend = backend::of(place)?;
+        let variables = variables(backend, &module)?;
         let wrong = |given: usize, n: usize, what: &str| {
             Error::new(ErrorKind::Shape, format!("variable `{name}` has {n} {what}, and `value` {given}"))
         };
@@ -419,6 +461,7 @@ entry! {
             if r::len(value) != buffer.bytes {
                 return Err(wrong(r::len(value), buffer.bytes, "bytes"));
             }
+            let _touching = touching(backend, &variables)?;
             // SAFETY: a raw vector of this length.
             backend.upload(unsafe { std::slice::from_raw_parts(r::RAW_RO(value), buffer.bytes) }, &buffer, 0)?;
             backend.synchronize()?;
@@ -440,9 +483,28 @@ entry! {
             convert::upload(value, Some(dtype), place, None)?
         };
         let view = array.contiguous()?;
+        let _touching = touching(backend, &variables)?;
         backend.copy(&view.buffer, view.layout.offset() * dtype.size(), &buffer, 0, buffer.bytes)?;
         Ok(r::null())
     }
+}
+
+/// What kernels of a module read, where work goes on on several streams.
+fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer>>> {
+    if backend.tracks() {
+        backend.variables(module)
+    } else {
+        Ok(None)
+    }
+}
+
+/// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that follow.
+fn touching<'a>(
+    backend: &'a dyn Backend,
+    variables: &'a Option<Arc<Buffer>>,
+) -> Result<Option<Box<dyn Touching + 'a>>> {
+    let touched: Vec<_> = variables.iter().map(|buffer| (buffer, true)).collect();
+    backend.touching(&touched)
 }
 
 /// The dtype of a variable: as asked for, or as the source declares it.

@@ -5,11 +5,11 @@ use std::os::raw::c_void;
 
 use verdigris_engine::error::{Error, Kind, Result};
 
-use crate::handle;
+use crate::finalized;
 use crate::r::{self, SEXP};
 
 fn tag() -> SEXP {
-    r::symbol(c"verdigris_owned")
+    r::known_symbol!(c"verdigris_owned")
 }
 
 unsafe extern "C" fn finalize(pointer: SEXP) {
@@ -18,7 +18,7 @@ unsafe extern "C" fn finalize(pointer: SEXP) {
         let value = r::R_ExternalPtrAddr(pointer).cast::<Box<dyn Any>>();
         if !value.is_null() && !crate::altrep::forked() {
             r::R_ClearExternalPtr(pointer);
-            handle::bury_other(*Box::from_raw(value));
+            finalized::bury_other(*Box::from_raw(value));
         }
     }
 }
@@ -36,14 +36,18 @@ pub fn new<T: Any>(value: T) -> SEXP {
 }
 
 fn address(x: SEXP) -> *mut Box<dyn Any> {
-    // SAFETY: the type is asked for first.
-    unsafe {
-        if r::kind_of(x) == r::SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrTag(x) == tag() {
-            r::R_ExternalPtrAddr(x).cast()
-        } else {
-            std::ptr::null_mut()
-        }
+    if is(x) {
+        // SAFETY: an external pointer.
+        unsafe { r::R_ExternalPtrAddr(x) }.cast()
+    } else {
+        std::ptr::null_mut()
     }
+}
+
+/// Whether x is such a pointer, of whatever value and session.
+pub fn is(x: SEXP) -> bool {
+    // SAFETY: the type is asked for first.
+    r::kind_of(x) == r::SEXPTYPE::EXTPTRSXP && unsafe { r::R_ExternalPtrTag(x) } == tag()
 }
 
 /// The value of a pointer; None for anything else, such as one that came from a file.

@@ -9,20 +9,30 @@ use std::sync::{Mutex, MutexGuard};
 use verdigris_engine::expr::Site;
 
 use crate::r::{self, SEXP};
-use crate::site;
+use crate::{finalized, site};
+
+/// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
+struct Kept(Option<Site>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        finalized::wake();
+    }
+}
 
 /// Keeps an R object from being collected. Dropped on any thread.
 pub fn keep(x: SEXP) -> Box<dyn Any + Send + Sync> {
-    Box::new(site::of(x))
+    Box::new(Kept(site::of(x)))
 }
 
 /// Keeps `owner`, and has `on_free` called, both of which may be NULL, when the memory is let go of.
 pub fn keep_and_tell(owner: SEXP, on_free: SEXP) -> Box<dyn Any + Send + Sync> {
-    Box::new(Owner { owner: ManuallyDrop::new(site::of(owner)), on_free: site::of(on_free) })
+    Box::new(Owner { owner: ManuallyDrop::new(Kept(site::of(owner))), on_free: site::of(on_free) })
 }
 
 struct Owner {
-    owner: ManuallyDrop<Option<Site>>,
+    owner: ManuallyDrop<Kept>,
     on_free: Option<Site>,
 }
 
@@ -30,9 +40,9 @@ struct Owner {
 #[no_mangle]
 pub static vg_freed: AtomicI32 = AtomicI32::new(0);
 /// They, with the objects that are kept until then.
-static FREED: Mutex<Vec<(Option<Site>, Site)>> = Mutex::new(Vec::new());
+static FREED: Mutex<Vec<(Kept, Site)>> = Mutex::new(Vec::new());
 
-fn freed() -> MutexGuard<'static, Vec<(Option<Site>, Site)>> {
+fn freed() -> MutexGuard<'static, Vec<(Kept, Site)>> {
     FREED.lock().unwrap_or_else(|p| p.into_inner())
 }
 
@@ -51,7 +61,7 @@ impl Drop for Owner {
 
 thread_local! {
     /// What is being told, and kept meanwhile.
-    static TELLING: RefCell<Option<(Option<Site>, Site)>> = const { RefCell::new(None) };
+    static TELLING: RefCell<Option<(Kept, Site)>> = const { RefCell::new(None) };
 }
 
 /// The next function to be called; NULL where there is none. It is kept until the next one is asked for.

@@ -11,7 +11,7 @@ use verdigris_engine::scalar::Scalar;
 use verdigris_engine::strided;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, dlpack, entry, handle, owners};
+use crate::{altrep, convert, dlpack, entry, finalized, handle, owned, owners};
 
 /// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
 pub fn address(x: SEXP, argument: &str) -> Result<u64> {
@@ -21,6 +21,7 @@ pub fn address(x: SEXP, argument: &str) -> Result<u64> {
         )
     };
     match r::kind_of(x) {
+        SEXPTYPE::EXTPTRSXP if owned::is(x) => Err(refused(&convert::describe(x))),
         // SAFETY: an external pointer.
         SEXPTYPE::EXTPTRSXP => Ok(unsafe { r::R_ExternalPtrAddr(x) } as u64),
         SEXPTYPE::STRSXP => {
@@ -65,7 +66,7 @@ extern "C" fn finalize(x: SEXP) {
             return;
         }
         r::R_ClearExternalPtr(x);
-        handle::bury_loan(Box::from_raw(lent));
+        finalized::bury_loan(Box::from_raw(lent));
     }
 }
 
@@ -91,7 +92,7 @@ entry! {
             return Err(Error::new(ErrorKind::Argument, "`x` lies in memory that its owner has shared as read-only")
                 .advise("`x + 0` has memory of its own, and `writable = FALSE` promises not to write."));
         }
-        dlpack::order(stream)?.arrange(array.device())?;
+        dlpack::order(stream, x)?.arrange(array.device())?;
         let address = if view.is_empty() { 0 } else { view.address() };
         let lent = Box::into_raw(Box::new(Lent::new(view.buffer, writable)));
         // SAFETY: each is protected while the next is made; the loan is the inner pointer's from here on.

@@ -12,7 +12,7 @@ use crate::r::{self, List, SEXP};
 use crate::{convert, entry, owned};
 
 /// A stream of R's.
-struct Stream {
+pub struct Stream {
     device: Device,
     number: u32,
     priority: i32,
@@ -47,7 +47,8 @@ fn of(device: Device) -> Result<Option<Box<dyn Streams>>> {
     Ok(backend::of(device)?.streams())
 }
 
-fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
+/// A stream of R's.
+pub fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
     owned::get(x).ok_or_else(|| {
         Error::new(Kind::Argument, format!("`stream` must be made by gpu_stream(), not {}", convert::describe(x)))
             .advise("Streams belong to one session: they do not come from files or other processes.")
@@ -59,6 +60,56 @@ fn event<'a>(x: SEXP) -> Result<&'a Event> {
         Error::new(Kind::Argument, format!("`event` must be made by gpu_event(), not {}", convert::describe(x)))
             .advise("Events belong to one session: they do not come from files or other processes.")
     })
+}
+
+/// A stream that may be given as an argument.
+pub fn given<'a>(x: SEXP) -> Result<Option<&'a Stream>> {
+    if r::is_null(x) {
+        Ok(None)
+    } else {
+        stream(x).map(Some)
+    }
+}
+
+impl Stream {
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The driver's handle, for someone outside; None on the cpu device, which has none.
+    pub fn address(&self) -> Result<Option<u64>> {
+        Ok(of(self.device)?.map(|streams| streams.raw(self.number)))
+    }
+
+    /// Has work of its device queued on it while the result lives.
+    ///
+    /// # Errors
+    /// `Device` where work is on another device; `Capture` while a graph is recorded.
+    pub fn select(&self, device: Device) -> Result<Option<Selected>> {
+        if self.device != device {
+            return Err(Error::new(
+                Kind::Device,
+                format!("`stream` is of {}, and the work is on {device}", self.device),
+            )
+            .advise(format!("Use a stream of `gpu_stream(device = \"{device}\")`.")));
+        }
+        let Some(streams) = of(device)? else { return Ok(None) };
+        let before = streams.select(self.number)?;
+        Ok(Some(Selected { streams, before }))
+    }
+}
+
+/// Brings the stream before back.
+pub struct Selected {
+    streams: Box<dyn Streams>,
+    before: u32,
+}
+
+impl Drop for Selected {
+    fn drop(&mut self) {
+        // it was current, so it is there
+        let _ = self.streams.select(self.before);
+    }
 }
 
 /// The number of a stream, of the current one for NULL; it must be of the device.

@@ -162,7 +162,7 @@ fn memory(declared: &mut String) -> String {
         let _ = writeln!(
             text,
             "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
-             extern \"C\" void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
+             extern \"C\" void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; if (step == 0) {{ const {c} same = load_{d}(p, 0); for (i32 k = 0; k < n; k++) o[k] = same; return; }} for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
              extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_gather_{d}(void* o_, const void* p_, i64 m, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = pick_{d}(p, m, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
@@ -226,9 +226,7 @@ fn scans(declared: &mut String) -> String {
                 text,
                 "static_assert(sizeof({a}) <= 64, \"backend/cpu/scan.rs has room for 64 bytes\");\n\
                  extern \"C\" void vg_start_{name}(void* a) {{ *({a}*)a = {a}::start(); }}\n\
-                 extern \"C\" u32 vg_scan_{name}(void* a_, void* o_, const void* x_, i32 n) {{\n  \
-                 {a} a = *({a}*)a_; {t}* __restrict o = ({t}*)o_; const {t}* __restrict x = (const {t}*)x_; u32 w = 0;\n  \
-                 for (i32 k = 0; k < n; k++) {{ {a}::add(a, x[k]); o[k] = {a}::value(a, w); }}\n  *({a}*)a_ = a;\n  return w;\n}}"
+                 extern \"C\" u32 vg_scan_{name}(void* a, void* o, const void* x, i32 n) {{ return scan_block(*({a}*)a, ({t}*)o, (const {t}*)x, n); }}"
             );
             let _ = writeln!(
                 declared,

@@ -253,32 +253,54 @@ template <> struct Mean<c128> {
 
 // Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass
 // over the data serves (the sums are double-double; merging moves b to a's pivot).
+// From the first value beyond 2^480 on all are kept times 2^-600, since squares would not fit: base R's 80 bits hold them. Next to
+// such a value nothing counts that becomes 0 by that. Where something is missing the variance is NA, as in base R, also of NaN.
+VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
-  typedef f64 value; f64 pivot; dd s, q; i64 n;
-  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; return a; }
+  typedef f64 value; f64 pivot; dd s, q; i64 n : 62; u64 scaled : 1, missing : 1;
+  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.scaled = a.missing = 0; return a; }
+  VG_FN bool is_huge(f64 x) {
+    f64 size = x < 0 ? -x : x;
+    return size > f64_of_bits((u64)(1023 + 480) << 52) && x - x == 0.0;
+  }
+  VG_FN void scale(Var& a) {
+    f64 by = huge_scale();
+    a.pivot *= by;
+    a.s.hi *= by; a.s.lo *= by;
+    a.q.hi = a.q.hi * by * by; a.q.lo = a.q.lo * by * by;
+    a.scaled = 1;
+  }
   VG_FN void add(Var& a, T v, bool narm) {
     f64 x = (f64)v;
     if (narm && x != x) return;
+    if (a.scaled || is_huge(x)) {
+      if (!a.scaled) scale(a);
+      x *= huge_scale();
+    }
     if (a.n == 0 && x - x == 0.0) a.pivot = x;
     a.n += 1;
+    a.missing |= (u64)(x != x);
     // compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo
     dd d = two_sum(x, -a.pivot), t = two_sum(a.s.hi, d.hi), p = two_product(d.hi, d.hi);
     a.s.hi = t.hi; a.s.lo += t.lo + d.lo;
     t = two_sum(a.q.hi, p.hi);
     a.q.hi = t.hi; a.q.lo += t.lo + (p.lo + 2 * d.hi * d.lo);
   }
-  VG_FN void merge(Var& a, const Var& b) {
+  VG_FN void merge(Var& a, const Var& other) {
+    Var b = other;
     if (b.n == 0) return;
     if (a.n == 0) { a = b; return; }
+    if (a.scaled != b.scaled) { if (a.scaled) scale(b); else scale(a); }
     // sum over b of (x - pa)^k, from its sums about pb, with g = pb - pa
     dd g = two_sum(b.pivot, -a.pivot), n; n.hi = (f64)b.n; n.lo = 0;
     dd two; two.hi = 2; two.lo = 0;
     a.q = dd_add(a.q, dd_add(b.q, dd_add(dd_multiply(two, dd_multiply(g, b.s)), dd_multiply(n, dd_multiply(g, g)))));
     a.s = dd_add(a.s, dd_add(b.s, dd_multiply(n, g)));
     a.n += b.n;
+    a.missing |= b.missing;
   }
   VG_FN f64 finish(const Var& a, u32&) {
-    if (a.n < 2) return na_f64();
+    if (a.n < 2 || a.missing) return na_f64();
     // q - s^2 / n, the quotient in two parts
     dd square = dd_multiply(a.s, a.s), c;
     c.hi = square.hi / (f64)a.n;
@@ -287,18 +309,20 @@ template <class T> struct Var {
     c.hi = -c.hi; c.lo = -c.lo;
     dd r = dd_add(a.q, c);
     f64 v = dd_divide(r, (f64)(a.n - 1));
+    if (a.scaled) v = v / huge_scale() / huge_scale();
     return v < 0 ? 0 : v;
   }
 };
 
 // float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so.
 template <> struct Var<f32> {
-  typedef f64 value; f64 pivot, s, q; i64 n;
-  VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; return a; }
+  typedef f64 value; f64 pivot, s, q; i64 n : 63; u64 missing : 1;
+  VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; a.missing = 0; return a; }
   VG_FN void add(Var& a, f32 v, bool narm) {
     if (narm && v != v) return;
     if (a.n == 0 && v - v == 0.0f) a.pivot = (f64)v;
     a.n += 1;
+    a.missing |= (u64)(v != v);
     f64 d = (f64)v - a.pivot;
     a.s += d; a.q += d * d;
   }
@@ -309,9 +333,10 @@ template <> struct Var<f32> {
     a.q += b.q + 2 * g * b.s + n * g * g;
     a.s += b.s + n * g;
     a.n += b.n;
+    a.missing |= b.missing;
   }
   VG_FN f64 finish(const Var& a, u32&) {
-    if (a.n < 2) return na_f64();
+    if (a.n < 2 || a.missing) return na_f64();
     f64 v = (a.q - a.s * a.s / (f64)a.n) / (f64)(a.n - 1);
     return v < 0 ? 0 : v;
   }

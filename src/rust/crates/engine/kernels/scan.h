@@ -113,8 +113,9 @@ template <> struct CumProd<c128> {
 
 // ---- extremes: from the first missing value on, all are missing ------------------------------------
 template <class T> VG_FN T extreme(T m, T x, bool wins) { return wins ? x : m; }
-VG_FN f64 extreme(f64 m, f64 x, bool wins) { return m != m || x != x ? m + x : wins ? x : m; }
-VG_FN f32 extreme(f32 m, f32 x, bool wins) { return m != m || x != x ? m + x : wins ? x : m; }
+// Chosen, not added: of NA + NaN compilers may keep either, base R keeps the first.
+VG_FN f64 extreme(f64 m, f64 x, bool wins) { return m == m && (wins || x != x) ? x : m; }
+VG_FN f32 extreme(f32 m, f32 x, bool wins) { return m == m && (wins || x != x) ? x : m; }
 // floats carry what is missing in the value itself
 VG_FN i32 missing_from(i32 m, u32 na) { return na ? NA_I32 : m; }
 VG_FN i64 missing_from(i64 m, u32 na) { return na ? NA_I64 : m; }

@@ -94,6 +94,11 @@ impl Array {
         self.node.is_in(Buffer::is_shared)
     }
 
+    /// Whether our work on the memory is to be kept in order with that of someone outside.
+    pub fn is_contested(&self) -> bool {
+        self.node.is_in(Buffer::is_contested)
+    }
+
     /// Whether someone outside may write to the memory at any time.
     pub fn is_volatile(&self) -> bool {
         self.node.is_in(Buffer::is_volatile)
@@ -231,6 +236,7 @@ impl Array {
     }
 
     /// `lazy`, where memory is not asked about.
+    #[inline]
     pub(crate) fn recorded(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
         let node = Node::lazy(dtype, n, device, expr);
@@ -518,6 +524,12 @@ impl Array {
         let values = self.contiguous()?;
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
+    }
+
+    /// The positions of `sort`, alone.
+    pub fn order(&self, decreasing: bool) -> Result<Array> {
+        let values = self.contiguous()?;
+        Ok(Array::from_view(backend::of(self.device())?.order(&values, decreasing)?))
     }
 }
 

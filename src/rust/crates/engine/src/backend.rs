@@ -141,6 +141,12 @@ pub trait Backend: Send + Sync {
     /// they had; equal ones stay in their order. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
+    /// The positions that `sort` gives, alone.
+    fn order(&self, values: &View, decreasing: bool) -> Result<View> {
+        let (_, at) = self.sort(values, decreasing, true)?;
+        Ok(at.expect("positions were asked for"))
+    }
+
     /// The elements at ranks (from 0) among those that are not missing; None where the caller should sort.
     fn ranks(&self, _values: &View, _ranks: &[usize]) -> Result<Option<Ranked>> {
         Ok(None)
@@ -196,6 +202,12 @@ pub trait Backend: Send + Sync {
     /// The memory of a module's variable. It is the module's: freeing it does nothing.
     fn global(&self, _module: &Module, _name: &str) -> Result<Arc<Buffer>> {
         Err(no_kernels(self.device()))
+    }
+
+    /// What stands for all variables of a module in the order of streams: a kernel of it reads this, who copies from or to a
+    /// variable writes it. None for a module that has none.
+    fn variables(&self, _module: &Module) -> Result<Option<Arc<Buffer>>> {
+        Ok(None)
     }
 
     /// Fills a buffer with zeros.

@@ -103,6 +103,12 @@ impl Buffer {
         self.lent.load(Ordering::Acquire) as usize
     }
 
+    /// Whether our work on it and work of someone outside are to be kept in order: he may write to it, or it is his. Who was promised that
+    /// it does not change, and only reads, needs no order.
+    pub fn is_contested(&self) -> bool {
+        self.shared.load(Ordering::Acquire) || self.lent_to_write.load(Ordering::Acquire) > 0
+    }
+
     /// Whether someone outside may write at any time: what is computed from the content is computed at once.
     pub fn is_volatile(&self) -> bool {
         self.shared.load(Ordering::Acquire) && !self.read_only || self.lent_to_write.load(Ordering::Acquire) > 0

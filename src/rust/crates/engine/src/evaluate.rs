@@ -7,7 +7,7 @@ use crate::backend;
 use crate::buffer::{Buffer, View};
 use crate::epilogue::{self, host, stand_in, Reducing};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::{Arg, Args, Expr, Node, Operation, Site, Walk, COSTLY};
+use crate::expr::{Args, Expr, Node, Operation, Site, Walk, COSTLY};
 use crate::memory;
 use crate::plan::{recycle, Access, Builder, Register, MOST_INPUTS, MOST_OPS};
 use crate::select;
@@ -319,14 +319,13 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     let mut next = 0;
     while next < held.len() {
         let node = held[next].0.clone();
-        for arg in node.expr().into_iter().flat_map(|expr| expr.args) {
-            let Arg::Node(below) = arg else { continue };
-            if Arc::ptr_eq(&below, target.node()) {
+        for below in node.args().iter().flat_map(Args::nodes) {
+            if Arc::ptr_eq(below, target.node()) {
                 edges += 1;
-            } else if let Some((_, count)) = held.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &below)) {
+            } else if let Some((_, count)) = held.iter_mut().find(|(known, _)| Arc::ptr_eq(known, below)) {
                 *count += 1;
             } else {
-                held.push((below, 1));
+                held.push((below.clone(), 1));
             }
         }
         next += 1;

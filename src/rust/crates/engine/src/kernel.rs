@@ -14,7 +14,7 @@ mod value;
 
 pub use binary::{is_mangled, Format};
 pub(crate) use call::own;
-pub use call::{call, counted, Arguments, Geometry, Value};
+pub use call::{call, counted, Arguments, Geometry, Value, USUAL};
 pub use module::{Code, Function, Module, PerDevice, Spec};
 pub use parse::Global;
 pub use signature::{Element, Parameter, Passing, Signature};

@@ -18,6 +18,7 @@ pub mod error;
 pub mod evaluate;
 pub mod explain;
 pub mod expr;
+pub mod few;
 mod gather;
 pub mod graph;
 pub mod host;

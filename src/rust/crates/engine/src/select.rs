@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use crate::array::{Array, Host, HostMut, Operand};
-use crate::buffer::Device;
+use crate::backend;
+use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::Node;
@@ -397,9 +398,13 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
 
 /// As `combine`, where the positions are in reach: a loop an axis instead of a division an element.
 fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
-    let mut flat = vec![0i64];
-    let mut stride = 1i64;
-    for (selection, &extent) in selections.iter().zip(dim) {
+    let total = selections.iter().map(Selection::len).product();
+    let buffer = backend::of(Device::Cpu)?.allocate(total * size_of::<i64>())?;
+    // SAFETY: the buffer has room for so many, is aligned to 64 bytes, and nobody else has seen it.
+    let flat = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, total) };
+    flat[..total.min(1)].fill(0);
+    let (mut done, mut stride, mut any_na) = (1, 1i64, false);
+    for (selection, &extent) in selections.iter().zip(dim).filter(|_| total > 0) {
         let axis: Vec<i64> = match selection {
             Selection::Range { start, step, count } => {
                 (0..*count as isize).map(|k| (*start as isize + k * step) as i64).collect()
@@ -410,14 +415,23 @@ fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
                 room
             }
         };
-        let below = std::mem::take(&mut flat);
-        flat.reserve_exact(below.len() * axis.len());
-        for &p in &axis {
-            // what is NA on one axis is NA
-            let shift = |&q: &i64| if p < 0 || q < 0 { NA_I64 } else { q + p * stride };
-            flat.extend(below.iter().map(shift));
+        any_na |= axis.iter().any(|&p| p < 0);
+        // the positions on the axes below stand first, and are shifted last
+        let (below, rest) = flat.split_at_mut(done);
+        for (&p, out) in axis[1..].iter().zip(rest.chunks_exact_mut(done)) {
+            shifted(below, p, stride, any_na, out);
         }
+        let first = below.to_vec();
+        shifted(&first, axis[0], stride, any_na, below);
+        done *= axis.len();
         stride *= extent as i64;
     }
-    Array::upload(Host::Integer64(&flat), None, Device::Cpu, None)
+    Ok(Array::from_view(View::contiguous(buffer, DType::Int64, total)))
+}
+
+/// Positions below an axis at its position `p`; what is NA on one axis is NA.
+fn shifted(below: &[i64], p: i64, stride: i64, any_na: bool, out: &mut [i64]) {
+    for (slot, &q) in out.iter_mut().zip(below) {
+        *slot = if any_na && (p < 0 || q < 0) { NA_I64 } else { q + p * stride };
+    }
 }

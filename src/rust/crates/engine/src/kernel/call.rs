@@ -11,6 +11,7 @@ use crate::backend::{self, Launch};
 use crate::buffer::{Device, View};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::few::Few;
 use crate::scalar::Scalar;
 use crate::strided;
 
@@ -41,27 +42,30 @@ pub struct Geometry {
     pub cluster: Option<[u32; 3]>,
 }
 
+/// As many arguments as most kernels have: of so many a call asks for no memory.
+pub const USUAL: usize = 16;
+
 /// The bytes of arguments, each at a multiple of 16.
 #[derive(Default)]
 pub struct Arguments {
-    memory: Vec<u128>,
-    places: Vec<(u32, u32)>,
+    memory: Few<u128, USUAL>,
+    places: Few<(u32, u32), USUAL>,
 }
 
 impl Arguments {
-    fn with_capacity(n: usize) -> Arguments {
-        Arguments { memory: Vec::with_capacity(n), places: Vec::with_capacity(n) }
-    }
-
     fn push(&mut self, bytes: &[u8]) {
-        let at = self.memory.len();
-        self.memory.resize(at + bytes.len().div_ceil(16).max(1), 0);
-        // SAFETY: within the memory just made.
-        unsafe {
-            let to = self.memory.as_mut_ptr().add(at).cast::<u8>();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        self.places.push((self.memory.len() as u32, bytes.len() as u32));
+        let mut rest = bytes;
+        loop {
+            let (now, later) = rest.split_at(rest.len().min(16));
+            let mut unit = [0; 16];
+            unit[..now.len()].copy_from_slice(now);
+            self.memory.push(u128::from_ne_bytes(unit));
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
         }
-        self.places.push((at as u32, bytes.len() as u32));
     }
 
     pub fn len(&self) -> usize {
@@ -108,7 +112,7 @@ pub fn call(
         .advise(format!("Its signature is `{signature}`.")));
     }
     // numbers too before any array: nothing is computed for a call that cannot be made
-    let mut packed = Arguments::with_capacity(values.len());
+    let mut packed = Arguments::default();
     let mut written = Written::default();
     for ((k, parameter), value) in signature.taken().zip(values) {
         match value {
@@ -156,7 +160,7 @@ pub fn call(
     }
 
     // held until the kernel is queued: what is freed after that is freed behind it
-    let mut held: Vec<View> = Vec::with_capacity(arrays.len());
+    let mut held = Few::<View, USUAL>::default();
     let mut replaced: Vec<(usize, Array)> = Vec::new();
     for (at, array) in arrays.iter().enumerate() {
         let view = array.contiguous()?;
@@ -179,8 +183,10 @@ pub fn call(
     }
     let backend = backend::of(device)?;
     // with one stream nothing is collected, and no memory asked for
+    let variables = if backend.tracks() && !function.host { backend.variables(&function.module)? } else { None };
     let touched: Vec<_> = if backend.tracks() {
-        held.iter().enumerate().map(|(at, view)| (&view.buffer, written.has(at))).collect()
+        let arrays = held.iter().enumerate().map(|(at, view)| (&view.buffer, written.has(at)));
+        arrays.chain(variables.iter().map(|buffer| (buffer, false))).collect()
     } else {
         Vec::new()
     };
@@ -253,7 +259,7 @@ fn described(signature: &Signature, values: &[Value<'_>], arrays: &[Array]) -> S
 /// sees it, else a copy, which is an array of its own.
 pub(crate) fn own(array: &Array, view: View, holders: usize) -> Result<(View, Option<Array>)> {
     strided::refuse_overlap(array, "an array that the kernel writes")?;
-    if !Arc::ptr_eq(&view.buffer, &array.settle()?.buffer) {
+    if !array.node().lies_in(&view.buffer) {
         // made just now, of a strided view of another library's memory
         return Ok((view.clone(), Some(Array::from_view(view))));
     }

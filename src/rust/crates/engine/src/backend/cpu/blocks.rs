@@ -11,7 +11,6 @@ use super::routine;
 use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
 use crate::error::Result;
-use crate::expr::Site;
 use crate::ops::table::TABLES;
 use crate::ops::{id, OpId};
 use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
@@ -45,8 +44,8 @@ pub struct Schedule<'a> {
     bound: &'a Bound,
     places: Vec<Place>,
     slots: usize,
-    /// Flag bits of each register that may warn: a word for an operation, several for a call. Where its own begin, and the words.
-    flags: (Vec<usize>, Vec<AtomicU32>),
+    /// Flag bits of each register that may warn: a word for an operation, several for a call.
+    flags: Vec<AtomicU32>,
 }
 
 thread_local! {
@@ -125,17 +124,9 @@ impl<'a> Schedule<'a> {
                 }
             }
         }
-        let mut words = 0;
-        let first = |(register, _): &(Register, Option<Site>)| {
-            words += match &plan.code[*register as usize] {
-                Instruction::Call(call) => call.routine.words(),
-                _ => 1,
-            };
-            words
-        };
-        let firsts: Vec<usize> = std::iter::once(0).chain(bound.sites.iter().map(first)).collect();
-        let flags = (0..words).map(|_| AtomicU32::new(0)).collect();
-        Schedule { plan, bound, places, slots, flags: (firsts, flags) }
+        let words = bound.sites.iter().map(|(register, _)| words(plan, *register)).sum();
+        let flags = std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect();
+        Schedule { plan, bound, places, slots, flags }
     }
 
     /// What an element costs, in loads.
@@ -260,11 +251,15 @@ impl<'a> Schedule<'a> {
 
     /// Keeps what a register's computation has noted.
     fn note(&self, register: usize, words: &[u32]) {
-        let (firsts, flags) = &self.flags;
-        if let Some(at) = self.bound.sites.iter().position(|(r, _)| *r as usize == register) {
-            for (flag, &bits) in flags[firsts[at]..].iter().zip(words) {
-                flag.fetch_or(bits, Ordering::Relaxed);
+        let mut first = 0;
+        for (at, _) in &self.bound.sites {
+            if *at as usize == register {
+                for (flag, &bits) in self.flags[first..].iter().zip(words) {
+                    flag.fetch_or(bits, Ordering::Relaxed);
+                }
+                return;
             }
+            first += self::words(self.plan, *at);
         }
     }
 
@@ -352,20 +347,30 @@ impl<'a> Schedule<'a> {
 
     /// Hands the flag bits that were set to the warnings.
     pub fn warn(&self) {
-        let (firsts, flags) = &self.flags;
-        for (at, (register, site)) in self.bound.sites.iter().enumerate() {
-            let words = || flags[firsts[at]..firsts[at + 1]].iter().map(|bits| bits.load(Ordering::Relaxed));
-            if words().all(|bits| bits == 0) {
+        let mut flags = &self.flags[..];
+        for (register, site) in &self.bound.sites {
+            let (own, others) = flags.split_at(words(self.plan, *register));
+            flags = others;
+            let bits = || own.iter().map(|bits| bits.load(Ordering::Relaxed));
+            if bits().all(|bits| bits == 0) {
                 continue;
             }
             match &self.plan.code[*register as usize] {
-                Instruction::Apply { op, .. } => words().for_each(|bits| warning::note(*op, bits, site.as_ref())),
+                Instruction::Apply { op, .. } => bits().for_each(|bits| warning::note(*op, bits, site.as_ref())),
                 Instruction::Call(call) => {
-                    warning::note_call(call.routine.0, &words().collect::<Vec<_>>(), site.as_ref());
+                    warning::note_call(call.routine.0, &bits().collect::<Vec<_>>(), site.as_ref());
                 }
                 _ => {}
             }
         }
+    }
+}
+
+/// How many words of flags a register's computation has.
+fn words(plan: &Plan, register: Register) -> usize {
+    match &plan.code[register as usize] {
+        Instruction::Call(call) => call.routine.words(),
+        _ => 1,
     }
 }
 

@@ -166,6 +166,61 @@ template <class A> VG_FN void sum_rows(A* a, const f64* __restrict x, i64 i, i32
 VG_FN void fold_rows(Sum<f64>* a, const f64* x, i64 i, i32 rows, i32 inner, bool narm) { sum_rows(a, x, i, rows, inner, narm); }
 VG_FN void fold_rows(Mean<f64>* a, const f64* x, i64 i, i32 rows, i32 inner, bool narm) { sum_rows(a, x, i, rows, inner, narm); }
 
+// ---- moments of doubles ---------------------------------------------------------------------------------
+// A block of numbers that are known and not huge goes by in lanes; what else there is, is for `Var::add`.
+VG_FN bool is_plain_block(const f64* __restrict x, i32 n, bool narm) {
+  f64 limit = f64_of_bits((u64)(1023 + 480) << 52);
+  u32 bad = 0;
+  for (i32 k = 0; k < n; k++) bad |= (u32)(!(x[k] <= limit && x[k] >= -limit) && !(narm && x[k] != x[k]));
+  return bad == 0;
+}
+// hi * hi is two doubles, by Dekker's halves: what fma() gives, which the default target has not.
+VG_FN void square_4(f64x4& p, f64x4& rest, f64x4 x) {
+  f64x4 c = 134217729.0 * x, high = c - (c - x), low = x - high;
+  p = x * x;
+  rest = ((high * high - p) + 2.0 * (high * low)) + low * low;
+}
+template <bool KNOWN> VG_FN void quick_moments(dd& s, dd& q, const f64* __restrict x, i32 n, f64 pivot) {
+  f64x4 sum[2] = {}, sum_rest[2] = {}, squares[2] = {}, squares_rest[2] = {}, from = {pivot, pivot, pivot, pivot};
+  for (i32 k = 0; k < n; k += 8) for (int j = 0; j < 2; j++) {
+    i32 at = k + 4 * j;
+    f64x4 v = from, d, rest, p, p_rest;
+    if (at + 4 <= n) v = load_4(x + at); else if (at < n) memcpy(&v, x + at, 8 * (size_t)(n - at));
+    if (KNOWN) v = v == v ? v : from;
+    d = v - from;
+    f64x4 t = d - v;
+    rest = (v - (d - t)) - (from + t);
+    square_4(p, p_rest, d);
+    add_4(sum[j], sum_rest[j], d);
+    sum_rest[j] += rest;
+    add_4(squares[j], squares_rest[j], p);
+    squares_rest[j] += p_rest + 2.0 * d * rest;
+  }
+  add_4(sum[0], sum_rest[0], sum[1]); sum_rest[0] += sum_rest[1];
+  add_4(squares[0], squares_rest[0], squares[1]); squares_rest[0] += squares_rest[1];
+  s.hi = s.lo = q.hi = q.lo = 0;
+  for (int l = 0; l < 4; l++) {
+    add_1(s, sum[0][l], sum_rest[0][l]);
+    add_1(q, squares[0][l], squares_rest[0][l]);
+  }
+  s = normal(s); q = normal(q);
+}
+VG_FN void fold(Var<f64>& a, const f64* x, i64 i, i32 n, bool narm) {
+  if (n < 32 || a.scaled || !is_plain_block(x, n, narm)) { fold_each(a, x, i, n, narm); return; }
+  i64 known = narm ? count_known(x, n) : n;
+  if (known == 0) return;
+  if (a.n == 0) {
+    i32 first = 0;
+    while (x[first] != x[first]) first++;
+    a.pivot = x[first];
+  }
+  dd s, q;
+  if (known < n) quick_moments<true>(s, q, x, n, a.pivot); else quick_moments<false>(s, q, x, n, a.pivot);
+  a.s = dd_add(a.s, s);
+  a.q = dd_add(a.q, q);
+  a.n += known;
+}
+
 // ---- products of doubles ------------------------------------------------------------------------------
 // Where no factor is far from 1 (2^-120 ... 2^120) four of them go by before a lane's exponent must be taken out; the
 // exponent is exact, so this gives the bits that one factor after the other gives.
@@ -280,3 +335,31 @@ template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool n
   a.high.m = high > a.high.m ? high : a.high.m;
   a.low.any = a.high.any = 1;
 }
+
+// ---- scans ----------------------------------------------------------------------------------------------
+// A block of running values, which goes on from the state; returns status bits.
+template <class A, class T> VG_FN u32 scan_block(A& state, T* __restrict o, const T* __restrict x, i32 n) {
+  A a = state;
+  u32 w = 0;
+  for (i32 k = 0; k < n; k++) { A::add(a, x[k]); o[k] = A::value(a, w); }
+  state = a;
+  return w;
+}
+// An extreme is rarely new: a branch that is foreseen costs less than to choose each time. What is missing stays.
+template <class T, class BEATS> VG_FN void scan_extreme(T& m, T* __restrict o, const T* __restrict x, i32 n, BEATS beats) {
+  i32 k = 0;
+  if (m == m) for (; k < n; k++) {
+    if (beats(x[k], m)) {
+      m = x[k];
+      if (m != m) break;
+    }
+    o[k] = m;
+  }
+  for (; k < n; k++) o[k] = m;
+}
+template <class T> VG_FN bool above(T x, T m) { return !(x <= m); }
+template <class T> VG_FN bool below(T x, T m) { return !(x >= m); }
+VG_FN u32 scan_block(CumMax<f64>& a, f64* o, const f64* x, i32 n) { scan_extreme(a.m, o, x, n, above<f64>); return 0; }
+VG_FN u32 scan_block(CumMax<f32>& a, f32* o, const f32* x, i32 n) { scan_extreme(a.m, o, x, n, above<f32>); return 0; }
+VG_FN u32 scan_block(CumMin<f64>& a, f64* o, const f64* x, i32 n) { scan_extreme(a.m, o, x, n, below<f64>); return 0; }
+VG_FN u32 scan_block(CumMin<f32>& a, f32* o, const f32* x, i32 n) { scan_extreme(a.m, o, x, n, below<f32>); return 0; }

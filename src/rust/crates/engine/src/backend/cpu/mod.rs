@@ -225,6 +225,10 @@ impl Backend for Cpu {
         sort::sort(self, values, decreasing, with_positions)
     }
 
+    fn order(&self, values: &View, decreasing: bool) -> Result<View> {
+        sort::order(self, values, decreasing)
+    }
+
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
         let out = self.allocate((bins + 1) * 8)?;
         // SAFETY: the output is written before anyone else sees it; buffers are aligned to 64 bytes.

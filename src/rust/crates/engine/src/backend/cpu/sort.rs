@@ -154,14 +154,14 @@ impl Place for i64 {
     }
 }
 
-/// Values and places in order, by counting keys, which reach `1 << bits` from `low` on; what is missing comes last. Pieces count and
-/// place their elements on all cores.
+/// Places in order, and values where there is room for them, by counting keys, which reach `1 << bits` from `low` on; what is missing
+/// comes last. Pieces count and place their elements on all cores.
 fn by_counts<T: Sortable + Sync, P: Place>(
     from: &[T],
     (low, bits): (u64, u32),
     key: impl Fn(T) -> u64 + Sync,
     value: impl Fn(u64) -> T,
-    sorted: u64,
+    sorted: Option<u64>,
     at: u64,
 ) -> Result<()> {
     let (n, width) = (from.len(), (1usize << bits) + 1);
@@ -186,9 +186,10 @@ fn by_counts<T: Sortable + Sync, P: Place>(
             sum += std::mem::replace(start, sum);
         }
     }
-    let (sorted, at) = (Shared(sorted as *mut u8), Shared(at as *mut u8));
-    if T::WHOLE {
-        // the values are known from the counts
+    let (sorted, at) = (sorted.map(|sorted| Shared(sorted as *mut u8)), Shared(at as *mut u8));
+    // of floats zeros and missing values have several forms; whole numbers are known from the counts
+    let moved = sorted.as_ref().filter(|_| !T::WHOLE);
+    if let Some(sorted) = sorted.as_ref().filter(|_| T::WHOLE) {
         let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
         for digit in 0..width {
             let (first, end) = (row(0)[digit], row(0).get(digit + 1).copied().unwrap_or(n));
@@ -204,7 +205,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
             let start = &mut starts[place(from[k])];
             // SAFETY: both have room for every element, and no two have the same place.
             unsafe {
-                if !T::WHOLE {
+                if let Some(sorted) = moved {
                     sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
                 }
                 at.at(*start * size_of::<P>()).cast::<P>().write(P::of(k));
@@ -214,12 +215,21 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     })
 }
 
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Values,
+    Places,
+    Both,
+}
+
+/// Values and places, of which those that are wanted are there.
 fn sort_as<T: Sortable + Sync>(
     cpu: &dyn Backend,
     values: &View,
     decreasing: bool,
-    with_positions: bool,
-) -> Result<(View, Option<View>)> {
+    wanted: Wanted,
+) -> Result<(Option<View>, Option<View>)> {
     let from: &[T] = elements(values);
     let all = u64::MAX >> (64 - T::BITS);
     let key = |x: T| if decreasing { !x.key() & all } else { x.key() };
@@ -229,7 +239,7 @@ fn sort_as<T: Sortable + Sync>(
         cpu.upload(raw, &buffer, 0)?;
         Ok(View::contiguous(buffer, dtype, n))
     };
-    if !with_positions {
+    if wanted == Wanted::Values {
         // the keys themselves, where they tell the values
         let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));
         let mut plain = true;
@@ -250,35 +260,41 @@ fn sort_as<T: Sortable + Sync>(
             }
             let back = |key: u64| T::of_key(if decreasing { !key & all } else { key });
             let sorted: Vec<T> = keys.into_iter().filter_map(back).collect();
-            return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
+            return Ok((Some(keep(bytes_of(&sorted), values.dtype)?), None));
         }
         let mut sorted: Vec<T> = from.iter().copied().filter(|x| !x.missing()).collect();
         by_key(&mut sorted, T::BITS, |&x| key(x));
         sorted.extend(from.iter().filter(|x| x.missing()));
-        return Ok((keep(bytes_of(&sorted), values.dtype)?, None));
+        return Ok((Some(keep(bytes_of(&sorted), values.dtype)?), None));
     }
     let value = |key: u64| T::of_key(if decreasing { !key & all } else { key }).unwrap_or_default();
     match place_dtype(from.len()) {
-        DType::Int32 => with_places::<T, i32>(cpu, values, key, value, DType::Int32),
-        _ => with_places::<T, i64>(cpu, values, key, value, DType::Int64),
+        DType::Int32 => with_places::<T, i32>(cpu, values, key, value, DType::Int32, wanted),
+        _ => with_places::<T, i64>(cpu, values, key, value, DType::Int64, wanted),
     }
 }
 
-/// Values in order, and the places that they had.
+/// Values in order, where they are wanted, and the places that they had.
 fn with_places<T: Sortable + Sync, P: Place>(
     cpu: &dyn Backend,
     values: &View,
     key: impl Fn(T) -> u64 + Sync,
     value: impl Fn(u64) -> T,
     place: DType,
-) -> Result<(View, Option<View>)> {
+    wanted: Wanted,
+) -> Result<(Option<View>, Option<View>)> {
     let from: &[T] = elements(values);
     let n = from.len();
-    let (sorted, at) = (cpu.allocate(values.dtype.size() * n)?, cpu.allocate(place.size() * n)?);
+    let sorted = (wanted == Wanted::Both).then(|| cpu.allocate(values.dtype.size() * n)).transpose()?;
+    let at = cpu.allocate(place.size() * n)?;
+    let address = sorted.as_ref().map(|buffer| buffer.address);
+    let done = |at| {
+        (sorted.clone().map(|buffer| View::contiguous(buffer, values.dtype, n)), Some(View::contiguous(at, place, n)))
+    };
     let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
     if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
-        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, sorted.address, at.address)?;
-        return Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, place, n))));
+        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, address, at.address)?;
+        return Ok(done(at));
     }
     let placed = || from.iter().copied().zip((0..).map(P::of));
     let mut pairs: Vec<(T, P)> = placed().filter(|(x, _)| !x.missing()).collect();
@@ -286,32 +302,47 @@ fn with_places<T: Sortable + Sync, P: Place>(
     pairs.extend(placed().filter(|(x, _)| x.missing()));
     // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64 bytes.
     unsafe {
-        for (k, &(x, p)) in pairs.iter().enumerate() {
-            (sorted.address as *mut T).add(k).write(x);
-            (at.address as *mut P).add(k).write(p);
+        if let Some(address) = address {
+            pairs.iter().enumerate().for_each(|(k, &(x, _))| (address as *mut T).add(k).write(x));
         }
+        pairs.iter().enumerate().for_each(|(k, &(_, p))| (at.address as *mut P).add(k).write(p));
     }
-    Ok((View::contiguous(sorted, values.dtype, n), Some(View::contiguous(at, place, n))))
+    Ok(done(at))
 }
 
 pub fn sort(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
+    let wanted = if with_positions { Wanted::Both } else { Wanted::Values };
+    let (sorted, at) = of_dtype(cpu, values, decreasing, wanted)?;
+    Ok((sorted.expect("values were asked for"), at))
+}
+
+pub fn order(cpu: &dyn Backend, values: &View, decreasing: bool) -> Result<View> {
+    Ok(of_dtype(cpu, values, decreasing, Wanted::Places)?.1.expect("places were asked for"))
+}
+
+fn of_dtype(
+    cpu: &dyn Backend,
+    values: &View,
+    decreasing: bool,
+    wanted: Wanted,
+) -> Result<(Option<View>, Option<View>)> {
     match values.dtype {
         // NA is 2, and so already last; a decreasing order needs it last too
         DType::Bool8 if decreasing => {
             let wide = Array::from_view(values.clone()).cast(DType::Int8, None)?.contiguous()?;
-            let (sorted, at) = sort_as::<i8>(cpu, &wide, decreasing, with_positions)?;
-            let back = Array::from_view(sorted).cast(DType::Bool8, None)?.contiguous()?;
-            Ok((back, at))
+            let (sorted, at) = sort_as::<i8>(cpu, &wide, decreasing, wanted)?;
+            let back = |view| Array::from_view(view).cast(DType::Bool8, None)?.contiguous();
+            Ok((sorted.map(back).transpose()?, at))
         }
-        DType::Bool8 | DType::UInt8 => sort_as::<u8>(cpu, values, decreasing, with_positions),
-        DType::Int8 => sort_as::<i8>(cpu, values, decreasing, with_positions),
-        DType::Int16 => sort_as::<i16>(cpu, values, decreasing, with_positions),
-        DType::Int32 => sort_as::<i32>(cpu, values, decreasing, with_positions),
-        DType::Int64 => sort_as::<i64>(cpu, values, decreasing, with_positions),
-        DType::Float16 => sort_as::<half::f16>(cpu, values, decreasing, with_positions),
-        DType::BFloat16 => sort_as::<half::bf16>(cpu, values, decreasing, with_positions),
-        DType::Float32 => sort_as::<f32>(cpu, values, decreasing, with_positions),
-        DType::Float64 => sort_as::<f64>(cpu, values, decreasing, with_positions),
+        DType::Bool8 | DType::UInt8 => sort_as::<u8>(cpu, values, decreasing, wanted),
+        DType::Int8 => sort_as::<i8>(cpu, values, decreasing, wanted),
+        DType::Int16 => sort_as::<i16>(cpu, values, decreasing, wanted),
+        DType::Int32 => sort_as::<i32>(cpu, values, decreasing, wanted),
+        DType::Int64 => sort_as::<i64>(cpu, values, decreasing, wanted),
+        DType::Float16 => sort_as::<half::f16>(cpu, values, decreasing, wanted),
+        DType::BFloat16 => sort_as::<half::bf16>(cpu, values, decreasing, wanted),
+        DType::Float32 => sort_as::<f32>(cpu, values, decreasing, wanted),
+        DType::Float64 => sort_as::<f64>(cpu, values, decreasing, wanted),
         DType::Complex64 | DType::Complex128 => {
             Err(Error::new(Kind::DType, "complex values are not sorted on the device")
                 .advise("Sort on the host: `sort(as.vector(x))`."))

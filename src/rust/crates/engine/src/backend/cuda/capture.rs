@@ -171,7 +171,7 @@ impl Cuda {
         let lane = self.new_lane(0)?;
         // SAFETY: a stream of ours, which nothing else uses. Relaxed: other threads load kernels meanwhile.
         let status =
-            unsafe { (self.driver.capture_begin)(lane.stream, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) };
+            unsafe { (self.driver.capture_begin)(lane.handle(), CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) };
         if let Err(error) = self.check(status, "cuStreamBeginCapture") {
             self.retire(lane.index);
             return Err(error);
@@ -190,7 +190,7 @@ impl Cuda {
         let _entered = self.enter()?;
         let mut graph = Graph::NULL;
         // SAFETY: writes a handle.
-        let status = unsafe { (self.driver.capture_end)(arena.lane.stream, &mut graph) };
+        let status = unsafe { (self.driver.capture_end)(arena.lane.handle(), &mut graph) };
         self.set_mode(CAPTURING, false);
         self.set_lane(self.lane_at(before).unwrap_or_else(|| self.main()));
         *lock(&self.capture) = None;
@@ -267,7 +267,7 @@ impl Drop for Recorded {
         let Ok(_entered) = cuda.enter() else { return };
         for lane in cuda.running_lanes() {
             // SAFETY: a stream of ours.
-            unsafe { (cuda.driver.stream_synchronize)(lane.stream) };
+            unsafe { (cuda.driver.stream_synchronize)(lane.handle()) };
         }
         // SAFETY: destroyed once.
         unsafe { (cuda.driver.graph_exec_destroy)(self.exec) };

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use super::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
 use super::capture;
+use super::lane::Lane;
 use super::Cuda;
 use crate::error::{Error, Kind, Result};
 
@@ -51,21 +52,44 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     match stream {
         Some(stream) => {
             let waits = Stream::from_number(stream as usize);
-            cuda.running_lanes().into_iter().try_for_each(|lane| order(cuda, lane.stream, waits))
-        }
-        None => {
-            let _entered = cuda.enter()?;
-            cuda.running_lanes().into_iter().try_for_each(|lane| {
-                // SAFETY: our stream.
-                cuda.check(unsafe { (cuda.driver.stream_synchronize)(lane.stream) }, "cuStreamSynchronize")
+            each_lane(cuda, |lane| {
+                if lane.is_done() {
+                    return Ok(());
+                }
+                if waits != LEGACY {
+                    return order(cuda, lane.handle(), waits);
+                }
+                let Some(queued) = lane.to_tell() else { return Ok(()) };
+                order(cuda, lane.handle(), waits)?;
+                lane.note_told(queued);
+                Ok(())
             })
         }
+        None => each_lane(cuda, |lane| {
+            if lane.is_done() {
+                return Ok(());
+            }
+            let so_far = lane.so_far();
+            let _entered = cuda.enter()?;
+            // SAFETY: our stream.
+            cuda.check(unsafe { (cuda.driver.stream_synchronize)(lane.handle()) }, "cuStreamSynchronize")?;
+            lane.note_done(so_far);
+            Ok(())
+        }),
     }
+}
+
+/// Does something for each lane whose work runs; no list is made where there is one.
+fn each_lane(cuda: &Cuda, body: impl Fn(&Lane) -> Result<()>) -> Result<()> {
+    if cuda.mode() == 0 {
+        return body(cuda.lane());
+    }
+    cuda.running_lanes().into_iter().try_for_each(body)
 }
 
 /// See `Backend::acquire`.
 pub fn acquire(cuda: &Cuda) -> Result<()> {
-    cuda.running_lanes().into_iter().try_for_each(|lane| order(cuda, LEGACY, lane.stream))
+    each_lane(cuda, |lane| order(cuda, LEGACY, lane.delayed()))
 }
 
 /// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are asked

@@ -130,10 +130,10 @@ impl Flags {
         let mut bits = vec![0u32; used];
         // SAFETY: the words are live; the copy is complete before `bits` is read.
         unsafe {
-            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, lane.stream);
+            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, lane.queue());
             cuda.check(status, "cuMemcpyDtoHAsync")?;
-            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, lane.stream), "cuMemsetD8Async")?;
-            cuda.check((cuda.driver.stream_synchronize)(lane.stream), "cuStreamSynchronize")?;
+            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, lane.queue()), "cuMemsetD8Async")?;
+            cuda.check((cuda.driver.stream_synchronize)(lane.handle()), "cuStreamSynchronize")?;
         }
         for p in pending {
             let Place { word, shift, noted } = p.place;

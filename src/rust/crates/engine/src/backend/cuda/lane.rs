@@ -5,7 +5,7 @@
 //! ever destroyed: buffers remember lanes by their number.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use super::api::{self, CUevent_flags, CUstream_flags, Driver, Event, Stream, SUCCESS};
@@ -21,7 +21,15 @@ const MARKS: u64 = 128;
 /// A stream and what is its own.
 pub struct Lane {
     pub(super) index: u32,
-    pub(super) stream: Stream,
+    stream: Stream,
+    /// How often work was queued, and how often a wait for the work of others.
+    queued: AtomicU64,
+    waits: AtomicU64,
+    /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait for it.
+    done: AtomicU64,
+    told: AtomicU64,
+    /// Whether someone outside may queue work on it.
+    given_out: AtomicBool,
     /// As `cuStreamCreateWithPriority` takes it: lower ones go first.
     pub(super) priority: i32,
     pub(super) flags: Flags,
@@ -62,6 +70,11 @@ impl Lane {
         let lane = Lane {
             index,
             stream,
+            queued: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            done: AtomicU64::new(u64::MAX),
+            told: AtomicU64::new(u64::MAX),
+            given_out: AtomicBool::new(false),
             priority,
             flags: Flags::new(driver, stream)?,
             slot: Mutex::new(Host::new(driver, 256)?),
@@ -76,6 +89,56 @@ impl Lane {
             api::check(driver, unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
         }
         Ok(lane)
+    }
+
+    /// The stream, for who queues work on it next.
+    pub(super) fn queue(&self) -> Stream {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.stream
+    }
+
+    /// The stream, for who asks, waits or compares.
+    pub(super) fn handle(&self) -> Stream {
+        self.stream
+    }
+
+    /// The stream, for someone outside, who may queue work on it at any time.
+    pub(super) fn give_out(&self) -> Stream {
+        self.given_out.store(true, Ordering::Relaxed);
+        self.stream
+    }
+
+    /// The stream, for who has it wait for work of others.
+    pub(super) fn delayed(&self) -> Stream {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.stream
+    }
+
+    /// What is queued so far, for `note_done`.
+    pub(super) fn so_far(&self) -> u64 {
+        self.queued.load(Ordering::Acquire) + self.waits.load(Ordering::Acquire)
+    }
+
+    /// Everything up to there is done.
+    pub(super) fn note_done(&self, so_far: u64) {
+        self.done.store(so_far, Ordering::Release);
+    }
+
+    /// Whether all that was queued is known to be done, without asking the driver.
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) == self.so_far() && !self.given_out.load(Ordering::Relaxed)
+    }
+
+    /// What CUDA's default stream is to wait for; None where it waits for that already.
+    pub(super) fn to_tell(&self) -> Option<u64> {
+        let queued = self.queued.load(Ordering::Acquire);
+        let known = self.told.load(Ordering::Acquire) == queued && !self.given_out.load(Ordering::Relaxed);
+        (!known).then_some(queued)
+    }
+
+    /// The default stream waits for everything up to there.
+    pub(super) fn note_told(&self, queued: u64) {
+        self.told.store(queued, Ordering::Release);
     }
 
     /// The mark that will follow what is queued now.
@@ -122,7 +185,7 @@ impl Lane {
         if self.index == other.index || lock(&self.marks).awaited.get(&other.index).is_some_and(|&m| m >= mark) {
             return Ok(());
         }
-        let kept = other.let_wait(cuda, mark, self.stream)?;
+        let kept = other.let_wait(cuda, mark, self.queue())?;
         let mut marks = lock(&self.marks);
         let awaited = marks.awaited.entry(other.index).or_default();
         *awaited = kept.max(*awaited);
@@ -179,9 +242,9 @@ impl Cuda {
         unsafe { &*self.lanes.current.load(Ordering::Acquire) }
     }
 
-    /// Its stream.
+    /// Its stream, for who queues work on it next.
     pub fn stream(&self) -> Stream {
-        self.lane().stream
+        self.lane().queue()
     }
 
     pub(super) fn lane_at(&self, index: u32) -> Option<&'static Lane> {

@@ -104,7 +104,7 @@ impl Source for Cuda {
         // SAFETY: writes an address.
         let status = unsafe {
             if !self.pool.handle.is_null() {
-                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, lane.stream)
+                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, lane.queue())
             } else {
                 (self.driver.allocate)(&mut address, bytes)
             }
@@ -129,7 +129,7 @@ impl Source for Cuda {
         for lane in self.running_lanes() {
             for address in lock(&lane.small).iter_mut().flat_map(std::mem::take) {
                 // SAFETY: from this pool, and in nobody's use.
-                unsafe { (self.driver.free_async)(address, lane.stream) };
+                unsafe { (self.driver.free_async)(address, lane.queue()) };
             }
         }
         // SAFETY: our pool.
@@ -194,9 +194,9 @@ impl Cuda {
                 if kept.len() < KEPT {
                     return kept.push(address);
                 }
-                lane.stream
+                lane.queue()
             }
-            (Ok(lane), None) => lane.stream,
+            (Ok(lane), None) => lane.queue(),
             (Err(stream), _) => stream,
         };
         let Ok(_entered) = self.enter() else { return };

@@ -206,6 +206,7 @@ impl Backend for Cuda {
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
         let _ordered = self.ordered(|t| _ = t.view(&product.a.view).view(&product.b.view).write(output))?;
+        // the library has kept the stream, but who queues on it takes it each time
         let _timed = self.timed("library", self.stream(), 0, || "cuBLAS product".into());
         blas::multiply(self, product, output)
     }
@@ -231,6 +232,10 @@ impl Backend for Cuda {
 
     fn global(&self, module: &Module, name: &str) -> Result<Arc<Buffer>> {
         user::global(self, module, name)
+    }
+
+    fn variables(&self, module: &Module) -> Result<Option<Arc<Buffer>>> {
+        user::variables(self, module)
     }
 
     fn clear(&self, buffer: &Buffer) -> Result<()> {

@@ -112,7 +112,7 @@ impl Cuda {
             .map(|noted| Span {
                 name: noted.name.clone(),
                 kind: noted.kind,
-                stream: lanes.iter().find(|lane| lane.stream == noted.stream).map_or(ASIDE, |lane| lane.index),
+                stream: lanes.iter().find(|lane| lane.handle() == noted.stream).map_or(ASIDE, |lane| lane.index),
                 bytes: noted.bytes as u64,
                 start: since(noted.start),
                 end: since(noted.end),

@@ -72,7 +72,7 @@ impl Streams for OfDevice {
         let lane = self.0.running(stream)?;
         let _entered = self.0.enter()?;
         // SAFETY: our stream.
-        let status = unsafe { (self.0.driver.stream_query)(lane.stream) };
+        let status = unsafe { (self.0.driver.stream_query)(lane.handle()) };
         if status == NOT_READY {
             return Ok(false);
         }
@@ -89,7 +89,7 @@ impl Streams for OfDevice {
     }
 
     fn raw(&self, stream: u32) -> u64 {
-        self.0.lane_at(stream).map_or(0, |lane| lane.stream.number() as u64)
+        self.0.lane_at(stream).map_or(0, |lane| lane.give_out().number() as u64)
     }
 
     fn event(&self) -> Result<u64> {
@@ -112,14 +112,14 @@ impl Streams for OfDevice {
         let lane = self.0.running(stream)?;
         let _entered = self.0.enter()?;
         // SAFETY: live handles.
-        self.0.check(unsafe { (self.0.driver.event_record)(event_of(event), lane.stream) }, "cuEventRecord")
+        self.0.check(unsafe { (self.0.driver.event_record)(event_of(event), lane.handle()) }, "cuEventRecord")
     }
 
     fn await_event(&self, event: u64, stream: u32) -> Result<()> {
         let lane = self.0.running(stream)?;
         let _entered = self.0.enter()?;
         // SAFETY: live handles.
-        self.0.check(unsafe { (self.0.driver.stream_wait)(lane.stream, event_of(event), 0) }, "cuStreamWaitEvent")
+        self.0.check(unsafe { (self.0.driver.stream_wait)(lane.queue(), event_of(event), 0) }, "cuStreamWaitEvent")
     }
 
     fn event_wait(&self, event: u64) -> Result<()> {

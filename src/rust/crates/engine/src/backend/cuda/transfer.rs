@@ -336,7 +336,7 @@ impl Cuda {
         let side = self.side()?;
         // the pool may have given memory that work queued before still uses
         let lane = self.lane();
-        order(self, lane.stream, side.stream)?;
+        order(self, lane.handle(), side.stream)?;
         let to = buffer.address;
         let thread = std::thread::spawn(move || -> Result<u32> {
             if source.bytes() == 0 {
@@ -416,7 +416,7 @@ impl Copying {
             .unwrap_or_else(|_| Err(Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked")));
         let _entered = self.cuda.enter()?;
         // also after a failure: the buffer may be freed next, in the order of that stream
-        order(self.cuda, self.side.stream, self.lane.stream)?;
+        order(self.cuda, self.side.stream, self.lane.queue())?;
         self.cuda.note_write(self.buffer.address, self.lane);
         done
     }

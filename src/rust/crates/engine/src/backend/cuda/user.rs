@@ -21,7 +21,7 @@ use super::api::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1,
     CUlaunchConfig,
 };
-use super::compile::{self, Image, Target};
+use super::compile::{self, Image, Target, USUAL_SHARED};
 use super::device::{self, lock, Cuda};
 use super::launch::Kernel;
 use super::nvrtc::{self, Request};
@@ -30,18 +30,29 @@ use crate::backend::Launch;
 use crate::buffer::Buffer;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
-use crate::kernel::{is_mangled, Function, Module, Signature};
+use crate::few::Few;
+use crate::kernel::{is_mangled, Function, Module, Signature, USUAL};
 
 /// Without `--fmad=false`: these kernels are the user's arithmetic, compiled as nvcc would.
 const OPTIONS: &[&str] = &["--std=c++17", "--device-as-default-execution-space"];
-/// What a block may have without being allowed more.
-const USUAL_SHARED: u32 = 48 * 1024;
 
 /// A module on a device: a fatbin of several sources is several of the driver's modules.
 struct Loaded {
     modules: Vec<Arc<compile::Module>>,
+    /// See `Backend::variables`: no memory, but the address of something of the driver's, which no buffer has.
+    variables: Option<Arc<Buffer>>,
     /// Template instances, and what the compiler calls them.
     lowered: Vec<(String, String)>,
+}
+
+impl Loaded {
+    fn new(cuda: &Cuda, modules: Vec<Arc<compile::Module>>, lowered: Vec<(String, String)>) -> Loaded {
+        let variables = modules.first().map(|module| {
+            let nothing: Box<dyn Any + Send + Sync> = Box::new(());
+            Arc::new(Buffer::new(cuda.device(), module.handle.number() as u64, 0, nothing))
+        });
+        Loaded { modules, variables, lowered }
+    }
 }
 
 /// What is loaded, by device and content.
@@ -161,7 +172,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
             return Err(Error::new(Kind::Argument, "`link` joins compiled code with a source, and there is none"));
         }
         let modules = module.images().iter().map(|image| load(image.clone())).collect::<Result<_>>()?;
-        return Ok(Loaded { modules, lowered: Vec::new() });
+        return Ok(Loaded::new(cuda, modules, Vec::new()));
     }
     // NVRTC is looked at by its file: loading it takes longer than all the rest
     let name = library::expected(library::Library::Nvrtc).map(|file| {
@@ -171,7 +182,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
     });
     if let Some(kept) = name.as_ref().and_then(|name| cache::get(name)).and_then(|bytes| unpacked(&bytes, module)) {
         counters::CACHE_HITS.add(1);
-        return Ok(Loaded { modules: vec![load(kept.0)?], lowered: kept.1 });
+        return Ok(Loaded::new(cuda, vec![load(kept.0)?], kept.1));
     }
     let mut made = compiled(module, Target::of(cuda.properties.capability)?)?;
     if linked {
@@ -181,7 +192,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
         cache::put(&name, &packed(&made));
     }
     let lowered = module.spec.names.iter().cloned().zip(made.lowered).collect();
-    Ok(Loaded { modules: vec![load(made.bytes)?], lowered })
+    Ok(Loaded::new(cuda, vec![load(made.bytes)?], lowered))
 }
 
 /// What is kept on disk: the lowered names, each ended by a zero byte, behind their number; then the image.
@@ -362,6 +373,11 @@ pub fn global(cuda: &Cuda, module: &Module, name: &str) -> Result<Arc<Buffer>> {
     })
 }
 
+/// See `Backend::variables`.
+pub fn variables(cuda: &Cuda, module: &Module) -> Result<Option<Arc<Buffer>>> {
+    Ok(loaded(cuda, module)?.variables.clone())
+}
+
 /// See `Backend::launch`.
 pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     if launch.function.host {
@@ -393,8 +409,10 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         cuda.allow_shared(kernel, shared)?;
         ready.allowed.store(shared, Ordering::Relaxed);
     }
-    let mut pointers: Vec<*mut c_void> =
-        (0..launch.arguments.len()).map(|k| launch.arguments.bytes(k).as_ptr().cast_mut().cast()).collect();
+    let mut pointers = Few::<*mut c_void, USUAL>::default();
+    for k in 0..launch.arguments.len() {
+        pointers.push(launch.arguments.bytes(k).as_ptr().cast_mut().cast());
+    }
     let told = |error: Error| {
         error.advise(format!(
             "Kernel `{}` was launched with grid {}, block {}, {shared} bytes of shared memory; arguments {}.",
@@ -406,27 +424,12 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     };
     let asked = launch.geometry;
     // after a failure this is refused, and that is not this launch's doing
-    drop(cuda.enter()?);
-    let stream = cuda.stream();
+    let entered = cuda.enter()?;
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
-        let queue = || unsafe {
-            (cuda.driver.launch)(
-                kernel.function,
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                shared,
-                stream,
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        };
-        return cuda.queue(kernel, "cuLaunchKernel", queue).map_err(told);
+        return unsafe { cuda.queue_launch(&entered, kernel, grid, block, shared, &mut pointers) }.map_err(told);
     }
+    let stream = cuda.stream();
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {
         // SAFETY: plain numbers, of which all bits zero are a value.
@@ -457,5 +460,5 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     // SAFETY: as above; the attributes outlive the call.
     let queue =
         || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
-    cuda.queue(kernel, "cuLaunchKernelEx", queue).map_err(told)
+    cuda.queue(&entered, kernel, "cuLaunchKernelEx", queue).map_err(told)
 }

@@ -112,11 +112,11 @@ pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
 pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut text = String::with_capacity(4096);
     let random = draws_any(plan);
-    if plan.calls() {
-        text.push_str("#include \"routine.cuh\"\n");
-    }
     for header in HEADERS.iter().filter(|header| random || !RANDOM_HEADERS.contains(header)) {
         let _ = writeln!(text, "#include \"{header}\"");
+    }
+    if plan.calls() {
+        text.push_str("#include \"routine.cuh\"\n");
     }
     text.push_str("#include \"launch.cuh\"\n");
     text + &within(plan, variant, v, None)

@@ -142,7 +142,9 @@ mod here {
             word[..n].copy_from_slice(&bytes[..n]);
             u64::from_le_bytes(word)
         };
-        let words = words(launch.signature, &word, cuda.stream().as_raw() as u64)?;
+        // it may keep the stream, and queue work there later
+        let stream = cuda.lane().give_out();
+        let words = words(launch.signature, &word, stream.as_raw() as u64)?;
         let _entered = cuda.enter()?;
         // SAFETY: the user says that this is the function's signature.
         let status = unsafe { invoke(found.address, &words) };

@@ -47,12 +47,21 @@ pub fn link(cuda: &Cuda, image: Vec<u8>, with: &[(String, Vec<u8>)]) -> Result<V
     for (name, bytes) in with {
         inputs.push((kind(name, bytes)?, name, bytes));
     }
+    let intermediate = inputs.iter().any(|(kind, ..)| *kind == Input::LtoIr);
     match library::load(Library::NvJitLink) {
-        Ok(found) => by_library(found, cuda.properties.capability, &inputs),
-        Err(missing) if inputs.iter().any(|(kind, ..)| *kind == Input::LtoIr) => Err(missing),
+        Ok(found) => by_library(found, cuda.properties.capability, &inputs).or_else(|error| {
+            // what it does not know the driver may
+            let newer = error.message.contains(UNREADABLE) && !intermediate;
+            newer.then(|| by_driver(cuda, &inputs).ok()).flatten().ok_or(error)
+        }),
+        Err(missing) if intermediate => Err(missing),
         Err(_) => by_driver(cuda, &inputs),
     }
 }
+
+/// What nvJitLink says of code that a newer compiler has made; of PTX it says which version it does not know.
+const UNREADABLE: &str = "bad input";
+const NEWER_PTX: &str = "Unsupported .version";
 
 type Inputs<'a> = [(Input, &'a str, &'a [u8])];
 
@@ -119,7 +128,16 @@ fn by_library(found: &'static Loaded, capability: (u32, u32), inputs: &Inputs<'_
         let log = if linker.handle.is_null() { Vec::new() } else { bytes(log_size, log) };
         let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_string();
         let first = log.lines().next().map_or(format!("code {status}"), String::from);
-        Error::new(Kind::Compile, format!("the kernel does not link ({what}): {first}")).detail(log)
+        let error = Error::new(Kind::Compile, format!("the kernel does not link ({what}): {first}"));
+        if log.contains(UNREADABLE) || log.contains(NEWER_PTX) {
+            let version: Vec<String> = found.version.iter().map(u32::to_string).collect();
+            return error.detail(log).advise(format!(
+                "nvJitLink {} reads what compilers up to its own version have made: install that of the newest compiler (`pip install -U nvidia-nvjitlink`), or \
+                 make the file with an older one.",
+                version.join(".")
+            ));
+        }
+        error.detail(log)
     };
     // SAFETY: options, names and data outlive the linker, lengths are theirs; PTX ends in zero by its length.
     unsafe {

@@ -1,0 +1,66 @@
+// What the device functions of routines call, for the card only; codegen/routine writes them.
+#pragma once
+#include "routine.h"
+
+// ---- arrays that each element has for itself ----------------------------------------------------------------
+template <int N, class T> VG_FN void fill_missing(T (&a)[N]) {
+#pragma unroll
+  for (int k = 0; k < N; k++) a[k] = na_of(T());
+}
+template <int N, class T> VG_FN T get(const T (&a)[N], i64 at) { return (u64)at < (u64)N ? a[at] : na_of(T()); }
+template <int N, class T> VG_FN void set(T (&a)[N], i64 at, T value) {
+  if ((u64)at < (u64)N) a[at] = value;
+}
+
+// ---- integers -------------------------------------------------------------------------------------------------
+// a + K for a known K: what is NA, or leaves the range, is one range of the bits, since the ends meet at NA.
+template <i32 K> VG_FN i32 int_plus(i32 a, u32& w) {
+  constexpr u32 first = K < 0 ? 0x80000000u : 0x80000000u - (u32)K, count = K < 0 ? 0u - (u32)K : (u32)K;
+  if ((u32)a - first <= count) {
+    w |= (u32)(a != NA_I32);
+    return NA_I32;
+  }
+  return (i32)((u32)a + (u32)K);
+}
+
+// ---- numbered draws that come one after the other ----------------------------------------------------------------
+// A block serves two of them: the thread keeps what the second is made of. The bits are those of routine.h.
+VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) {
+  u64 word = spare;
+  if ((d & 1) == 0) {
+    const philox_block c = numbers_of(key, i, d, FOR_UNIFORMS);
+    word = word64(c, 0);
+    spare = word64(c, 1);
+  }
+  d++;
+  return uniform_of(word);
+}
+// Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other: written so, no lanes
+// wait for each other at a branch.
+VG_FN void normal_pair(const philox_block& c, f64& first, f64& second) {
+  const u64 word = word64(c, 1);
+  const u32 q = (u32)(word >> 62);
+  const f64 t = f64_of_bits(0x3FF0000000000001ull | (word << 2) >> 12) - 1.5, radius = radius_of(word64(c, 0));
+  const u64 sine = bits_of(quarter_sine(t)), cosine = bits_of(quarter_cosine(t));
+  const bool odd = (q & 1u) != 0;
+  first = radius * f64_of_bits((odd ? sine : cosine) ^ (u64)((q + 1u) & 2u) << 62);
+  second = radius * f64_of_bits((odd ? cosine : sine) ^ (u64)(q & 2u) << 62);
+}
+VG_FN f64 next_normal(i64 key, i64 i, i32& d, f64& spare) {
+  f64 z = spare;
+  if ((d & 1) == 0) {
+    normal_pair(numbers_of(key, i, d, FOR_NORMALS), z, spare);
+  }
+  d++;
+  return z;
+}
+VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) {
+  u64 word = spare;
+  if ((d & 1) == 0) {
+    const philox_block c = numbers_of(key, i, d, FOR_EXPONENTIALS);
+    word = word64(c, 0);
+    spare = word64(c, 1);
+  }
+  d++;
+  return -own_log(uniform_of(word));
+}

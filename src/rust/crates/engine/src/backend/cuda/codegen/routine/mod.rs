@@ -1,0 +1,211 @@
+//! CUDA C from routines: a device function, which people may read.
+//!
+//! `text` is pieces of C, `names` what registers are called and where they are declared, `known` what needs no test, `value` what rows
+//! and conditions look like, `statement` the rest. Statements become statements; a value that is used once, and has no name in R, stands
+//! where it is used.
+
+mod known;
+mod names;
+mod statement;
+mod text;
+mod value;
+
+use std::fmt::Write as _;
+
+use self::known::Known;
+use self::names::{plain, Use};
+use self::text::{comment, Text};
+use crate::dtype::Class;
+use crate::ops::OpId;
+use crate::routine::{Draw, Operand, Register, Routine, Source, Statement};
+
+/// What the `k`-th routine of a plan is called. No function of `kernels/` ends so.
+pub fn name(routine: &Routine, k: usize) -> String {
+    match k {
+        0 => format!("{}_", routine.name),
+        k => format!("{}_{k}_", routine.name),
+    }
+}
+
+/// Whether it calls functions that draw.
+pub fn is_random(routine: &Routine) -> bool {
+    let mut random = false;
+    routine.walk(&mut |statement| match statement {
+        Statement::Apply { op, .. } => random |= op.row().is_random(),
+        Statement::Draw { .. } => random = true,
+        _ => {}
+    });
+    random
+}
+
+/// The rows of the operation table that it computes with.
+pub fn rows(routine: &Routine, define: &mut impl FnMut(OpId, Class)) {
+    routine.walk(&mut |statement| match statement {
+        Statement::Apply { op, class, .. } => define(*op, *class),
+        Statement::Draw { draw: Draw::Row(op), .. } => define(*op, Class::F64),
+        _ => {}
+    });
+}
+
+/// A value that is not written yet: it will stand where it is read.
+struct Waiting {
+    register: Register,
+    what: What,
+}
+
+enum What {
+    Text(Text),
+    /// A comparison or a logical operation, which may be asked for as a condition. Its operands are names, constants, or waiting as this.
+    Logic {
+        op: OpId,
+        class: Class,
+        args: Vec<Operand>,
+    },
+}
+
+struct Writer<'a> {
+    routine: &'a Routine,
+    uses: Vec<Use>,
+    tables: Vec<String>,
+    text: String,
+    depth: usize,
+    waiting: Vec<Waiting>,
+    known: Known,
+    /// The parameter that has the key of draws.
+    key: Option<Register>,
+    /// Families of draws whose second numbers are kept; see `keeps`.
+    kept: Vec<Draw>,
+    /// Whether something fails, and whether a row is given a word that nobody reads.
+    fails: bool,
+    spare: bool,
+}
+
+/// The struct of the results, and the function.
+pub fn define(routine: &Routine, name: &str) -> String {
+    let uses = names::uses(routine);
+    let mut taken: Vec<String> = uses.iter().map(|used| used.name.clone()).collect();
+    let tables = routine.tables.iter().enumerate().map(|(k, table)| {
+        let mut name = format!("{}_", plain(&table.name));
+        if name.len() < 2 || taken.contains(&name) {
+            name = format!("{name}table{k}_");
+        }
+        taken.push(name.clone());
+        name
+    });
+    let tables: Vec<String> = tables.collect();
+    let key = routine.parameters.iter().find(|p| p.source == Source::Key).map(|p| p.register);
+    let kept =
+        [Draw::Uniform, Draw::Normal, Draw::Exponential].into_iter().filter(|&draw| keeps(routine, draw)).collect();
+    let mut writer = Writer {
+        routine,
+        uses,
+        tables,
+        text: String::new(),
+        depth: 1,
+        waiting: Vec::new(),
+        known: Known::default(),
+        key,
+        kept,
+        fails: false,
+        spare: false,
+    };
+    if writer.block(&routine.body) {
+        writer.flush();
+        writer.return_();
+    }
+    writer.whole(name)
+}
+
+impl Writer<'_> {
+    /// What is written, with all that stands before it.
+    fn whole(self, name: &str) -> String {
+        let routine = self.routine;
+        let mut text = String::new();
+        for line in &routine.lines {
+            let _ = writeln!(text, "// {}", comment(line));
+        }
+        let _ = write!(text, "struct {name}results {{");
+        for (k, (register, _)) in routine.results.iter().enumerate() {
+            let _ = write!(text, " {} y{k};", self.class(*register).c_type());
+        }
+        let _ = write!(text, " }};\nVG_FN {name}results {name}(i64 i");
+        for p in &routine.parameters {
+            let _ = write!(text, ", {} {}", p.dtype.class().c_type(), self.name(p.register));
+        }
+        for (table, name) in routine.tables.iter().zip(&self.tables) {
+            let _ = write!(text, ", const {}* {name}, i64 {name}length", table.dtype.c_type());
+        }
+        if routine.words() > 0 {
+            let _ = write!(text, ", u32 (&w)[{}]", routine.words());
+        }
+        text.push_str(") {\n");
+        self.declare(name, &mut text);
+        text + &self.text + "}\n"
+    }
+
+    /// What is declared at the top: variables that are written more than once, local arrays, and what failing gives.
+    fn declare(&self, name: &str, text: &mut String) {
+        let is_given = |r: usize| self.routine.parameters.iter().any(|p| p.register as usize == r);
+        for class in Class::ALL {
+            let here = self.uses.iter().enumerate().filter(|(r, used)| {
+                self.routine.registers[*r] == class && used.writes > 0 && !used.local && !is_given(*r)
+            });
+            let names: Vec<&str> = here.map(|(_, used)| used.name.as_str()).collect();
+            if !names.is_empty() {
+                let _ = writeln!(text, "  {} {};", class.c_type(), names.join(", "));
+            }
+        }
+        for (k, array) in self.routine.arrays.iter().enumerate() {
+            let _ = writeln!(text, "  {} a{k}[{}];\n  fill_missing(a{k});", array.class.c_type(), array.length);
+        }
+        for draw in &self.kept {
+            let (class, name) = spare(*draw);
+            let _ = writeln!(text, "  {class} {name} = 0;");
+        }
+        if self.fails {
+            let missing = self.routine.results.iter().map(|(r, _)| format!("na_of({}())", self.class(*r).c_type()));
+            let _ = writeln!(text, "  const {name}results missing = {{{}}};", missing.collect::<Vec<_>>().join(", "));
+        }
+        if self.spare {
+            text.push_str("  u32 unread = 0;\n");
+        }
+    }
+
+    fn class(&self, register: Register) -> Class {
+        self.routine.registers[register as usize]
+    }
+
+    fn name(&self, register: Register) -> &str {
+        &self.uses[register as usize].name
+    }
+}
+
+/// The variable that keeps what a family's next number is made of.
+fn spare(draw: Draw) -> (&'static str, &'static str) {
+    match draw {
+        Draw::Uniform => ("u64", "uniform_word"),
+        Draw::Normal => ("f64", "normal_number_kept"),
+        Draw::Exponential => ("u64", "exponential_word"),
+        Draw::Row(_) => unreachable!("a row draws by itself"),
+    }
+}
+
+/// Whether the numbers of a family come one after the other from 0 on: one register counts them, and nothing else writes that but a 0.
+fn keeps(routine: &Routine, family: Draw) -> bool {
+    let mut counts: Vec<Register> = Vec::new();
+    routine.walk(&mut |statement| match statement {
+        Statement::Draw { draw, count, .. } if *draw == family && !counts.contains(count) => counts.push(*count),
+        _ => {}
+    });
+    let [count] = counts[..] else { return false };
+    let mut keeps = routine.parameters.iter().all(|p| p.register != count);
+    routine.walk(&mut |statement| match statement {
+        Statement::Move { to, from } if *to == count => {
+            keeps &= *from == Operand::Constant(crate::scalar::Scalar::I32(0));
+        }
+        Statement::Draw { draw, count: own, to, .. } => keeps &= *to != count && (*own != count || *draw == family),
+        Statement::For { counter, .. } => keeps &= *counter != count,
+        statement => keeps &= statement.written() != Some(count),
+    });
+    keeps
+}

@@ -1,0 +1,192 @@
+//! Where registers are written and read, and what they are called in C.
+
+use std::collections::HashSet;
+
+use crate::routine::{Block, Operand, Register, Routine, Statement};
+
+/// What is known of a register before anything is written.
+#[derive(Clone, Debug, Default)]
+pub struct Use {
+    pub name: String,
+    /// Whether R has a name for it.
+    pub named: bool,
+    pub writes: u32,
+    pub reads: u32,
+    /// Whether it is declared where it is written: all that reads it is in the same braces, behind.
+    pub local: bool,
+    /// The block that writes it first.
+    block: usize,
+}
+
+/// Uses of all registers.
+pub fn uses(routine: &Routine) -> Vec<Use> {
+    let mut uses = vec![Use { local: true, ..Use::default() }; routine.registers.len()];
+    for p in &routine.parameters {
+        uses[p.register as usize].writes += 1;
+    }
+    let mut walk = Walk { uses, parents: vec![0], results: routine.results.iter().map(|(r, _)| *r).collect() };
+    let mut next = 1;
+    walk.writes(&routine.body, 0, &mut next);
+    next = 1;
+    walk.reads(&routine.body, 0, &mut next);
+    walk.results(0);
+    let mut uses = walk.uses;
+    let mut taken = HashSet::new();
+    for (r, used) in uses.iter_mut().enumerate() {
+        let plain = plain(routine.names.get(r).map_or("", String::as_str));
+        used.local &= used.writes == 1;
+        used.named = !plain.is_empty();
+        used.name = if used.named { format!("{plain}_") } else { format!("t{r}") };
+        if !taken.insert(used.name.clone()) {
+            used.name = format!("{plain}_{r}_");
+            taken.insert(used.name.clone());
+        }
+    }
+    uses
+}
+
+/// R's name as far as C takes it, or "". Its own names do not end in an underscore, as all of these do in the end.
+pub fn plain(name: &str) -> String {
+    let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    match text.trim_matches('_') {
+        "" => String::new(),
+        text if text.starts_with(|c: char| c.is_ascii_digit()) => format!("x{text}"),
+        text => text.into(),
+    }
+}
+
+/// Registers that a block writes, at any depth.
+pub fn written(block: &Block) -> Vec<Register> {
+    let mut all = Vec::new();
+    for statement in block {
+        all.extend(statement.written());
+        match statement {
+            Statement::Draw { count, .. } => all.push(*count),
+            Statement::If { then, otherwise, .. } => {
+                all.extend(written(then));
+                all.extend(written(otherwise));
+            }
+            Statement::For { counter, body, .. } => {
+                all.push(*counter);
+                all.extend(written(body));
+            }
+            Statement::Loop { body } => all.extend(written(body)),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Whether nothing comes to the end of a block.
+pub fn leaves(block: &Block) -> bool {
+    match block.last() {
+        Some(Statement::Break | Statement::Next | Statement::Return | Statement::Fail(_)) => true,
+        Some(Statement::If { then, otherwise, .. }) => leaves(then) && leaves(otherwise),
+        Some(Statement::Loop { body }) => !breaks(body),
+        _ => false,
+    }
+}
+
+/// Whether a loop's body may leave it for what is behind it.
+pub fn breaks(body: &Block) -> bool {
+    body.iter().any(|statement| match statement {
+        Statement::Break => true,
+        Statement::If { then, otherwise, .. } => breaks(then) || breaks(otherwise),
+        _ => false,
+    })
+}
+
+struct Walk {
+    uses: Vec<Use>,
+    /// The block around each block; blocks are numbered as they are met.
+    parents: Vec<usize>,
+    results: Vec<Register>,
+}
+
+impl Walk {
+    fn write(&mut self, register: Register, block: usize) {
+        let used = &mut self.uses[register as usize];
+        if used.writes == 0 {
+            used.block = block;
+        }
+        used.writes += 1;
+    }
+
+    fn writes(&mut self, statements: &Block, own: usize, next: &mut usize) {
+        for statement in statements {
+            if let Some(to) = statement.written() {
+                self.write(to, own);
+            }
+            if let Statement::Draw { count, .. } = statement {
+                self.write(*count, own);
+            }
+            self.inner(statement, own, next, &mut |walk, block, inner, next| {
+                if let Statement::For { counter, .. } = statement {
+                    walk.write(*counter, inner);
+                }
+                walk.writes(block, inner, next);
+            });
+        }
+    }
+
+    fn reads(&mut self, statements: &Block, own: usize, next: &mut usize) {
+        for statement in statements {
+            let read: Vec<Register> = statement.operands().into_iter().filter_map(Operand::register).collect();
+            read.into_iter().for_each(|r| self.read(r, own));
+            if let Statement::Return = statement {
+                self.results(own);
+            }
+            self.inner(statement, own, next, &mut |walk, block, inner, next| walk.reads(block, inner, next));
+        }
+    }
+
+    /// Calls `visit` for a statement's blocks, each with its number.
+    fn inner(
+        &mut self,
+        statement: &Statement,
+        own: usize,
+        next: &mut usize,
+        visit: &mut dyn FnMut(&mut Walk, &Block, usize, &mut usize),
+    ) {
+        let blocks: [Option<&Block>; 2] = match statement {
+            Statement::If { then, otherwise, .. } => [Some(then), Some(otherwise)],
+            Statement::For { body, .. } | Statement::Loop { body } => [Some(body), None],
+            _ => [None, None],
+        };
+        for block in blocks.into_iter().flatten() {
+            let inner = *next;
+            *next += 1;
+            if self.parents.len() <= inner {
+                self.parents.push(own);
+            }
+            visit(self, block, inner, next);
+        }
+    }
+
+    fn results(&mut self, own: usize) {
+        for k in 0..self.results.len() {
+            self.read(self.results[k], own);
+        }
+    }
+
+    fn read(&mut self, register: Register, mut block: usize) {
+        let used = &mut self.uses[register as usize];
+        used.reads += 1;
+        while block > used.block {
+            block = self.parents[block];
+        }
+        // a block has a smaller number than those within it
+        used.local &= used.writes == 1 && block == used.block;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_c_identifiers() {
+        let names = ["zr", "my.var", ".x", "2", "caf\u{e9}", "_"].map(plain);
+        assert_eq!(names, ["zr", "my_var", "x", "x2", "caf", ""]);
+    }
+}

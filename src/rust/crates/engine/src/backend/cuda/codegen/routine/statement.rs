@@ -1,0 +1,473 @@
+//! Statements: each becomes one of C's, or a value that waits for its reader.
+
+use super::names::{breaks, leaves, written};
+use super::text::{comment, Binds, Text};
+use super::value::{is_logic, Condition};
+use super::{spare, Waiting, What, Writer};
+use crate::routine::{Block, Draw, FailureId, Operand, Register, Source, Statement};
+use crate::scalar::Scalar;
+
+/// A longer expression is a statement of its own.
+const LONGEST: usize = 90;
+/// Loops over local arrays of at most so many turns are unrolled, so that the arrays are registers.
+const MOST_UNROLLED: i32 = 16;
+
+impl Writer<'_> {
+    pub fn line(&mut self, text: &str) {
+        for _ in 0..self.depth {
+            self.text.push_str("  ");
+        }
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// Writes all that waits.
+    pub fn flush(&mut self) {
+        while let Some(first) = self.waiting.first() {
+            self.settle(first.register);
+        }
+    }
+
+    /// `register = text`, now.
+    pub fn assign(&mut self, register: Register, text: &Text) {
+        let used = &self.uses[register as usize];
+        let name = used.name.clone();
+        let line = match used.local {
+            true => format!("const {} {name} = {};", self.class(register).c_type(), text.as_str()),
+            false => format!("{name} = {};", text.as_str()),
+        };
+        self.line(&line);
+    }
+
+    /// Whether a value may stand where it is used.
+    fn may_wait(&self, register: Register) -> bool {
+        let used = &self.uses[register as usize];
+        !used.named && used.writes == 1 && used.reads == 1 && used.local
+    }
+
+    fn settle_where(&mut self, test: impl Fn(&What) -> bool) {
+        let found = |waiting: &[Waiting]| waiting.iter().find(|w| test(&w.what)).map(|w| w.register);
+        while let Some(register) = found(&self.waiting) {
+            self.settle(register);
+        }
+    }
+
+    /// What reads a register that gets a new value is written before that.
+    fn before_write(&mut self, register: Register) {
+        let depends = |what: &What| match what {
+            What::Text(text) => text.registers.contains(&register),
+            What::Logic { args, .. } => args.contains(&Operand::Register(register)),
+        };
+        self.settle_where(depends);
+    }
+
+    /// `register = text`, now or where it is read.
+    fn define(&mut self, register: Register, text: Text) {
+        self.before_write(register);
+        if self.may_wait(register) && text.as_str().len() <= LONGEST {
+            self.waiting.push(Waiting { register, what: What::Text(text) });
+        } else {
+            self.assign(register, &text);
+        }
+    }
+
+    /// Writes a block; whether anything comes to its end.
+    pub fn block(&mut self, block: &Block) -> bool {
+        block.iter().all(|statement| self.statement(statement))
+    }
+
+    /// A block within braces, from a state of knowledge on; whether anything comes to its end.
+    fn inner(&mut self, block: &Block) -> bool {
+        self.depth += 1;
+        let falls = self.block(block);
+        self.flush();
+        self.depth -= 1;
+        falls
+    }
+
+    fn statement(&mut self, statement: &Statement) -> bool {
+        match statement {
+            Statement::Apply { to, op, class, args } => {
+                if is_logic(*op, *class) && self.may_wait(*to) {
+                    for &arg in args {
+                        // conditions may name it twice
+                        let logical = |w: &Waiting| matches!(w.what, What::Logic { .. });
+                        let waits = self.waiting.iter().find(|w| Operand::Register(w.register) == arg);
+                        if waits.is_some_and(|w| !logical(w)) {
+                            arg.register().into_iter().for_each(|r| self.settle(r));
+                        }
+                    }
+                    self.before_write(*to);
+                    let what = What::Logic { op: *op, class: *class, args: args.clone() };
+                    self.waiting.push(Waiting { register: *to, what });
+                } else {
+                    let text = self.row(*op, *class, args);
+                    self.define(*to, text);
+                }
+                self.known.computed(*to, *op, *class, args);
+            }
+            Statement::Move { to, from } => {
+                let text = self.read(*from);
+                self.define(*to, text);
+                self.known.moved(*to, *from);
+            }
+            Statement::Step { to, from, counter, step } => {
+                let text = self.step(*to, *from, *counter, *step);
+                self.define(*to, text);
+                self.known.forget(*to);
+                self.known.number(*to);
+                if above(*from, 1) && above(*step, 0) {
+                    self.known.positive(*to);
+                }
+            }
+            Statement::Position { to, from, extent, low, high } => self.position(*to, *from, *extent, *low, *high),
+            Statement::Place { to, at } => self.place(*to, at),
+            Statement::Read { to, table, at } => {
+                let dtype = self.routine.tables[*table as usize].dtype;
+                let (base, inside) = (self.tables[*table as usize].clone(), self.is_inside(*table, *at));
+                let at = self.read(*at);
+                let text = match inside {
+                    true => Text::call(&format!("load_{dtype}"), &[Text::atom(base), at], ""),
+                    false => {
+                        let args = [Text::atom(base.clone()), Text::atom(format!("{base}length")), at];
+                        Text::call(&format!("pick_{dtype}"), &args, "")
+                    }
+                };
+                self.define(*to, text);
+                self.known.forget(*to);
+            }
+            Statement::Get { to, array, at } => {
+                let mut text = match self.constant_place(*array, *at) {
+                    Some(k) => Text::atom(format!("a{array}[{k}]")),
+                    None => {
+                        let at = self.read(*at);
+                        Text::call("get", &[Text::atom(format!("a{array}")), at], "")
+                    }
+                };
+                text.arrays.push(*array);
+                self.define(*to, text);
+                self.known.forget(*to);
+            }
+            Statement::Set { array, at, value } => {
+                let place = self.constant_place(*array, *at);
+                let (at, value) = (self.read(*at), self.read(*value));
+                let reads = |what: &What| matches!(what, What::Text(text) if text.arrays.contains(array));
+                self.settle_where(reads);
+                match place {
+                    Some(k) => self.line(&format!("a{array}[{k}] = {};", value.as_str())),
+                    None => self.line(&format!("set(a{array}, {}, {});", at.as_str(), value.as_str())),
+                }
+            }
+            Statement::Draw { to, draw, count, args } => self.draw(*to, *draw, *count, args),
+            Statement::If { value, missing, then, otherwise } => return self.choose(*value, *missing, then, otherwise),
+            Statement::For { counter, times, body } => self.count(*counter, *times, body),
+            Statement::Loop { body } => {
+                self.enter(body);
+                self.line("for (;;) {");
+                self.turn(body);
+                return breaks(body);
+            }
+            Statement::Break => return self.leave("break;"),
+            Statement::Next => return self.leave("continue;"),
+            Statement::Return => {
+                self.return_();
+                return false;
+            }
+            Statement::Fail(failure) => {
+                self.flush();
+                self.fail("", *failure);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn leave(&mut self, text: &str) -> bool {
+        self.flush();
+        self.line(text);
+        false
+    }
+
+    pub fn return_(&mut self) {
+        let results: Vec<Text> = self.routine.results.iter().map(|(r, _)| self.read(Operand::Register(*r))).collect();
+        self.flush();
+        let results: Vec<&str> = results.iter().map(Text::as_str).collect();
+        self.line(&format!("return {{{}}};", results.join(", ")));
+    }
+
+    /// Leaves the routine, if `test` holds ("": in any case).
+    fn fail(&mut self, test: &str, failure: FailureId) {
+        self.fail_with(test, &format!("{}u", 1u32 << failure), failure);
+    }
+
+    /// `fail`, where `bit` says which failure it is: that one, or another of the same place.
+    fn fail_with(&mut self, test: &str, bit: &str, failure: FailureId) {
+        self.fails = true;
+        let known = &self.routine.failures[failure as usize];
+        let line = known.line.map_or(String::new(), |line| format!("line {line}: "));
+        let what = match known.expression.as_str() {
+            "" => known.message.clone(),
+            expression => format!("{expression}: {}", known.message),
+        };
+        let word = self.routine.notes.len();
+        let leave = format!("w[{word}] |= {bit}; return missing;");
+        let leave = if test.is_empty() { leave } else { format!("if ({test}) {{ {leave} }}") };
+        self.line(&format!("{leave}  // {line}{}", comment(&what)));
+    }
+
+    fn step(&mut self, to: Register, from: Operand, counter: Register, step: Operand) -> Text {
+        let float = self.class(to) == crate::dtype::Class::F64;
+        let mut turns = self.read(Operand::Register(counter));
+        if float {
+            turns = Text::prefix("(f64)", &turns);
+        }
+        let is = |x: Operand, whole: i32| match x {
+            Operand::Constant(Scalar::I32(x)) => x == whole,
+            // adding -0.0 or 0.0 to a count changes nothing
+            Operand::Constant(Scalar::F64(x)) => x == whole.into(),
+            _ => false,
+        };
+        let by = match is(step, 1) {
+            true => turns,
+            false => Text::infix(&turns, "*", &self.read(step), Binds::Product),
+        };
+        // 0 + -0 is 0
+        match is(from, 0) && (!float || matches!(step, Operand::Constant(Scalar::F64(x)) if x > 0.0)) {
+            true => by,
+            false => Text::infix(&by, "+", &self.read(from), Binds::Sum),
+        }
+    }
+
+    fn position(&mut self, to: Register, from: Operand, extent: Operand, low: FailureId, high: Option<FailureId>) {
+        let sure = self.known.is_number(from) && high.is_some();
+        let positive = self.known.is_positive(from);
+        let args = [self.read(from), self.read(extent)];
+        self.before_write(to);
+        let name = self.name(to).to_string();
+        let declared = if self.uses[to as usize].local { "i64 " } else { "" };
+        if let (true, Some(high)) = (positive, high) {
+            self.line(&format!("{declared}{name} = (i64){} - 1;", Text::prefix("", &args[0]).as_str()));
+            self.fail(&format!("{name} >= {}", args[1].as_str()), high);
+            self.known.forget(to);
+            self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
+            return;
+        }
+        let text = Text::call("position", &args, "");
+        self.line(&format!("{declared}{name} = {};", text.as_str()));
+        match high {
+            Some(high) => {
+                let bit = match low == high {
+                    true => format!("{}u", 1u32 << high),
+                    false => format!("({name} == AT_LOW ? {}u : {}u)", 1u32 << low, 1u32 << high),
+                };
+                self.fail_with(&format!("{name} < AT_NONE"), &bit, high);
+            }
+            None => {
+                self.fail(&format!("{name} == AT_LOW"), low);
+                self.line(&format!("if ({name} < 0) {name} = AT_NONE;"));
+            }
+        }
+        self.known.forget(to);
+        if sure {
+            self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
+        }
+    }
+
+    fn place(&mut self, to: Register, at: &[(Operand, Operand)]) {
+        let found = at.iter().all(|(position, _)| self.known.is_found(*position));
+        let one = |stride: Operand| stride == Operand::Constant(Scalar::I64(1));
+        let mut sum: Option<Text> = None;
+        for &(position, stride) in at {
+            let plain = one(stride);
+            let (position, stride) = (self.read(position), self.read(stride));
+            sum = Some(match (sum, found) {
+                (None, true) if plain => position,
+                (None, true) => Text::infix(&position, "*", &stride, Binds::Product),
+                (Some(sum), true) if plain => Text::infix(&sum, "+", &position, Binds::Sum),
+                (Some(sum), true) => {
+                    Text::infix(&sum, "+", &Text::infix(&position, "*", &stride, Binds::Product), Binds::Sum)
+                }
+                (sum, false) => Text::call("placed_at", &[sum.unwrap_or(Text::atom("0ll")), position, stride], ""),
+            });
+        }
+        self.define(to, sum.unwrap_or(Text::atom("0ll")));
+        self.known.forget(to);
+        if found {
+            self.known.found(to, None);
+        }
+    }
+
+    /// Whether a position is known to be that of an element of a table.
+    fn is_inside(&self, table: u16, at: Operand) -> bool {
+        let lengths = self.routine.parameters.iter().filter(|p| p.source == Source::Length(table));
+        let mut unchanged = lengths.map(|p| p.register).filter(|&r| self.uses[r as usize].writes == 1);
+        unchanged.any(|length| self.known.is_below(at, length))
+    }
+
+    /// The place of an element of a local array, where that is known and there is one.
+    fn constant_place(&self, array: u16, at: Operand) -> Option<i64> {
+        match at {
+            Operand::Constant(Scalar::I64(k)) => Some(k),
+            _ => None,
+        }
+        .filter(|k| (0..self.routine.arrays[array as usize].length.into()).contains(k))
+    }
+
+    fn draw(&mut self, to: Register, draw: Draw, count: Register, args: &[Operand]) {
+        let key = self.name(self.key.expect("a routine that draws has a key")).to_string();
+        let number = self.name(count).to_string();
+        let mut parameters: Vec<Text> = args.iter().map(|&arg| self.read(arg)).collect();
+        self.before_write(count);
+        self.before_write(to);
+        let (function, kept) = match draw {
+            Draw::Uniform => ("uniform", true),
+            Draw::Normal => ("normal", true),
+            Draw::Exponential => ("exponential", true),
+            Draw::Row(_) => ("", false),
+        };
+        let text = match draw {
+            Draw::Row(op) => {
+                parameters.insert(0, Text::atom(format!("key_of_number({key}, {number})")));
+                let word = self.word(op);
+                Text::call(&op.row().function(crate::dtype::Class::F64), &parameters, &format!("i, {word}"))
+            }
+            _ if self.kept.contains(&draw) => {
+                Text::atom(format!("next_{function}({key}, i, {number}, {})", spare(draw).1))
+            }
+            _ => Text::atom(format!("{function}_number({key}, i, {number})")),
+        };
+        self.assign(to, &text);
+        if !self.kept.contains(&draw) {
+            self.line(&format!("{number}++;"));
+        }
+        self.known.forget(count);
+        self.known.number(count);
+        self.known.forget(to);
+        if kept {
+            self.known.number(to);
+        }
+    }
+
+    fn choose(&mut self, value: Operand, missing: Option<FailureId>, then: &Block, otherwise: &Block) -> bool {
+        let condition = self.condition(value);
+        self.flush();
+        let missing = missing.filter(|_| !condition.certain);
+        let Condition { is_true, is_false, certain, if_true, if_false } = condition;
+        let before = self.known.clone();
+        let mut in_otherwise = before.clone();
+        if_true.into_iter().for_each(|x| self.known.learn(x));
+        // without a failure what is not TRUE may be NA
+        if certain || missing.is_some() {
+            if_false.into_iter().for_each(|x| in_otherwise.learn(x));
+        }
+        let not = |text: &Text| Text::prefix("!", &Text::atom(format!("({})", text.as_str())));
+        let not_true = not(&is_true);
+        // what goes on is asked for once: NaN and NA are looked for on the way that leaves
+        let (test, check) = match missing {
+            Some(failure) if leaves(then) => (not(&is_false), Some(failure)),
+            _ => (is_true, None),
+        };
+        let (first, second) = if then.is_empty() && check.is_none() && missing.is_none() {
+            (otherwise, None)
+        } else {
+            (then, Some(otherwise))
+        };
+        if second.is_none() {
+            self.line(&format!("if ({}) {{", not_true.as_str()));
+            std::mem::swap(&mut self.known, &mut in_otherwise);
+        } else {
+            self.line(&format!("if ({}) {{", test.as_str()));
+        }
+        if let Some(failure) = check {
+            self.depth += 1;
+            self.fail(not_true.as_str(), failure);
+            self.depth -= 1;
+        }
+        let first_falls = self.inner(first);
+        let after_first = std::mem::replace(&mut self.known, in_otherwise);
+        let second = second.filter(|block| !block.is_empty() || missing.is_some() && check.is_none());
+        let second_falls = match second {
+            None => true,
+            Some(block) => {
+                self.line("} else {");
+                if let (Some(failure), None) = (missing, check) {
+                    self.depth += 1;
+                    let test = not(&is_false);
+                    self.fail(test.as_str(), failure);
+                    self.depth -= 1;
+                }
+                self.inner(block)
+            }
+        };
+        self.line("}");
+        self.known = match (first_falls, second_falls) {
+            (true, true) => after_first.meet(&self.known),
+            (true, false) => after_first,
+            _ => std::mem::take(&mut self.known),
+        };
+        first_falls || second_falls
+    }
+
+    /// What a loop writes is not known at its start, nor behind it.
+    fn enter(&mut self, body: &Block) {
+        self.flush();
+        written(body).into_iter().for_each(|r| self.known.forget(r));
+    }
+
+    /// A loop's body, and its closing brace.
+    fn turn(&mut self, body: &Block) {
+        let before = self.known.clone();
+        self.inner(body);
+        self.known = before;
+        self.line("}");
+    }
+
+    fn count(&mut self, counter: Register, times: Operand, body: &Block) {
+        let times_text = self.read(times);
+        self.enter(body);
+        let name = self.name(counter).to_string();
+        let changes = times.register().is_some_and(|r| written(body).contains(&r));
+        let draws = body.iter().any(|s| matches!(s, Statement::Draw { draw, .. } if self.kept.contains(draw)));
+        match times {
+            Operand::Constant(Scalar::I32(n)) if n <= MOST_UNROLLED && moves_arrays(body) => {
+                self.line("#pragma unroll")
+            }
+            // a number that is kept is taken in the next turn: two turns know without asking
+            _ if draws => self.line("#pragma unroll 2"),
+            _ => {}
+        }
+        let declared = if self.uses[counter as usize].local { "i32 " } else { "" };
+        let plain = match times {
+            Operand::Constant(_) => true,
+            Operand::Register(r) => !changes && times_text.as_str() == self.name(r),
+        };
+        let (also, end) = match plain {
+            true => (String::new(), times_text.as_str().to_string()),
+            false if declared.is_empty() => {
+                self.line(&format!("const i32 {name}_end = {};", times_text.as_str()));
+                (String::new(), format!("{name}_end"))
+            }
+            false => (format!(", {name}_end = {}", times_text.as_str()), format!("{name}_end")),
+        };
+        self.line(&format!("for ({declared}{name} = 0{also}; {name} < {end}; {name}++) {{"));
+        self.known.forget(counter);
+        self.known.number(counter);
+        self.turn(body);
+        self.known.forget(counter);
+    }
+}
+
+/// Whether it is a whole number, and no less.
+fn above(x: Operand, least: i32) -> bool {
+    matches!(x, Operand::Constant(Scalar::I32(x)) if x >= least)
+}
+
+/// Whether a block has to do with local arrays.
+fn moves_arrays(block: &Block) -> bool {
+    block.iter().any(|statement| match statement {
+        Statement::Get { .. } | Statement::Set { .. } => true,
+        Statement::If { then, otherwise, .. } => moves_arrays(then) || moves_arrays(otherwise),
+        Statement::For { body, .. } | Statement::Loop { body } => moves_arrays(body),
+        _ => false,
+    })
+}
