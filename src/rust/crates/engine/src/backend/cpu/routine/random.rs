@@ -7,7 +7,7 @@ use crate::routine::{Block, Draw, LocalArray, Operand, Parameter, Register, Rout
 use crate::scalar::{Scalar, NA_F64, NA_I32};
 
 /// What programs have: doubles 0 ... 4, of which 0 and 1 are given, integers 5 ... 8, of which 5 is, logicals 9 and 10,
-/// positions 11 and 12, counts of draws 13 and 14, the key 15; counters and turns are made as they are needed.
+/// positions 11 and 12, counts of draws 13 and 14, the key 15, doubles 16 that are given and not written; counters and turns are made as they are needed.
 struct Random {
     state: u64,
     registers: Vec<Class>,
@@ -50,6 +50,22 @@ impl Random {
         }
     }
 
+    /// A condition, mostly one that lanes do not share: of what they are given, or of a draw.
+    fn test(&mut self, out: &mut Block) -> Operand {
+        let draw = match self.below(4) {
+            0 => return self.logical(),
+            1 => None,
+            _ => Some(self.new_register(Class::F64)),
+        };
+        if let Some(to) = draw {
+            out.push(Statement::Draw { to, draw: Draw::Uniform, count: 13, args: vec![] });
+        }
+        let bound = self.below(8) as f64 / if draw.is_some() { 8.0 } else { 1.0 };
+        let test = self.new_register(Class::I32);
+        out.push(f64(test, id::LT, &[r(draw.unwrap_or(16)), num(bound)]));
+        r(test)
+    }
+
     fn new_register(&mut self, class: Class) -> Register {
         self.registers.push(class);
         (self.registers.len() - 1) as Register
@@ -73,7 +89,7 @@ impl Random {
         );
         let (a, c) = (self.double(), self.double());
         let (i, j) = (self.integer(), self.integer());
-        let statement = match self.below(30) {
+        let statement = match self.below(34) {
             0..=4 => {
                 let op = self.one(&[id::ADD, id::SUB, id::MUL, id::DIV, id::PMAX, id::MOD, id::POW]);
                 f64(x, op, &[a, c])
@@ -122,7 +138,7 @@ impl Random {
             }
             22..=25 if self.depth < 4 => {
                 self.depth += 1;
-                let (value, missing) = (self.logical(), self.one(&[None, None, Some(0), Some(2)]));
+                let (value, missing) = (self.test(out), self.one(&[None, None, Some(0), Some(2)]));
                 let then = self.block(4);
                 let otherwise = if self.below(2) == 0 { vec![] } else { self.block(4) };
                 self.depth -= 1;
@@ -163,7 +179,7 @@ impl Random {
                 (self.depth, self.loops) = (self.depth - 1, self.loops - 1);
                 Statement::Loop { body }
             }
-            28 if self.depth > 0 => match self.below(4) {
+            28..=32 if self.depth > 0 => match self.below(4) {
                 0 => Statement::Return,
                 1 => Statement::Fail(self.below(3) as u8),
                 2 if self.loops > 0 => Statement::Break,
@@ -177,8 +193,14 @@ impl Random {
 }
 
 fn random_routine(seed: u64) -> Routine {
-    let registers =
-        [vec![Class::F64; 5], vec![Class::I32; 6], vec![Class::I64; 2], vec![Class::I32; 2], vec![Class::I64]];
+    let registers = [
+        vec![Class::F64; 5],
+        vec![Class::I32; 6],
+        vec![Class::I64; 2],
+        vec![Class::I32; 2],
+        vec![Class::I64],
+        vec![Class::F64],
+    ];
     let mut random = Random { state: seed, registers: registers.concat(), depth: 0, loops: 0 };
     random.below(2);
     let mut body: Block = (2..5).map(|x| set(x, num(f64::from(x)))).collect();
@@ -187,6 +209,7 @@ fn random_routine(seed: u64) -> Routine {
     body.extend(random.block(14));
     let mut parameters = given(&[0, 1, 5], &random.registers);
     parameters.push(Parameter { register: 15, source: Source::Key, dtype: DType::Int64 });
+    parameters.push(Parameter { register: 16, source: Source::Given(3), dtype: DType::Float64 });
     Routine {
         name: format!("random{seed}"),
         registers: random.registers,
@@ -207,7 +230,8 @@ fn random_programs_are_what_each_element_gives_alone() {
     let [x, n] = some(90);
     let y = doubles(90, |i| if i % 17 == 16 { NA_F64 } else { (i % 5) as f64 - 1.0 });
     let key = vec![Scalar::I64(77); 90];
-    let columns = [x, y, n, key];
+    let z = doubles(90, |i| (i * 37 % 83) as f64 / 10.0);
+    let columns = [x, y, n, key, z];
     for seed in 0..programs {
         check(&random_routine(seed), &columns, &[64, 90, 7]);
     }

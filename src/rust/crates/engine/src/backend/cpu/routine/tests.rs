@@ -238,6 +238,36 @@ fn loops_are_left_by_each_lane_in_its_turn() {
 }
 
 #[test]
+fn lanes_leave_either_way_and_the_others_meet_again() {
+    let leave =
+        |test: Statement, how: Statement| vec![test, when(r(6), vec![how], vec![]), f64(1, id::ADD, &[r(1), num(1.0)])];
+    let body = vec![
+        set(7, int(0)),
+        Statement::Loop {
+            body: vec![
+                i32(7, id::ADD, &[r(7), int(1)]),
+                i32(6, id::GT, &[r(7), int(9)]),
+                when(r(6), vec![Statement::Break], vec![]),
+                i32(6, id::ADD, &[r(4), r(7)]),
+                i32(6, id::MOD, &[r(6), int(4)]),
+                i32(6, id::LT, &[r(6), int(2)]),
+                when(
+                    r(6),
+                    leave(f64(6, id::GT, &[r(0), num(7.0)]), Statement::Next),
+                    leave(f64(6, id::LT, &[r(0), num(2.0)]), Statement::Break),
+                ),
+                f64(1, id::SUB, &[r(1), r(0)]),
+                f64(6, id::LT, &[r(1), num(-40.0)]),
+                when(r(6), leave(f64(6, id::GT, &[r(0), num(6.0)]), Statement::Return), vec![]),
+                i32(5, id::ADD, &[r(5), r(7)]),
+            ],
+        },
+        i32(5, id::ADD, &[r(5), r(4)]),
+    ];
+    check(&small(body), &some(300), &WIDTHS);
+}
+
+#[test]
 fn counted_loops_end_for_each_lane_by_its_own_count() {
     let inner = Statement::For {
         counter: 7,
