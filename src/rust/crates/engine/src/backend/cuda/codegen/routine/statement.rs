@@ -39,10 +39,10 @@ impl Writer<'_> {
         self.line(&line);
     }
 
-    /// Whether a value may stand where it is used.
-    fn may_wait(&self, register: Register) -> bool {
+    /// Whether a value may stand where it is used: it has no name in R, or is no more than another name.
+    fn may_wait(&self, register: Register, plain: bool) -> bool {
         let used = &self.uses[register as usize];
-        !used.named && used.writes == 1 && used.reads == 1 && used.local
+        (!used.named || plain) && used.writes == 1 && used.reads == 1 && used.local
     }
 
     fn settle_where(&mut self, test: impl Fn(&What) -> bool) {
@@ -64,7 +64,7 @@ impl Writer<'_> {
     /// `register = text`, now or where it is read.
     fn define(&mut self, register: Register, text: Text) {
         self.before_write(register);
-        if self.may_wait(register) && text.as_str().len() <= LONGEST {
+        if self.may_wait(register, text.is_plain()) && text.as_str().len() <= LONGEST {
             self.waiting.push(Waiting { register, what: What::Text(text) });
         } else {
             self.assign(register, &text);
@@ -88,7 +88,7 @@ impl Writer<'_> {
     fn statement(&mut self, statement: &Statement) -> bool {
         match statement {
             Statement::Apply { to, op, class, args } => {
-                if is_logic(*op, *class) && self.may_wait(*to) {
+                if is_logic(*op, *class) && self.may_wait(*to, false) {
                     for &arg in args {
                         // conditions may name it twice
                         let logical = |w: &Waiting| matches!(w.what, What::Logic { .. });
@@ -245,8 +245,15 @@ impl Writer<'_> {
         self.before_write(to);
         let name = self.name(to).to_string();
         let declared = if self.uses[to as usize].local { "i64 " } else { "" };
+        let from_one = format!("(i64){}", Text::prefix("", &args[0]).as_str());
+        if let (true, None) = (positive, high) {
+            let inside = format!("{from_one} <= {}", args[1].as_str());
+            self.line(&format!("{declared}{name} = {inside} ? {from_one} - 1 : AT_NONE;"));
+            self.known.forget(to);
+            return;
+        }
         if let (true, Some(high)) = (positive, high) {
-            self.line(&format!("{declared}{name} = (i64){} - 1;", Text::prefix("", &args[0]).as_str()));
+            self.line(&format!("{declared}{name} = {from_one} - 1;"));
             self.fail(&format!("{name} >= {}", args[1].as_str()), high);
             self.known.forget(to);
             self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
