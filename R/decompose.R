@@ -45,7 +45,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
     norms <- sqrt(colSums(as_doubles(y)^2))
     f <- .Call(C_qr, y, d)
     k <- min(d)
-    left <- abs(diagonal_of_qr(f$qr, d, k))
+    left <- abs(diagonal_of(f$qr, d[1L], k))
     # beyond this a column stands, in whichever way its norm is rounded
     limit <- max(2 * tol, if (is_narrow(x)) 1e-5 else 0)
     norms <- collect(norms)
@@ -77,8 +77,6 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   structure(list(qr = form, rank = as.integer(k), qraux = aux, pivot = seq_len(d[2L])), class = c("gpu_qr", "qr"))
 }
 
-diagonal_of_qr <- function(x, d, k) collect(strided(strip(x), prod(d), 1, k, step = d[1L] + 1))
-
 #' @export
 collect.gpu_qr <- function(x, ...) {
   x$qr <- collect(x$qr)
@@ -90,8 +88,7 @@ on_device <- function(qr) is_gpu(qr$qr) && gpu_device(qr$qr) != "cpu" && length(
 
 # One of base R's functions on host copies; its result is an array.
 qr_by_base <- function(f, qr, ..., frame = parent.frame()) {
-  out <- call_base(f, c(list(collect(qr)), lapply(list(...), host_copy)), frame)
-  if (is.numeric(out) || is.complex(out)) back_beside(out, qr$qr) else out
+  numbers_back(call_base(f, c(list(collect(qr)), lapply(list(...), host_copy)), frame), list(qr$qr))
 }
 
 # Q y, or t(Q) y, with the attributes of y.
@@ -174,7 +171,7 @@ coefficients_of_qr <- function(qr, y) {
   d <- as.double(dim(qr$qr))
   k <- as.double(qr$rank)
   if (!takes_reflection(qr, y) || k < 1 || NCOL(y) == 0L) return(qr_by_base(base::qr.coef, qr, y))
-  if (any(diagonal_of_qr(qr$qr, d, k) == 0)) stop_as_base(words("exact singularity in '%s'", "qr.coef"))
+  if (any(diagonal_of(qr$qr, d[1L], k) == 0)) stop_as_base(words("exact singularity in '%s'", "qr.coef"))
   columns <- as.double(NCOL(y))
   z <- reflected(qr, y, TRUE)
   dim(z) <- c(d[1L], columns)

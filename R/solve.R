@@ -10,19 +10,18 @@ order_of <- function(x) {
 
 # f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go back to the device.
 hosted_by <- function(name, f, args, frame = parent.frame()) {
-  y <- call_base(f, lapply(args, read_for, name = name), frame)
-  like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
-  if (is.numeric(y) || is.complex(y)) back_beside(y, like) else y
+  numbers_back(call_base(f, lapply(args, read_for, name = name), frame), args)
 }
 
 read_for <- function(x, name) if (!is_gpu(x)) x else if (gpu_device(x) == "cpu") host_copy(x) else read_by(name, x)
 
 # f where base R is asked first, since it computes (on the cpu), or refuses.
 by_base <- function(f, args, frame = parent.frame()) {
-  y <- call_base(f, lapply(args, host_copy), frame)
-  like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
-  if (is.numeric(y) || is.complex(y)) back_beside(y, like) else y
+  numbers_back(call_base(f, lapply(args, host_copy), frame), args)
 }
+
+# What base R has computed: numbers go to where the first array among the arguments is.
+numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) back_beside(y, Find(is_gpu, args)) else y
 
 # Base R's message, translated as base R does.
 words <- function(template, ...) gettextf(template, ..., domain = "R")
@@ -43,8 +42,8 @@ identity_on <- function(n, like) {
   if (is.complex(like)) out + 0i else out
 }
 
-# A vector along the diagonal of an n x n matrix, as an ordinary vector.
-diagonal_of <- function(x, n) collect(strided(strip(x), n * n, 1, n, step = n + 1))
+# The first k elements of the diagonal of a matrix of so many rows, as an ordinary vector.
+diagonal_of <- function(x, rows, k = rows) collect(strided(strip(x), length(x), 1, k, step = rows + 1))
 
 # ---- LU ----------------------------------------------------------------------------------------------------
 

@@ -22,28 +22,17 @@ count_engine() {
 }
 tests() { # NAME FILTER [VARIABLE=VALUE ...]
   local name=$1 filter=$2; shift 2
-  tools/emulator.sh env "$@" Rscript --vanilla tools/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1
+  tools/emulator.sh env "$@" Rscript --vanilla tools/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; status=1; }
 }
 
-jobs=()
-start() { "$@" & jobs+=("$!:${*:1:2}"); }
-finish() {
-  local job
-  for job in "${jobs[@]}"; do
-    wait "${job%%:*}" || { echo "FAILED: ${job#*:}"; status=1; }
-  done
-  jobs=()
-}
 # Left out for their time: a kernel for each row and type (the grids have them all), tests of full memory, most cases of long tables, and what the
 # cpu device shows as well: examples, plots, models, distributions.
-start engine
-start tests grids '^(grid|hunt|odd)' VERDIGRIS_TIER=interpreted
-finish
+engine & running=$!
+tests grids '^(grid|hunt|odd)' VERDIGRIS_TIER=interpreted
+tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[^e]|o[^d]|p[^l]|[q-z])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12
+tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
+tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
+wait $running || { echo "FAILED: engine"; status=1; }
 count_engine
-start tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[^e]|o[^d]|p[^l]|[q-z])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12
-start tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
-finish
-start tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
-finish
 tail -n 40 $logs/*.log | grep -v '^$'
 exit $status

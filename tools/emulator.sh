@@ -15,10 +15,10 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   # longjmp out of a fiber is what the hardened library functions take for an attack
   flags="-std=c++17 -O2 -g -Wall -Wextra -Wno-clobbered -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE"
   objects=()
-  for unit in grid memory device driver nvrtc cublas cusolver; do
+  for unit in grid memory device driver modules nvrtc cublas cusolver; do
     $cxx $flags -c "$sources/$unit.cpp" -o "$out/$unit.o"
   done
-  for unit in grid memory device driver; do objects+=("$out/$unit.o"); done
+  for unit in grid memory device driver modules; do objects+=("$out/$unit.o"); done
   $cxx -shared -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" "${objects[@]}" -lpthread -ldl
   $cxx -shared -Wl,-soname,libnvrtc.so.12 -o "$out/libnvrtc.so.12" "$out/nvrtc.o" -ldl
   $cxx -shared -Wl,-soname,libcublas.so.12 -Wl,-rpath,"$out" -o "$out/libcublas.so.12" "$out/cublas.o" "$out/libcuda.so.1"

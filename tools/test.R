@@ -1,25 +1,57 @@
 # Runs the tests of the installed package and adds a line "NAME passed failed skipped" (tests, not
-# expectations) to build/counts.
+# expectations) to build/counts. Two processes share the files (tools/test-worker.R).
 #
 # usage: Rscript tools/test.R NAME [FILTER]       verdigris must be in R_LIBS
+#   VERDIGRIS_TEST_WORKERS     how many processes; default 2, on a GPU 1, since the tests look at its memory
 
 arguments <- commandArgs(TRUE)
 name <- if (length(arguments)) arguments[[1]] else "testthat"
-filter <- if (length(arguments) > 1) arguments[[2]]
+filter <- if (length(arguments) > 1) arguments[[2]] else ""
+on_gpu <- Sys.getenv("VERDIGRIS_TEST_DEVICE", "cpu") != "cpu" && !nzchar(Sys.getenv("VERDIGRIS_EMULATOR"))
+workers <- as.integer(Sys.getenv("VERDIGRIS_TEST_WORKERS", if (on_gpu) "1" else "2"))
 
-Sys.setenv(NOT_CRAN = "true") # skip_on_cran() skips nothing here
+# Those that take longest come first, so that no worker is left with one of them at the end.
+files <- grep(filter, sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$")), value = TRUE)
+if (!length(files)) stop("no test file matches ", filter)
+long <- c("coverage", "rules-session", "distributions", "everyday-order", "memory", "plots", "examples", "everyday-shape", "recipes", "leaks")
+files <- c(intersect(long, files), setdiff(files, long))
+
+folder <- tempfile("tests")
+dir.create(folder)
+writeLines(files, file.path(folder, "files"))
+rscript <- file.path(R.home("bin"), "Rscript")
+logs <- file.path(folder, paste0("log", seq_len(workers)))
+running <- lapply(logs, function(log) pipe(sprintf("%s --vanilla tools/test-worker.R %s >%s 2>&1; echo $?", shQuote(rscript), shQuote(folder), shQuote(log))))
+for (process in running) open(process, "r")
+status <- vapply(running, function(process) as.integer(readLines(process)), 0L)
+for (process in running) close(process)
+writeLines(unlist(lapply(logs, readLines, warn = FALSE)))
+
+# What there is of them, as one run of testthat would show it
 library(testthat)
-reporter <- if (interactive() || nzchar(Sys.getenv("VERDIGRIS_PROGRESS"))) "progress" else check_reporter()
-results <- as.data.frame(test_dir(
-  "tests/testthat", package = "verdigris", load_package = "installed", filter = filter,
-  reporter = reporter, stop_on_failure = FALSE
-))
+results <- lapply(stats::setNames(nm = files), function(file) {
+  found <- file.path(folder, paste0(file, ".rds"))
+  if (file.exists(found)) readRDS(found)
+})
+reporter <- CheckReporter$new()
+invisible(reporter$start_reporter())
+for (file in files) {
+  reporter$start_file(paste0("test-", file, ".R"))
+  for (test in results[[file]]) for (result in test$results) reporter$add_result(test$context, test$test, result)
+  reporter$end_file()
+}
+reporter$end_reporter()
 
-failed <- sum(results$failed > 0 | results$error)
-skipped <- sum(results$skipped & !(results$failed > 0 | results$error))
-passed <- nrow(results) - failed - skipped
-seconds <- sort(tapply(results$real, results$file, sum), decreasing = TRUE)
-seconds <- seconds[seq_len(min(8L, length(seconds)))]
+tests <- do.call(rbind, lapply(files, function(file) {
+  if (length(results[[file]])) as.data.frame(structure(results[[file]], class = "testthat_results"))
+}))
+broken <- files[vapply(results, is.null, NA)]
+if (length(broken)) cat("R ended before the end of", paste0("test-", broken, ".R", collapse = ", "), "\n")
+failed <- sum(tests$failed > 0 | tests$error) + max(length(broken), any(status != 0L))
+skipped <- sum(tests$skipped & !(tests$failed > 0 | tests$error))
+passed <- sum(!tests$skipped & !(tests$failed > 0 | tests$error))
+seconds <- sort(tapply(tests$real, tests$file, sum), decreasing = TRUE)
+seconds <- seconds[seq_len(min(12L, length(seconds)))]
 cat("slowest:", paste(sprintf("%s %.0f s", sub("^test-(.*)[.]R$", "\\1", names(seconds)), seconds), collapse = ", "), "\n")
 dir.create("build", showWarnings = FALSE)
 cat(sprintf("%s %d %d %d\n", name, passed, failed, skipped), file = "build/counts", append = TRUE)

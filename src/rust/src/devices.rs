@@ -9,7 +9,7 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::host;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, guard, handle};
+use crate::{convert, entry, finalized, guard, handle};
 
 /// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
 static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
@@ -299,7 +299,7 @@ extern "C" fn device_memory(device: SEXP) -> SEXP {
     guard::guard_as_it_is(|| {
         let device = convert::device(device)?;
         let memory = backend::of(device)?.memory()?;
-        let pending = handle::pending_bytes(device);
+        let pending = finalized::pending_bytes(device);
         // an amount of 0 is known where the total is
         let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
         let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };

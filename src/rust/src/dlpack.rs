@@ -16,7 +16,7 @@ use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle, owned, owners, pointer, streams};
+use crate::{altrep, attributes, convert, entry, handle, owned, owners, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
             r::Rf_setAttrib(out, r::R_DimSymbol, value);
             r::Rf_unprotect(1);
         }
-        let out = handle::classed(out);
+        let out = attributes::classed(out);
         r::Rf_unprotect(1);
         Ok(out)
     }

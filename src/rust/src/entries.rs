@@ -8,7 +8,7 @@ use verdigris_engine::memory;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, List, SEXP};
-use crate::{convert, entry, guard, handle, host, pressure, site, vectors};
+use crate::{attributes, convert, entry, guard, handle, host, pressure, site, vectors};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
@@ -64,17 +64,17 @@ entry! {
                 convert::upload(x, dtype, convert::device(device)?, site)?
             }
         };
-        Ok(handle::wrap_like(array, x))
+        Ok(attributes::wrap_like(array, x))
     }
 
     fn cast(x, dtype, call) {
         let array = handle::array(x)?;
         let dtype = convert::dtype(dtype)?.unwrap_or(array.dtype());
-        Ok(handle::wrap_like(array.cast(dtype, site::of(call))?, x))
+        Ok(attributes::wrap_like(array.cast(dtype, site::of(call))?, x))
     }
 
     fn to_device(x, device) {
-        Ok(handle::wrap_like(handle::array(x)?.to_device(convert::device(device)?)?, x))
+        Ok(attributes::wrap_like(handle::array(x)?.to_device(convert::device(device)?)?, x))
     }
 
     /// All elements as an ordinary vector without attributes.
@@ -120,7 +120,7 @@ entry! {
 
     /// Gives a bare vector the class that its attributes ask for, in place.
     fn classed(x) {
-        Ok(handle::classed(x))
+        Ok(attributes::classed(x))
     }
 
     fn is_array(x) {

@@ -5,7 +5,7 @@ use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::graph::{Graph, Recording};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, handle, owned};
+use crate::{attributes, convert, entry, handle, owned};
 
 /// The elements of a list.
 fn items(list: SEXP) -> Vec<SEXP> {
@@ -26,7 +26,8 @@ fn output(x: SEXP) -> Result<Array> {
 fn results(arrays: Vec<Array>, like: SEXP) -> SEXP {
     let mut out = List::new(arrays.len());
     for (array, x) in arrays.into_iter().zip(items(like)) {
-        let value = if r::kind_of(x) == SEXPTYPE::NILSXP { handle::wrap(array) } else { handle::wrap_like(array, x) };
+        let value =
+            if r::kind_of(x) == SEXPTYPE::NILSXP { handle::wrap(array) } else { attributes::wrap_like(array, x) };
         out = out.add("", value);
     }
     out.finish()

@@ -13,7 +13,7 @@ use verdigris_engine::expr::Site;
 use verdigris_engine::warning;
 
 use crate::r::{self, SEXP};
-use crate::{abroad, handle, pressure, site};
+use crate::{abroad, finalized, pressure, site};
 
 /// Nonzero where C has something to raise: one load on the way back to R.
 #[no_mangle]
@@ -39,7 +39,7 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Runs an entry's body. Returns R's NULL where it fails.
 pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
-    handle::reap();
+    finalized::reap();
     pressure::relieve();
     guard_as_it_is(body)
 }

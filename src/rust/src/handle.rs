@@ -1,24 +1,20 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::os::raw::{c_int, c_void};
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
 
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::Landing;
-use verdigris_engine::buffer::{Buffer, Device, Lent, View};
+use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::expr::Node;
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP};
-use crate::vectors::Vector;
-use crate::{abroad, convert, recipe, site};
+use crate::{abroad, attributes, convert, recipe};
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -566,148 +562,8 @@ pub fn wrap(array: Array) -> SEXP {
     // SAFETY: protected while the class is set.
     unsafe {
         let x = r::Rf_protect(bare(array));
-        let x = r::vg_set_class(x, Shape::Vector as c_int);
+        let x = r::vg_set_class(x, attributes::Shape::Vector as c_int);
         r::Rf_unprotect(1);
         x
     }
-}
-
-/// The shapes that differ in their class attribute.
-#[derive(Clone, Copy)]
-#[repr(i32)]
-pub enum Shape {
-    Vector = 0,
-    Matrix = 1,
-    Array = 2,
-    Series = 3,
-    MatrixSeries = 4,
-}
-
-/// Sets the class that goes with `ndim` dimensions (0 where there is no `dim`) and with `tsp`, on a new vector.
-/// Returns it; on R < 4.3 it gets the S4 bit too.
-pub fn set_class(x: SEXP, ndim: usize) -> SEXP {
-    // SAFETY: x is protected by the caller; reading an attribute.
-    let series = unsafe { !r::is_null(r::Rf_getAttrib(x, r::R_TspSymbol)) };
-    let shape = match ndim {
-        0 if series => Shape::Series,
-        0 => Shape::Vector,
-        2 if series => Shape::MatrixSeries,
-        2 => Shape::Matrix,
-        _ => Shape::Array,
-    };
-    // SAFETY: as above; x is of one of the four types.
-    unsafe { r::vg_set_class(x, shape as c_int) }
-}
-
-/// Sets the class that goes with the vector's own attributes.
-pub fn classed(x: SEXP) -> SEXP {
-    // SAFETY: reading an attribute.
-    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-    set_class(x, if r::is_null(dim) { 0 } else { r::len(dim) })
-}
-
-/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
-pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
-    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
-    unsafe {
-        let out = r::Rf_protect(bare(array));
-        for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol, r::R_TspSymbol] {
-            let value = r::Rf_protect(r::Rf_getAttrib(x, name));
-            // R shows the dimnames of one dimension as names too, and setting those would lose the dimension's own name
-            let shown = name == r::R_NamesSymbol && !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol));
-            if !r::is_null(value) && !shown {
-                r::Rf_setAttrib(out, name, value);
-            }
-            r::Rf_unprotect(1);
-        }
-        let out = classed(out);
-        r::Rf_unprotect(1);
-        out
-    }
-}
-
-// ---- the end of a handle -------------------------------------------------------------------------
-
-/// What a finalizer has queued.
-enum Dead {
-    Handle(Box<Handle>),
-    Vector(#[allow(dead_code)] Box<Vector>),
-    Other(#[allow(dead_code)] Box<dyn Any>),
-    Loan(#[allow(dead_code)] Box<Lent>),
-}
-// SAFETY: only the main thread takes it from the queue.
-unsafe impl Send for Dead {}
-
-static ANY_DEAD: AtomicBool = AtomicBool::new(false);
-static DEAD: Mutex<Vec<Dead>> = Mutex::new(Vec::new());
-
-fn dead() -> MutexGuard<'static, Vec<Dead>> {
-    DEAD.lock().unwrap_or_else(|p| p.into_inner())
-}
-
-/// A finalizer runs wherever gc does, maybe in the middle of our own work: it only queues.
-#[no_mangle]
-extern "C" fn vg_handle_finalize(handle: *mut c_void) {
-    if crate::altrep::forked() {
-        return; // what the parent made is the parent's to free
-    }
-    // SAFETY: made by Box::into_raw, and finalized once: the finalizer clears the external pointer.
-    dead().push(Dead::Handle(unsafe { Box::from_raw(handle.cast()) }));
-    wake();
-}
-
-/// Queues a vector that R no longer has.
-pub fn bury(vector: Box<Vector>) {
-    dead().push(Dead::Vector(vector));
-    wake();
-}
-
-/// Queues anything else that R no longer has.
-pub fn bury_other(what: Box<dyn Any>) {
-    dead().push(Dead::Other(what));
-    wake();
-}
-
-/// Queues the end of a loan.
-pub fn bury_loan(loan: Box<Lent>) {
-    dead().push(Dead::Loan(loan));
-    wake();
-}
-
-/// Has the next entry free what is queued, here or elsewhere.
-pub fn wake() {
-    ANY_DEAD.store(true, Ordering::Release);
-}
-
-/// Bytes on a device that go when the queue is freed: computed values that only handles in it hold.
-pub fn pending_bytes(device: Device) -> u64 {
-    let queue = dead();
-    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
-    for dead in queue.iter() {
-        if let Dead::Handle(handle) = dead {
-            let node = handle.array.borrow().node().clone();
-            nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
-        }
-    }
-    let held = nodes.values().filter(|(node, handles)| node.device == device && Arc::strong_count(node) == handles + 1);
-    held.filter_map(|(node, _)| node.view())
-        // the node's own and this one
-        .filter(|view| Arc::strong_count(&view.buffer) == 2)
-        .map(|view| view.buffer.bytes as u64)
-        .sum()
-}
-
-/// Frees what the finalizers have queued. On the main thread.
-pub fn reap() {
-    if ANY_DEAD.load(Ordering::Acquire) {
-        reap_now();
-    }
-}
-
-#[cold]
-fn reap_now() {
-    ANY_DEAD.store(false, Ordering::Release);
-    let queue = std::mem::take(&mut *dead());
-    drop(queue);
-    site::reap();
 }

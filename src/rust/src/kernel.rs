@@ -17,7 +17,7 @@ use verdigris_engine::scalar::Scalar;
 use crate::handle::{self, Handle};
 use crate::module::{self, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, devices, entry, guard, streams};
+use crate::{attributes, convert, devices, entry, guard, streams};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
 const HOLDERS: usize = 2;
@@ -222,7 +222,7 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
                 }
                 r::Rf_unprotect(1);
             }
-            let x = handle::classed(x);
+            let x = attributes::classed(x);
             r::Rf_unprotect(1);
             x
         };

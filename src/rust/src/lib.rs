@@ -6,6 +6,7 @@
 
 mod abroad;
 mod altrep;
+mod attributes;
 mod chunked;
 mod compute;
 mod convert;
@@ -13,6 +14,7 @@ mod devices;
 mod dlpack;
 mod entries;
 mod files;
+mod finalized;
 mod graphs;
 mod guard;
 mod handle;

@@ -9,8 +9,8 @@ use verdigris_engine::linear::{self, Options};
 
 use crate::convert;
 use crate::entry;
-use crate::handle;
 use crate::r::{self, List, SEXP};
+use crate::{attributes, handle};
 
 /// So many sizes.
 fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
@@ -45,7 +45,7 @@ fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
         let dim = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, 2));
         std::slice::from_raw_parts_mut(r::INTEGER(dim), 2).copy_from_slice(&extents);
         r::Rf_setAttrib(out, r::R_DimSymbol, dim);
-        let out = handle::set_class(out, 2);
+        let out = attributes::set_class(out, 2);
         r::Rf_unprotect(2);
         Ok(out)
     }

@@ -5,7 +5,7 @@ use std::os::raw::c_void;
 
 use verdigris_engine::error::{Error, Kind, Result};
 
-use crate::handle;
+use crate::finalized;
 use crate::r::{self, SEXP};
 
 fn tag() -> SEXP {
@@ -18,7 +18,7 @@ unsafe extern "C" fn finalize(pointer: SEXP) {
         let value = r::R_ExternalPtrAddr(pointer).cast::<Box<dyn Any>>();
         if !value.is_null() && !crate::altrep::forked() {
             r::R_ClearExternalPtr(pointer);
-            handle::bury_other(*Box::from_raw(value));
+            finalized::bury_other(*Box::from_raw(value));
         }
     }
 }

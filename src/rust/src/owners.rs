@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use verdigris_engine::expr::Site;
 
 use crate::r::{self, SEXP};
-use crate::{handle, site};
+use crate::{finalized, site};
 
 /// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
 struct Kept(Option<Site>);
@@ -17,7 +17,7 @@ struct Kept(Option<Site>);
 impl Drop for Kept {
     fn drop(&mut self) {
         drop(self.0.take());
-        handle::wake();
+        finalized::wake();
     }
 }
 

@@ -11,7 +11,7 @@ use verdigris_engine::scalar::Scalar;
 use verdigris_engine::strided;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, dlpack, entry, handle, owned, owners};
+use crate::{altrep, convert, dlpack, entry, finalized, handle, owned, owners};
 
 /// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
 pub fn address(x: SEXP, argument: &str) -> Result<u64> {
@@ -66,7 +66,7 @@ extern "C" fn finalize(x: SEXP) {
             return;
         }
         r::R_ClearExternalPtr(x);
-        handle::bury_loan(Box::from_raw(lent));
+        finalized::bury_loan(Box::from_raw(lent));
     }
 }
 

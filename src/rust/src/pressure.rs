@@ -18,7 +18,7 @@ use verdigris_engine::interrupt;
 use verdigris_engine::memory::{self, Collect, Hooks};
 
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{handle, site};
+use crate::{finalized, site};
 
 /// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up: the quick
 /// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
@@ -135,7 +135,7 @@ pub fn collect(how: Collect) {
     let last = if how == Collect::Young { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
     host::collected();
-    handle::reap();
+    finalized::reap();
 }
 
 /// Seconds spent in collections that memory asked for.

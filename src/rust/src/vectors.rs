@@ -10,7 +10,7 @@ use verdigris_engine::expr::Site;
 
 use crate::host::{self, Block};
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{handle, pressure};
+use crate::{finalized, pressure};
 
 /// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
 pub const LARGE: usize = 1 << 20;
@@ -90,6 +90,6 @@ pub fn read_integer64(array: &Array) -> Result<SEXP> {
 extern "C" fn vg_vector_finalize(vector: *mut c_void) {
     if !crate::altrep::forked() {
         // SAFETY: made by Box::into_raw in `filled`, and finalized once.
-        handle::bury(unsafe { Box::from_raw(vector.cast::<Vector>()) });
+        finalized::bury(unsafe { Box::from_raw(vector.cast::<Vector>()) });
     }
 }

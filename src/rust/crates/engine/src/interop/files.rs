@@ -8,16 +8,16 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-use crate::array::{Array, Operand};
+use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::host::Block;
+use crate::interop::any_na;
 use crate::interop::safetensors::{dtype_of, malformed, name_of, Entry, Header, LONGEST};
 use crate::interrupt::Watch;
 use crate::layout::{Axis, Layout};
-use crate::ops::id;
 use crate::reduction::Reduction;
 
 /// Bytes that go at a time: enough for the ring's threads to share.
@@ -50,15 +50,6 @@ impl Item {
             _ => Stored::AsItIs,
         })
     }
-}
-
-fn any_na(array: &Array) -> Result<bool> {
-    let na = Array::apply(id::IS_NA, &[Operand::Array(array.clone())], None)?;
-    if na.is_empty() {
-        return Ok(false);
-    }
-    let (_, outcome) = na.reduce(Reduction::Any, false)?;
-    Ok(outcome.value[0] != 0)
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Error {

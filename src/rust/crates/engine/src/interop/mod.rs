@@ -4,6 +4,11 @@
 //! What may live here: taking in and giving out arrays. Nothing here computes or knows a device's own functions; that is the
 //! backends' work.
 
+use crate::array::{Array, Operand};
+use crate::error::Result;
+use crate::ops::id;
+use crate::reduction::Reduction;
+
 pub mod array_interface;
 pub mod dlpack;
 pub mod files;
@@ -12,3 +17,13 @@ pub mod json;
 mod place;
 pub mod pointer;
 pub mod safetensors;
+
+/// Whether a value is missing, which other libraries' bool has no byte for. Waits for the device.
+fn any_na(array: &Array) -> Result<bool> {
+    let na = Array::apply(id::IS_NA, &[Operand::Array(array.clone())], None)?;
+    if na.is_empty() {
+        return Ok(false);
+    }
+    let (_, outcome) = na.reduce(Reduction::Any, false)?;
+    Ok(outcome.value[0] != 0)
+}

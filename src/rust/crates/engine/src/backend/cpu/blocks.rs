@@ -1,6 +1,6 @@
 //! Runs a plan block by block: each instruction is one compiled loop over a block of registers.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -49,7 +49,8 @@ pub struct Schedule<'a> {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Vec<[u64; 8]>> = const { RefCell::new(Vec::new()) };
+    /// Taken while it is in use: a long task asks for an interrupt, which may run code of R's that comes here again.
+    static SCRATCH: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
 }
 
 pub fn stored_as_computed(dtype: DType) -> bool {
@@ -160,31 +161,31 @@ impl<'a> Schedule<'a> {
 
     /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements.
     pub fn with_scratch<R>(&self, most: usize, body: impl FnOnce(&mut Scratch) -> R) -> R {
-        SCRATCH.with(|cell| {
-            let mut memory = cell.borrow_mut();
-            // one more for the places of strided inputs
-            let wanted = (self.slots + 1) * ROOM / 64;
-            if memory.len() < wanted {
-                memory.resize(wanted, [0; 8]);
-            }
-            let mut scratch = Scratch { base: memory.as_mut_ptr().cast() };
-            for (k, instruction) in self.plan.code.iter().enumerate() {
-                if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
-                    let bytes = self.bound.scalars[*s as usize].bytes();
-                    let (first, all) = (scratch.slot(slot), most.min(BLOCK) * class.size());
-                    let mut done = class.size();
-                    // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends where it should.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
-                        while done < all {
-                            std::ptr::copy_nonoverlapping(first, first.add(done), done.min(all - done));
-                            done *= 2;
-                        }
+        let mut memory = SCRATCH.take();
+        // one more for the places of strided inputs
+        let wanted = (self.slots + 1) * ROOM / 64;
+        if memory.len() < wanted {
+            memory.resize(wanted, [0; 8]);
+        }
+        let mut scratch = Scratch { base: memory.as_mut_ptr().cast() };
+        for (k, instruction) in self.plan.code.iter().enumerate() {
+            if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
+                let bytes = self.bound.scalars[*s as usize].bytes();
+                let (first, all) = (scratch.slot(slot), most.min(BLOCK) * class.size());
+                let mut done = class.size();
+                // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends where it should.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
+                    while done < all {
+                        std::ptr::copy_nonoverlapping(first, first.add(done), done.min(all - done));
+                        done *= 2;
                     }
                 }
             }
-            body(&mut scratch)
-        })
+        }
+        let result = body(&mut scratch);
+        SCRATCH.set(memory);
+        result
     }
 
     /// Computes elements `i .. i + n` (at most a block) of the instructions up to `wanted` and returns where its

@@ -1,6 +1,6 @@
 //! Work on all cores, the calling thread among them: a small array is done before another thread has woken up.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -12,14 +12,16 @@ use crate::interrupt::Watch;
 thread_local! {
     /// Of the call whose task runs on this thread: whether it is to end early.
     static ENDS: Cell<*const AtomicBool> = const { Cell::new(std::ptr::null()) };
-    static WATCH: RefCell<Watch> = RefCell::default();
+    static WATCH: Cell<Watch> = Cell::default();
 }
 
 /// Asks whether the user wants the wait to end, and notes it for all tasks.
 fn look(ends: &AtomicBool) {
-    if WATCH.with_borrow_mut(Watch::look).is_err() {
+    let mut watch = WATCH.take();
+    if watch.look().is_err() {
         ends.store(true, Ordering::Relaxed);
     }
+    WATCH.set(watch);
 }
 
 /// Whether a task is to go on: long ones ask now and then, and end early where it is not; `spread` then gives `Interrupt`.

@@ -9,8 +9,6 @@ use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::reduction::Reduction;
 
-/// Bytes of shared memory that a block has without asking.
-const USUAL_SHARED: usize = 48 << 10;
 /// Threads of a block that counts.
 const THREADS: usize = 512;
 /// Bytes of a block's counts while it is worth having several copies.
@@ -57,11 +55,7 @@ pub fn count(cuda: &Cuda, values: &View, low: i64, bins: usize) -> Result<Arc<Bu
         1usize << most.ilog2()
     };
     let shared = one * copies;
-    if shared > USUAL_SHARED {
-        cuda.allow_shared(&kernel, shared as u32)?;
-    }
-    let wave =
-        cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, THREADS as u32, shared as u32)? as usize;
+    let wave = cuda.wave(&kernel, THREADS as u32, shared as u32)?;
     let blocks = n.div_ceil(THREADS * 16).clamp(1, wave) as u32;
     let mut args = Args::new();
     args.push(values.address()).push(n as i64).push(low).push(bins as u32).push(copies as u32).push(out.address);
@@ -124,11 +118,8 @@ pub fn reduce(
     let module = cuda.module(&format!("coded/{}/{class:?}/{na_rm}", reduction.accumulator()), source)?;
     let kernel = cuda.function(&module, "reduce_coded")?;
     let shared = warps * table;
-    if shared > USUAL_SHARED {
-        cuda.allow_shared(&kernel, shared as u32)?;
-    }
     let threads = (warps * 32) as u32;
-    let wave = cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, threads, shared as u32)? as usize;
+    let wave = cuda.wave(&kernel, threads, shared as u32)?;
     let row = 32 * 4;
     // a table is worth making and merging for some elements a code
     let least = row.max(4 * groups);

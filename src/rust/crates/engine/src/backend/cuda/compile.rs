@@ -23,6 +23,11 @@ include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
 pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
 
+/// Bytes of shared memory that a block may have without being allowed more: what its source declares and what is given at launch.
+pub const USUAL_SHARED: u32 = 48 << 10;
+/// What our own sources declare where they are given some at launch, at most (`rank.cuh`).
+const DECLARED: u32 = 8 << 10;
+
 /// How a source is compiled.
 pub struct Style {
     /// What the compiler's messages call it.
@@ -233,13 +238,21 @@ impl Cuda {
         self.function(&*self.module(key, source)?, name)
     }
 
-    /// Lets a kernel use more shared memory, given at launch, than the 48 kB that all may use.
+    /// Lets a kernel use more shared memory, given at launch, than `USUAL_SHARED`.
     pub fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<()> {
         let _entered = self.enter()?;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a loaded function.
         let status = unsafe { (self.driver.function_set)(kernel.function, attribute, bytes as i32) };
         self.check(status, "cuFuncSetAttribute")
+    }
+
+    /// Blocks of this size, with so much shared memory given at launch, that the device runs at once.
+    pub fn wave(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<usize> {
+        if shared > USUAL_SHARED - DECLARED {
+            self.allow_shared(kernel, shared)?;
+        }
+        Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
     }
 
     /// Blocks of this size that a multiprocessor runs at once.

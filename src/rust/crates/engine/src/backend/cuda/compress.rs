@@ -48,8 +48,7 @@ fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: V
     let write = planned.second.as_ref().expect("both kernels are loaded together");
     let row = 32 * compress::in_flight(plan);
     // one wave of blocks, each warp with a stretch of its own
-    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
-    let blocks = n.div_ceil(WARPS * row).min(wave);
+    let blocks = n.div_ceil(WARPS * row).min(planned.wave);
     let each = n.div_ceil(blocks * WARPS).next_multiple_of(row);
     let warps = cuda.allocate(blocks * WARPS * 4)?;
     let sums = cuda.allocate(blocks * 8)?;

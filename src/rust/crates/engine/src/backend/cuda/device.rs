@@ -346,6 +346,32 @@ impl Cuda {
         shared: u32,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let queue = |entered| unsafe { self.queue_launch(&entered, kernel, grid, block, shared, arguments) };
+        self.enter().and_then(queue).map_err(|error| {
+            if lock(&self.broken).is_some() {
+                return error;
+            }
+            error.advise(format!(
+                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
+                kernel.name, kernel.registers
+            ))
+        })
+    }
+
+    /// As `launch_at`, where the context is current, for who says himself of a failure what was launched.
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn queue_launch(
+        &self,
+        entered: &Entered,
+        kernel: &Arc<Kernel>,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
         let stream = self.stream();
         // SAFETY: the function is loaded in this context; the caller's promise.
         let queue = || unsafe {
@@ -363,24 +389,12 @@ impl Cuda {
                 std::ptr::null_mut(),
             )
         };
-        self.queue(kernel, "cuLaunchKernel", queue).map_err(|error| {
-            if lock(&self.broken).is_some() {
-                return error;
-            }
-            error.advise(format!(
-                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
-                kernel.name, kernel.registers
-            ))
-        })
+        self.queue(entered, kernel, "cuLaunchKernel", queue)
     }
 
-    /// Queues a kernel by a call of the driver, remembers it for messages, and waits for it where launches are to be checked.
-    pub(super) fn queue(&self, kernel: &Arc<Kernel>, function: &str, call: impl FnOnce() -> u32) -> Result<()> {
-        self.queue_in(&self.enter()?, kernel, function, call)
-    }
-
-    /// As `queue`, where the context is current.
-    pub(super) fn queue_in(
+    /// Queues a kernel by a call of the driver, in the context that is current; remembers it for messages, and waits for it where
+    /// launches are to be checked.
+    pub(super) fn queue(
         &self,
         _entered: &Entered,
         kernel: &Arc<Kernel>,

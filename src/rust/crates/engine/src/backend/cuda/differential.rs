@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::compile::{self, Target};
 use super::library::{self, SearchPaths};
 use super::{select, sort};
@@ -474,15 +476,15 @@ fn every_kernel_compiles_for_every_generation() {
         ["count ", "search ", "rank ", "distinct ", " by code "].iter().any(|n| s.name.contains(n))
     };
     sources.extend(super::shipped::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
+    let mut jobs = Vec::new();
     for arch in [75, 80, 86, 89, 90] {
-        for (name, source) in &sources {
-            // one generation sees them all; the others see one of each kind
-            if arch != 90 && name.contains("Form") && !name.contains("Float64") {
-                continue;
-            }
-            if let Err(error) = compile::compile(source, Target::Cubin(arch)) {
-                panic!("{name} for sm_{arch}: {error}\n{}", error.detail.clone().unwrap_or_default());
-            }
-        }
+        // one generation sees them all; the others see one of each kind
+        let seen = |name: &str| arch == 90 || !name.contains("Form") || name.contains("Float64");
+        jobs.extend(sources.iter().filter(|(name, _)| seen(name)).map(|(name, source)| (arch, name, source)));
     }
+    jobs.par_iter().for_each(|(arch, name, source)| {
+        if let Err(error) = compile::compile(source, Target::Cubin(*arch)) {
+            panic!("{name} for sm_{arch}: {error}\n{}", error.detail.clone().unwrap_or_default());
+        }
+    });
 }

@@ -28,7 +28,7 @@ pub fn firsts(cuda: &Cuda, values: &View) -> Result<Option<View>> {
     }
     let module = cuda.module(&format!("distinct/{dtype}"), || source(dtype))?;
     let (insert, collect) = (cuda.function(&module, "distinct_insert")?, cuda.function(&module, "distinct_collect")?);
-    let wave = cuda.properties.multiprocessors as usize * cuda.occupancy(&insert, THREADS as u32, 0)? as usize;
+    let wave = cuda.wave(&insert, THREADS as u32, 0)?;
     let blocks = |n: usize| [n.div_ceil(THREADS * 4).clamp(1, wave) as u32, 1, 1];
     // a table half full at most, or large enough for the distinct elements that there may well be
     let enough = (2 * n).next_power_of_two().min(LARGEST);

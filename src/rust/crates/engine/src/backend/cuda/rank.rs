@@ -50,11 +50,7 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     let (from, n_i) = (values.address(), n as i64);
     let launch = |name: &str, shared: usize, args: &mut Args| -> Result<()> {
         let kernel = cuda.function(&module, name)?;
-        if shared > 40 << 10 {
-            cuda.allow_shared(&kernel, shared as u32)?;
-        }
-        let wave =
-            cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, THREADS as u32, shared as u32)? as usize;
+        let wave = cuda.wave(&kernel, THREADS as u32, shared as u32)?;
         let blocks = n.div_ceil(THREADS * 16).clamp(1, wave) as u32;
         cuda.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], shared as u32, args)
     };

@@ -101,9 +101,9 @@ struct Shape {
     across: usize,
 }
 
-fn shape(cuda: &Cuda, plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
+fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
     // one wave of blocks: more would only give more parts to merge
-    let wave = cuda.properties.multiprocessors as usize * planned.occupancy as usize;
+    let wave = planned.wave;
     let v = planned.v;
     match form {
         Form::Block | Form::Kept(_) => {
@@ -217,7 +217,7 @@ impl Work<'_> {
 
     fn launch(self, planned: &Planned, variant: Variant, form: Form, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, groups, .. } = self;
-        let shape = shape(cuda, plan, planned, packs_in_flight(plan, reduction), form, groups);
+        let shape = shape(plan, planned, packs_in_flight(plan, reduction), form, groups);
         let parts = match form {
             _ if shape.slices == 1 => 0,
             Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),

@@ -33,8 +33,8 @@ pub(super) struct Planned {
     pub second: Option<Arc<Kernel>>,
     /// Elements of a pack.
     pub v: usize,
-    /// Blocks that a multiprocessor runs at once.
-    pub occupancy: u32,
+    /// Blocks that the device runs at once.
+    pub wave: usize,
     places: Vec<(Register, Place)>,
     words: usize,
 }
@@ -98,8 +98,8 @@ pub(super) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
     // messages name the expression, since all kernels have one of two names
     kernel.name = label;
     let (places, words) = body::places(plan);
-    let occupancy = cuda.occupancy(&kernel, THREADS as u32, 0)?;
-    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, occupancy, places, words });
+    let wave = cuda.wave(&kernel, THREADS as u32, 0)?;
+    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, places, words });
     let mut known = lock(&cuda.kernels.plans.known);
     known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
     Ok(made)

@@ -28,7 +28,7 @@ pub fn search(cuda: &Cuda, values: &View, table: &View, strictly: bool) -> Resul
         let t = class.c_type();
         let kernel =
             cuda.kernel(&format!("search/{t}/{strictly}"), || source(class, strictly), &format!("search_{t}"))?;
-        let wave = cuda.properties.multiprocessors as usize * cuda.occupancy(&kernel, THREADS, 0)? as usize;
+        let wave = cuda.wave(&kernel, THREADS, 0)?;
         let blocks = n.div_ceil(THREADS as usize * 4).clamp(1, wave) as u32;
         let mut args = Args::new();
         args.push(values.address()).push(n as i64).push(table.address()).push(m as i64);

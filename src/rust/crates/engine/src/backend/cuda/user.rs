@@ -21,7 +21,7 @@ use super::api::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1,
     CUlaunchConfig,
 };
-use super::compile::{self, Image, Target};
+use super::compile::{self, Image, Target, USUAL_SHARED};
 use super::device::{self, lock, Cuda};
 use super::launch::Kernel;
 use super::nvrtc::{self, Request};
@@ -35,8 +35,6 @@ use crate::kernel::{is_mangled, Function, Module, Signature, USUAL};
 
 /// Without `--fmad=false`: these kernels are the user's arithmetic, compiled as nvcc would.
 const OPTIONS: &[&str] = &["--std=c++17", "--device-as-default-execution-space"];
-/// What a block may have without being allowed more.
-const USUAL_SHARED: u32 = 48 * 1024;
 
 /// A module on a device: a fatbin of several sources is several of the driver's modules.
 struct Loaded {
@@ -427,26 +425,11 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     let asked = launch.geometry;
     // after a failure this is refused, and that is not this launch's doing
     let entered = cuda.enter()?;
-    let stream = cuda.stream();
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
-        let queue = || unsafe {
-            (cuda.driver.launch)(
-                kernel.function,
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                shared,
-                stream,
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        };
-        return cuda.queue_in(&entered, kernel, "cuLaunchKernel", queue).map_err(told);
+        return unsafe { cuda.queue_launch(&entered, kernel, grid, block, shared, &mut pointers) }.map_err(told);
     }
+    let stream = cuda.stream();
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {
         // SAFETY: plain numbers, of which all bits zero are a value.
@@ -477,5 +460,5 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     // SAFETY: as above; the attributes outlive the call.
     let queue =
         || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
-    cuda.queue_in(&entered, kernel, "cuLaunchKernelEx", queue).map_err(told)
+    cuda.queue(&entered, kernel, "cuLaunchKernelEx", queue).map_err(told)
 }

@@ -8,13 +8,12 @@ use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, ManagedTensorBase};
 
 use super::{data_type, Raw};
-use crate::array::{Array, Operand};
+use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Device, Lent};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
-use crate::ops::id;
-use crate::reduction::Reduction;
+use crate::interop::any_na;
 use crate::strided::{self, column_major};
 
 /// Who waits for the values of an array that leaves.
@@ -181,13 +180,4 @@ fn filled<M: ManagedTensorBase>(
     }
     // SAFETY: data, shape and strides describe memory that `Keep` holds.
     Ok(unsafe { tensor.finish() }.into_raw())
-}
-
-fn any_na(array: &Array) -> Result<bool> {
-    let na = Array::apply(id::IS_NA, &[Operand::Array(array.clone())], None)?;
-    if na.is_empty() {
-        return Ok(false);
-    }
-    let (_, outcome) = na.reduce(Reduction::Any, false)?;
-    Ok(outcome.value[0] != 0)
 }

@@ -3,7 +3,7 @@
 //! `block` runs steps for lanes `from .. to` and returns where the lanes end that have come through: they lie in front, and behind them
 //! those that have left, whose `status` says where to.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use super::program::*;
@@ -33,7 +33,8 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Taken while it is in use: asking for an interrupt may run code of R's, which may come here again.
+    static SCRATCH: Cell<Scratch> = Cell::default();
 }
 
 unsafe extern "C" {
@@ -52,48 +53,49 @@ pub unsafe fn run(
     results: &[*mut u8],
     words: &mut [u32],
 ) {
-    SCRATCH.with(|cell| {
-        let scratch = &mut *cell.borrow_mut();
-        let lines = program.bytes.div_ceil(64);
-        if scratch.lines.len() < lines {
-            scratch.lines.resize(lines, Line { _bytes: [0; 64] });
-            scratch.holds = 0;
+    let mut scratch = SCRATCH.take();
+    let lines = program.bytes.div_ceil(64);
+    if scratch.lines.len() < lines {
+        scratch.lines.resize(lines, Line { _bytes: [0; 64] });
+        scratch.holds = 0;
+    }
+    let base: *mut u8 = scratch.lines.as_mut_ptr().cast();
+    if scratch.holds != program.id {
+        for &(place, scalar) in &program.constants {
+            // SAFETY: a place has room for the program's width of its size.
+            unsafe { fill(base.add(place.offset as usize), &scalar.bytes()[..place.size as usize], program.width) };
         }
-        let base: *mut u8 = scratch.lines.as_mut_ptr().cast();
-        if scratch.holds != program.id {
-            for &(place, scalar) in &program.constants {
-                // SAFETY: a place has room for the program's width of its size.
-                unsafe { fill(base.add(place.offset as usize), &scalar.bytes()[..place.size as usize], program.width) };
-            }
-            scratch.holds = program.id;
+        scratch.holds = program.id;
+    }
+    // SAFETY: there is an element of every argument.
+    let key = program.key.map_or(0, |k| unsafe { args[k as usize].cast::<i64>().read_unaligned() });
+    let mut work = 0;
+    for from in (0..n).step_by(program.width) {
+        let count = program.width.min(n - from);
+        let mut lanes = Lanes {
+            program,
+            base,
+            from,
+            first: (i + from) as i64,
+            key,
+            tables,
+            results,
+            words,
+            shared: 0,
+            straight: true,
+            stopped: false,
+            work,
+        };
+        // SAFETY: the caller's promise: `count` elements from `from` on are there.
+        unsafe { lanes.start(args, count) };
+        let end = lanes.block(&program.code, 0, count);
+        lanes.give(0, end);
+        work = lanes.work;
+        if lanes.stopped {
+            break;
         }
-        // SAFETY: there is an element of every argument.
-        let key = program.key.map_or(0, |k| unsafe { args[k as usize].cast::<i64>().read_unaligned() });
-        for from in (0..n).step_by(program.width) {
-            let count = program.width.min(n - from);
-            let mut lanes = Lanes {
-                program,
-                base,
-                from,
-                first: (i + from) as i64,
-                key,
-                tables,
-                results,
-                words,
-                shared: 0,
-                straight: true,
-                stopped: false,
-                work: 0,
-            };
-            // SAFETY: the caller's promise: `count` elements from `from` on are there.
-            unsafe { lanes.start(args, count) };
-            let end = lanes.block(&program.code, 0, count);
-            lanes.give(0, end);
-            if lanes.stopped {
-                return;
-            }
-        }
-    });
+    }
+    SCRATCH.set(scratch);
 }
 
 /// # Safety

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of registers and arrays that lanes may take together: what the second-level cache has room for.
 const ROOM: usize = 512 << 10;
-/// The fewest lanes at a time.
+/// The fewest lanes at a time, as long as they have no more than this.
 const FEWEST: usize = 64;
+const MOST: usize = 16 << 20;
 /// Between registers, so that a loop's reads and writes do not fall on the same place of their pages.
 const GAP: usize = 128;
 /// Sizes of registers.
@@ -200,7 +201,7 @@ impl<'a> Lowering<'a> {
         let in_arrays: usize = self.routine.arrays.iter().map(|a| a.length as usize * a.class.size()).sum();
         let in_slots: usize = counts.iter().zip(SIZES).map(|(n, size)| n * size as usize).sum();
         let lane = (in_arrays + in_slots + self.constants.len() * 8).max(1);
-        self.width = (ROOM / lane / FEWEST * FEWEST).max(FEWEST).min(width);
+        self.width = (ROOM / lane / FEWEST * FEWEST).max(FEWEST.min(MOST / lane)).clamp(1, width);
         let width = self.width;
         let mut end = 0usize;
         let mut take = |size: u8| {
@@ -517,10 +518,7 @@ impl<'a> Lowering<'a> {
 
 /// Whether the loop may write what it reads: element `k` of all alone.
 fn is_elementwise(statement: &Statement) -> bool {
-    match statement {
-        Statement::Move { .. } | Statement::Step { .. } | Statement::Apply { op: id::SELECT, .. } => true,
-        _ => false,
-    }
+    matches!(statement, Statement::Move { .. } | Statement::Step { .. } | Statement::Apply { op: id::SELECT, .. })
 }
 
 /// The statement with another register to write, where that is all that it writes.

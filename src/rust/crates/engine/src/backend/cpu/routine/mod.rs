@@ -12,6 +12,8 @@ mod live;
 mod lower;
 mod program;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod reference;
 mod simplify;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use self::encode::{encode, halves, single};
 use self::source::THREADS;
 use super::codegen::body;
+use super::compile::USUAL_SHARED;
 use super::device::{lock, Cuda};
 use super::launch::Args;
 use super::nvrtc;
@@ -29,16 +30,13 @@ use crate::plan::{Bound, Instruction, Plan};
 pub(super) use encode::family_of;
 pub use source::Family;
 
-/// What a block may have of shared memory without being allowed more.
-const USUAL_SHARED: usize = 48 * 1024;
-
 /// Computes a plan's outputs. What does not fit one program is computed in pieces, through memory.
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<()> {
     if bound.n == 0 {
         return Ok(());
     }
     let (places, words) = body::places(plan);
-    let most = (cuda.properties.shared as usize).max(USUAL_SHARED);
+    let most = cuda.properties.shared.max(USUAL_SHARED) as usize;
     let Some(mut program) = encode(plan, bound, outputs, &places, most) else {
         return in_halves(cuda, plan, bound, outputs);
     };
@@ -95,7 +93,7 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
         return Ok(kernel.clone());
     }
     let kernel = cuda.function(&cuda.interpreter(family)?, family.name())?;
-    if cuda.properties.shared as usize > USUAL_SHARED {
+    if cuda.properties.shared > USUAL_SHARED {
         cuda.allow_shared(&kernel, cuda.properties.shared)?;
     }
     Ok(place.get_or_init(|| kernel).clone())

@@ -1,0 +1,306 @@
+# R functions, run by R for each element and by the device: values, types, warnings and errors.
+
+dd <- edge_pairs("double")
+ii <- edge_pairs("integer")
+ll <- edge_pairs("logical")
+id <- edge_pairs("integer", "double")
+d <- edges$double
+i <- edges$integer
+l <- edges$logical
+z <- edges$complex
+small <- c(NA, 0L, 1L, 2L, 3L, 7L)
+finite <- c(-2.5, -1, -0.5, 0, 0.25, 1, 2, 3.75, 10)
+
+test_that("arithmetic", {
+  expect_same_as_r(list(
+    case(function(x, y) x + y, dd[[1]], dd[[2]]),
+    case(function(x, y) x - y * 2, dd[[1]], dd[[2]]),
+    case(function(x, y) x / y, dd[[1]], dd[[2]]),
+    case(function(x, y) x + y, ii[[1]], ii[[2]]),
+    case(function(x, y) x - y, ii[[1]], ii[[2]]),
+    case(function(x, y) x * y, ii[[1]], ii[[2]]),
+    case(function(x, y) x / y, ii[[1]], ii[[2]]),
+    case(function(x, y) x %/% y, ii[[1]], ii[[2]]),
+    case(function(x, y) x %% y, ii[[1]], ii[[2]]),
+    case(function(x, y) x %/% y, id[[1]], c(2, -2, 0.5, NA, 7)),
+    case(function(x, y) x %% y, id[[1]], c(2, -2, 0.5, NA, 7)),
+    case(function(x) x %/% 2L, i),
+    case(function(x) -x %% 5L, i),
+    case(function(x, y) x^y, finite, c(0, 1, 2, 3, -1)),
+    case(function(x) x^2, d),
+    case(function(x) x^3L, finite, ulp = 1),
+    case(function(x, y) x + y, id[[1]], id[[2]]),
+    case(function(x, y) x + y, ll[[1]], ll[[2]]),
+    case(function(x) +x, l),
+    case(function(x) -x, l),
+    case(function(x) x + 1L, i),
+    case(function(x) x + 1, i),
+    case(function(x) 1e308 * x * 10, d),
+    case(function(x) -(-x), i),
+    case(function(x) 5 %/% 2 + x %% 1, finite),
+    case(function(x) 7L %/% 2L + x, i),
+    case(function(x) pi * x^2, d),
+    case(function(x) x + .Machine$double.eps, finite),
+    case(function(x) x - .Machine$integer.max, i),
+    case(function(x) x + T - F, d),
+    case(function(x) c(-7L %/% 2L, -7L %% 2L, x), i),
+    case(function(x) 0L %/% 0L + x, i)
+  ))
+})
+
+test_that("comparison and logic", {
+  expect_same_as_r(list(
+    case(function(x, y) x < y, dd[[1]], dd[[2]]),
+    case(function(x, y) x >= y, id[[1]], id[[2]]),
+    case(function(x, y) x == y, ii[[1]], ii[[2]]),
+    case(function(x, y) x != y, ll[[1]], ll[[2]]),
+    case(function(x, y) x & y, ll[[1]], ll[[2]]),
+    case(function(x, y) x | y, ll[[1]], ll[[2]]),
+    case(function(x, y) x && y, ll[[1]], ll[[2]]),
+    case(function(x, y) x || y, ll[[1]], ll[[2]]),
+    case(function(x, y) xor(x, y), ll[[1]], ll[[2]]),
+    case(function(x, y) !x & y, dd[[1]], dd[[2]]),
+    case(function(x, y) x && y, dd[[1]], dd[[2]]),
+    case(function(x) !x, i),
+    case(function(x) isTRUE(x > 0), d),
+    case(function(x) isFALSE(x > 0), d),
+    case(function(x) isTRUE(x), l),
+    case(function(x) isTRUE(x), d),
+    case(function(x) is.na(x), d),
+    case(function(x) is.nan(x), d),
+    case(function(x) is.finite(x) - is.infinite(x), d),
+    case(function(x) is.na(x) || x > 1L, i),
+    case(function(x) x > 0 && sqrt(x) > 1, finite),
+    case(function(x, y) (x > 0) + (y > 0), dd[[1]], dd[[2]]),
+    case(function(x, y) any(x > y, x == 0), finite, c(0, 1, NA)),
+    case(function(x, y) all(x > y, x != 0, TRUE), finite, c(0, 1, NA)),
+    case(function(x) x %in% c(1, 2, NA), d),
+    case(function(x) x %in% 1:3, i),
+    case(function(x) !(x %in% c(1L, 7L)), i),
+    case(function(x, y) bitwAnd(x, y), ii[[1]], ii[[2]]),
+    case(function(x, y) bitwXor(x, 5L) + bitwOr(y, 8L), small, 3L),
+    case(function(x) bitwShiftL(x, 2L), c(NA, 0L, 1L, 77L))
+  ))
+})
+
+test_that("functions of one and two numbers", {
+  expect_same_as_r(list(
+    case(function(x) sqrt(x), d),
+    case(function(x) sqrt(abs(x)), d),
+    case(function(x) exp(-x), finite, ulp = 1),
+    case(function(x) log(x), d, ulp = 1),
+    case(function(x) log(x, 2), c(1, 2, 4.5, 10), ulp = 2),
+    case(function(x) log(x, base = 10) + log10(x) + log2(x) + log1p(x), c(1, 2, 4.5, 10), ulp = 4),
+    case(function(x) sin(x)^2 + cos(x)^2 + tanh(x), finite, ulp = 4),
+    case(function(x, y) atan2(x, y), finite, c(-1, 0, 2), ulp = 2),
+    case(function(x) floor(x) + ceiling(x) * trunc(x), finite),
+    case(function(x) round(x) + round(x, 1) + signif(x, 2), finite),
+    case(function(x) round(-x, digits = 1), finite),
+    case(function(x) sign(x) * abs(x), d),
+    case(function(x) abs(x), i),
+    case(function(x) gamma(x) + lgamma(x), c(0.5, 1, 2.5, 6), ulp = 16),
+    case(function(x) factorial(x), c(0, 1, 3, 5), ulp = 16),
+    case(function(n, k) choose(n, k), c(5, 10), c(0, 1, 3)),
+    case(function(x) beta(x, 2), c(0.5, 1, 4), ulp = 64),
+    case(function(x) dnorm(x, 1, 2) + pnorm(x), finite, ulp = 16),
+    case(function(p) qnorm(p, lower.tail = FALSE), c(0.01, 0.4, 0.9), ulp = 64),
+    case(function(x) dnorm(x, log = TRUE), finite, ulp = 16),
+    case(function(x, y) pmin(x, y) - pmax(x, y, 1), dd[[1]], dd[[2]], payload = FALSE),
+    case(function(x, y) min(x, y), dd[[1]], dd[[2]], payload = FALSE),
+    case(function(x, y) max(x, y, 0L), ii[[1]], ii[[2]]),
+    case(function(x) as.integer(x), d),
+    case(function(x) as.numeric(x) / 2, i),
+    case(function(x) as.logical(x), d),
+    case(function(x) as.integer(x > 0), d),
+    case(function(x) as.double(as.integer(x)), finite),
+    case(function(x) is.numeric(x) && !is.logical(x), i),
+    case(function(x) is.integer(x), d),
+    case(function(x) expm1(x) + sinpi(x), finite, ulp = 8)
+  ))
+})
+
+test_that("if and else", {
+  expect_same_as_r(list(
+    case(function(x, y) if (x > y) x else y, dd[[1]], dd[[2]]),
+    case(function(x) if (is.na(x)) 0 else x, d),
+    case(function(x) if (x) 1 else 2, d),
+    case(function(x) if (x) 1L else 2L, i),
+    case(function(x) if (x > 0L) 1L else 0.5, i),
+    case(function(x) if (x > 0) TRUE else 0L, finite),
+    case(function(x) { y <- 0; if (x > 1) y <- x; y }, finite),
+    case(function(x) { if (x > 1) y <- x else y <- -x; y * 2 }, finite),
+    case(function(x) { y <- if (x > 1) { z <- x + 1; z * 2 } else 3L; y }, finite),
+    case(function(x) if (x > 2) 1 else if (x > 1) 2 else if (x > 0) 3 else 4, finite),
+    case(function(x) { if (x < 0) return(NA); sqrt(x) }, finite),
+    case(function(x) { if (x < 0) return(NA_real_); if (x < 1) return(1L); sqrt(x) }, finite),
+    case(function(x) ifelse(x > 0, sqrt(x), -1), d),
+    case(function(x) ifelse(x > 0, x, -x), d),
+    case(function(x) ifelse(x, 1L, 2), l),
+    case(function(x) { a <- b <- x; a <- a + 1; c(a, b) }, finite),
+    case(function(x) { x <- x + 1; x <- x * x; x }, finite),
+    case(function(x) { y <- 1L; if (x > 0) y <- 2.5; y }, finite),
+    case(function(x) { y <- TRUE; if (x > 0) y <- 2L; if (x > 2) y <- 0.5; y }, finite),
+    case(function(x) (function(u) u + 1)(x), d),
+    case(function(x) { if (x > 0 && x < 3) "unused"; x }, finite),
+    case(function(x) switch(2L, x, x * 2, x * 3), finite),
+    case(function(k) switch(k, 10, 20, 30), c(1L, 2L, 3L)),
+    case(function(x) stopifnot(x > 0) %||% x, finite)[0],
+    case(function(x) { stopifnot(x >= 0, is.finite(x)); sqrt(x) }, c(0, 1, 4)),
+    case(function(x) { stopifnot("x is negative" = x >= 0); sqrt(x) }, c(0, 1, -4)),
+    case(function(x) { if (x < 0) stop("a negative number"); sqrt(x) }, finite),
+    case(\(x) x |> abs() |> sqrt(), d),
+    case(function(x) `+`(x, 1), finite),
+    case(function(x) { "y" <- x; y }, finite),
+    case(function(x) { x; NULL; x }, finite),
+    case(function(x) invisible(x * 2), finite)
+  )[-24])
+})
+
+test_that("loops", {
+  expect_same_as_r(list(
+    case(function(n) { s <- 0L; for (k in seq_len(n)) s <- s + k; s }, c(0L, 1L, 5L, 100L)),
+    case(function(n) { s <- 0; for (k in 1:n) s <- s + k; s }, c(-2, 0, 1, 5, 2.5)),
+    case(function(a, b) { s <- 0; for (k in a:b) s <- s + k * k; s }, c(-1, 0.5, 3), c(3, 0)),
+    case(function(a, b) { s <- 0L; for (k in a:b) s <- s + k; s }, ii[[1]][c(1, 2, 3, 4, 5, 12, 13)], 7L),
+    case(function(x) { s <- 0; for (k in seq(1, 10, by = 3)) s <- s + k * x; s }, finite),
+    case(function(x) { s <- 0; for (k in seq(x, 5, by = 0.5)) s <- s + k; s }, c(0, 1.25, 4.9)),
+    case(function(x) { s <- 0; for (k in seq(10L, 1L, by = -3L)) s <- s + k; s * x }, finite),
+    case(function(x) { s <- 0; for (k in seq(0, 1, length.out = 5)) s <- s + k * x; s }, finite),
+    case(function(x) { s <- 0; for (v in c(1, x, x^2)) s <- s * 2 + v; s }, finite),
+    case(function(x) { v <- c(3L, 1L, 2L); s <- 0L; for (k in seq_along(v)) s <- s * 10L + v[k]; s + x }, i[1:5]),
+    case(function(x) { k <- 0; while (k * k < x) k <- k + 1; k }, c(0, 1, 10, 99.5)),
+    case(function(x) { n <- 0L; repeat { if (x <= 1) break; x <- x / 2; n <- n + 1L }; n }, c(0, 1, 10, 1e6)),
+    case(function(x) { n <- 0L; repeat { n <- n + 1L; if (n > 50L) break; if (n %% 2L == 0L) next; x <- x + n; if (x > 30) break }; c(x, n) }, finite),
+    case(function(n) { i <- 0L; while ((i <- i + 1L) < n) {}; i }, c(0L, 3L, 9L)),
+    case(function(n) { s <- 0; for (i in 1:5) for (j in i:5) { if (j == n) next; if (i == n) break; s <- s + i * 10 + j }; s }, 1:6),
+    case(function(n) { for (k in 1:10) { if (k * k > n) return(k) }; 0L }, c(0L, 5L, 50L, 500L)),
+    case(function(x) { for (k in 1:3) x <- x * 2; x }, d),
+    case(function(x) { y <- 1L; for (k in 1:3) y <- y * x; y }, finite),
+    case(function(x) { y <- 1L; for (k in 1:3) y <- y * x; y }, i),
+    case(function(x) { for (k in 1:4) { if (k > 2) next; x <- x + k }; x * k }, finite),
+    case(function(x) { k <- 10; for (k in seq_len(0)) x <- x + 1; x + k }, finite),
+    case(function(x) { s <- 0; k <- 5L; while (k) { s <- s + k * x; k <- k - 1L }; s }, finite),
+    case(function(n) { a <- 0; b <- 1; for (k in seq_len(n)) { t <- a + b; a <- b; b <- t }; a }, c(0L, 1L, 10L, 60L)),
+    case(function(x) { s <- 0; i <- 0; while (TRUE) { i <- i + 1; if (i > 10) break; if (i %% 3 == 0) next; s <- s + i }; s + x }, finite),
+    case(function(n) { while (n != 1L) { n <- if (n %% 2L == 0L) n %/% 2L else 3L * n + 1L; if (n < 0L) stop("lost") }; n }, c(1L, 7L, 27L)),
+    case(function(n) { s <- 0L; for (k in 1:3) { for (k in 1:2) s <- s + k; s <- s + 10L * k }; s + n }, 1:2),
+    case(function(n) { v <- 1:3; for (x in v) { v <- v * 2L; n <- n + x }; c(n, v[2]) }, 1:2),
+    case(function(x) { for (i in 1:3) { for (j in 1:3) { if (i * j > x) return(c(i, j)) } }; c(0L, 0L) }, c(0, 3, 5, 100)),
+    case(function(x) { y <- 0; repeat { y <- y + 1; if (y > 3) { if (x > 0) break else { y <- y + 10; break } } }; y }, finite),
+    case(function(x) { n <- 0L; for (k in rev(1:4)) n <- n * 10L + k; n + x }, 1:2),
+    case(function(x) { i <- 0L; repeat { i <- i + 1L; j <- 0L; repeat { j <- j + 1L; if (j > i) break; if (i * j == x) return(i * 100L + j) }; if (i > 6L) break }; -1L }, 1:12)
+  ))
+})
+
+test_that("functions within functions", {
+  square <- function(x) x * x
+  clamp <- function(x, low = 0, high = low + 1) { if (x < low) return(low); if (x > high) return(high); x }
+  horner <- function(x, ...) x
+  first_above <- function(x, from = 1L) { for (k in from:20L) if (k * k > x) return(k); NA_integer_ }
+  expect_same_as_r(list(
+    case(function(x) square(x) + square(x + 1), finite),
+    case(function(x) clamp(x), finite),
+    case(function(x) clamp(high = 2, x), finite),
+    case(function(x) clamp(x, hi = 3, lo = -1), finite),
+    case(function(x) clamp(x, 1), finite),
+    case(function(x, y = x * 2) x + y, finite),
+    case(function(x, n = 3L) { s <- 0; for (k in seq_len(n)) s <- s + square(x); s }, finite),
+    case(function(x) { f <- function(u) u + x; x <- 10; f(1) }, finite),
+    case(function(x) { f <- function(u) { x <- u * 2; x + 1 }; f(x) + x }, finite),
+    case(function(x) { twice <- function(f, v) f(f(v)); twice(function(u) u * 3 + x, x) }, finite),
+    case(function(x) { f <- function(a) function(b) a * 10 + b; f(x)(2) }, finite),
+    case(function(x) { f <- if (TRUE) function(u) u + 1 else function(u) u; f(x) }, finite),
+    case(function(x) first_above(x) + first_above(x * 2, from = 3L), c(0, 5, 50, 399, 500)),
+    case(function(x) { s <- 0L; for (v in 1:4) s <- s + first_above(x * v); s }, c(0, 5, 50)),
+    case(function(x) { g <- function(a) { if (a > 2) return(a * 2); a + 1 }; g(g(g(x))) }, finite),
+    case(function(x) { y <- square(x -> t) + t; y }, finite),
+    case(function(x) Negate(function(u) u > 0)(x), finite)[0],
+    case(function(x) { f <- function(a, unused) a + 1; f(x) }, finite),
+    case(function(x) { f <- function(a, b) if (missing(b)) a else a + b; c(f(x), f(x, 1)) }, finite),
+    case(function(x) horner(x), finite),
+    case(function(x) { f <- function(v, k) v[k] + sum(v); f(c(x, 1, 2), 2L) }, finite),
+    case(function(x) { f <- function() c(1, x, 3); v <- f(); v[2] * v[3] }, finite),
+    case(function(x) { f <- function(p) list(a = p, b = p * 2); r <- f(x); r$a + r$b }, finite),
+    case(function(x) { f <- function(v) { v[1] <- 0; sum(v) }; v <- c(x, 2); f(v) + v[1] }, finite)
+  )[-17])
+})
+
+test_that("local vectors", {
+  expect_same_as_r(list(
+    case(function(x) { v <- numeric(3); v[1] <- x; v[3] <- x * 2; sum(v) }, finite),
+    case(function(x) { v <- c(x, 2, 3); v[[2]] }, finite),
+    case(function(x) { v <- c(5, 3, x); c(max(v), min(v), sum(v), mean(v), prod(v)) }, finite),
+    case(function(x) { v <- c(5, 3, x); c(var(v), sd(v)) }, finite, ulp = 4),
+    case(function(x) { v <- 1:5; sum(v * x) }, finite),
+    case(function(x) { v <- 1:5; v[3] <- 10L; sum(v) + x }, i[1:4]),
+    case(function(x) { v <- 1:3; v[2] <- x; v }, finite),
+    case(function(x) { v <- integer(2); v[1] <- x; v[2] <- 2.5; v }, c(1L, NA, 7L)),
+    case(function(k) { v <- c(10, 20, 30); v[k] }, c(1, 2.9, 3, 4, NA)),
+    case(function(k) { v <- c(10, 20, 30); v[[k]] }, c(1, 2.9, 3)),
+    case(function(k) { v <- c(10L, 20L, 30L); v[k] <- 0L; v }, c(1L, 3L)),
+    case(function(x) { m <- matrix(0, 2, 3); m[2, 3] <- x; m[1, 1] <- 1; sum(m) + m[2, 3] + nrow(m) * ncol(m) + length(m) }, finite),
+    case(function(x) { m <- matrix(c(1, 2, 3, x), 2, 2); m[1, 2] * m[2, 1] - m[1, 1] * m[2, 2] }, finite),
+    case(function(x) { m <- matrix(1:6, 2); s <- 0; for (i in 1:2) s <- s + sum(m[i, ]) * x; s + sum(m[, 2]) }, finite),
+    case(function(x) { v <- c(1, 2, 3); w <- v; w[1] <- x; v[1] + w[1] }, finite),
+    case(function(x) { v <- rep(x, 4); v <- v + 1:4; v }, finite),
+    case(function(x) { v <- c(x, 1, 2); v <- rev(v); v }, finite),
+    case(function(x) { v <- c(3, x, 2); c(which.max(v), which.min(v)) }, c(finite, NaN, NA)),
+    case(function(x) { v <- c(TRUE, x > 0); sum(v) + any(v) + all(v) }, finite),
+    case(function(x) { v <- c(x, 2L, TRUE); v }, finite),
+    case(function(x) { v <- c(1, 2, 3, 4, 5, 6); v[2:4] * x }, finite),
+    case(function(x) { v <- c(1, 2, x, 4); sum(v[-1]) + sum(v[-2]) }, finite),
+    case(function(x) { v <- c(1, x, 3); max(v[1:2]) + length(v) }, finite),
+    case(function(x) { v <- abs(c(x, -1, 2)); v }, finite),
+    case(function(x) { v <- is.na(c(x, NA, 1)); sum(v) }, c(1, NA, NaN)),
+    case(function(x) { v <- c(1, 2, 3); any(v > x) }, c(0, 2.5, 3, NA)),
+    case(function(x) cumsum(c(x, 1, 2)), finite),
+    case(function(x) cumprod(c(x, 3, 2)), finite),
+    case(function(x) cumsum(c(x, 1L, 2L)), i),
+    case(function(x) { v <- cumsum(1:6); v[4] + x }, finite),
+    case(function(x) { v <- numeric(4); for (k in 1:4) v[k] <- x^k; v }, finite, ulp = 1),
+    case(function(x) { a <- c(x, 1); b <- c(2, 3); a <- b; b[1] <- x; c(a, b) }, finite),
+    case(function(x) { v <- c(1, 2); if (x > 0) v <- c(x, x) else v[2] <- 7; v }, finite),
+    case(function(x) { v <- 1:2; for (k in 1:3) v <- v * x; v }, finite),
+    case(function(x) { v <- c(x, 1); v <- v[c(2, 1)]; v }, finite),
+    case(function(x) { v <- c(2, 1, 3); v[v[1]] + x }, finite),
+    case(function(x) { v <- c(a = x, b = 2); v[["a"]] + v[["b"]] }, finite),
+    case(function(x) { l <- list(p = x, q = c(1, 2)); l$p <- l$p + 1; l$p * l$q[2] }, finite),
+    case(function(x) { v <- numeric(5); v[] <- x; sum(v) }, finite),
+    case(function(x) { v <- logical(2); v[1] <- x > 0; v }, finite),
+    case(function(x) range(c(x, 1, 0)), finite),
+    case(function(x) sum(c(1e16, x, -1e16)), finite),
+    case(function(x) sum((1:10)^2 * x) / 10, finite),
+    case(function(x) sum(1:10) + x, i[1:4]),
+    case(function(x) { v <- c(x, NA, 1); sum(v) }, c(1, NaN), payload = FALSE),
+    case(function(x) { v <- 1:3; v[[2]] <- 5L; v[["a"[0]]] }, 1)[0],
+    case(function(x) crossprod(c(x, 1, 2), c(3, 4, 5)), finite)[0],
+    case(function(x) { v <- c(x, 3, 1); for (a in 1:2) for (b in 1:(3 - a)) if (v[b] > v[b + 1]) { t <- v[b]; v[b] <- v[b + 1]; v[b + 1] <- t }; v }, finite)
+  )[-(46:47)])
+})
+
+test_that("several results", {
+  expect_same_as_r(list(
+    case(function(x) c(x, x^2), finite),
+    case(function(x) c(a = x, b = 1L), finite),
+    case(function(x) list(a = x, b = x > 0, c = 1L), finite),
+    case(function(x) list(x, 2L), finite),
+    case(function(x) { if (x > 0) return(list(a = 1, b = 2L)); list(a = x, b = 3L) }, finite),
+    case(function(x) if (x > 0) c(1, 2) else c(x, 3), finite),
+    case(function(x) { v <- numeric(3); v[2] <- x; v }, finite),
+    case(function(x) matrix(c(x, 1, 2, 3), 2, 2), finite),
+    case(function(x) c(list(a = x), list(b = 1)), finite)
+  ))
+})
+
+test_that("complex numbers", {
+  expect_same_as_r(list(
+    case(function(x) x * (2 + 1i) - Conj(x), z[2:7]),
+    case(function(x) Mod(x) + Re(x) * Im(x), z[2:7], ulp = 2),
+    case(function(x) is.na(x), z),
+    case(function(x) x == 1 + 0i, z),
+    case(function(x) { s <- 0; for (k in 1:3) s <- s * x + k; s }, z[2:7]),
+    case(function(x) complex(real = x, imaginary = 1), finite),
+    case(function(x) if (Mod(x) > 2) 0i else x^2, z[2:7], ulp = 4),
+    case(function(x) c(x, 1), z[2:7])
+  ))
+})

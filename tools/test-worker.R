@@ -1,0 +1,15 @@
+# One of the processes that tools/test.R shares the tests among: runs each file that no other has taken yet, and leaves its results.
+#
+# usage: Rscript tools/test-worker.R FOLDER       FOLDER/files names the test files; FOLDER/NAME.rds gets the results of one
+
+folder <- commandArgs(TRUE)
+Sys.setenv(NOT_CRAN = "true") # skip_on_cran() skips nothing here
+library(testthat)
+for (name in readLines(file.path(folder, "files"))) {
+  # to make a folder succeeds once
+  if (!dir.create(file.path(folder, paste0("taken-", name)), showWarnings = FALSE)) next
+  results <- test_dir(
+    "tests/testthat", package = "verdigris", load_package = "installed", filter = paste0("^", name, "$"), reporter = "silent", stop_on_failure = FALSE
+  )
+  saveRDS(results, file.path(folder, paste0(name, ".rds")))
+}
