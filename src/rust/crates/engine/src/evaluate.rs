@@ -41,7 +41,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let (n, device) = (roots[0].len, roots[0].device);
     let backend = backend::of(device)?;
     let _used = spill::Used::new();
-    let Below { kept, reductions, .. } = if n == 0 { Below::default() } else { prepare(roots, false)? };
+    let Below { kept, reductions } = if n == 0 { Below::default() } else { prepare(roots, false)? };
     let host = host(&reductions)?;
     if let ([node], [], None) = (roots, &kept[..], &host) {
         return settle_alone(node);
@@ -170,8 +170,6 @@ pub(crate) struct Below {
     pub kept: Vec<Arc<Node>>,
     /// Reductions within groups that are not computed; a kernel takes in one of them, if it begins with that.
     pub reductions: Vec<Arc<Node>>,
-    /// Calls of routines.
-    calls: Vec<Arc<Node>>,
 }
 
 /// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
@@ -179,26 +177,27 @@ pub(crate) struct Below {
 /// only if `root_too`, among them other results of calls that are made anyway; and the reductions, roots too.
 pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
     let mut found = Below::default();
+    let mut calls = Vec::new();
     let walk = Walk::new();
     for root in roots.iter().filter(|root| walk.visit(root)) {
         if root.is_reduction() {
             found.reductions.push(root.clone());
             continue;
         }
-        below(root, walk, &mut found)?;
+        below(root, walk, &mut found, &mut calls)?;
         if root_too && is_kept(root) && !root.is_ready() {
             found.kept.push(root.clone());
         }
     }
     // what else comes of a call costs nothing but its memory here, and all of the call later
-    let aside = found.calls.iter().flat_map(|call| call.living_results()).filter(|node| walk.noted(node).is_none());
+    let aside = calls.iter().flat_map(|call| call.living_results()).filter(|node| walk.noted(node).is_none());
     found.kept.extend(aside);
     found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
     Ok(found)
 }
 
-/// `prepare` for what is below a node.
-fn below(node: &Node, walk: Walk, found: &mut Below) -> Result<()> {
+/// `prepare` for what is below a node; `calls` gathers those of routines.
+fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>) -> Result<()> {
     // a copy: the node's lock is not held while others are computed
     let args = match node.args() {
         Some(args) => args,
@@ -215,9 +214,9 @@ fn below(node: &Node, walk: Walk, found: &mut Below) -> Result<()> {
             continue;
         }
         if arg.is_call() {
-            found.calls.push(arg.clone());
+            calls.push(arg.clone());
         }
-        below(arg, walk, found)?;
+        below(arg, walk, found, calls)?;
         if is_kept(arg) && !arg.is_ready() {
             found.kept.push(arg.clone());
         }

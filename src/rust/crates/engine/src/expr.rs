@@ -31,7 +31,8 @@ pub enum Arg {
 pub struct Args {
     list: [Arg; 3],
     count: u8,
-    /// All of them, where they are more.
+    /// All of them, where they are more. One word, since operands are moved often.
+    #[allow(clippy::box_collection)]
     many: Option<Box<Vec<Arg>>>,
 }
 

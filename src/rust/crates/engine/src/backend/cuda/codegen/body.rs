@@ -259,10 +259,14 @@ fn called(plan: &Plan, r: usize, call: &Call, places: &[(Register, Place)]) -> S
     call.args.iter().for_each(|arg| given += &format!(", r{arg}"));
     call.tables.iter().for_each(|table| given += &format!(", p.x{table}, p.length{table}"));
     let places = places.iter().filter(|(register, _)| *register as usize == r);
-    let notes: String = places
-        .enumerate()
-        .map(|(j, (_, Place { word, shift, .. }))| format!(" w[{word}] |= n{r}[{j}] << {shift};"))
-        .collect();
+    let word_of = |noted: Noted| match noted {
+        Noted::Row(op) => call.routine.notes.iter().position(|&known| known == op).expect("it is among them"),
+        Noted::Failures(_) => call.routine.notes.len(),
+    };
+    let note = |(_, place): &(Register, Place)| {
+        format!(" w[{}] |= n{r}[{}] << {};", place.word, word_of(place.noted), place.shift)
+    };
+    let notes: String = places.map(note).collect();
     let words = call.routine.words();
     let (declared, passed) =
         if words > 0 { (format!("u32 n{r}[{words}] = {{}}; "), format!(", n{r}")) } else { Default::default() };

@@ -67,6 +67,7 @@ impl Known {
     }
 
     pub fn found(&mut self, register: Register, extent: Option<Operand>) {
+        self.number(register);
         self.found.insert(register, extent);
     }
 

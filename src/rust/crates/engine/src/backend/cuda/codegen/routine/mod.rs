@@ -109,6 +109,11 @@ pub fn define(routine: &Routine, name: &str) -> String {
         fails: false,
         spare: false,
     };
+    for p in &routine.parameters {
+        if let Source::Length(_) | Source::Extent(..) = p.source {
+            writer.known.number(p.register);
+        }
+    }
     if writer.block(&routine.body) {
         writer.flush();
         writer.return_();

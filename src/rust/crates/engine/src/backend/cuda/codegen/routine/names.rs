@@ -29,10 +29,16 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
     walk.writes(&routine.body, 0, &mut next);
     next = 1;
     walk.reads(&routine.body, 0, &mut next);
-    walk.results(0);
+    if !leaves(&routine.body) {
+        walk.results(0);
+    }
     let mut uses = walk.uses;
     let mut taken = HashSet::new();
-    for (r, used) in uses.iter_mut().enumerate() {
+    // of several that R calls alike, the one that is used most has the plain name
+    let mut order: Vec<usize> = (0..uses.len()).collect();
+    order.sort_by_key(|&r| std::cmp::Reverse(uses[r].reads + uses[r].writes));
+    for r in order {
+        let used = &mut uses[r];
         let plain = plain(routine.names.get(r).map_or("", String::as_str));
         used.local &= used.writes == 1;
         used.named = !plain.is_empty();

@@ -39,10 +39,10 @@ impl Writer<'_> {
         self.line(&line);
     }
 
-    /// Whether a value may stand where it is used.
-    fn may_wait(&self, register: Register) -> bool {
+    /// Whether a value may stand where it is used: it has no name in R, or is no more than another name.
+    fn may_wait(&self, register: Register, plain: bool) -> bool {
         let used = &self.uses[register as usize];
-        !used.named && used.writes == 1 && used.reads == 1 && used.local
+        (!used.named || plain) && used.writes == 1 && used.reads == 1 && used.local
     }
 
     fn settle_where(&mut self, test: impl Fn(&What) -> bool) {
@@ -64,7 +64,7 @@ impl Writer<'_> {
     /// `register = text`, now or where it is read.
     fn define(&mut self, register: Register, text: Text) {
         self.before_write(register);
-        if self.may_wait(register) && text.as_str().len() <= LONGEST {
+        if self.may_wait(register, text.is_plain()) && text.as_str().len() <= LONGEST {
             self.waiting.push(Waiting { register, what: What::Text(text) });
         } else {
             self.assign(register, &text);
@@ -88,7 +88,7 @@ impl Writer<'_> {
     fn statement(&mut self, statement: &Statement) -> bool {
         match statement {
             Statement::Apply { to, op, class, args } => {
-                if is_logic(*op, *class) && self.may_wait(*to) {
+                if is_logic(*op, *class) && self.may_wait(*to, false) {
                     for &arg in args {
                         // conditions may name it twice
                         let logical = |w: &Waiting| matches!(w.what, What::Logic { .. });
@@ -245,8 +245,15 @@ impl Writer<'_> {
         self.before_write(to);
         let name = self.name(to).to_string();
         let declared = if self.uses[to as usize].local { "i64 " } else { "" };
+        let from_one = format!("(i64){}", Text::prefix("", &args[0]).as_str());
+        if let (true, None) = (positive, high) {
+            let inside = format!("{from_one} <= {}", args[1].as_str());
+            self.line(&format!("{declared}{name} = {inside} ? {from_one} - 1 : AT_NONE;"));
+            self.known.forget(to);
+            return;
+        }
         if let (true, Some(high)) = (positive, high) {
-            self.line(&format!("{declared}{name} = (i64){} - 1;", Text::prefix("", &args[0]).as_str()));
+            self.line(&format!("{declared}{name} = {from_one} - 1;"));
             self.fail(&format!("{name} >= {}", args[1].as_str()), high);
             self.known.forget(to);
             self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
@@ -353,52 +360,40 @@ impl Writer<'_> {
         self.flush();
         let missing = missing.filter(|_| !condition.certain);
         let Condition { is_true, is_false, certain, if_true, if_false } = condition;
-        let before = self.known.clone();
-        let mut in_otherwise = before.clone();
+        let mut in_otherwise = self.known.clone();
         if_true.into_iter().for_each(|x| self.known.learn(x));
         // without a failure what is not TRUE may be NA
         if certain || missing.is_some() {
             if_false.into_iter().for_each(|x| in_otherwise.learn(x));
         }
-        let not = |text: &Text| Text::prefix("!", &Text::atom(format!("({})", text.as_str())));
-        let not_true = not(&is_true);
-        // what goes on is asked for once: NaN and NA are looked for on the way that leaves
-        let (test, check) = match missing {
-            Some(failure) if leaves(then) => (not(&is_false), Some(failure)),
-            _ => (is_true, None),
-        };
-        let (first, second) = if then.is_empty() && check.is_none() && missing.is_none() {
-            (otherwise, None)
-        } else {
-            (then, Some(otherwise))
-        };
-        if second.is_none() {
-            self.line(&format!("if ({}) {{", not_true.as_str()));
-            std::mem::swap(&mut self.known, &mut in_otherwise);
-        } else {
-            self.line(&format!("if ({}) {{", test.as_str()));
-        }
-        if let Some(failure) = check {
-            self.depth += 1;
-            self.fail(not_true.as_str(), failure);
-            self.depth -= 1;
-        }
-        let first_falls = self.inner(first);
-        let after_first = std::mem::replace(&mut self.known, in_otherwise);
-        let second = second.filter(|block| !block.is_empty() || missing.is_some() && check.is_none());
-        let second_falls = match second {
-            None => true,
-            Some(block) => {
-                self.line("} else {");
-                if let (Some(failure), None) = (missing, check) {
-                    self.depth += 1;
-                    let test = not(&is_false);
-                    self.fail(test.as_str(), failure);
-                    self.depth -= 1;
-                }
-                self.inner(block)
+        let not = |text: &Text| format!("!({})", text.as_str());
+        let (not_true, not_false) = (not(&is_true), not(&is_false));
+        // A condition: which way it leads, and what else is asked for there or on the other way. What goes on is asked for once: NaN and NA
+        // are looked for on the way that leaves.
+        let mut known = [std::mem::take(&mut self.known), in_otherwise];
+        let (test, first, here, second, there) = match missing {
+            Some(failure) if leaves(then) => (not_false, then, Some((not_true, failure)), otherwise, None),
+            Some(failure) if leaves(otherwise) || then.is_empty() => {
+                known.swap(0, 1);
+                (not_true, otherwise, Some((not_false, failure)), then, None)
             }
+            Some(failure) => (is_true.as_str().into(), then, None, otherwise, Some((not_false, failure))),
+            None if then.is_empty() => {
+                known.swap(0, 1);
+                (not_true, otherwise, None, then, None)
+            }
+            None => (is_true.as_str().into(), then, None, otherwise, None),
         };
+        let [in_first, in_second] = known;
+        self.line(&format!("if ({test}) {{"));
+        self.known = in_first;
+        let first_falls = self.way(first, here);
+        let after_first = std::mem::replace(&mut self.known, in_second);
+        let mut second_falls = true;
+        if !second.is_empty() || there.is_some() {
+            self.line("} else {");
+            second_falls = self.way(second, there);
+        }
         self.line("}");
         self.known = match (first_falls, second_falls) {
             (true, true) => after_first.meet(&self.known),
@@ -406,6 +401,16 @@ impl Writer<'_> {
             _ => std::mem::take(&mut self.known),
         };
         first_falls || second_falls
+    }
+
+    /// One way of a condition, behind a test of what fails there.
+    fn way(&mut self, block: &Block, check: Option<(String, FailureId)>) -> bool {
+        if let Some((test, failure)) = check {
+            self.depth += 1;
+            self.fail(&test, failure);
+            self.depth -= 1;
+        }
+        self.inner(block)
     }
 
     /// What a loop writes is not known at its start, nor behind it.

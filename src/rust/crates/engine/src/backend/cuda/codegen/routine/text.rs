@@ -76,6 +76,11 @@ impl Text {
         }
     }
 
+    /// Whether it is a name or a number.
+    pub fn is_plain(&self) -> bool {
+        self.binds == Binds::Atom && !self.text.contains('(')
+    }
+
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -80,6 +80,14 @@ impl Writer<'_> {
         if let Some(text) = self.plus(op, class, args) {
             return text;
         }
+        // what is NA stays NA
+        let whole = matches!(class, Class::I32 | Class::I64);
+        let one = |x: Operand| x == Operand::Constant(Scalar::I32(1)) || x == Operand::Constant(Scalar::I64(1));
+        match args {
+            [x, y] if whole && op == id::MUL && one(*y) => return self.read(*x),
+            [x, y] if whole && op == id::MUL && one(*x) => return self.read(*y),
+            _ => {}
+        }
         let texts: Vec<Text> = args.iter().map(|&arg| self.read(arg)).collect();
         let infix = |op: &str, binds| Text::infix(&texts[0], op, &texts[1], binds);
         match op {
