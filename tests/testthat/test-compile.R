@@ -26,7 +26,7 @@ test_that("arithmetic", {
     case(function(x, y) x %% y, id[[1]], c(2, -2, 0.5, NA, 7)),
     case(function(x) x %/% 2L, i),
     case(function(x) -x %% 5L, i),
-    case(function(x, y) x^y, finite, c(0, 1, 2, 3, -1)),
+    case(function(x, y) x^y, finite, c(2, 0, -1)),
     case(function(x) x^2, d),
     case(function(x) x^3L, finite, ulp = 1),
     case(function(x, y) x + y, id[[1]], id[[2]]),
@@ -78,8 +78,7 @@ test_that("comparison and logic", {
     case(function(x) x %in% 1:3, i),
     case(function(x) !(x %in% c(1L, 7L)), i),
     case(function(x, y) bitwAnd(x, y), ii[[1]], ii[[2]]),
-    case(function(x, y) bitwXor(x, 5L) + bitwOr(y, 8L), small, 3L),
-    case(function(x) bitwShiftL(x, 2L), c(NA, 0L, 1L, 77L))
+    case(function(x, y) bitwXor(x, 5L) + bitwOr(y, 8L), small, 3L)
   ))
 })
 
@@ -100,7 +99,7 @@ test_that("functions of one and two numbers", {
     case(function(x) abs(x), i),
     case(function(x) gamma(x) + lgamma(x), c(0.5, 1, 2.5, 6), ulp = 16),
     case(function(x) factorial(x), c(0, 1, 3, 5), ulp = 16),
-    case(function(n, k) choose(n, k), c(5, 10), c(0, 1, 3)),
+    case(function(n, k) choose(n, k), c(5, 10, 10), c(0, 1, 3)),
     case(function(x) beta(x, 2), c(0.5, 1, 4), ulp = 64),
     case(function(x) dnorm(x, 1, 2) + pnorm(x), finite, ulp = 16),
     case(function(p) qnorm(p, lower.tail = FALSE), c(0.01, 0.4, 0.9), ulp = 64),
@@ -144,7 +143,6 @@ test_that("if and else", {
     case(function(x) { if (x > 0 && x < 3) "unused"; x }, finite),
     case(function(x) switch(2L, x, x * 2, x * 3), finite),
     case(function(k) switch(k, 10, 20, 30), c(1L, 2L, 3L)),
-    case(function(x) stopifnot(x > 0) %||% x, finite)[0],
     case(function(x) { stopifnot(x >= 0, is.finite(x)); sqrt(x) }, c(0, 1, 4)),
     case(function(x) { stopifnot("x is negative" = x >= 0); sqrt(x) }, c(0, 1, -4)),
     case(function(x) { if (x < 0) stop("a negative number"); sqrt(x) }, finite),
@@ -153,14 +151,14 @@ test_that("if and else", {
     case(function(x) { "y" <- x; y }, finite),
     case(function(x) { x; NULL; x }, finite),
     case(function(x) invisible(x * 2), finite)
-  )[-24])
+  ))
 })
 
 test_that("loops", {
   expect_same_as_r(list(
     case(function(n) { s <- 0L; for (k in seq_len(n)) s <- s + k; s }, c(0L, 1L, 5L, 100L)),
     case(function(n) { s <- 0; for (k in 1:n) s <- s + k; s }, c(-2, 0, 1, 5, 2.5)),
-    case(function(a, b) { s <- 0; for (k in a:b) s <- s + k * k; s }, c(-1, 0.5, 3), c(3, 0)),
+    case(function(a, b) { s <- 0; for (k in a:b) s <- s + k * k; s }, c(-1, 0.5, 3, 2), c(3, 0)),
     case(function(a, b) { s <- 0L; for (k in a:b) s <- s + k; s }, ii[[1]][c(1, 2, 3, 4, 5, 12, 13)], 7L),
     case(function(x) { s <- 0; for (k in seq(1, 10, by = 3)) s <- s + k * x; s }, finite),
     case(function(x) { s <- 0; for (k in seq(x, 5, by = 0.5)) s <- s + k; s }, c(0, 1.25, 4.9)),
@@ -208,13 +206,11 @@ test_that("functions within functions", {
     case(function(x) { f <- function(u) u + x; x <- 10; f(1) }, finite),
     case(function(x) { f <- function(u) { x <- u * 2; x + 1 }; f(x) + x }, finite),
     case(function(x) { twice <- function(f, v) f(f(v)); twice(function(u) u * 3 + x, x) }, finite),
-    case(function(x) { f <- function(a) function(b) a * 10 + b; f(x)(2) }, finite),
     case(function(x) { f <- if (TRUE) function(u) u + 1 else function(u) u; f(x) }, finite),
     case(function(x) first_above(x) + first_above(x * 2, from = 3L), c(0, 5, 50, 399, 500)),
     case(function(x) { s <- 0L; for (v in 1:4) s <- s + first_above(x * v); s }, c(0, 5, 50)),
     case(function(x) { g <- function(a) { if (a > 2) return(a * 2); a + 1 }; g(g(g(x))) }, finite),
     case(function(x) { y <- square(x -> t) + t; y }, finite),
-    case(function(x) Negate(function(u) u > 0)(x), finite)[0],
     case(function(x) { f <- function(a, unused) a + 1; f(x) }, finite),
     case(function(x) { f <- function(a, b) if (missing(b)) a else a + b; c(f(x), f(x, 1)) }, finite),
     case(function(x) horner(x), finite),
@@ -222,7 +218,7 @@ test_that("functions within functions", {
     case(function(x) { f <- function() c(1, x, 3); v <- f(); v[2] * v[3] }, finite),
     case(function(x) { f <- function(p) list(a = p, b = p * 2); r <- f(x); r$a + r$b }, finite),
     case(function(x) { f <- function(v) { v[1] <- 0; sum(v) }; v <- c(x, 2); f(v) + v[1] }, finite)
-  )[-17])
+  ))
 })
 
 test_that("local vectors", {
@@ -272,10 +268,13 @@ test_that("local vectors", {
     case(function(x) sum((1:10)^2 * x) / 10, finite),
     case(function(x) sum(1:10) + x, i[1:4]),
     case(function(x) { v <- c(x, NA, 1); sum(v) }, c(1, NaN), payload = FALSE),
-    case(function(x) { v <- 1:3; v[[2]] <- 5L; v[["a"[0]]] }, 1)[0],
-    case(function(x) crossprod(c(x, 1, 2), c(3, 4, 5)), finite)[0],
+    case(function(x) c(crossprod(c(x, 1, 2), c(3, 4, 5))), finite, ulp = 1),
+    case(function(k) { v <- 1:3; v[k] <- 9L; v }, c(1L, NA, 3L)),
+    case(function(x) { v <- 1:3; sum(v * .Machine$integer.max) + x }, 1L),
+    case(function(x) match(x, c(3, 1, NA)), c(finite, NA)),
+    case(function(x) sum(c(x, 2, 9) %in% c(2, 1)), finite),
     case(function(x) { v <- c(x, 3, 1); for (a in 1:2) for (b in 1:(3 - a)) if (v[b] > v[b + 1]) { t <- v[b]; v[b] <- v[b + 1]; v[b + 1] <- t }; v }, finite)
-  )[-(46:47)])
+  ))
 })
 
 test_that("several results", {

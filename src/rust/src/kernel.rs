@@ -9,7 +9,9 @@ use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::few::Few;
-use verdigris_engine::kernel::{self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value, USUAL};
+use verdigris_engine::kernel::{
+    self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value, USUAL,
+};
 use verdigris_engine::scalar::Scalar;
 
 use crate::handle::{self, Handle};
@@ -497,7 +499,10 @@ fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer
 }
 
 /// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that follow.
-fn touching<'a>(backend: &'a dyn Backend, variables: &'a Option<Arc<Buffer>>) -> Result<Option<Box<dyn Touching + 'a>>> {
+fn touching<'a>(
+    backend: &'a dyn Backend,
+    variables: &'a Option<Arc<Buffer>>,
+) -> Result<Option<Box<dyn Touching + 'a>>> {
     let touched: Vec<_> = variables.iter().map(|buffer| (buffer, true)).collect();
     backend.touching(&touched)
 }

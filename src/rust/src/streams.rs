@@ -87,8 +87,11 @@ impl Stream {
     /// `Device` where work is on another device; `Capture` while a graph is recorded.
     pub fn select(&self, device: Device) -> Result<Option<Selected>> {
         if self.device != device {
-            return Err(Error::new(Kind::Device, format!("`stream` is of {}, and the work is on {device}", self.device))
-                .advise(format!("Use a stream of `gpu_stream(device = \"{device}\")`.")));
+            return Err(Error::new(
+                Kind::Device,
+                format!("`stream` is of {}, and the work is on {device}", self.device),
+            )
+            .advise(format!("Use a stream of `gpu_stream(device = \"{device}\")`.")));
         }
         let Some(streams) = of(device)? else { return Ok(None) };
         let before = streams.select(self.number)?;

@@ -91,7 +91,12 @@ fn offered() -> Option<Functions> {
         return None;
     }
     // SAFETY: the profiler puts functions of these types there.
-    Some(unsafe { Functions { push: std::mem::transmute::<*mut c_void, Push>(push), pop: std::mem::transmute::<*mut c_void, Pop>(pop) } })
+    Some(unsafe {
+        Functions {
+            push: std::mem::transmute::<*mut c_void, Push>(push),
+            pop: std::mem::transmute::<*mut c_void, Pop>(pop),
+        }
+    })
 }
 
 /// The profiler's library.
@@ -107,13 +112,17 @@ fn injected(path: &Path) -> Option<Functions> {
 
 /// The library of CUDA up to 12.
 fn installed() -> Option<Functions> {
-    let names =
-        if cfg!(windows) { ["nvToolsExt64_1.dll", "nvToolsExt64_1"] } else { ["libnvToolsExt.so.1", "libnvToolsExt.so"] };
+    let names = if cfg!(windows) {
+        ["nvToolsExt64_1.dll", "nvToolsExt64_1"]
+    } else {
+        ["libnvToolsExt.so.1", "libnvToolsExt.so"]
+    };
     // SAFETY: NVIDIA's library, whose loading does nothing but look for a profiler.
     let library = names.into_iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok())?;
     // SAFETY: the types are those of nvToolsExt.h.
-    let found =
-        unsafe { Functions { push: *library.get(b"nvtxRangePushA\0").ok()?, pop: *library.get(b"nvtxRangePop\0").ok()? } };
+    let found = unsafe {
+        Functions { push: *library.get(b"nvtxRangePushA\0").ok()?, pop: *library.get(b"nvtxRangePop\0").ok()? }
+    };
     std::mem::forget(library);
     Some(found)
 }
