@@ -303,3 +303,139 @@ test_that("complex numbers", {
     case(function(x) c(x, 1), z[2:7])
   ))
 })
+
+test_that("what is captured", {
+  vec <- c(10, 20, NA, 40)
+  whole_numbers <- 1:6
+  m <- matrix(c(1, 2, 3, 4, 5, 6), 2)
+  array_on_device <- gpu(c(2, 4, 8))
+  matrix_on_device <- gpu(matrix(1:6, 2))
+  params <- list(rate = 0.5, inner = list(n = 3L), v = c(1, 2))
+  k <- c(1, 2, 3, 4, 2.7)
+  expect_same_as_r(list(
+    case(function(i) vec[i], c(k, NA, 5)),
+    case(function(i) vec[[i]], k),
+    case(function(i) vec[[i]], c(1, 5, 2)),
+    case(function(i) whole_numbers[i] + length(vec), k),
+    case(function(i) m[1, i] * nrow(m) + ncol(m), c(1, 2, 3)),
+    case(function(i) m[2, i], c(1, 4, NA)),
+    case(function(i) sum(m[i, ]), c(1, 2)),
+    case(function(j) max(m[, j]) - m[1, j], 1:3),
+    case(function(x) { s <- 0; for (v in vec) if (!is.na(v)) s <- s + v * x; s }, k),
+    case(function(x) { s <- 0; for (i in seq_along(vec)) s <- s + i * x; s }, k),
+    case(function(x) { s <- 0; for (i in seq_len(nrow(m))) for (j in seq_len(ncol(m))) s <- s * x + m[i, j]; s }, k),
+    case(function(x) params$rate * x + params$inner$n + params[["rate"]], k),
+    case(function(x) params$v[2] * x, k),
+    case(function(x) sum(whole_numbers * x), k),
+    case(function(x) mean(vec[-3]) + x, k[1])[0],
+    case(function(v, i) v[i] * length(v), v = c(1, 2, 3), i = c(3, 1), whole = "v"),
+    case(function(v, i) sum(v) - v[i], v = 1:4, i = 1:4, whole = "v"),
+    case(function(a, i) a[i, 2] + dim(a)[2], a = matrix(1:6, 2), i = 1:2, whole = "a"),
+    case(function(a, i) { r <- a[i, ]; sum(r * r) / length(r) }, a = matrix(c(1.5, 2, 3, 4), 2), i = 1:2, whole = "a")
+  )[-15])
+  on_device <- gpu_compile(function(i) array_on_device[i] + matrix_on_device[2, i] + length(array_on_device))
+  expect_identical(collect(on_device(gpu(1:3))), c(2 + 2, 4 + 4, 8 + 6) + 3)
+})
+
+test_that("a captured number is an argument: another value counts at the next call, and compiles nothing", {
+  scale <- 2
+  f <- gpu_compile(function(x) x * scale)
+  expect_identical(collect(f(gpu(c(1, 2)))), c(2, 4))
+  scale <- 5
+  expect_identical(collect(f(gpu(c(1, 2)))), c(5, 10))
+  expect_length(environment(f)$variants, 1L)
+  scale <- 3L
+  expect_identical(collect(f(gpu(1:2))), c(3L, 6L))
+  # a helper that is defined anew is compiled anew
+  helper <- function(x) x + 1
+  g <- gpu_compile(function(x) helper(x) * 2)
+  expect_identical(collect(g(gpu(c(1, 2)))), c(4, 6))
+  helper <- function(x) x + 10
+  expect_identical(collect(g(gpu(c(1, 2)))), c(22, 24))
+})
+
+test_that("subscripts beyond the end, by option", {
+  v <- c(1, 2, 3)
+  m <- matrix(1:4, 2)
+  i <- c(1, 4, NA, 2)
+  by <- function(f, bounds) by_device(f, list(i), bounds = bounds)
+  expect_identical(by(function(i) v[i], "R")$value, c(1, NA, NA, 2))
+  expect_identical(by(function(i) v[[i]], "NA")$value, c(1, NA, NA, 2))
+  expect_identical(by(function(i) m[1, i], "NA")$value, c(1L, NA, NA, 3L))
+  got <- by(function(i) v[i], "error")
+  expect_match(got$errors, "^subscript out of bounds, in `.*i.*`")
+  expect_identical(got$value, c(1, NA, NA, 2))
+  expect_match(by(function(i) m[1, i], "R")$errors, "^subscript out of bounds")
+  expect_match(by_device(function(i) v[i], list(c(0, 1)))$errors, "subscript below 1")
+})
+
+test_that("stored types are kept", {
+  of <- function(f, x, dtype) gpu_map(f, gpu(x, dtype))
+  expect_identical(gpu_dtype(of(function(x) x * 2 + 1, c(1, 2), "float32")), "float32")
+  expect_identical(gpu_dtype(of(function(x) { s <- 0; for (k in 1:3) s <- s + x; s }, c(1, 2), "float32")), "float32")
+  expect_identical(gpu_dtype(of(function(x) if (x > 1) x else 0, c(1, 2), "float16")), "float16")
+  expect_identical(gpu_dtype(of(function(x) x + 1L, 1:3, "int8")), gpu_dtype(gpu(1:3, "int8") + 1L))
+  expect_identical(gpu_dtype(of(function(x) x > 1, c(1, 2), "bfloat16")), "bool8")
+  x <- c(0.1, 2.7, -3.3)
+  expect_identical(collect(of(function(x) { y <- x * x; y - 1 }, x, "float32")), collect(gpu(x, "float32") * gpu(x, "float32") - 1))
+  long <- bit64::as.integer64(c("1", "4611686018427387904", NA))
+  got <- bit64::as.integer64(gpu_map(function(x) if (is.na(x)) x else x + x %/% 2L, gpu(long, "int64")))
+  expect_identical(as.character(got), as.character(long + long %/% 2L))
+  expect_identical(collect(gpu_map(function(z) z * Conj(z) + 1, gpu(c(1 + 2i, 3i), "complex64"))), c(6 + 0i, 10 + 0i))
+  expect_identical(typeof(collect(gpu_map(function(a, b) a & !b, gpu(c(TRUE, NA)), gpu(c(FALSE, TRUE))))), "logical")
+})
+
+test_that("random draws: set.seed() decides, and they do not depend on how the elements are divided", {
+  f <- gpu_compile(function(i) { a <- rnorm(1); b <- runif(1); if (i %% 2L == 0L) b <- rexp(1, 2); c(a, b, rpois(1, 3), rnorm(1)) })
+  n <- if (emulated) 200L else 3000L
+  set.seed(11)
+  first <- collect(f(gpu(seq_len(n))))
+  set.seed(11)
+  expect_identical(collect(f(gpu(seq_len(n)))), first)
+  set.seed(11)
+  expect_identical(collect(f(gpu(seq_len(150L))))[1:150, ], first[1:150, ])
+  expect_false(identical(collect(f(gpu(seq_len(n)))), first))
+  expect_lt(abs(cor(first[, 1], first[, 4])), 5 / sqrt(n))
+})
+
+test_that("draws have the distributions that they are named after", {
+  skip_if(emulated)
+  n <- 4000
+  i <- gpu(seq_len(n))
+  set.seed(5)
+  drawn <- list(
+    unif = list(function(i) runif(1, -1, 3), function(q) punif(q, -1, 3)), norm = list(function(i) rnorm(1, 2, 0.5), function(q) pnorm(q, 2, 0.5)),
+    exp = list(function(i) rexp(1, 3), function(q) pexp(q, 3)), gamma = list(function(i) rgamma(1, 2.5, 2), function(q) pgamma(q, 2.5, 2)),
+    scale = list(function(i) rgamma(1, 0.7, scale = 2), function(q) pgamma(q, 0.7, scale = 2)), beta = list(function(i) rbeta(1, 2, 3), function(q) pbeta(q, 2, 3)),
+    chisq = list(function(i) rchisq(1, 4), function(q) pchisq(q, 4)), t = list(function(i) rt(1, 5), function(q) pt(q, 5)), lnorm = list(function(i) rlnorm(1, 0, 0.5), function(q) plnorm(q, 0, 0.5)),
+    weibull = list(function(i) rweibull(1, 2, 3), function(q) pweibull(q, 2, 3)), cauchy = list(function(i) rcauchy(1), pcauchy), logis = list(function(i) rlogis(1, 1, 2), function(q) plogis(q, 1, 2))
+  )
+  for (name in names(drawn)) expect_gt(ks.test(collect(gpu_map(drawn[[name]][[1]], i)), drawn[[name]][[2]])$p.value, 1e-4, label = name)
+  counted <- list(
+    pois = list(function(i) rpois(1, 3), function(k) dpois(k, 3)), binom = list(function(i) rbinom(1, 9, 0.3), function(k) dbinom(k, 9, 0.3)),
+    geom = list(function(i) rgeom(1, 0.4), function(k) dgeom(k, 0.4)), nbinom = list(function(i) rnbinom(1, 3, 0.5), function(k) dnbinom(k, 3, 0.5)),
+    sample = list(function(i) sample.int(6L, 1L) - 1L, function(k) (k < 6) / 6)
+  )
+  for (name in names(counted)) {
+    x <- collect(gpu_map(counted[[name]][[1]], i))
+    expect_type(x, "integer")
+    want <- n * counted[[name]][[2]](0:5)
+    expect_lt(max(abs(tabulate(x + 1L, 6L) - want) / sqrt(want)), 5, label = name)
+  }
+})
+
+test_that("shapes, recycling and names of arguments", {
+  m <- matrix(c(1, 2, 3, 4), 2, dimnames = list(c("a", "b"), NULL))
+  expect_identical(collect(gpu_map(function(x, y) x + y, gpu(m), c(10, 20))), m + c(10, 20))
+  expect_identical(collect(gpu_map(function(x) x * 2, gpu(c(p = 1, q = 2)))), c(p = 2, q = 4))
+  expect_identical(collect(gpu_map(function(x, y) x - y, y = gpu(c(1, 2)), x = 5)), c(4, 3))
+  expect_identical(collect(gpu_map(function(x) x, gpu(numeric()))), numeric())
+  expect_warning(gpu_map(function(x, y) x + y, gpu(1:3), 1:2), "longer argument not a multiple")
+})
+
+test_that("a compiled call is part of the graph", {
+  f <- gpu_compile(function(x) if (x > 0) sqrt(x) else 0)
+  x <- gpu(c(-1, 4, 9))
+  expect_identical(sum(f(x * 1) + 1)[], 8)
+  expect_identical(collect(f(f(x))), c(0, sqrt(2), sqrt(3)))
+})
