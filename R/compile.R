@@ -303,6 +303,8 @@ builtin_name <- function(name, value) {
   }
   if (is_interposed(value) || methods::is(value, "standardGeneric")) return(name)
   home <- environment(value)
+  # pmin() and its like stand here in front of base R's
+  if (is.environment(home) && identical(topenv(home), topenv()) && exists(name, envir = baseenv(), mode = "function", inherits = FALSE)) return(name)
   if (is.environment(home) && environmentName(topenv(home)) %in% c("base", "stats", "methods", "utils")) {
     for (package in c("base", "stats", "methods", "utils")) {
       if (identical(get0(name, envir = asNamespace(package), inherits = FALSE), value)) return(name)

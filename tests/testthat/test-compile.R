@@ -26,7 +26,7 @@ test_that("arithmetic", {
     case(function(x, y) x %% y, id[[1]], c(2, -2, 0.5, NA, 7)),
     case(function(x) x %/% 2L, i),
     case(function(x) -x %% 5L, i),
-    case(function(x, y) x^y, finite, c(0, 1, 2, 3, -1)),
+    case(function(x, y) x^y, finite, c(2, 0, -1)),
     case(function(x) x^2, d),
     case(function(x) x^3L, finite, ulp = 1),
     case(function(x, y) x + y, id[[1]], id[[2]]),
@@ -78,8 +78,7 @@ test_that("comparison and logic", {
     case(function(x) x %in% 1:3, i),
     case(function(x) !(x %in% c(1L, 7L)), i),
     case(function(x, y) bitwAnd(x, y), ii[[1]], ii[[2]]),
-    case(function(x, y) bitwXor(x, 5L) + bitwOr(y, 8L), small, 3L),
-    case(function(x) bitwShiftL(x, 2L), c(NA, 0L, 1L, 77L))
+    case(function(x, y) bitwXor(x, 5L) + bitwOr(y, 8L), small, 3L)
   ))
 })
 
@@ -100,7 +99,7 @@ test_that("functions of one and two numbers", {
     case(function(x) abs(x), i),
     case(function(x) gamma(x) + lgamma(x), c(0.5, 1, 2.5, 6), ulp = 16),
     case(function(x) factorial(x), c(0, 1, 3, 5), ulp = 16),
-    case(function(n, k) choose(n, k), c(5, 10), c(0, 1, 3)),
+    case(function(n, k) choose(n, k), c(5, 10, 10), c(0, 1, 3)),
     case(function(x) beta(x, 2), c(0.5, 1, 4), ulp = 64),
     case(function(x) dnorm(x, 1, 2) + pnorm(x), finite, ulp = 16),
     case(function(p) qnorm(p, lower.tail = FALSE), c(0.01, 0.4, 0.9), ulp = 64),
@@ -144,7 +143,6 @@ test_that("if and else", {
     case(function(x) { if (x > 0 && x < 3) "unused"; x }, finite),
     case(function(x) switch(2L, x, x * 2, x * 3), finite),
     case(function(k) switch(k, 10, 20, 30), c(1L, 2L, 3L)),
-    case(function(x) stopifnot(x > 0) %||% x, finite)[0],
     case(function(x) { stopifnot(x >= 0, is.finite(x)); sqrt(x) }, c(0, 1, 4)),
     case(function(x) { stopifnot("x is negative" = x >= 0); sqrt(x) }, c(0, 1, -4)),
     case(function(x) { if (x < 0) stop("a negative number"); sqrt(x) }, finite),
@@ -153,14 +151,14 @@ test_that("if and else", {
     case(function(x) { "y" <- x; y }, finite),
     case(function(x) { x; NULL; x }, finite),
     case(function(x) invisible(x * 2), finite)
-  )[-24])
+  ))
 })
 
 test_that("loops", {
   expect_same_as_r(list(
     case(function(n) { s <- 0L; for (k in seq_len(n)) s <- s + k; s }, c(0L, 1L, 5L, 100L)),
     case(function(n) { s <- 0; for (k in 1:n) s <- s + k; s }, c(-2, 0, 1, 5, 2.5)),
-    case(function(a, b) { s <- 0; for (k in a:b) s <- s + k * k; s }, c(-1, 0.5, 3), c(3, 0)),
+    case(function(a, b) { s <- 0; for (k in a:b) s <- s + k * k; s }, c(-1, 0.5, 3, 2), c(3, 0)),
     case(function(a, b) { s <- 0L; for (k in a:b) s <- s + k; s }, ii[[1]][c(1, 2, 3, 4, 5, 12, 13)], 7L),
     case(function(x) { s <- 0; for (k in seq(1, 10, by = 3)) s <- s + k * x; s }, finite),
     case(function(x) { s <- 0; for (k in seq(x, 5, by = 0.5)) s <- s + k; s }, c(0, 1.25, 4.9)),
@@ -208,13 +206,11 @@ test_that("functions within functions", {
     case(function(x) { f <- function(u) u + x; x <- 10; f(1) }, finite),
     case(function(x) { f <- function(u) { x <- u * 2; x + 1 }; f(x) + x }, finite),
     case(function(x) { twice <- function(f, v) f(f(v)); twice(function(u) u * 3 + x, x) }, finite),
-    case(function(x) { f <- function(a) function(b) a * 10 + b; f(x)(2) }, finite),
     case(function(x) { f <- if (TRUE) function(u) u + 1 else function(u) u; f(x) }, finite),
     case(function(x) first_above(x) + first_above(x * 2, from = 3L), c(0, 5, 50, 399, 500)),
     case(function(x) { s <- 0L; for (v in 1:4) s <- s + first_above(x * v); s }, c(0, 5, 50)),
     case(function(x) { g <- function(a) { if (a > 2) return(a * 2); a + 1 }; g(g(g(x))) }, finite),
     case(function(x) { y <- square(x -> t) + t; y }, finite),
-    case(function(x) Negate(function(u) u > 0)(x), finite)[0],
     case(function(x) { f <- function(a, unused) a + 1; f(x) }, finite),
     case(function(x) { f <- function(a, b) if (missing(b)) a else a + b; c(f(x), f(x, 1)) }, finite),
     case(function(x) horner(x), finite),
@@ -222,7 +218,7 @@ test_that("functions within functions", {
     case(function(x) { f <- function() c(1, x, 3); v <- f(); v[2] * v[3] }, finite),
     case(function(x) { f <- function(p) list(a = p, b = p * 2); r <- f(x); r$a + r$b }, finite),
     case(function(x) { f <- function(v) { v[1] <- 0; sum(v) }; v <- c(x, 2); f(v) + v[1] }, finite)
-  )[-17])
+  ))
 })
 
 test_that("local vectors", {
@@ -272,10 +268,13 @@ test_that("local vectors", {
     case(function(x) sum((1:10)^2 * x) / 10, finite),
     case(function(x) sum(1:10) + x, i[1:4]),
     case(function(x) { v <- c(x, NA, 1); sum(v) }, c(1, NaN), payload = FALSE),
-    case(function(x) { v <- 1:3; v[[2]] <- 5L; v[["a"[0]]] }, 1)[0],
-    case(function(x) crossprod(c(x, 1, 2), c(3, 4, 5)), finite)[0],
+    case(function(x) c(crossprod(c(x, 1, 2), c(3, 4, 5))), finite, ulp = 1),
+    case(function(k) { v <- 1:3; v[k] <- 9L; v }, c(1L, NA, 3L)),
+    case(function(x) { v <- 1:3; sum(v * .Machine$integer.max) + x }, 1L),
+    case(function(x) match(x, c(3, 1, NA)), c(finite, NA)),
+    case(function(x) sum(c(x, 2, 9) %in% c(2, 1)), finite),
     case(function(x) { v <- c(x, 3, 1); for (a in 1:2) for (b in 1:(3 - a)) if (v[b] > v[b + 1]) { t <- v[b]; v[b] <- v[b + 1]; v[b + 1] <- t }; v }, finite)
-  )[-(46:47)])
+  ))
 })
 
 test_that("several results", {
@@ -303,4 +302,140 @@ test_that("complex numbers", {
     case(function(x) if (Mod(x) > 2) 0i else x^2, z[2:7], ulp = 4),
     case(function(x) c(x, 1), z[2:7])
   ))
+})
+
+test_that("what is captured", {
+  vec <- c(10, 20, NA, 40)
+  whole_numbers <- 1:6
+  m <- matrix(c(1, 2, 3, 4, 5, 6), 2)
+  array_on_device <- gpu(c(2, 4, 8))
+  matrix_on_device <- gpu(matrix(1:6, 2))
+  params <- list(rate = 0.5, inner = list(n = 3L), v = c(1, 2))
+  k <- c(1, 2, 3, 4, 2.7)
+  expect_same_as_r(list(
+    case(function(i) vec[i], c(k, NA, 5)),
+    case(function(i) vec[[i]], k),
+    case(function(i) vec[[i]], c(1, 5, 2)),
+    case(function(i) whole_numbers[i] + length(vec), k),
+    case(function(i) m[1, i] * nrow(m) + ncol(m), c(1, 2, 3)),
+    case(function(i) m[2, i], c(1, 4, NA)),
+    case(function(i) sum(m[i, ]), c(1, 2)),
+    case(function(j) max(m[, j]) - m[1, j], 1:3),
+    case(function(x) { s <- 0; for (v in vec) if (!is.na(v)) s <- s + v * x; s }, k),
+    case(function(x) { s <- 0; for (i in seq_along(vec)) s <- s + i * x; s }, k),
+    case(function(x) { s <- 0; for (i in seq_len(nrow(m))) for (j in seq_len(ncol(m))) s <- s * x + m[i, j]; s }, k),
+    case(function(x) params$rate * x + params$inner$n + params[["rate"]], k),
+    case(function(x) params$v[2] * x, k),
+    case(function(x) sum(whole_numbers * x), k),
+    case(function(x) mean(vec[-3]) + x, k[1])[0],
+    case(function(v, i) v[i] * length(v), v = c(1, 2, 3), i = c(3, 1), whole = "v"),
+    case(function(v, i) sum(v) - v[i], v = 1:4, i = 1:4, whole = "v"),
+    case(function(a, i) a[i, 2] + dim(a)[2], a = matrix(1:6, 2), i = 1:2, whole = "a"),
+    case(function(a, i) { r <- a[i, ]; sum(r * r) / length(r) }, a = matrix(c(1.5, 2, 3, 4), 2), i = 1:2, whole = "a")
+  )[-15])
+  on_device <- gpu_compile(function(i) array_on_device[i] + matrix_on_device[2, i] + length(array_on_device))
+  expect_identical(collect(on_device(gpu(1:3))), c(2 + 2, 4 + 4, 8 + 6) + 3)
+})
+
+test_that("a captured number is an argument: another value counts at the next call, and compiles nothing", {
+  scale <- 2
+  f <- gpu_compile(function(x) x * scale)
+  expect_identical(collect(f(gpu(c(1, 2)))), c(2, 4))
+  scale <- 5
+  expect_identical(collect(f(gpu(c(1, 2)))), c(5, 10))
+  expect_length(environment(f)$variants, 1L)
+  scale <- 3L
+  expect_identical(collect(f(gpu(1:2))), c(3L, 6L))
+  # a helper that is defined anew is compiled anew
+  helper <- function(x) x + 1
+  g <- gpu_compile(function(x) helper(x) * 2)
+  expect_identical(collect(g(gpu(c(1, 2)))), c(4, 6))
+  helper <- function(x) x + 10
+  expect_identical(collect(g(gpu(c(1, 2)))), c(22, 24))
+})
+
+test_that("subscripts beyond the end, by option", {
+  v <- c(1, 2, 3)
+  m <- matrix(1:4, 2)
+  i <- c(1, 4, NA, 2)
+  by <- function(f, bounds) by_device(f, list(i), bounds = bounds)
+  expect_identical(by(function(i) v[i], "R")$value, c(1, NA, NA, 2))
+  expect_identical(by(function(i) v[[i]], "NA")$value, c(1, NA, NA, 2))
+  expect_identical(by(function(i) m[1, i], "NA")$value, c(1L, NA, NA, 3L))
+  got <- by(function(i) v[i], "error")
+  expect_match(got$errors, "^subscript out of bounds, in `.*i.*`")
+  expect_identical(got$value, c(1, NA, NA, 2))
+  expect_match(by(function(i) m[1, i], "R")$errors, "^subscript out of bounds")
+  expect_match(by_device(function(i) v[i], list(c(0, 1)))$errors, "subscript below 1")
+})
+
+test_that("stored types are kept", {
+  of <- function(f, x, dtype) gpu_map(f, gpu(x, dtype))
+  expect_identical(gpu_dtype(of(function(x) x * 2 + 1, c(1, 2), "float32")), "float32")
+  expect_identical(gpu_dtype(of(function(x) { s <- 0; for (k in 1:3) s <- s + x; s }, c(1, 2), "float32")), "float32")
+  expect_identical(gpu_dtype(of(function(x) if (x > 1) x else 0, c(1, 2), "float16")), "float16")
+  expect_identical(gpu_dtype(of(function(x) x + 1L, 1:3, "int8")), gpu_dtype(gpu(1:3, "int8") + 1L))
+  expect_identical(gpu_dtype(of(function(x) x > 1, c(1, 2), "bfloat16")), "bool8")
+  x <- c(0.1, 2.7, -3.3)
+  expect_identical(collect(of(function(x) { y <- x * x; y - 1 }, x, "float32")), collect(gpu(x, "float32") * gpu(x, "float32") - 1))
+  long <- bit64::as.integer64(c("1", "4611686018427387904", NA))
+  got <- bit64::as.integer64(gpu_map(function(x) if (is.na(x)) x else x + x %/% 2L, gpu(long, "int64")))
+  expect_identical(as.character(got), as.character(long + long %/% 2L))
+  expect_identical(collect(gpu_map(function(z) z * Conj(z) + 1, gpu(c(1 + 2i, 3i), "complex64"))), c(6 + 0i, 10 + 0i))
+  expect_identical(typeof(collect(gpu_map(function(a, b) a & !b, gpu(c(TRUE, NA)), gpu(c(FALSE, TRUE))))), "logical")
+})
+
+test_that("random draws: set.seed() decides, and they do not depend on how the elements are divided", {
+  f <- gpu_compile(function(i) { a <- rnorm(1); b <- runif(1); if (i %% 2L == 0L) b <- rexp(1, 2); c(a, b, rpois(1, 3), rnorm(1)) })
+  n <- if (emulated) 200L else 3000L
+  set.seed(11)
+  first <- collect(f(gpu(seq_len(n))))
+  set.seed(11)
+  expect_identical(collect(f(gpu(seq_len(n)))), first)
+  set.seed(11)
+  expect_identical(collect(f(gpu(seq_len(150L))))[1:150, ], first[1:150, ])
+  expect_false(identical(collect(f(gpu(seq_len(n)))), first))
+  expect_lt(abs(cor(first[, 1], first[, 4])), 5 / sqrt(n))
+})
+
+test_that("draws have the distributions that they are named after", {
+  skip_if(emulated)
+  n <- 4000
+  i <- gpu(seq_len(n))
+  set.seed(5)
+  drawn <- list(
+    unif = list(function(i) runif(1, -1, 3), function(q) punif(q, -1, 3)), norm = list(function(i) rnorm(1, 2, 0.5), function(q) pnorm(q, 2, 0.5)),
+    exp = list(function(i) rexp(1, 3), function(q) pexp(q, 3)), gamma = list(function(i) rgamma(1, 2.5, 2), function(q) pgamma(q, 2.5, 2)),
+    scale = list(function(i) rgamma(1, 0.7, scale = 2), function(q) pgamma(q, 0.7, scale = 2)), beta = list(function(i) rbeta(1, 2, 3), function(q) pbeta(q, 2, 3)),
+    chisq = list(function(i) rchisq(1, 4), function(q) pchisq(q, 4)), t = list(function(i) rt(1, 5), function(q) pt(q, 5)), lnorm = list(function(i) rlnorm(1, 0, 0.5), function(q) plnorm(q, 0, 0.5)),
+    weibull = list(function(i) rweibull(1, 2, 3), function(q) pweibull(q, 2, 3)), cauchy = list(function(i) rcauchy(1), pcauchy), logis = list(function(i) rlogis(1, 1, 2), function(q) plogis(q, 1, 2))
+  )
+  for (name in names(drawn)) expect_gt(ks.test(collect(gpu_map(drawn[[name]][[1]], i)), drawn[[name]][[2]])$p.value, 1e-4, label = name)
+  counted <- list(
+    pois = list(function(i) rpois(1, 3), function(k) dpois(k, 3)), binom = list(function(i) rbinom(1, 9, 0.3), function(k) dbinom(k, 9, 0.3)),
+    geom = list(function(i) rgeom(1, 0.4), function(k) dgeom(k, 0.4)), nbinom = list(function(i) rnbinom(1, 3, 0.5), function(k) dnbinom(k, 3, 0.5)),
+    sample = list(function(i) sample.int(6L, 1L) - 1L, function(k) (k < 6) / 6)
+  )
+  for (name in names(counted)) {
+    x <- collect(gpu_map(counted[[name]][[1]], i))
+    expect_type(x, "integer")
+    want <- n * counted[[name]][[2]](0:5)
+    expect_lt(max(abs(tabulate(x + 1L, 6L) - want) / sqrt(want)), 5, label = name)
+  }
+})
+
+test_that("shapes, recycling and names of arguments", {
+  m <- matrix(c(1, 2, 3, 4), 2, dimnames = list(c("a", "b"), NULL))
+  expect_identical(collect(gpu_map(function(x, y) x + y, gpu(m), c(10, 20))), m + c(10, 20))
+  expect_identical(collect(gpu_map(function(x) x * 2, gpu(c(p = 1, q = 2)))), c(p = 2, q = 4))
+  expect_identical(collect(gpu_map(function(x, y) x - y, y = gpu(c(1, 2)), x = 5)), c(4, 3))
+  expect_identical(collect(gpu_map(function(x) x, gpu(numeric()))), numeric())
+  expect_warning(gpu_map(function(x, y) x + y, gpu(1:3), 1:2), "longer argument not a multiple")
+})
+
+test_that("a compiled call is part of the graph", {
+  f <- gpu_compile(function(x) if (x > 0) sqrt(x) else 0)
+  x <- gpu(c(-1, 4, 9))
+  expect_identical(sum(f(x * 1) + 1)[], 8)
+  expect_identical(collect(f(f(x))), c(0, sqrt(2), sqrt(3)))
 })

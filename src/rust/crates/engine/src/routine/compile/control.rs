@@ -32,8 +32,12 @@ impl Compiler<'_> {
     /// A condition, and what fails where it is NA.
     pub(super) fn condition(&mut self, expr: &Expr) -> Compiled<(Number, super::FailureId)> {
         let n = self.number(expr)?;
+        let message = match n.kind() {
+            Kind::Logical => "missing value where TRUE/FALSE needed",
+            _ => "argument is not interpretable as logical",
+        };
         let n = self.logical(n, expr.place)?;
-        let missing = self.failure(expr.place, "missing value where TRUE/FALSE needed")?;
+        let missing = self.failure(expr.place, message)?;
         Ok((n, missing))
     }
 

@@ -34,6 +34,22 @@ impl Compiler<'_> {
             }
             match default {
                 Some(default) => {
+                    let mut changed = None;
+                    lambda.body.assigned(&mut |assigned, at| {
+                        if default.mentions(assigned) {
+                            changed = changed.take().or(Some((assigned.to_string(), at)));
+                        }
+                    });
+                    if let Some((assigned, at)) = changed {
+                        return Err(Refusal::new(
+                            default.place,
+                            format!("the default of `{name}` reads `{assigned}`, which the function assigns"),
+                            format!(
+                                "Find it where it is needed: if (missing({name})) ...; or give {name} in the call."
+                            ),
+                        )
+                        .and(format!("`{assigned}` is assigned here"), at));
+                    }
                     let value = self.expr(default)?;
                     self.assign(name, value, default.place)?;
                 }
@@ -72,9 +88,16 @@ impl Compiler<'_> {
             let value = if assigned { self.held_argument(&name, value, expr)? } else { self.frozen_value(value) };
             self.variables.last_mut().expect("a frame is open").insert(name, value);
         }
-        let result = self.body(lambda, place);
+        let result = self.body(lambda, place)?;
         self.leave();
-        result
+        if sees(&result, self.frames.len()) {
+            return Err(Refusal::new(
+                place,
+                format!("`{}` gives a function that sees its variables", lambda.name),
+                "Write one function that takes all arguments; or make the function in R, outside of what is compiled.",
+            ));
+        }
+        Ok(result)
     }
 
     fn held_argument(&mut self, name: &str, value: Value, place: Place) -> Compiled<Value> {
@@ -376,6 +399,15 @@ impl Compiler<'_> {
     }
 }
 
+/// Whether a function in a value sees the variables of a frame.
+fn sees(value: &Value, frame: usize) -> bool {
+    match value {
+        Value::Closure(_, parent) => *parent == Some(frame),
+        Value::List(parts) => parts.iter().any(|(_, v)| sees(v, frame)),
+        _ => false,
+    }
+}
+
 /// Whether every way through an expression ends in `return`.
 fn always_returns(expr: &Expr) -> bool {
     let Form::Call(name, args) = &expr.form else { return false };
@@ -431,6 +463,18 @@ fn returns_early(expr: &Expr) -> bool {
 }
 
 impl Expr {
+    /// Whether a name stands within, functions that stand in it too.
+    fn mentions(&self, wanted: &str) -> bool {
+        let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.mentions(wanted));
+        match &self.form {
+            Form::Name(name) => name == wanted,
+            Form::Call(_, args) => among(args),
+            Form::CallOf(function, args) => function.mentions(wanted) || among(args),
+            Form::Function(lambda) => lambda.body.mentions(wanted),
+            _ => false,
+        }
+    }
+
     fn root_assigned(&self, name: &str) -> bool {
         let mut found = false;
         self.assigned(&mut |n, _| found |= n == name);

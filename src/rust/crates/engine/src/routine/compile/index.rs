@@ -403,10 +403,26 @@ impl Compiler<'_> {
                 self.assign(name, Value::List(parts), place)?;
                 Ok(new)
             }
-            Value::Vector(v) => {
+            Value::Number(n) if form != "$" => {
+                let v = self.single(n, place)?;
+                let v = self.made_own(frame, name, &v, place)?;
                 self.assign_element(name, &v, form, &subscripts, new.clone(), value.place, target.place)?;
                 Ok(new)
             }
+            Value::Vector(v) => {
+                let v = match (&*v, v.fixed()) {
+                    (Vector::Local { .. }, _) => v,
+                    (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, place)?,
+                    _ => v,
+                };
+                self.assign_element(name, &v, form, &subscripts, new.clone(), value.place, target.place)?;
+                Ok(new)
+            }
+            Value::Null => Err(Refusal::new(
+                target.place,
+                format!("`{name}` is NULL, and an element of it is assigned"),
+                format!("A vector within a function keeps its length: {name} <- numeric(10) first."),
+            )),
             other => Err(Refusal::new(
                 target.place,
                 format!("an element of {} is assigned", other.what()),
@@ -415,7 +431,14 @@ impl Compiler<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// A variable's vector, from now on in an array of its own.
+    fn made_own(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Rc<Vector>> {
+        let own = self.stored(frame, name, v, place)?;
+        self.variables[frame].insert(name.to_string(), own.clone());
+        let Value::Vector(own) = own else { unreachable!("what is stored is a vector") };
+        Ok(own)
+    }
+
     fn assign_element(
         &mut self,
         name: &str,
@@ -433,7 +456,7 @@ impl Compiler<'_> {
                 "Give the new values as the function's result; a vector of the function's own has a length that is a number: numeric(3).",
             ));
         };
-        let _ = form;
+        let strict = form == "[[";
         let whole = subscripts.iter().all(|s| s.value.is_none());
         if whole {
             let new = match new {
@@ -477,7 +500,7 @@ impl Compiler<'_> {
             [one] => {
                 let expr = one.value.as_ref().expect("it is not left out");
                 let k = self.number(expr)?;
-                self.stored_position(k, Number::long(length.into()).at, expr.place)?
+                self.stored_position(k, Number::long(length.into()).at, strict, expr.place)?
             }
             [i, j] if dim.is_some() => {
                 let (rows, columns) = dim.expect("it was looked at");
@@ -489,8 +512,8 @@ impl Compiler<'_> {
                     ));
                 };
                 let (a, b) = (self.number(i)?, self.number(j)?);
-                let a = self.stored_position(a, Number::long(rows.into()).at, i.place)?;
-                let b = self.stored_position(b, Number::long(columns.into()).at, j.place)?;
+                let a = self.stored_position(a, Number::long(rows.into()).at, strict, i.place)?;
+                let b = self.stored_position(b, Number::long(columns.into()).at, strict, j.place)?;
                 match (a, b) {
                     (Operand::Constant(Scalar::I64(a)), Operand::Constant(Scalar::I64(b))) => {
                         Number::long(a + b * i64::from(rows)).at
@@ -527,8 +550,9 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The position of an element that is assigned: it must be there, since a local vector keeps its length.
-    fn stored_position(&mut self, n: Number, extent: Operand, place: Place) -> Compiled<Operand> {
+    /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA nothing is assigned,
+    /// by `x[i]`.
+    fn stored_position(&mut self, n: Number, extent: Operand, strict: bool, place: Place) -> Compiled<Operand> {
         if n.kind() == Kind::Logical {
             return Err(logical_subscript(place));
         }
@@ -546,16 +570,17 @@ impl Compiler<'_> {
         let high = Some(self.failure(place, BEYOND)?);
         let to = self.fresh(Class::I64);
         self.emit(Statement::Position { to, from: n.at, extent, low, high });
-        // R refuses NA here
-        let missing = self.failure(place, "NAs are not allowed in subscripted assignments")?;
-        let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
-        let below = self.apply(id::LT, &[number, Number::long(0)], place)?;
-        self.emit(Statement::If {
-            value: below.at,
-            missing: None,
-            then: vec![Statement::Fail(missing)],
-            otherwise: vec![],
-        });
+        if strict {
+            let missing = self.failure(place, "[[ ]] subscript out of bounds")?;
+            let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
+            let below = self.apply(id::LT, &[number, Number::long(0)], place)?;
+            self.emit(Statement::If {
+                value: below.at,
+                missing: None,
+                then: vec![Statement::Fail(missing)],
+                otherwise: vec![],
+            });
+        }
         Ok(Operand::Register(to))
     }
 }

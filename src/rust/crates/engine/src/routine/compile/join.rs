@@ -31,17 +31,12 @@ impl Compiler<'_> {
                 Value::Number(Number::register(slot, n.typed))
             }
             Value::Vector(v) => {
-                let fixed = v.fixed().filter(|n| *n <= MOST_LOCAL);
-                match (&*v, fixed) {
-                    (
-                        Vector::Local { .. } | Vector::Map { .. } | Vector::Pick { .. } | Vector::Same { .. },
-                        Some(n),
-                    ) => {
-                        let array = self.array_slot(frame, name, v.typed(), n as u16, &v);
-                        self.fill(array, &v, place)?;
-                        Value::vector(Vector::Local { array, typed: v.typed(), length: n as u16, dim: v.dim() })
-                    }
-                    _ => self.frozen_value(Value::Vector(v)),
+                // what is found without a memory stays so, until it is changed
+                let lazy = matches!(&*v, Vector::Range { .. } | Vector::Table { .. });
+                if lazy || v.fixed().is_none_or(|n| n > MOST_LOCAL) {
+                    self.frozen_value(Value::Vector(v))
+                } else {
+                    self.stored(frame, name, &v, place)?
                 }
             }
             Value::List(parts) => {
@@ -54,6 +49,14 @@ impl Compiler<'_> {
             }
             other => other,
         })
+    }
+
+    /// A vector of fixed length in the variable's own array.
+    pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Value> {
+        let length = v.fixed().expect("only vectors of fixed length are stored") as u16;
+        let array = self.array_slot(frame, name, v.typed(), length, v);
+        self.fill(array, v, place)?;
+        Ok(Value::vector(Vector::Local { array, typed: v.typed(), length, dim: v.dim() }))
     }
 
     /// The register of a variable for a type.
@@ -377,7 +380,7 @@ impl Compiler<'_> {
                     Value::Vector(v) if v.fixed().is_some_and(|n| n <= MOST_LOCAL) => {
                         let typed = wanted.map_or(v.typed(), |w| join(v.typed(), *w));
                         let v = self.converted(&v, typed);
-                        self.held(frame, name, Value::vector(v), place)?
+                        self.stored(frame, name, &v, place)?
                     }
                     Value::List(parts) => {
                         let mut held = Vec::new();
@@ -438,6 +441,8 @@ impl Compiler<'_> {
                     wider(self, b.typed());
                 } else if let Vector::Local { array, typed, .. } = **a {
                     self.fill_as(array, b, typed, place)?;
+                } else {
+                    return Err(changes_form(name, at_head, &now, place));
                 }
             }
             (Value::List(a), Value::List(b)) if a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0) => {
@@ -447,14 +452,28 @@ impl Compiler<'_> {
                 }
             }
             (Value::Unset(..), _) => {}
-            _ => {
-                return Err(Refusal::new(
-                    place,
-                    format!("`{name}` is {} before the loop's turn and {} after it", at_head.what(), now.what()),
-                    format!("Keep `{name}` of one form and length; use another name for the other."),
-                ))
-            }
+            _ => return Err(changes_form(name, at_head, &now, place)),
         }
         Ok(())
     }
+}
+
+/// A variable that a turn of a loop leaves in another form than it found.
+fn changes_form(name: &str, before: &Value, after: &Value, place: Place) -> Refusal {
+    let shown = |value: &Value| match value {
+        Value::Vector(v) => match v.fixed() {
+            Some(n) => format!("a vector of {n} element{}", if n == 1 { "" } else { "s" }),
+            None => "a vector".to_string(),
+        },
+        other => other.what(),
+    };
+    let grows = matches!(after, Value::Vector(_)) && !matches!(before, Value::List(_) | Value::Closure(..));
+    let remedy = match grows {
+        true => {
+            format!("Make it of its full length first, {name} <- numeric(10), and assign elements: {name}[k] <- ....")
+        }
+        false => format!("Keep `{name}` of one form and length; use another name for the other."),
+    };
+    let message = format!("`{name}` is {} before the loop's turn and {} after it", shown(before), shown(after));
+    Refusal::new(place, message, remedy)
 }

@@ -7,11 +7,14 @@
 //! The types of single operations are those of the operation table (`ops::rule`), so a number that R brings along takes an array's float type here too.
 
 mod builtin;
+mod choose;
 mod control;
 mod draw;
+mod fold;
 mod function;
 mod index;
 mod join;
+mod make;
 mod scalar;
 mod tidy;
 mod value;

@@ -153,8 +153,10 @@ impl Compiler<'_> {
                     let x = c.in_class(x, Class::I64, place)?;
                     Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
                 })?[0];
-                let to = if dtype == DType::Int64 { DType::Int64 } else { DType::Int32 };
-                self.cast(sum, to, place)
+                match dtype {
+                    DType::Int64 => Ok(sum),
+                    _ => self.as_integer_sum(sum, place),
+                }
             }
             Kind::Complex => {
                 let zero = self.as_typed(Number::double(0.0), v.typed(), place)?;
@@ -165,24 +167,44 @@ impl Compiler<'_> {
             }
             Kind::Double => {
                 let zero = Number::double(0.0);
-                let sums = self.fold(v, &[zero, zero], place, &mut |c, state, x, _| {
-                    let x = c.in_class(x, Class::F64, place)?;
-                    let x = Number { typed: zero.typed, ..x };
-                    let (s, lost) = (state[0], state[1]);
-                    let t = c.apply(id::ADD, &[s, x], place)?;
-                    let b = c.apply(id::SUB, &[t, s], place)?;
-                    let a = c.apply(id::SUB, &[t, b], place)?;
-                    let (da, db) = (c.apply(id::SUB, &[s, a], place)?, c.apply(id::SUB, &[x, b], place)?);
-                    let d = c.apply(id::ADD, &[da, db], place)?;
-                    Ok(vec![t, c.apply(id::ADD, &[lost, d], place)?])
-                })?;
-                let exact = self.apply(id::ADD, &[sums[0], sums[1]], place)?;
-                // of infinite sums what was lost is no number
-                let finite = self.apply(id::IS_FINITE, &[sums[0]], place)?;
-                let sum = self.apply(id::SELECT, &[finite, exact, sums[0]], place)?;
+                let sums = self.fold(v, &[zero, zero], place, &mut |c, state, x, _| c.two_sum(state, x, place))?;
+                let sum = self.exact_sum(&sums, place)?;
                 self.in_dtype_of(sum, v.typed(), place)
             }
         }
+    }
+
+    /// A sum of integers as an integer: NA, with the warning of an addition, where it is too large.
+    fn as_integer_sum(&mut self, sum: Number, place: Place) -> Compiled<Number> {
+        let most = i64::from(i32::MAX);
+        let above = self.apply(id::GT, &[sum, Number::long(most)], place)?;
+        let below = self.apply(id::LT, &[sum, Number::long(-most)], place)?;
+        let beyond = self.apply(id::OR, &[above, below], place)?;
+        // beyond the range it is the largest integer and 1
+        let kept = self.apply(id::SELECT, &[beyond, Number::long(most), sum], place)?;
+        let kept = self.cast(kept, DType::Int32, place)?;
+        let more = self.cast(beyond, DType::Int32, place)?;
+        self.apply(id::ADD, &[kept, more], place)
+    }
+
+    /// A sum and what its additions lost, and one number more.
+    pub(super) fn two_sum(&mut self, state: &[Number], x: Number, place: Place) -> Compiled<Vec<Number>> {
+        let x = self.in_class(x, Class::F64, place)?;
+        let x = Number { typed: Typed::Value(Kind::Double), ..x };
+        let (s, lost) = (state[0], state[1]);
+        let t = self.apply(id::ADD, &[s, x], place)?;
+        let b = self.apply(id::SUB, &[t, s], place)?;
+        let a = self.apply(id::SUB, &[t, b], place)?;
+        let (da, db) = (self.apply(id::SUB, &[s, a], place)?, self.apply(id::SUB, &[x, b], place)?);
+        let d = self.apply(id::ADD, &[da, db], place)?;
+        Ok(vec![t, self.apply(id::ADD, &[lost, d], place)?])
+    }
+
+    /// The sum with what was lost; of infinite sums that is no number.
+    pub(super) fn exact_sum(&mut self, sums: &[Number], place: Place) -> Compiled<Number> {
+        let exact = self.apply(id::ADD, &[sums[0], sums[1]], place)?;
+        let finite = self.apply(id::IS_FINITE, &[sums[0]], place)?;
+        self.apply(id::SELECT, &[finite, exact, sums[0]], place)
     }
 
     /// A double in the float type of an array.
@@ -333,7 +355,7 @@ impl Compiler<'_> {
         }
         let length = self.long(n, place)?;
         let below = self.long_op(id::LT, length, Number::long(0).at, place)?;
-        let fails = self.failure(place, "argument of length 0, NA or negative")?;
+        let fails = self.failure(place, "argument must be coercible to non-negative integer")?;
         // NA too
         self.emit(Statement::If {
             value: below,

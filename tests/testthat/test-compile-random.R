@@ -1,0 +1,21 @@
+# Random programs, by R for each element and by the device. VERDIGRIS_PROGRAMS says how many; VERDIGRIS_PROGRAM runs one, and shows it.
+
+test_that("random programs give what R gives", {
+  skip_if(emulated)
+  before <- compiler::enableJIT(0L)
+  on.exit(compiler::enableJIT(before))
+  alone <- Sys.getenv("VERDIGRIS_PROGRAM")
+  count <- as.integer(Sys.getenv("VERDIGRIS_PROGRAMS", if (test_device == "cpu") "2000" else "100"))
+  seeds <- if (nzchar(alone)) as.integer(alone) else Filter(is_ours, seq_len(count))
+  arrays <- lapply(random_arguments, gpu)
+  found <- list()
+  for (seed in seeds) {
+    f <- random_function(seed)
+    if (nzchar(alone)) print(f)
+    want <- by_element(f, random_arguments)
+    got <- by_device(f, arrays)
+    said <- difference_routine(got, want, random_arguments, ulp = 0, wider = all(want$failed), payload = FALSE)
+    if (!is.null(said)) found[[length(found) + 1L]] <- sprintf("program %d: %s", seed, said)
+  }
+  expect_all_same(found)
+})
