@@ -169,7 +169,7 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Element by element
 #'
 #' [base::mapply()], [base::Map()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. The first four call a function of R with each element, which they
-#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` fetches which elements are missing.
+#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing where the arrays are.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
 #' @returns What base R gives: ordinary vectors and lists.
 #' @section Errors:
