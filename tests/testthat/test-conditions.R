@@ -136,13 +136,17 @@ test_that("an array that was freed can be copied and shown, not read", {
   }
 })
 
-test_that("warnings of cbind() and rbind() have the call that was written", {
+test_that("warnings of cbind(), rbind() and operators have the call that was written", {
   z <- gpu(1:3)
   heard <- function(expr) deparse1(conditionCall(tryCatch(expr, warning = identity)))
   expect_identical(heard(cbind(z, 1:2)), "cbind(z, 1:2)")
   expect_identical(heard(rbind(z, b = 1:2)), "rbind(z, b = 1:2)")
   within <- function(x) cbind(x, 1:2)
   expect_identical(heard(within(z)), "cbind(x, 1:2)")
+  # what R says of an array of one element that is recycled
+  one <- gpu(array(1, 1))
+  expect_identical(heard(z + one), "z + one")
+  expect_identical(heard(one * z), "one * z")
 })
 
 test_that("an array that is kept as it is stays one, without a warning", {
