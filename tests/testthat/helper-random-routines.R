@@ -49,7 +49,7 @@ random_function <- function(seed) {
         quote(code("+", e("integer"), e("integer"))), quote(code("-", e("integer"), e("integer"))), quote(code("*", e("integer"), e("integer"))),
         quote(code("%/%", e("integer"), e("integer"))), quote(code("%%", e("integer"), e("integer"))), quote(code("-", e("integer"))),
         quote(code("abs", e("integer"))), quote(code("as.integer", e("logical"))), quote(code("max", e("integer"), e("integer"))),
-        quote(code("min", e("integer"), e("integer"), e("integer"))), quote(code("+", e("logical"), e("integer"))), quote(code("bitwAnd", e("integer"), e("integer"))),
+        quote(code("min", e("integer"), e("integer"), e("integer"))), quote(code("+", e("logical"), e("integer"))), quote(code("bitwAnd", code("as.integer", e("integer")), code("as.integer", e("integer")))),
         quote(whole_of(depth)), quote(code("sum", code("c", e("logical"), e("logical"))))
       )),
       double = one(list(
@@ -73,7 +73,8 @@ random_function <- function(seed) {
     v <- of_type("integer")
     if (!length(v)) return(expr("integer", depth - 1L))
     v <- name(one(v)$name)
-    one(list(code("sum", v), code("max", v), code("length", v), code("sum", code("*", v, expr("integer", 0L))), code("which.max", v), code("min", code("rev", v)), code("[", code("cumsum", v), 2L)))
+    # R's sum() of integers is a double where it is large
+    one(list(code("sum", code("%%", v, 1000L)), code("max", v), code("length", v), code("sum", code("%%", code("*", v, expr("integer", 0L)), 1000L)), code("which.max", v), code("min", code("rev", v)), code("[", code("cumsum", code("%%", v, 7L)), 2L)))
   }
   # a condition, which mostly is not NA
   test <- function(depth) {
@@ -187,7 +188,7 @@ random_function <- function(seed) {
   statements <- c(statements, list(expr(result, 3L)))
   f <- function(a, b, p, a2 = 3L, b2 = 0.25) NULL
   body(f) <- as.call(c(as.name("{"), statements))
-  environment(f) <- globalenv()
+  environment(f) <- baseenv()
   f
 }
 
