@@ -118,13 +118,16 @@ pub enum Vector {
     Pick { of: Rc<Vector>, at: Rc<Vector> },
 }
 
+/// Elements of a list, perhaps with names.
+pub type Parts = Vec<(Option<String>, Value)>;
+
 #[derive(Clone, Debug)]
 pub enum Value {
     Null,
     Number(Number),
     Vector(Rc<Vector>),
     /// Several values, perhaps with names.
-    List(Vec<(Option<String>, Value)>),
+    List(Parts),
     Text(String),
     Closure(Rc<Lambda>, Option<usize>),
     /// A list outside of the function.
