@@ -169,7 +169,7 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Element by element
 #'
 #' [base::mapply()], [base::Map()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. The first four call a function of R with each element, which they
-#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` fetches which elements are missing.
+#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing where the arrays are.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
 #' @returns What base R gives: ordinary vectors and lists.
 #' @section Errors:
@@ -224,7 +224,12 @@ found_in_array <- function(f, x, right, nomatch) {
 #' @export
 complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), complete_in_arrays(list(...)), home = "stats")
 
-complete_in_arrays <- function(parts) do.call(stats::complete.cases, lapply(parts, missing_alone))
+complete_in_arrays <- function(parts) {
+  plain <- vapply(parts, function(x) is_gpu(x) && length(x) && length(dim(x)) %in% c(0L, 2L), NA)
+  if (!all(plain) || length(unique(vapply(parts, NROW, 1L))) > 1L) return(do.call(stats::complete.cases, lapply(parts, missing_alone)))
+  complete <- lapply(parts, function(x) if (is.null(dim(x))) !is.na(strip(x)) else strip(rowSums(is.na(x))) == 0)
+  as.vector(collect(Reduce(`&`, complete)))
+}
 
 # What base R asks of numbers that may be missing: NA where they are, FALSE elsewhere.
 missing_alone <- function(x) {

@@ -51,6 +51,19 @@ short_call <- function(call) {
 stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(message, written_call(frame)))
 warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))
 
+# Has R say, in the words of its version, that an array of one element, the first operand or the second, is recycled.
+recycled_array <- function(place, frame) {
+  one <- base::array(0L, 1L)
+  withCallingHandlers(
+    if (place == "first") one + c(0L, 0L) else c(0L, 0L) + one,
+    error = function(e) stop_as_base(conditionMessage(e), frame),
+    warning = function(w) {
+      warn_as_base(conditionMessage(w), frame)
+      tryInvokeRestart("muffleWarning")
+    }
+  )
+}
+
 # The same from C, for the function that called it.
 say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame(-1L) else globalenv())
 

@@ -19,9 +19,15 @@ register_implicit_methods <- function() {
 
 implicit_method <- function(generic, home) {
   force(generic)
+  # getS3method() takes longer than most of the methods: what it finds in R's own packages stays
+  found <- new.env(parent = emptyenv())
+  method_for <- function(class) {
+    if (!exists(class, envir = found, inherits = FALSE)) assign(class, utils::getS3method(generic, class, optional = TRUE, envir = home), envir = found)
+    get(class, envir = found, inherits = FALSE)
+  }
   function(x, ...) {
     for (class in c(oldClass(x)[-1L], "default")) {
-      method <- utils::getS3method(generic, class, optional = TRUE, envir = home)
+      method <- method_for(class)
       if (is.null(method)) next
       out <- method(x, ...)
       # with x's attributes its S4 bit may have come along

@@ -99,7 +99,7 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   module$parts <- list(
     code, label, file, options, if (length(include)) normalizePath(include), if (length(names)) instance_name(names), signatures, link
   )
-  module$kernels <- list()
+  module$kernels <- new.env(parent = emptyenv())
   class(module) <- "gpu_module"
   module
 }
@@ -132,25 +132,29 @@ bytes_text <- function(bytes, label, call = parent.frame()) {
   text
 }
 
-# The module's pointer, made at first use, and again in another session.
+# The module's pointer, made at first use, and again in another session. `.subset2()`, since a kernel may have any name.
 module_pointer <- function(module) {
-  if (is.null(module$pointer) || is_stale(module$pointer)) {
-    assign("pointer", do.call(.Call, c(list(C_module_new), module$parts[1:3], module$parts[-(1:3)])), envir = module)
+  pointer <- .subset2(module, "pointer")
+  if (is.null(pointer) || is_stale(pointer)) {
+    pointer <- do.call(.Call, c(list(C_module_new), .subset2(module, "parts")))
+    assign("pointer", pointer, envir = module)
   }
-  get("pointer", envir = module)
+  pointer
 }
 
 module_kernel <- function(module, name) {
-  known <- get("kernels", envir = module)[[name]]
+  known <- if (nzchar(name)) .subset2(.subset2(module, "kernels"), name)
   if (is.null(known)) {
     known <- new_kernel(module, name)
-    assign("kernels", c(get("kernels", envir = module), stats::setNames(list(known), name)), envir = module)
+    assign(name, known, envir = .subset2(module, "kernels"))
   }
   known
 }
 
 #' @export
 `$.gpu_module` <- function(x, name) {
+  known <- .subset2(.subset2(x, "kernels"), name)
+  if (!is.null(known)) return(known)
   if (name %in% c("pointer", "parts", "kernels")) return(get0(name, envir = x, inherits = FALSE))
   module_kernel(x, name)
 }

@@ -64,6 +64,10 @@ labels_of <- function(expressions, level) {
 }
 
 bind <- function(parts, labels, given, level, by_row) {
+  # this package's own stand in front of them, and look for arrays
+  ifelse <- base::ifelse
+  which <- base::which
+  unlist <- base::unlist
   names(parts) <- NULL
   f <- if (by_row) base::rbind else base::cbind
   plain <- vapply(parts, function(x) is.null(x) || is_number(x) && !inherits(x, "ts"), NA)
@@ -85,17 +89,19 @@ bind <- function(parts, labels, given, level, by_row) {
   }
   n <- if (any(matrices)) inner[1L] else max(lengths(parts))
   # what is empty counts only where all is
-  counts <- matrices | lengths(parts) > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L), lengths(parts)) > 0L)
-  odd <- which(counts & !matrices & lengths(parts) > 0L & (lengths(parts) > n | n %% pmax.int(lengths(parts), 1L) != 0L))
+  long <- lengths(parts)
+  counts <- matrices | long > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L), long) > 0L)
+  odd <- which(counts & !matrices & long > 0L & (long > n | n %% pmax.int(long, 1L) != 0L))
   if (length(odd)) warn_as_base(sprintf("number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", odd[1L]))
 
   device <- device_of(parts)
-  columns <- lapply(which(counts), function(k) {
+  present <- which(counts)
+  columns <- lapply(present, function(k) {
     x <- parts[[k]] %||% logical()
     if (!matrices[k]) return(if (length(x) == 1L && !is_gpu(x)) rep_len(strip(x), n) else if (is_gpu(x)) recycle(x, n) else rep_len(strip(x), n))
     if (by_row && is_gpu(x)) strip(t(x)) else as_elements(if (by_row) t(x) else x)
   })
-  size <- vapply(which(counts), function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)
+  size <- vapply(present, function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)
   # of all arguments the type, also of those that are empty
   types <- lapply(parts[!vapply(parts, is.null, NA)], function(x) if (is_gpu(x)) recycle(x, 0) else as.vector(x)[0L])
   out <- .Call(C_join, c(columns, types), NULL, device)
@@ -103,9 +109,9 @@ bind <- function(parts, labels, given, level, by_row) {
   dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
 
   # the first names that come
-  shared <- Filter(Negate(is.null), lapply(which(counts), function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else if (length(parts[[k]]) == n) names(parts[[k]])))
-  own <- lapply(which(counts), function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "") labels[k])
-  across <- if (!all(vapply(own, is.null, NA))) unlist(Map(function(names, n) names %||% character(n), own, size))
+  shared <- Filter(Negate(is.null), lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else if (long[k] == n) names(parts[[k]])))
+  own <- lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "") labels[k])
+  across <- if (!all(vapply(own, is.null, NA))) unlist(base::Map(function(names, n) names %||% character(n), own, size))
   names <- list(if (length(shared)) shared[[1L]], across)
   with_dimnames(out, if (by_row) rev(names) else names)
 }

@@ -62,6 +62,14 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   y
 }
 
+# Base R asks each element for its length.
+#' @rawNamespace S3method(lengths,gpu_array)
+lengths.gpu_array <- function(x, use.names = TRUE) {
+  like <- blank(x)
+  if (!isTRUE(use.names)) dimnames(like) <- NULL else if (is.null(dim(x))) names(like) <- names(x)
+  base::lengths(like)
+}
+
 # These give no names, as base R's. (By their names R CMD check takes them for methods of rep(), hence the dots.)
 #' @rawNamespace S3method(rep.int,gpu_array)
 rep.int.gpu_array <- function(x, times, ...) strip(rep.gpu_array(strip(x), times))

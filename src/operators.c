@@ -89,17 +89,6 @@ static void copy_all(SEXP from, SEXP to) {
   copy_shape(from, to);
 }
 
-// Has R say, in the words of its version, that an array of one element is recycled.
-static void deprecated_recycling(int array_first) {
-  SEXP one = PROTECT(Rf_ScalarInteger(0)), two = PROTECT(Rf_allocVector(INTSXP, 2));
-  INTEGER(two)[0] = INTEGER(two)[1] = 0;
-  SEXP dim = PROTECT(Rf_ScalarInteger(1));
-  Rf_setAttrib(one, R_DimSymbol, dim);
-  SEXP call = PROTECT(Rf_lang3(Rf_install("+"), array_first ? one : two, array_first ? two : one));
-  Rf_eval(call, R_BaseEnv);
-  UNPROTECT(4);
-}
-
 // Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R does not
 // tell quickly. Half of what recording costs is attributes that are not there.
 #if R_VERSION < R_Version(4, 5, 0)
@@ -128,7 +117,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   if (xarray != yarray && arithmetic) {
     if (xarray && nx == 1 && ny != 1) xarray = xshape = 0;
     if (yarray && ny == 1 && nx != 1) yarray = yshape = 0;
-    if ((!xshape && ny > 0) || (!yshape && nx > 0)) deprecated_recycling(!xshape);
+    if ((!xshape && ny > 0) || (!yshape && nx > 0)) vg_say("recycled_array", xshape ? "second" : "first");
   }
   SEXP dims = R_NilValue;
   if (xarray && yarray) {

@@ -42,7 +42,7 @@ odd_known <- list(
   list("tabulate", function(v) any(is.infinite(v$X[[1L]])), "base R takes no notice of what is infinite"),
   list("median|mad", function(v) !length(v$X[[1L]]), "names of a median of nothing"),
   list("as.data.frame", function(v) !is.null(attr(v$X[[1L]], "tsp")) || !length(v$X[[1L]]), "names of columns and of no rows"),
-  list("apply|asplit", function(v) any(vapply(v, function(x) is.logical(x[[1L]]), NA)), "a margin that is a logical counts as a number"),
+  list("apply|asplit|sweep", function(v) any(vapply(v, function(x) is.logical(x[[1L]]), NA)), "a margin that is a logical counts as a number"),
   list("rep", function(v) !length(v$X[[1L]]), "of nothing base R does not look how often"),
   list("!X|X %% ", function(v) TRUE, "names beside dimnames; a warning of digits that are lost, which depends on the version of R"),
   list("cor", function(v) any(abs(v$X[[1L]]) > 1e150, na.rm = TRUE), "squares that overflow"),
@@ -54,6 +54,7 @@ odd_known <- list(
   list("dim\\(X|X /|.*[-+*/]", function(v) sum(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)) > 1L || length(dim(v$X[[1L]])) > 1L && !is.null(attr(v$X[[1L]], "tsp")), "time series of different times meet, and of other dimensions"),
   list("X\\[", function(v) any(vapply(v, function(x) is.numeric(x[[1L]]) && any(is.infinite(x[[1L]])), NA)), "base R warns of infinite subscripts of a matrix"),
   list("signif", function(v) is.complex(v$X[[1L]]) && anyNA(v$N1[[1L]]), "of no number of digits base R makes 0"),
+  list("[XYN] ?[-+*/^%]", function(v) any(lengths(lapply(v, `[[`, 1L)) == 1L & vapply(v, function(x) !is.null(dim(x[[1L]])), NA)) && any(vapply(v, function(x) is.logical(x[[1L]]) && !is.null(names(x[[1L]])), NA)), "beside an array of one element base R keeps the names of what it has to convert"),
   list("xor", function(v) any(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)), "base R names columns by its own expressions"),
   list("X\\[\\[N, N", function(v) any(c(v$N1[[1L]], v$N2[[1L]]) < 0, na.rm = TRUE), "base R looks at memory that it has not set"),
   list("X\\[, N", function(v) !is.null(attr(v$X[[1L]], "tsp")), "no columns of a series")

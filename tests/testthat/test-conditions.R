@@ -135,3 +135,26 @@ test_that("an array that was freed can be copied and shown, not read", {
     expect_error(f(y), class = "verdigris_error_consumed")
   }
 })
+
+test_that("warnings of cbind(), rbind() and operators have the call that was written", {
+  z <- gpu(1:3)
+  heard <- function(expr) deparse1(conditionCall(tryCatch(expr, warning = identity)))
+  expect_identical(heard(cbind(z, 1:2)), "cbind(z, 1:2)")
+  expect_identical(heard(rbind(z, b = 1:2)), "rbind(z, b = 1:2)")
+  within <- function(x) cbind(x, 1:2)
+  expect_identical(heard(within(z)), "cbind(x, 1:2)")
+  # what R says of an array of one element that is recycled
+  one <- gpu(array(1, 1))
+  expect_identical(heard(z + one), "z + one")
+  expect_identical(heard(one * z), "one * z")
+})
+
+test_that("an array that is kept as it is stays one, without a warning", {
+  x <- gpu(matrix(c(1, 2, 3, 4), 2))
+  expect_no_warning(kept <- I(x))
+  expect_true(is_gpu(kept))
+  expect_s3_class(kept, "AsIs")
+  expect_identical(collect(kept + 1)[, 2], c(4, 5))
+  expect_no_warning(data.frame(a = I(gpu(1:3))))
+  expect_identical(I(3), structure(3, class = "AsIs"))
+})

@@ -102,7 +102,7 @@ test_that("fuzzed tensors end in a classed error or in an array", {
   e$deleted()
   times <- if (Sys.getenv("VERDIGRIS_EXAMPLES") == "all") 50000 else 400
   set.seed(20261122)
-  kinds <- paste0("verdigris_error_", c("argument", "shape", "dtype", "device", "library", "fork"))
+  kinds <- paste0("verdigris_error_", c("argument", "shape", "dtype", "device", "library", "fork", "memory"))
   near <- c(-9:9, 2^c(20, 31, 32, 46, 47, 48, 62), -2^c(31, 47, 62))
   pick <- function(x, n = 1) x[sample.int(length(x), n, replace = TRUE)]
   errors <- 0

@@ -46,6 +46,23 @@ test_that("reductions take several arguments, and refuse as base R does", {
   expect_all_same(found)
 })
 
+test_that("variances of huge, tiny and missing numbers are base R's", {
+  set.seed(6)
+  found <- list()
+  known <- list(c(1e300, 2e300, -1e300, 5), c(1e154, 2e154, -1e154, 5), c(1.7e308, -1.7e308, 1.6e308), c(1e300, 1e300, 1e300), c(1:2000, 3e153, 2, 4e153, 5e150), c(3e153, 1:5000), rnorm(5000) * 1e153,
+    c(5, 1e-160, 2e-160), c(1e-150, 2e-150, 5e-150), 1e9 + rnorm(3000), c(1e200, -1e200), numeric(), 1)
+  unknown <- list(c(NaN, 2, 1), c(NaN, NA, 1), c(NA, NaN, 1), NaN, c(Inf, NaN, 1), c(Inf, 1, 2), c(Inf, -Inf, NA), c(1, NA, 1e300), replace(rnorm(3000), 2500, NaN), replace(rnorm(3000), c(1, 7, 2999), NA), replace(1e160 * rnorm(3000), c(5, 40), NA))
+  for (x in c(known, unknown)) for (name in c("var", "sd")) {
+    f <- get(name)
+    what <- sprintf("%s of %s", name, deparse1(utils::head(x)))
+    found <- c(found, compare(f, list(x), ulp = 64, what = what), compare(function(v) f(v, na.rm = TRUE), list(x), ulp = 64, what = paste(what, "na.rm")),
+      compare(function(v) f(rev(v) * 1), list(x), ulp = 64, what = paste(what, "reversed")))
+    if (length(x) > 3L) found <- c(found, compare(function(v) as.vector(tapply(v, seq_along(v) %% 2, f)), list(x), ulp = 64, what = paste(what, "by groups")),
+      composed(compare(function(v) as.vector(tapply(v, seq_along(v) %% 2, f)), list(x), ulp = 64, what = paste(what, "by groups, composed"))))
+  }
+  expect_all_same(found)
+})
+
 test_that("reductions of int64 agree with bit64", {
   x <- bit64::as.integer64(c("12", "-5", "4294967296", NA))
   for (na.rm in c(FALSE, TRUE)) for (f in list(sum, min, max)) {

@@ -162,6 +162,8 @@ test_that("subscripts may be arguments that the caller has not got", {
 
 test_that("rows of an index matrix count by their whole parts", {
   expect_all_same(compare(function(m, i) m[i], list(matrix(1:6, 2), list(matrix(c(1.9, 2.2, 0.5, 3.7, 1, 2), 3))), what = "fractions"))
+  # the first that is 0 or NA decides
+  for (i in list(cbind(NaN, 0), cbind(0, NA), cbind(NA, -0.5), cbind(c(0, NA, 2), c(NA, 0, 1)))) expect_all_same(compare(function(m, i) m[i], list(matrix(1:6, 2), list(i)), what = deparse1(i)))
 })
 
 test_that("elements that are asked for one by one come without the array being read", {

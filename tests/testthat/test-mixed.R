@@ -67,6 +67,13 @@ test_that("what is no number is refused in base R's words", {
   expect_all_same(found)
 })
 
+test_that("words among numbers, a base of nothing and series of other times are base R's", {
+  one <- ts(1:6)
+  two <- ts(matrix(c(1, 4, 2, 8, 5, 7), 3, dimnames = list(NULL, c("a", "b"))), start = 5)
+  expect_all_same(list(compare(function(x) range(x, "a"), list(2i), what = "range"), compare(function(x, y) log(x, y), list(one, numeric()), what = "log"), compare(function(x, y) x + y, list(one, list(two)), what = "series"),
+    compare(function(x, y) x & y, list(one, two), what = "two series"), compare(function(x) var(x, "a"), list(2), what = "var"), compare(function(m) colSums(m, dims = 1:2), list(matrix(1:6, 2)), what = "dims")))
+})
+
 test_that("the mixed operands are as many as they were", {
   expect_cases(120L)
 })

@@ -47,6 +47,7 @@ test_that("median(), order(), rev(), unique() and duplicated() agree with base R
       compare(function(v) rank(v), list(x), what = paste("rank", what)), compare(rev, list(x), what = paste("rev", what)), compare(unique, list(x), what = paste("unique", what)),
       compare(duplicated, list(x), what = paste("duplicated", what)), compare(function(v) table(v), list(x), what = paste("table", what)),
       compare(function(v) cumsum(v), list(x), ulp = 8, what = paste("cumsum", what)), compare(function(v) diff(v), list(x), what = paste("diff", what)),
+      compare(lengths, list(x), what = paste("lengths", what)), compare(function(v) order(v, rev(v), decreasing = TRUE), list(x), what = paste("order by two", what)), compare(function(v) tabulate(v, 5), list(x), what = paste("tabulate", what)),
       compare(function(v) head(v, 3), list(x), what = paste("head", what)), compare(function(v) rep(v, 2), list(x), what = paste("rep", what)), compare(function(v) c(v, 1), list(x), what = paste("c", what)))
   }
   expect_all_same(found)

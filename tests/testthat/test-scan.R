@@ -63,6 +63,27 @@ test_that("what is missing stays missing from there on", {
   for (name in names(scans)) agree(name, x)
 })
 
+test_that("of NA and NaN running extremes have the one that came first", {
+  set.seed(5)
+  for (n in c(3L, 70L, 3000L)) {
+    x <- rnorm(n)
+    at <- sort(sample.int(n, 3L))
+    for (missing in list(c(NA, NaN, 1), c(NaN, NA, NaN), c(2, NaN, NA))) {
+      x[at] <- missing
+      first <- x[is.na(x)][1L]
+      for (form in list(identity, rev, function(v) v + 0, function(v) t(matrix(v, 1L)))) for (f in list(cummax, cummin)) {
+        v <- form(x)
+        first <- v[is.na(v)][1L]
+        got <- as.vector(f(form(gpu(x))))
+        missed <- which(is.na(got))
+        expect_identical(missed, which(cumsum(is.na(v)) > 0))
+        expect_true(all(is.nan(got[missed]) == is.nan(first)))
+        expect_identical(got[-missed], f(as.vector(v))[-missed])
+      }
+    }
+  }
+})
+
 test_that("an integer sum that overflows is NA from there on, with base R's warning", {
   most <- .Machine$integer.max
   for (x in list(c(most, 1L, -5L), c(1L, NA, most, most), c(most, -most, most, 1L, NA), c(rep(1L, 9000), most, -most, 2L))) {

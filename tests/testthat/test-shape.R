@@ -53,6 +53,18 @@ test_that("dim, dimnames and names are set as in base R", {
   expect_all_same(found)
 })
 
+test_that("names of what is bound come from the first argument that has some", {
+  v <- c(x = 5)
+  m <- matrix(1:4, 4, 1, dimnames = list(letters[1:4], "w"))
+  n <- matrix(1:4, 2, dimnames = list(c("r", "s"), NULL))
+  w <- c(p = 1, q = 2)
+  found <- list()
+  for (order in list(1:2, 2:1)) for (parts in list(list(v, m), list(v, unname(m)), list(w, n), list(w, unname(n)), list(w, t(n)))) for (f in c("cbind", "rbind")) {
+    found <- c(found, suppressWarnings(compare(function(a, b) do.call(f, list(a, b)), parts[order], what = paste(f, deparse1(parts[order])))))
+  }
+  expect_all_same(found)
+})
+
 test_that("the shapes are as many as they were", {
   expect_cases(120L)
 })

@@ -75,3 +75,39 @@ test_that("ranges are transparent", {
   expect_error(gpu_range("a step", stop("inside")), "inside")
   expect_error(gpu_range(1, 2), class = "verdigris_error_argument")
 })
+
+test_that("ranges go to the library that a profiler names", {
+  skip_on_os("windows")
+  folder <- withr::local_tempdir()
+  # what a profiler's library does, by the interface of NVTX 3: it asks for the table of functions, and puts its own there
+  writeLines(c(
+    "#include <stdio.h>",
+    "#include <stdlib.h>",
+    "struct callbacks { size_t bytes; int (*functions)(unsigned, void ****, unsigned *); };",
+    "static void say(const char *what, const char *name) {",
+    '  FILE *out = fopen(getenv("RANGES"), "a");',
+    '  fprintf(out, "%s%s\\n", what, name);',
+    "  fclose(out);",
+    "}",
+    'static int push(const char *name) { say("push ", name); return 0; }',
+    'static int pop(void) { say("pop", ""); return 0; }',
+    "int InitializeInjectionNvtx2(const void *(*table_of)(unsigned)) {",
+    "  const struct callbacks *callbacks = table_of(1);",
+    "  void ***core = NULL, ***domains = NULL;",
+    "  unsigned size = 0;",
+    "  if (!callbacks->functions(5, &domains, &size) || size < 15) return 0;",
+    "  if (!callbacks->functions(1, &core, &size) || size < 11) return 0;",
+    "  *core[9] = (void *)push;",
+    "  *core[11] = (void *)pop;",
+    "  return 1;",
+    "}"
+  ), file.path(folder, "profiler.c"))
+  built <- suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", file.path(folder, "profiler.so"), file.path(folder, "profiler.c")), stdout = TRUE, stderr = TRUE))
+  skip_if_not(file.exists(file.path(folder, "profiler.so")), "no C compiler")
+  script <- file.path(folder, "ranges.R")
+  writeLines(c("suppressMessages(library(verdigris))", 'gpu_range("a step", gpu_range("inside", 1))', 'try(gpu_range("fails", stop("here")), silent = TRUE)'), script)
+  ranges <- file.path(folder, "ranges.txt")
+  system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = FALSE, stderr = FALSE,
+    env = c(paste0("NVTX_INJECTION64_PATH=", file.path(folder, "profiler.so")), paste0("RANGES=", ranges)))
+  expect_identical(readLines(ranges), c("push a step", "push inside", "pop", "pop", "push fails", "pop"))
+})

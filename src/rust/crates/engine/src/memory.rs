@@ -326,6 +326,11 @@ pub trait Source {
     fn total(&self) -> u64;
 
     fn cached(&self) -> u64;
+
+    /// What others leave of the device's memory, where that is looked at before memory is taken.
+    fn left(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Memory from a source, within the device's limit. Where there is none, in this order: wait for queued work, a quick
@@ -394,10 +399,12 @@ fn refusal(source: &dyn Source, bytes: u64) -> Error {
     let limit = account.limit();
     let of = if limit == source.total() || limit == u64::MAX { "" } else { ", set by option verdigris.memory_limit" };
     let bound = if limit == u64::MAX { String::new() } else { format!("; the limit is {}{of}", human(limit)) };
+    let left = source.left().filter(|&left| left < bytes);
+    let left = left.map_or(String::new(), |left| format!("; others leave {}", human(left)));
     let mut error = Error::new(
         Kind::Memory,
         format!(
-            "device {device} has no room for {}: arrays hold {}, the pool keeps {}{bound}",
+            "device {device} has no room for {}: arrays hold {}, the pool keeps {}{bound}{left}",
             human(bytes),
             human(account.live()),
             human(source.cached()),
@@ -446,9 +453,26 @@ pub fn machine() -> u64 {
     })
 }
 
+/// Bytes that this machine can give away now, by Linux's own estimate; None where nobody tells.
+pub fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    };
+    Some(field("MemAvailable:")? + field("SwapFree:").unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_machine_can_give_is_part_of_what_it_has() {
+        if cfg!(target_os = "linux") {
+            assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+        }
+    }
 
     /// A device of its own, with room for 10 MiB, 6 of which a collection would free.
     struct Fake {
