@@ -146,7 +146,7 @@ impl Compiler<'_> {
         let after = std::mem::replace(&mut self.variables, before.clone());
         let to = self.fresh(Class::I32);
         let decided = Number::logical(Some(!is_and));
-        self.into_block(&mut block, |c| {
+        self.at_end_of(&mut block, |c| {
             let both = c.apply(op, &[x, y], place)?;
             c.write(to, both.at);
             Ok(())

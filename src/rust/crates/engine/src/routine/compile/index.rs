@@ -406,7 +406,7 @@ impl Compiler<'_> {
             Value::Number(n) if form != "$" => {
                 let v = self.single(n, place)?;
                 let v = self.made_own(frame, name, &v, place)?;
-                self.assign_element(name, &v, form, &subscripts, new.clone(), value.place, target.place)?;
+                self.assign_element(name, &v, (form, &subscripts), (new.clone(), value.place), target.place)?;
                 Ok(new)
             }
             Value::Vector(v) => {
@@ -415,7 +415,7 @@ impl Compiler<'_> {
                     (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, place)?,
                     _ => v,
                 };
-                self.assign_element(name, &v, form, &subscripts, new.clone(), value.place, target.place)?;
+                self.assign_element(name, &v, (form, &subscripts), (new.clone(), value.place), target.place)?;
                 Ok(new)
             }
             Value::Null => Err(Refusal::new(
@@ -443,10 +443,8 @@ impl Compiler<'_> {
         &mut self,
         name: &str,
         v: &Rc<Vector>,
-        form: &str,
-        subscripts: &[&Argument],
-        new: Value,
-        value_place: Place,
+        (form, subscripts): (&str, &[&Argument]),
+        (new, value_place): (Value, Place),
         place: Place,
     ) -> Compiled<()> {
         let Vector::Local { array, typed, length, dim } = **v else {

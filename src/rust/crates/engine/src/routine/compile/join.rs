@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, Operand, Place, Refusal, Register, Statement, Variables};
 use crate::ops::rule::Typed;
 use crate::routine::LocalArray;
@@ -213,7 +213,7 @@ impl Compiler<'_> {
             let typed = numbers.iter().map(|n| n.typed).reduce(join).expect("there are ways");
             let slot = self.slot(frame, name, typed);
             for ((block, _), n) in ways.iter_mut().zip(&numbers) {
-                self.into_block(block, |c| {
+                self.at_end_of(block, |c| {
                     let n = c.as_typed(*n, typed, place)?;
                     c.write(slot, n.at);
                     Ok(())
@@ -221,12 +221,10 @@ impl Compiler<'_> {
             }
             return Ok(Value::Number(Number::register(slot, typed)));
         }
-        let lists: Option<Vec<&Vec<(Option<String>, Value)>>> =
+        let lists: Option<Vec<&Parts>> =
             values.iter().map(|v| if let Value::List(parts) = v { Some(parts) } else { None }).collect();
         if let Some(lists) = lists {
-            let same = |a: &Vec<(Option<String>, Value)>, b: &Vec<(Option<String>, Value)>| {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| x.0 == y.0)
-            };
+            let same = |a: &Parts, b: &Parts| a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| x.0 == y.0);
             if lists.iter().all(|l| same(l, lists[0])) {
                 let mut parts = Vec::new();
                 for (k, (part, _)) in lists[0].iter().enumerate() {
@@ -257,7 +255,7 @@ impl Compiler<'_> {
                     }
                 };
                 for ((block, _), v) in ways.iter_mut().zip(&vectors) {
-                    self.into_block(block, |c| c.fill_as(array, v, typed, place))?;
+                    self.at_end_of(block, |c| c.fill_as(array, v, typed, place))?;
                 }
                 return Ok(Value::vector(Vector::Local { array, typed, length: n, dim: vectors[0].dim() }));
             }
@@ -276,7 +274,7 @@ impl Compiler<'_> {
     }
 
     /// Writes at the end of a block that is not the current one.
-    pub(super) fn into_block(
+    pub(super) fn at_end_of(
         &mut self,
         block: &mut Block,
         write: impl FnOnce(&mut Self) -> Compiled<()>,
@@ -301,7 +299,7 @@ impl Compiler<'_> {
             let typed = numbers.iter().map(|n| n.typed).reduce(join).expect("there are ways");
             let to = self.fresh(value::dtype(typed).class());
             for ((block, _), n) in ways.iter_mut().zip(&numbers) {
-                self.into_block(block, |c| {
+                self.at_end_of(block, |c| {
                     let n = c.as_typed(*n, typed, place)?;
                     c.write(to, n.at);
                     Ok(())
@@ -325,12 +323,12 @@ impl Compiler<'_> {
                 let typed = vectors.iter().map(|v| v.typed()).reduce(join).expect("there are ways");
                 let array = self.new_array(typed, n);
                 for ((block, _), v) in ways.iter_mut().zip(&vectors) {
-                    self.into_block(block, |c| c.fill_as(array, v, typed, place))?;
+                    self.at_end_of(block, |c| c.fill_as(array, v, typed, place))?;
                 }
                 return Ok(Value::vector(Vector::Local { array, typed, length: n, dim: vectors[0].dim() }));
             }
         }
-        let lists: Option<Vec<Vec<(Option<String>, Value)>>> = ways
+        let lists: Option<Vec<Parts>> = ways
             .iter()
             .map(|(_, v)| match v {
                 Value::List(parts) => Some(parts.clone()),

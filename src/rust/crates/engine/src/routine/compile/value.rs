@@ -101,6 +101,9 @@ pub fn word(typed: Typed) -> &'static str {
     }
 }
 
+/// Elements of a list, perhaps with names.
+pub type Parts = Vec<(Option<String>, Value)>;
+
 /// Several numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Vector {
@@ -124,7 +127,7 @@ pub enum Value {
     Number(Number),
     Vector(Rc<Vector>),
     /// Several values, perhaps with names.
-    List(Vec<(Option<String>, Value)>),
+    List(Parts),
     Text(String),
     Closure(Rc<Lambda>, Option<usize>),
     /// A list outside of the function.

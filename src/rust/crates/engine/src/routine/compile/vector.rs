@@ -12,6 +12,9 @@ use crate::scalar::Scalar;
 /// Up to so many elements a walk is written out, with no loop.
 const WRITTEN_OUT: i64 = 4;
 
+/// The states of a fold after an element, of the states, the element and its index before.
+type Next<'a, C> = &'a mut dyn FnMut(&mut C, &[Number], Number, Operand) -> Compiled<Vec<Number>>;
+
 impl Compiler<'_> {
     /// A number as a vector of one element.
     pub(super) fn single(&mut self, n: Number, _place: Place) -> Compiled<Rc<Vector>> {
@@ -118,7 +121,7 @@ impl Compiler<'_> {
         v: &Vector,
         start: &[Number],
         place: Place,
-        next: &mut dyn FnMut(&mut Self, &[Number], Number, Operand) -> Compiled<Vec<Number>>,
+        next: Next<'_, Self>,
     ) -> Compiled<Vec<Number>> {
         let mut states = Vec::new();
         for n in start {
