@@ -17,6 +17,7 @@ refusal <- function(f, ...) {
 outer_vector <- c(1, 2, 3)
 outer_list <- list(a = 1, b = "text")
 a_word <- "word"
+a_number <- 2
 a_factor <- factor(c("a", "b"))
 a_frame <- data.frame(x = 1:2)
 recursive <- function(n) if (n < 2) 1 else n * recursive(n - 1)
@@ -146,6 +147,20 @@ refused <- list(
     y + 1
   },
   "result of if without else" = function(x) if (x > 0) x,
+  "read before it is assigned, in a loop" = function(x) {
+    for (k in 1:3) {
+      if (k > 1) x <- x + earlier
+      earlier <- x * k
+    }
+    x
+  },
+  "a variable outside, assigned in a loop" = function(x) {
+    for (k in 1:3) {
+      x <- x + a_number
+      a_number <- k
+    }
+    x
+  },
   "assigned in a loop" = function(n) {
     for (k in seq_len(n)) y <- k
     y
@@ -187,7 +202,7 @@ refused <- list(
   "$ of a vector" = function(x) outer_vector$a + x,
   "text in a list outside" = function(x) x + outer_list$b,
   "a factor" = function(x) x + a_factor[1],
-  "a data frame" = function(x) x + a_frame$x,
+  "a data frame" = function(x) x + a_frame[1, 1],
   "na.rm" = function(x) sum(c(x, NA), na.rm = TRUE),
   "sort" = function(x) sort(c(3, x, 1))[1],
   "which" = function(x) length(which(c(x, 1) > 0)),

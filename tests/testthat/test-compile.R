@@ -173,6 +173,8 @@ test_that("loops", {
     case(function(n) { s <- 0; for (i in 1:5) for (j in i:5) { if (j == n) next; if (i == n) break; s <- s + i * 10 + j }; s }, 1:6),
     case(function(n) { for (k in 1:10) { if (k * k > n) return(k) }; 0L }, c(0L, 5L, 50L, 500L)),
     case(function(x) { for (k in 1:3) x <- x * 2; x }, d),
+    case(function(x) { for (k in 1:3) y <- x * k; y + k }, finite),
+    case(function(x) { for (k in 1:3) { v <- c(x, k); w <- v * 2 }; sum(w) + v[1] }, finite),
     case(function(x) { y <- 1L; for (k in 1:3) y <- y * x; y }, finite),
     case(function(x) { y <- 1L; for (k in 1:3) y <- y * x; y }, i),
     case(function(x) { for (k in 1:4) { if (k > 2) next; x <- x + k }; x * k }, finite),
@@ -193,7 +195,7 @@ test_that("loops", {
 test_that("functions within functions", {
   square <- function(x) x * x
   clamp <- function(x, low = 0, high = low + 1) { if (x < low) return(low); if (x > high) return(high); x }
-  horner <- function(x, ...) x
+  horner <- function(x, ...) max(x, ...) + 1
   first_above <- function(x, from = 1L) { for (k in from:20L) if (k * k > x) return(k); NA_integer_ }
   expect_same_as_r(list(
     case(function(x) square(x) + square(x + 1), finite),
@@ -212,6 +214,13 @@ test_that("functions within functions", {
     case(function(x) { g <- function(a) { if (a > 2) return(a * 2); a + 1 }; g(g(g(x))) }, finite),
     case(function(x) { y <- square(x -> t) + t; y }, finite),
     case(function(x) { f <- function(a, unused) a + 1; f(x) }, finite),
+    case(function(x) { f <- function(a, unused) a + 1; f(x, stop("never")) }, finite),
+    case(function(x) { f <- function(a, b) if (a > 0) b else a; f(x, sqrt(x)) + f(x, if (x > 0) 1 else stop("never")) }, finite),
+    case(function(x) { f <- function(a, b) if (a > 1) b + b else a; g <- function(u, v) f(u, v * 2); g(x, sqrt(x)) + f(x, f(x, log(x))) }, finite, ulp = 1),
+    case(function(x) { f <- function(a, b = sqrt(a)) if (a > 0) b else a; f(x) }, finite),
+    case(function(x) { f <- function(a, b = a, c = stop("c is needed")) if (missing(c)) b + 1 else c; f(x) + f(x, c = 2) }, finite),
+    case(function(x) { f <- function(a, b) { b; a }; f(x, sqrt(x)) }, finite),
+    case(function(x) { f <- function(a, b) a || b; f(x > 0, sqrt(x) > 1) }, c(1, -1, 4)),
     case(function(x) { f <- function(a, b) if (missing(b)) a else a + b; c(f(x), f(x, 1)) }, finite),
     case(function(x) horner(x), finite),
     case(function(x) { f <- function(v, k) v[k] + sum(v); f(c(x, 1, 2), 2L) }, finite),

@@ -255,6 +255,7 @@ impl Scope for Surroundings {
             None if r::kind_of(value) == SEXPTYPE::VECSXP => Meaning::List,
             None => match self.function(scope, &path[0]) {
                 Some(function) if path.len() == 1 => function,
+                _ if r::inherits(value, "factor") => Meaning::Other("a factor".into()),
                 _ => Meaning::Other(convert::describe(value)),
             },
         })

@@ -229,7 +229,10 @@ impl Expr {
             Form::Complex([re, im]) => out.push_str(&format!("{re}+{im}i")),
             Form::Text(text) => out.push_str(&format!("{text:?}")),
             Form::Other(what) => out.push_str(&format!("<{what}>")),
-            Form::Name(name) => out.push_str(name),
+            Form::Name(name) => {
+                let plain = name.chars().all(|c| c.is_alphanumeric() || c == '.' || c == '_');
+                out.push_str(&if plain { name.clone() } else { format!("`{name}`") });
+            }
             Form::Function(lambda) => {
                 let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).collect();
                 out.push_str(&format!("function({}) ", names.join(", ")));

@@ -2,7 +2,7 @@
 
 use super::super::syntax::{Argument, Expr, Form, Meaning};
 use super::control::nth;
-use super::value::{Number, Value};
+use super::value::{self, Number, Value};
 use super::{Compiled, Compiler, Place, Refusal};
 use crate::ops::{Group, OpId};
 
@@ -118,7 +118,11 @@ fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
             "matrices of a thread are short vectors",
             "Write the loops out; products of large arrays are %*% outside of the function.",
         ),
-        "sort" | "order" | "unique" | "table" | "which" | "head" | "tail" | "append" | "setdiff" | "union" => (
+        "sort" | "order" | "rank" | "quantile" | "median" => (
+            "it works on a whole vector",
+            "Write loops over the elements of a short vector; call it outside of the function for a long one.",
+        ),
+        "unique" | "table" | "which" | "head" | "tail" | "append" | "setdiff" | "union" => (
             "how long its result is depends on the values",
             "Write a loop over a vector of fixed length; or call it outside of the function.",
         ),
@@ -158,12 +162,12 @@ impl Compiler<'_> {
         }
         // a variable of the function that holds a function
         let mut frame = Some(self.frames.len() - 1);
-        let mut scope = self.frames[self.frames.len() - 1].scope;
+        let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
         while let Some(k) = frame {
             if let Some(Value::Closure(lambda, parent)) = self.variables[k].get(name).cloned() {
                 return self.inline(&lambda, parent, args, place);
             }
-            scope = self.frames[k].scope;
+            scope = self.frames[k].lambda.scope;
             frame = self.frames[k].parent;
         }
         match self.scope.meaning(scope, &[name.to_string()], true) {
@@ -196,7 +200,7 @@ impl Compiler<'_> {
                         return Err(Refusal::new(
                             value.place,
                             format!("`{name}` may get no value: {why}"),
-                            "Give the `if` an `else`.",
+                            value::remedy(&why),
                         )
                         .and("no value comes from here", at))
                     }
@@ -283,7 +287,8 @@ impl Compiler<'_> {
             let value = self.expr(expr)?;
             if matches!(value, Value::Unset(..)) {
                 let Value::Unset(why, at) = value else { unreachable!("it was looked at") };
-                return Err(Refusal::new(at, why, "Give the `if` an `else`."));
+                let remedy = value::remedy(&why);
+                return Err(Refusal::new(at, why, remedy));
             }
             let changes = exprs[k + 1..].iter().any(|e| e.assigns());
             values.push(if changes { self.frozen_value(value) } else { value });

@@ -61,7 +61,7 @@ impl Compiler<'_> {
                     ));
                 };
                 let frame = self.frames.len() - 1;
-                let is = matches!(self.variables[frame].get(parameter), Some(Value::Unset(..)));
+                let is = self.frames[frame].missing.contains(parameter);
                 number(Number::logical(Some(is)))
             }
             "stop" => {
@@ -216,7 +216,7 @@ impl Compiler<'_> {
 
     /// `switch(k, a, b, c)` by number.
     fn switch(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let which = self.number(nth(args, 0, place, "switch")?)?;
+        let which = nth(args, 0, place, "switch")?;
         if args.iter().any(|a| a.name.is_some()) {
             return Err(Refusal::new(
                 place,
@@ -224,6 +224,7 @@ impl Compiler<'_> {
                 "Switch by a number: switch(k, first, second), or use if and else.",
             ));
         }
+        let which = self.number(which)?;
         let which = self.cast(which, DType::Int32, place)?;
         let which = self.frozen(which);
         let fails = self.failure(place, "switch() has no such alternative")?;

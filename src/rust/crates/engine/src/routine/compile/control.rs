@@ -163,7 +163,7 @@ impl Compiler<'_> {
     // ---- loops --------------------------------------------------------------------------------------
 
     /// Writes a loop. `head` writes what comes before the body in each turn (it may leave the loop), `body` the body; `make` makes the
-    /// statement. Written again while an end of a turn turns out to have a wider type than its beginning.
+    /// statement. Gives what the variables are where a turn ends. Written again while an end of a turn turns out to have a wider type than its beginning.
     fn turns(
         &mut self,
         assigned: &[String],
@@ -172,7 +172,7 @@ impl Compiler<'_> {
         head: &mut dyn FnMut(&mut Self) -> Compiled<()>,
         body: &Expr,
         make: &mut dyn FnMut(Block) -> Statement,
-    ) -> Compiled<()> {
+    ) -> Compiled<Option<Variables>> {
         let before = self.variables.clone();
         let written = self.block.len();
         let statements = self.statements;
@@ -188,13 +188,15 @@ impl Compiler<'_> {
                 wider: HashMap::new(),
                 returned: false,
             });
-            let (block, ()) = self.within(|c| {
+            let (block, end) = self.within(|c| {
                 head(c)?;
                 c.expr(body)?;
-                if c.reachable {
-                    c.back_to_head(place)?;
+                if !c.reachable {
+                    return Ok(None);
                 }
-                Ok(())
+                let end = c.variables.clone();
+                c.back_to_head(place)?;
+                Ok(Some(end))
             })?;
             let context = self.loops.pop().expect("it was pushed");
             if !context.wider.is_empty() {
@@ -212,7 +214,7 @@ impl Compiler<'_> {
             if context.returned {
                 self.left_early(place)?;
             }
-            return Ok(());
+            return Ok(end);
         }
     }
 
@@ -324,7 +326,16 @@ impl Compiler<'_> {
         let before = self.variables.clone();
         let frame = self.frames.len() - 1;
         let assigned: Vec<String> = assigned.into_iter().chain([name.clone()]).collect();
-        self.turns(&assigned, place, false, &mut head, body, &mut |body| Statement::For { counter, times, body })?;
+        let end =
+            self.turns(&assigned, place, false, &mut head, body, &mut |body| Statement::For { counter, times, body })?;
+        // what every turn assigns has a value where there is one turn
+        if let (true, false, Some(mut end)) = (sure, body.calls(&["break", "next"], true), end) {
+            for (name, value) in std::mem::take(&mut end[frame]) {
+                if !before[frame].contains_key(&name) {
+                    self.variables[frame].insert(name, value);
+                }
+            }
+        }
         // the variable keeps its last value; where there may be no turn it has none
         if !before[frame].contains_key(name) {
             let value = match sure {

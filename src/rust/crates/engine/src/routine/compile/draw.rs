@@ -58,8 +58,8 @@ impl Compiler<'_> {
                 place,
                 format!("`{name}` of another count than 1"),
                 format!(
-                    "Draw one at a time, in a loop where several are wanted: {name}(1{}).",
-                    if parameters.is_empty() { "" } else { ", ..." }
+                    "Draw one at a time, in a loop where several are wanted: {name}({}).",
+                    if parameters.is_empty() { "n, 1" } else { "1, ..." }
                 ),
             ));
         }

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::super::syntax::{Argument, Expr, Form, Lambda};
+use super::super::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};
 use super::control::nth;
 use super::value::{self, join, Number, Value};
 use super::{Compiled, Compiler, Early, Frame, Operand, Place, Refusal, Results, Statement, DEEPEST};
 use crate::dtype::Class;
 use crate::ops::rule::Typed;
 
+/// Why a parameter has no value.
+pub(super) const MISSING: &str = "the argument is missing, with no default";
+
 impl Compiler<'_> {
     pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
         static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.frames.push(Frame { uid, lambda: lambda.id, scope: lambda.scope, parent });
+        self.frames.push(Frame { uid, lambda: lambda.clone(), parent, resumes: None, missing: Vec::new() });
         self.variables.push(BTreeMap::new());
         self.early.push(None);
     }
@@ -32,6 +35,7 @@ impl Compiler<'_> {
             if self.variables[frame].contains_key(name) {
                 continue;
             }
+            self.frames[frame].missing.push(name.clone());
             match default {
                 Some(default) => {
                     let mut changed = None;
@@ -50,12 +54,16 @@ impl Compiler<'_> {
                         )
                         .and(format!("`{assigned}` is assigned here"), at));
                     }
-                    let value = self.expr(default)?;
-                    self.assign(name, value, default.place)?;
+                    match self.argument(lambda, name, default, frame)? {
+                        promise @ Value::Promise(..) => {
+                            self.variables[frame].insert(name.clone(), promise);
+                        }
+                        value => self.assign(name, value, default.place)?,
+                    }
                 }
                 None => {
-                    let why = "the argument is missing, with no default".to_string();
-                    self.variables[frame].insert(name.clone(), Value::Unset(why, lambda.body.place));
+                    let unset = Value::Unset(MISSING.into(), lambda.body.place);
+                    self.variables[frame].insert(name.clone(), unset);
                 }
             }
         }
@@ -70,19 +78,42 @@ impl Compiler<'_> {
         args: &[Argument],
         place: Place,
     ) -> Compiled<Value> {
-        if self.frames.iter().any(|f| f.lambda == lambda.id) {
-            return Err(Refusal::new(
-                place,
-                format!("`{}` calls itself", lambda.name),
-                "Write the recursion as a loop; keep what is to be done in a local vector.",
-            ));
+        let mut open = self.frames.len() - 1;
+        loop {
+            if self.frames[open].lambda.id == lambda.id && self.frames[open].resumes.is_none() {
+                break;
+            }
+            match (self.frames[open].resumes, open) {
+                (Some(k), _) => open = k,
+                (None, 0) => return self.written(lambda, parent, args, place),
+                (None, k) => open = k - 1,
+            }
         }
+        Err(Refusal::new(
+            place,
+            format!("`{}` calls itself", lambda.name),
+            "Write the recursion as a loop; keep what is to be done in a local vector.",
+        ))
+    }
+
+    /// What a call of a function is in its place.
+    fn written(
+        &mut self,
+        lambda: &Rc<Lambda>,
+        parent: Option<usize>,
+        args: &[Argument],
+        place: Place,
+    ) -> Compiled<Value> {
         if self.frames.len() >= DEEPEST {
             return Err(Refusal::new(place, "calls stand too deep in each other", "Write a flatter function."));
         }
         let values = self.arguments(lambda, args, place)?;
         self.enter(lambda, parent);
         for (name, value, expr) in values {
+            if matches!(value, Value::Promise(..)) {
+                self.variables.last_mut().expect("a frame is open").insert(name, value);
+                continue;
+            }
             // what is only read needs no copy
             let assigned = lambda.body.root_assigned(&name);
             let value = if assigned { self.held_argument(&name, value, expr)? } else { self.frozen_value(value) };
@@ -93,7 +124,7 @@ impl Compiler<'_> {
         if sees(&result, self.frames.len()) {
             return Err(Refusal::new(
                 place,
-                format!("`{}` gives a function that sees its variables", lambda.name),
+                format!("{} gives a function that sees its variables", shown_name(lambda)),
                 "Write one function that takes all arguments; or make the function in R, outside of what is compiled.",
             ));
         }
@@ -108,15 +139,9 @@ impl Compiler<'_> {
 
     /// Arguments by R's matching: exact names, then unique beginnings of names, then places.
     fn arguments(&mut self, lambda: &Lambda, args: &[Argument], place: Place) -> Compiled<Vec<(String, Value, Place)>> {
-        let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).collect();
-        if let Some(k) = names.iter().position(|n| *n == "...") {
-            let _ = k;
-            return Err(Refusal::new(
-                place,
-                format!("`{}` takes `...`", lambda.name),
-                "Write a function that names all its arguments.",
-            ));
-        }
+        // nothing is handed over by `...`
+        let dots = lambda.parameters.iter().any(|(n, _)| n == "...");
+        let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).filter(|n| *n != "...").collect();
         let mut given: Vec<Option<usize>> = vec![None; names.len()];
         let mut used = vec![false; args.len()];
         for exact in [true, false] {
@@ -142,21 +167,59 @@ impl Compiler<'_> {
             match free.next() {
                 Some(j) if argument.name.is_none() => given[j] = Some(k),
                 _ => {
+                    let text = argument.value.as_ref().map_or(String::new(), Expr::to_string);
+                    let shown = argument.name.as_ref().map_or(text.clone(), |name| format!("{name} = {text}"));
                     return Err(Refusal::new(
                         at,
-                        format!("unused argument in the call of `{}`", lambda.name),
-                        format!("It takes: {}.", names.join(", ")),
-                    ))
+                        format!("unused argument ({shown}) in the call of {}", shown_name(lambda)),
+                        match dots {
+                            true => "What `...` takes cannot be compiled: name all arguments.".to_string(),
+                            false => format!("It takes: {}.", names.join(", ")),
+                        },
+                    ));
                 }
             }
         }
         let mut values = Vec::new();
         for (j, k) in given.into_iter().enumerate() {
             let Some(expr) = k.and_then(|k| args[k].value.as_ref()) else { continue };
-            let value = self.expr(expr)?;
+            let value = self.argument(lambda, names[j], expr, self.frames.len() - 1)?;
             values.push((names[j].to_string(), value, expr.place));
         }
         Ok(values)
+    }
+
+    /// The value of an argument, found in a frame. R finds it where the function first reads it: one that may warn or fail is left until
+    /// then, where the function may end without it.
+    fn argument(&mut self, lambda: &Lambda, name: &str, expr: &Expr, frame: usize) -> Compiled<Value> {
+        let plain = expr.assigns() || expr.calls(&["return", "break", "next"], true);
+        if plain || lambda.body.root_assigned(name) || surely_reads(self.scope, lambda, &lambda.body, name) {
+            return self.expr(expr);
+        }
+        let failures = self.routine.failures.len();
+        let statements = self.statements;
+        let variables = self.variables.clone();
+        let (mut block, value) = self.within(|c| c.expr(expr))?;
+        let (heard, draws) = heard(&block);
+        if self.reachable && (!heard || draws) {
+            self.block.append(&mut block);
+            return Ok(value);
+        }
+        self.reachable = true;
+        self.routine.failures.truncate(failures);
+        self.statements = statements;
+        self.variables = variables;
+        Ok(Value::Promise(Rc::new(expr.clone()), frame))
+    }
+
+    /// The value of an argument that was left until it is read: with the variables of the frame that gave it.
+    pub(super) fn forced(&mut self, expr: &Expr, frame: usize) -> Compiled<Value> {
+        let lambda = self.frames[frame].lambda.clone();
+        self.enter(&lambda, Some(frame));
+        self.frames.last_mut().expect("a frame is open").resumes = Some(frame);
+        let value = self.expr(expr);
+        self.leave();
+        value
     }
 
     /// The body of the innermost frame's function, which has its arguments.
@@ -311,6 +374,10 @@ impl Compiler<'_> {
     pub(super) fn deliver(&mut self, value: Value, place: Place) -> Compiled<()> {
         let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
         let (parts, is_vector) = match value {
+            Value::Unset(why, at) if why.contains("on different ways") => {
+                let remedy = value::remedy(&why);
+                return Err(Refusal::new(at, why, remedy));
+            }
             Value::Unset(why, at) => return Err(Refusal::new(at, why, remedy)),
             Value::Null => return Err(Refusal::new(place, "the function gives NULL", remedy)),
             Value::Number(n) => (vec![(None, n)], false),
@@ -399,12 +466,79 @@ impl Compiler<'_> {
     }
 }
 
+/// Whether a block may warn or fail, and whether it draws.
+fn heard(block: &[Statement]) -> (bool, bool) {
+    let mut found = (false, false);
+    for statement in block {
+        let (heard, draws) = match statement {
+            Statement::Apply { op, class, .. } => (op.may_warn(*class), false),
+            Statement::Position { .. } | Statement::Fail(_) => (true, false),
+            Statement::Draw { .. } => (false, true),
+            Statement::If { missing, then, otherwise, .. } => {
+                let (a, b) = (self::heard(then), self::heard(otherwise));
+                (missing.is_some() || a.0 || b.0, a.1 || b.1)
+            }
+            Statement::For { body, .. } => self::heard(body),
+            // it may have no end
+            Statement::Loop { body } => (true, self::heard(body).1),
+            _ => (false, false),
+        };
+        found = (found.0 || heard, found.1 || draws);
+    }
+    found
+}
+
+/// Whether every way through an expression of a function reads one of its arguments.
+fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, wanted: &str) -> bool {
+    let reads = |e: &Expr| surely_reads(scope, lambda, e, wanted);
+    match &expr.form {
+        Form::Name(name) => name == wanted,
+        Form::Call(function, args) => {
+            let arg = |k: usize| args.get(k).and_then(|a| a.value.as_ref()).is_some_and(reads);
+            let any = || args.iter().filter_map(|a| a.value.as_ref()).any(reads);
+            match function.as_str() {
+                "&&" | "||" | "while" | "ifelse" | "switch" => arg(0),
+                "for" | "<-" | "=" => arg(1),
+                "if" => arg(0) || arg(1) && arg(2),
+                "function" | "missing" | "repeat" => false,
+                "(" | "[" | "[[" | "return" => any(),
+                "{" => {
+                    for one in args.iter().filter_map(|a| a.value.as_ref()) {
+                        if reads(one) {
+                            return true;
+                        }
+                        if one.calls(&["return", "break", "next", "stop"], true) {
+                            return false;
+                        }
+                    }
+                    false
+                }
+                // the arguments of people's functions may not be read
+                name => {
+                    !lambda.body.root_assigned(name)
+                        && matches!(scope.meaning(lambda.scope, &[name.into()], true), Some(Meaning::Builtin(_)))
+                        && any()
+                }
+            }
+        }
+        _ => false,
+    }
+}
+
 /// Whether a function in a value sees the variables of a frame.
 fn sees(value: &Value, frame: usize) -> bool {
     match value {
         Value::Closure(_, parent) => *parent == Some(frame),
         Value::List(parts) => parts.iter().any(|(_, v)| sees(v, frame)),
         _ => false,
+    }
+}
+
+/// What messages call a function.
+fn shown_name(lambda: &Lambda) -> String {
+    match lambda.name.as_str() {
+        "function" => "a function that stands in another".into(),
+        name => format!("`{name}`"),
     }
 }
 

@@ -58,7 +58,7 @@ impl Compiler<'_> {
         while let Some(parent) = self.frames[frame].parent {
             frame = parent;
         }
-        self.frames[frame].scope
+        self.frames[frame].lambda.scope
     }
 
     fn part_of(

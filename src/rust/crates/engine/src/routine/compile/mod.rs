@@ -23,7 +23,7 @@ mod vector;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use super::syntax::{Compiled, Expr, Form, Lambda, Meaning, Path, Place, Refusal, Scope, TableType};
+use super::syntax::{Argument, Compiled, Expr, Form, Lambda, Meaning, Path, Place, Refusal, Scope, TableType};
 use super::{
     Block, Failure, FailureId, Operand, Parameter, Register, Routine, Source, Statement, Table, MOST_FAILURES,
 };
@@ -111,10 +111,13 @@ const MOST_STATEMENTS: usize = 20_000;
 struct Frame {
     /// One for each time that a function is written.
     uid: usize,
-    lambda: u32,
-    scope: u32,
+    lambda: Rc<Lambda>,
     /// The frame whose variables it sees.
     parent: Option<usize>,
+    /// The frame that an argument is found for, whose call has not begun: see `Compiler::forced`.
+    resumes: Option<usize>,
+    /// Parameters that the call does not give.
+    missing: Vec<String>,
 }
 
 /// The variables of each open frame.
@@ -363,7 +366,14 @@ impl<'a> Compiler<'a> {
             )),
             Form::Name(name) => self.name(name, expr.place),
             Form::Function(lambda) => Ok(Value::Closure(lambda.clone(), Some(self.frames.len() - 1))),
-            Form::Call(name, args) => self.call(expr, name, args),
+            Form::Call(name, args) => match args.iter().any(is_dots) {
+                false => self.call(expr, name, args),
+                // a compiled function has nothing in its `...`
+                true => {
+                    let args: Vec<_> = args.iter().filter(|a| !is_dots(a)).cloned().collect();
+                    self.call(expr, name, &args)
+                }
+            },
             Form::CallOf(function, args) => match self.expr(function)? {
                 Value::Closure(lambda, frame) => self.inline(&lambda, frame, args, expr.place),
                 other => Err(Refusal::new(
@@ -403,9 +413,20 @@ impl<'a> Compiler<'a> {
     /// What a name is worth: a variable of the frames that it sees, else something outside.
     fn name(&mut self, name: &str, place: Place) -> Compiled<Value> {
         let mut frame = Some(self.frames.len() - 1);
-        let mut scope = self.frames[self.frames.len() - 1].scope;
+        let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
         while let Some(k) = frame {
             match self.variables[k].get(name) {
+                Some(Value::Unset(why, _)) if why == function::MISSING => {
+                    return Err(Refusal::new(
+                        place,
+                        format!("argument \"{name}\" is missing, with no default"),
+                        format!("Give `{name}` in the call of `{}`.", self.frames[k].lambda.name),
+                    ));
+                }
+                Some(Value::Promise(expr, frame)) => {
+                    let (expr, frame) = (expr.clone(), *frame);
+                    return self.forced(&expr, frame);
+                }
                 Some(Value::Unset(why, other)) => {
                     return Err(Refusal::new(
                         place,
@@ -417,7 +438,26 @@ impl<'a> Compiler<'a> {
                 Some(value) => return Ok(value.clone()),
                 None => {}
             }
-            scope = self.frames[k].scope;
+            let lambda = self.frames[k].lambda.clone();
+            let mut later = None;
+            lambda.body.assigned(&mut |assigned, at| {
+                if assigned == name {
+                    later = later.or(Some(at));
+                }
+            });
+            // in its next turn a loop sees what it has assigned
+            let here = lambda.scope;
+            if let Some(at) = later
+                .filter(|_| !self.loops.is_empty() || self.scope.meaning(here, &[name.to_string()], false).is_none())
+            {
+                return Err(Refusal::new(
+                    place,
+                    format!("`{name}` may have no value here"),
+                    format!("Give `{name}` a value before."),
+                )
+                .and("it gets one here", at));
+            }
+            scope = here;
             frame = self.frames[k].parent;
         }
         self.outside(scope, vec![name.to_string()], place)
@@ -463,6 +503,10 @@ impl<'a> Compiler<'a> {
         self.captured.insert((scope, path), value.clone());
         Ok(value)
     }
+}
+
+fn is_dots(argument: &Argument) -> bool {
+    matches!(&argument.value, Some(Expr { form: Form::Name(name), .. }) if name == "...")
 }
 
 /// A C identifier like a name.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::super::syntax::{Lambda, Path, Place};
+use super::super::syntax::{Expr, Lambda, Path, Place};
 use super::super::{Operand, Register};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::{promote, Typed};
@@ -132,6 +132,8 @@ pub enum Value {
     Closure(Rc<Lambda>, Option<usize>),
     /// A list outside of the function.
     Captured(Path),
+    /// An argument that is found where it is read, with the variables of a frame.
+    Promise(Rc<Expr>, usize),
     /// It has a value on some ways only: why, and where.
     Unset(String, Place),
 }
@@ -146,9 +148,18 @@ impl PartialEq for Value {
             (Value::Text(a), Value::Text(b)) => a == b,
             (Value::Closure(a, x), Value::Closure(b, y)) => a.id == b.id && x == y,
             (Value::Captured(a), Value::Captured(b)) => a == b,
+            (Value::Promise(a, x), Value::Promise(b, y)) => a.place == b.place && x == y,
             (Value::Unset(..), Value::Unset(..)) => true,
             _ => false,
         }
+    }
+}
+
+/// What to do about a value that is there on some ways only.
+pub fn remedy(why: &str) -> &'static str {
+    match why.contains("on different ways") {
+        true => "Let every way give values of one form: a number, or as many numbers with the same names.",
+        false => "Give the `if` an `else`.",
     }
 }
 
@@ -163,7 +174,15 @@ impl Value {
             Value::Null => "NULL".into(),
             Value::Number(n) => format!("a number ({})", word(n.typed)),
             Value::Vector(_) => "a vector".into(),
-            Value::List(_) | Value::Captured(_) => "a list".into(),
+            Value::List(parts) => {
+                let names: Vec<&str> = parts.iter().filter_map(|(name, _)| name.as_deref()).collect();
+                match names.is_empty() {
+                    true => format!("a list of {}", parts.len()),
+                    false => format!("a list of {}", names.join(", ")),
+                }
+            }
+            Value::Captured(_) => "a list".into(),
+            Value::Promise(..) => "an argument".into(),
             Value::Text(_) => "a string".into(),
             Value::Closure(..) => "a function".into(),
             Value::Unset(..) => "nothing".into(),
