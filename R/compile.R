@@ -261,7 +261,7 @@ surroundings <- function(f, name) {
     k <- k + 1L
     one <- functions[[k]]
     env <- envs[[one$scope]]
-    code <- as.call(c(as.name("{"), one$body, Filter(function(d) !identical(d, quote(expr = )), as.list(one$formals))))
+    code <- as.call(c(as.name("{"), one$body, given_defaults(one$formals), inner_defaults(one$body)))
     every <- setdiff(all.names(code, unique = TRUE), KEYWORDS)
     scope <- scopes[[one$scope]]
     for (name in setdiff(every, names(scope$functions))) {
@@ -288,6 +288,18 @@ surroundings <- function(f, name) {
     }
   }
   list(functions = functions, scopes = scopes, envs = envs, watched = watched)
+}
+
+given_defaults <- function(formals) Filter(function(default) !identical(default, quote(expr = )), as.list(formals))
+
+# Defaults of functions that stand in code: all.names() passes over them.
+inner_defaults <- function(code) {
+  if (!is.call(code)) return(list())
+  if (identical(code[[1L]], as.name("function"))) {
+    defaults <- given_defaults(code[[2L]])
+    return(c(defaults, unlist(lapply(defaults, inner_defaults), recursive = FALSE), inner_defaults(code[[3L]])))
+  }
+  unlist(lapply(given_defaults(code), inner_defaults), recursive = FALSE)
 }
 
 # What the compiler knows by itself.

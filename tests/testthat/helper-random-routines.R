@@ -148,7 +148,10 @@ random_function <- function(seed) {
     for (k in seq_along(takes)) scope[[takes[[k]]]] <<- c(scope[[takes[[k]]]], parameters[[k]])
     read_only <- vectors
     vectors <<- list()
-    body <- as.call(c(as.name("{"), unlist(lapply(seq_len(sample.int(2L, 1L)), function(k) statement(1L, FALSE)), recursive = FALSE), list(expr(type, 2L))))
+    # one that is assigned before it is read is an argument that R never finds
+    force <- chance(0.5)
+    if (!force) fixed <<- c(fixed, parameters)
+    body <- as.call(c(as.name("{"), if (force) lapply(parameters, as.name), unlist(lapply(seq_len(sample.int(2L, 1L)), function(k) statement(1L, FALSE)), recursive = FALSE), list(expr(type, 2L))))
     formals <- rep(list(quote(expr = )), length(takes))
     names(formals) <- parameters
     scope <<- before[[1L]]

@@ -298,7 +298,10 @@ fn find(expr: &Expr, place: Place) -> Option<&Expr> {
     let found = match &expr.form {
         Form::Call(_, args) => among(args),
         Form::CallOf(function, args) => find(function, place).map(|e| e as *const Expr).or_else(|| among(args)),
-        Form::Function(lambda) => find(&lambda.body, place).map(|e| e as *const Expr),
+        Form::Function(lambda) => {
+            let defaults = || lambda.parameters.iter().filter_map(|(_, d)| d.as_ref());
+            find(&lambda.body, place).or_else(|| defaults().find_map(|d| find(d, place))).map(|e| e as *const Expr)
+        }
         _ => None,
     };
     // SAFETY: it points into `expr`, which is borrowed for as long.

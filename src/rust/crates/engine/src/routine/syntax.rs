@@ -145,6 +145,17 @@ impl Expr {
         }
     }
 
+    /// Where a name is first assigned to, as `assigned` sees it.
+    pub fn assigned_at(&self, name: &str) -> Option<Place> {
+        let mut found = None;
+        self.assigned(&mut |assigned, at| {
+            if assigned == name {
+                found = found.or(Some(at));
+            }
+        });
+        found
+    }
+
     /// The name that an assignment to this expression changes: x of `x`, `x[i]`, `"x"`.
     pub fn root(&self) -> Option<&str> {
         match &self.form {

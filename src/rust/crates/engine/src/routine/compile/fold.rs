@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::syntax::{Argument, Expr, Form};
 use super::control::nth;
 use super::join::MOST_LOCAL;
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Number, Parts, Value, Vector};
 use super::vector::too_long;
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::Kind;
@@ -186,7 +186,7 @@ impl Compiler<'_> {
         self.vector_of(values.into_iter().map(|v| (None, v)).collect(), place)
     }
 
-    fn vector_of(&mut self, parts: Vec<(Option<String>, Value)>, place: Place) -> Compiled<Rc<Vector>> {
+    fn vector_of(&mut self, parts: Parts, place: Place) -> Compiled<Rc<Vector>> {
         match self.combined(parts, place)? {
             Value::Vector(v) => Ok(v),
             _ => unreachable!("c() gives a vector"),

@@ -17,7 +17,14 @@ impl Compiler<'_> {
     pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
         static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.frames.push(Frame { uid, lambda: lambda.clone(), parent, resumes: None, missing: Vec::new() });
+        self.frames.push(Frame {
+            uid,
+            lambda: lambda.clone(),
+            parent,
+            resumes: None,
+            missing: Vec::new(),
+            loops: self.loops.len(),
+        });
         self.variables.push(BTreeMap::new());
         self.early.push(None);
     }
@@ -115,7 +122,7 @@ impl Compiler<'_> {
                 continue;
             }
             // what is only read needs no copy
-            let assigned = lambda.body.root_assigned(&name);
+            let assigned = lambda.body.assigned_at(&name).is_some();
             let value = if assigned { self.held_argument(&name, value, expr)? } else { self.frozen_value(value) };
             self.variables.last_mut().expect("a frame is open").insert(name, value);
         }
@@ -193,7 +200,7 @@ impl Compiler<'_> {
     /// then, where the function may end without it.
     fn argument(&mut self, lambda: &Lambda, name: &str, expr: &Expr, frame: usize) -> Compiled<Value> {
         let plain = expr.assigns() || expr.calls(&["return", "break", "next"], true);
-        if plain || lambda.body.root_assigned(name) || surely_reads(self.scope, lambda, &lambda.body, name) {
+        if plain || lambda.body.assigned_at(name).is_some() || surely_reads(self.scope, lambda, &lambda.body, name) {
             return self.expr(expr);
         }
         let failures = self.routine.failures.len();
@@ -515,7 +522,7 @@ fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, wanted: &str) -
                 }
                 // the arguments of people's functions may not be read
                 name => {
-                    !lambda.body.root_assigned(name)
+                    lambda.body.assigned_at(name).is_none()
                         && matches!(scope.meaning(lambda.scope, &[name.into()], true), Some(Meaning::Builtin(_)))
                         && any()
                 }
@@ -607,11 +614,5 @@ impl Expr {
             Form::Function(lambda) => lambda.body.mentions(wanted),
             _ => false,
         }
-    }
-
-    fn root_assigned(&self, name: &str) -> bool {
-        let mut found = false;
-        self.assigned(&mut |n, _| found |= n == name);
-        found
     }
 }

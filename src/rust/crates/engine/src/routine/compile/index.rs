@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::syntax::{Argument, Expr, Form};
 use super::control::nth;
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Bounds, Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{Class, Kind};
 use crate::ops::id;
@@ -13,6 +13,14 @@ use crate::scalar::Scalar;
 
 const BEYOND: &str = "subscript out of bounds";
 const BELOW: &str = "a subscript below 1";
+
+/// Elements that are assigned: of which variable, by which of `[` and `[[`, and at which subscripts.
+struct Assigned<'t> {
+    name: &'t str,
+    form: &'t str,
+    subscripts: &'t [&'t Argument],
+    place: Place,
+}
 
 impl Compiler<'_> {
     /// `x[i]`, `x[[i]]`, `x[i, j]`, `x$name`.
@@ -61,13 +69,7 @@ impl Compiler<'_> {
         self.frames[frame].lambda.scope
     }
 
-    fn part_of(
-        &mut self,
-        parts: Vec<(Option<String>, Value)>,
-        form: &str,
-        subscripts: &[&Argument],
-        place: Place,
-    ) -> Compiled<Value> {
+    fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
         let expr = subscripts.first().and_then(|a| a.value.as_ref());
         let name = match expr.map(|e| &e.form) {
             Some(Form::Name(name)) if form == "$" => Some(name),
@@ -383,6 +385,7 @@ impl Compiler<'_> {
             return Err(Refusal::new(target.place, message, remedy));
         };
         let subscripts: Vec<&Argument> = args[1..].iter().collect();
+        let to = Assigned { name, form, subscripts: &subscripts, place: target.place };
         match old {
             Value::List(mut parts) => {
                 let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
@@ -406,7 +409,7 @@ impl Compiler<'_> {
             Value::Number(n) if form != "$" => {
                 let v = self.single(n, place)?;
                 let v = self.made_own(frame, name, &v, place)?;
-                self.assign_element(name, &v, (form, &subscripts), (new.clone(), value.place), target.place)?;
+                self.assign_element(&to, &v, new.clone(), value.place)?;
                 Ok(new)
             }
             Value::Vector(v) => {
@@ -415,7 +418,7 @@ impl Compiler<'_> {
                     (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, place)?,
                     _ => v,
                 };
-                self.assign_element(name, &v, (form, &subscripts), (new.clone(), value.place), target.place)?;
+                self.assign_element(&to, &v, new.clone(), value.place)?;
                 Ok(new)
             }
             Value::Null => Err(Refusal::new(
@@ -439,14 +442,8 @@ impl Compiler<'_> {
         Ok(own)
     }
 
-    fn assign_element(
-        &mut self,
-        name: &str,
-        v: &Rc<Vector>,
-        (form, subscripts): (&str, &[&Argument]),
-        (new, value_place): (Value, Place),
-        place: Place,
-    ) -> Compiled<()> {
+    fn assign_element(&mut self, to: &Assigned, v: &Rc<Vector>, new: Value, value_place: Place) -> Compiled<()> {
+        let Assigned { name, form, subscripts, place } = *to;
         let Vector::Local { array, typed, length, dim } = **v else {
             return Err(Refusal::new(
                 place,

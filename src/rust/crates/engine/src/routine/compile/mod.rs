@@ -118,6 +118,8 @@ struct Frame {
     resumes: Option<usize>,
     /// Parameters that the call does not give.
     missing: Vec<String>,
+    /// Loops that were open where it began.
+    loops: usize,
 }
 
 /// The variables of each open frame.
@@ -438,26 +440,20 @@ impl<'a> Compiler<'a> {
                 Some(value) => return Ok(value.clone()),
                 None => {}
             }
-            let lambda = self.frames[k].lambda.clone();
-            let mut later = None;
-            lambda.body.assigned(&mut |assigned, at| {
-                if assigned == name {
-                    later = later.or(Some(at));
-                }
-            });
+            let Frame { lambda, loops, resumes, .. } = &self.frames[k];
+            scope = lambda.scope;
             // in its next turn a loop sees what it has assigned
-            let here = lambda.scope;
-            if let Some(at) = later
-                .filter(|_| !self.loops.is_empty() || self.scope.meaning(here, &[name.to_string()], false).is_none())
-            {
-                return Err(Refusal::new(
-                    place,
-                    format!("`{name}` may have no value here"),
-                    format!("Give `{name}` a value before."),
-                )
-                .and("it gets one here", at));
+            let turns = resumes.is_none() && self.loops.len() > *loops;
+            if turns || self.scope.meaning(scope, &[name.to_string()], false).is_none() {
+                if let Some(at) = lambda.body.assigned_at(name) {
+                    return Err(Refusal::new(
+                        place,
+                        format!("`{name}` may have no value here"),
+                        format!("Give `{name}` a value before."),
+                    )
+                    .and("it gets one here", at));
+                }
             }
-            scope = here;
             frame = self.frames[k].parent;
         }
         self.outside(scope, vec![name.to_string()], place)

@@ -121,6 +121,9 @@ pub enum Vector {
     Pick { of: Rc<Vector>, at: Rc<Vector> },
 }
 
+/// Elements of a list, perhaps with names.
+pub type Parts = Vec<(Option<String>, Value)>;
+
 #[derive(Clone, Debug)]
 pub enum Value {
     Null,

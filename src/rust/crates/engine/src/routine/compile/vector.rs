@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::{resolve, Typed};
@@ -12,10 +12,10 @@ use crate::scalar::Scalar;
 /// Up to so many elements a walk is written out, with no loop.
 const WRITTEN_OUT: i64 = 4;
 
-/// The states of a fold after an element, of the states, the element and its index before.
-type Next<'a, C> = &'a mut dyn FnMut(&mut C, &[Number], Number, Operand) -> Compiled<Vec<Number>>;
+/// How a fold goes on: from its states, an element and the element's index to new states.
+type Next<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, &[Number], Number, Operand) -> Compiled<Vec<Number>>;
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
     /// A number as a vector of one element.
     pub(super) fn single(&mut self, n: Number, _place: Place) -> Compiled<Rc<Vector>> {
         let value = self.frozen(n);
@@ -38,7 +38,7 @@ impl Compiler<'_> {
     }
 
     /// `c()` of numbers and vectors of fixed length.
-    pub(super) fn combined(&mut self, parts: Vec<(Option<String>, Value)>, place: Place) -> Compiled<Value> {
+    pub(super) fn combined(&mut self, parts: Parts, place: Place) -> Compiled<Value> {
         let mut total = 0;
         let mut types = Vec::new();
         for (_, part) in &parts {
@@ -121,7 +121,7 @@ impl Compiler<'_> {
         v: &Vector,
         start: &[Number],
         place: Place,
-        next: Next<'_, Self>,
+        next: Next<'_, 'a>,
     ) -> Compiled<Vec<Number>> {
         let mut states = Vec::new();
         for n in start {
