@@ -36,7 +36,7 @@ test_that("groups of many elements are reduced as base R reduces them", {
     found
   }
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
 })
 
 test_that("more groups than a device has accumulators for are sorted", {
@@ -75,7 +75,7 @@ test_that("distinct elements, matches and counts of many elements agree with bas
       over_drawn(counts[3L], c("whole", "integer")), over_drawn(steps, c("normal", "near", "integer")))
   }
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
 })
 
 test_that("order statistics of many elements are those of a sort", {
@@ -84,7 +84,7 @@ test_that("order statistics of many elements are those of a sort", {
   calls <- c(types, list("median" = median, "median na.rm" = function(v) median(v, na.rm = TRUE), "IQR" = function(v) IQR(v, na.rm = TRUE), "mad" = function(v) mad(v, na.rm = TRUE)))
   run <- function() over_drawn(calls, c("normal", "whole", "near", "constant", "integer", "wide"), limit = 4)
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
   x <- gpu(c(NaN, rnorm(many)))
   expect_error(quantile(x), "missing values and NaN's not allowed")
   expect_true(is.na(median(x)))

@@ -20,7 +20,7 @@ test_that("rowsum(), tapply(), ave() and split() agree with base R", {
   some <- sizes_tried[-1L] # of nothing rowsum() has row names that are no names
   run <- function() c(over_vectors(exact), over_vectors(sums, c("double", "integer"), "ties", limit = 8, sizes = some), over_vectors(sums, c("double", "integer", "logical"), "plain", limit = 4096, layouts = "whole", sizes = some), over_vectors(sums, "integer", "edges", layouts = "whole", limit = 8, sizes = some), over_vectors(spread, c("double", "integer"), "plain", sizes = c(63L, 257L), limit = 2^14))
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
 })
 
 test_that("keys may be arrays", {
@@ -33,7 +33,7 @@ test_that("keys may be arrays", {
       compare(function(v, g) ave(v, g, FUN = max), list(x, i), what = "ave"), compare(function(v, g) split(v, g), list(x, i), what = "split"), compare(function(v, g) aggregate(v, list(g = g), max)$x, list(x, i), what = "aggregate"), compare(function(v, g) aggregate(data.frame(v = v), data.frame(g = g), sum), list(i, i), what = "aggregate a frame"))
   }
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
 })
 
 test_that("gpu_group() computes what it says", {
@@ -104,7 +104,7 @@ test_that("covariances and correlations agree with base R", {
     found
   }
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
 })
 
 test_that("distances agree with base R", {
@@ -122,7 +122,7 @@ test_that("distances agree with base R", {
     found
   }
   expect_all_same(run())
-  expect_all_same(composed(run()))
+  expect_composed_same(run)
   expect_identical(attr(composed(dist(gpu(m))), "call"), quote(dist(gpu(m))))
 })
 

@@ -130,7 +130,10 @@ fn crossed(k: usize) -> Vec<f64> {
     (0..n * n).map(|at| EDGES[if k == 0 { at % n } else { at / n }]).collect()
 }
 
-fn cases() -> Vec<(Routine, Vec<(Value, &'static [usize])>, usize)> {
+/// A routine, what it is given with dimensions, and how many elements it gives.
+type Case = (Routine, Vec<(Value, &'static [usize])>, usize);
+
+fn cases() -> Vec<Case> {
     let n = 3000;
     let spread = |from: f64, to: f64| (0..n).map(|k| from + (to - from) * (k as f64) / (n as f64)).collect::<Vec<_>>();
     let wave: Vec<f64> = (0..n).map(|k| (k as f64 * 0.7).sin() * 1.3).collect();
