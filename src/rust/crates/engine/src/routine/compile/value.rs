@@ -101,9 +101,6 @@ pub fn word(typed: Typed) -> &'static str {
     }
 }
 
-/// Elements of a list, perhaps with names.
-pub type Parts = Vec<(Option<String>, Value)>;
-
 /// Several numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Vector {
