@@ -261,7 +261,8 @@ surroundings <- function(f, name) {
     k <- k + 1L
     one <- functions[[k]]
     env <- envs[[one$scope]]
-    code <- as.call(c(as.name("{"), one$body, given_defaults(one$formals), inner_defaults(one$body)))
+    code <- as.call(c(as.name("{"), one$body, given_defaults(one$formals)))
+    if ("function" %in% all.names(code)) code <- as.call(c(as.list(code), inner_defaults(code)))
     every <- setdiff(all.names(code, unique = TRUE), KEYWORDS)
     scope <- scopes[[one$scope]]
     for (name in setdiff(every, names(scope$functions))) {

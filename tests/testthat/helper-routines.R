@@ -123,6 +123,8 @@ case <- function(f, ..., whole = character(), bounds = "R", ulp = 0, wider = FAL
 }
 
 expect_same_as_r <- function(table) {
+  # the emulator's compiler takes a second for each; VERDIGRIS_EXAMPLES=all has them all
+  if (emulated && Sys.getenv("VERDIGRIS_EXAMPLES") != "all") table <- table[seq(3L, length(table), by = 16L)]
   found <- lapply(Filter(function(one) is_next_ours(), table), function(one) {
     compare_routine(one$f, one$args, one$whole, one$bounds, one$ulp, one$wider, one$payload)
   })

@@ -27,7 +27,7 @@ test_that("functions of one number have the derivatives that deriv() has", {
     asin(a * x / 5), acos(a * x / 5), atan(a * x), sinh(a * x), cosh(a * x), gamma(a + x), lgamma(a + x), digamma(a + x),
     a + x, x - a, a - x, a * x * a, x / a, a / x, a / (a + x), x^a, a^x, (a * x)^3, a^(a * x), pnorm(a * x), dnorm(a * x)
   )
-  for (k in seq_along(rules)) {
+  for (k in if (emulated) 7L else seq_along(rules)) {
     f <- function(x, a) NULL
     body(f) <- rules[[k]]
     want <- deriv(rules[[k]], "a", function(x, a) NULL)(x, 0.8)
@@ -47,7 +47,7 @@ test_that("and those that it has not agree with numeric differences", {
     function(x, a) qnorm(x / 3, a, 1 + a), function(x, a) x^a * a^2, function(x, a) round(a * x) + a, function(x, a) sum(c(a, x, a * x)), function(x, a) mean(c(a, x)^2),
     function(x, a) max(a * x, 1), function(x, a) var(c(a, x, 1)), function(x, a) prod(c(a, x, a)), function(x, a) crossprod(c(a, x), c(x, a))[1]
   )
-  for (f in functions) expect_gradient(f, 0.83)
+  for (f in if (emulated) functions[4] else functions) expect_gradient(f, 0.83)
 })
 
 test_that("loops, conditions, local vectors and helpers", {
@@ -64,7 +64,7 @@ test_that("loops, conditions, local vectors and helpers", {
     function(x, a) { s <- 0; for (k in 1:10) { if (k %% 2 == 0) next; s <- s + a^k / k; if (s > 1) break }; s * x },
     function(x, a) { f <- function(u) u * a; f(f(x)) }
   )
-  for (f in functions) expect_gradient(f, 0.83)
+  for (f in if (emulated) functions[4] else functions) expect_gradient(f, 0.83)
 })
 
 test_that("several parameters, captured numbers and vectors", {

@@ -416,6 +416,7 @@ impl<'a> Compiler<'a> {
     fn name(&mut self, name: &str, place: Place) -> Compiled<Value> {
         let mut frame = Some(self.frames.len() - 1);
         let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
+        let mut later = None;
         while let Some(k) = frame {
             match self.variables[k].get(name) {
                 Some(Value::Unset(why, _)) if why == function::MISSING => {
@@ -442,19 +443,15 @@ impl<'a> Compiler<'a> {
             }
             let Frame { lambda, loops, resumes, .. } = &self.frames[k];
             scope = lambda.scope;
+            later = later.or_else(|| lambda.body.assigned_at(name));
             // in its next turn a loop sees what it has assigned
-            let turns = resumes.is_none() && self.loops.len() > *loops;
-            if turns || self.scope.meaning(scope, &[name.to_string()], false).is_none() {
-                if let Some(at) = lambda.body.assigned_at(name) {
-                    return Err(Refusal::new(
-                        place,
-                        format!("`{name}` may have no value here"),
-                        format!("Give `{name}` a value before."),
-                    )
-                    .and("it gets one here", at));
-                }
+            if let (true, Some(at)) = (resumes.is_none() && self.loops.len() > *loops, lambda.body.assigned_at(name)) {
+                return Err(too_early(name, at, place));
             }
             frame = self.frames[k].parent;
+        }
+        if let (Some(at), None) = (later, self.scope.meaning(scope, &[name.to_string()], false)) {
+            return Err(too_early(name, at, place));
         }
         self.outside(scope, vec![name.to_string()], place)
     }
@@ -499,6 +496,12 @@ impl<'a> Compiler<'a> {
         self.captured.insert((scope, path), value.clone());
         Ok(value)
     }
+}
+
+/// A variable that is read before it is assigned.
+fn too_early(name: &str, assigned: Place, place: Place) -> Refusal {
+    Refusal::new(place, format!("`{name}` may have no value here"), format!("Give `{name}` a value before."))
+        .and("it gets one here", assigned)
 }
 
 fn is_dots(argument: &Argument) -> bool {
