@@ -19,6 +19,7 @@ mod scalar;
 mod tidy;
 mod value;
 mod vector;
+mod ways;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
