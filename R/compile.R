@@ -21,6 +21,9 @@
 #' * Random draws, one at a time: `runif(1)`, `rnorm(1)`, `rexp(1)`, `rbinom(1, n, p)`, `rpois`, `rgamma`, `rbeta`, `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has a stream
 #'   of its own; [set.seed()] decides, and both devices draw the same numbers.
 #'
+#' Where it is not R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow; `which.max()` of nothing but `NA` is `NA`; a subscript below 1 fails, and so does an assignment beyond the end of
+#' a vector, which keeps its length; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
+#'
 #' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where `f` would
 #' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read.
 #'
