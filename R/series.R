@@ -26,9 +26,9 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
     return(call_base(diff, list(host_copy(x), lag, differences)))
   }
   # nothing is left: its type and shape differ between versions of R
-  lag <- trunc(lag)
   extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
-  if (lag * differences >= extent(x)) return(hosted(diff, list(x, lag, differences)))
+  # what base R makes of a lag that is not whole depends on its version
+  if (lag * differences >= extent(x) || lag %% 1 != 0 || differences %% 1 != 0) return(hosted(diff, list(x, lag, differences)))
   time <- attr(x, "tsp")
   y <- x
   for (k in seq_len(differences)) {
