@@ -21,7 +21,8 @@
 #' y <- as_gpu(c(2.1, 3.9, 6.2, 7.8), device = "cpu")
 #' loss <- function(x, y, a, b) (y - a - b * x)^2
 #' slope <- gpu_grad(loss, c("a", "b"))
-#' optim(c(0, 0), function(p) sum(gpu_map(loss, x, y, p[1], p[2])), function(p) slope(x, y, p[1], p[2]), method = "BFGS")$par
+#' value <- function(p) sum(gpu_map(loss, x, y, p[1], p[2]))
+#' optim(c(0, 0), value, function(p) slope(x, y, p[1], p[2]), method = "BFGS")$par
 #' @export
 gpu_grad <- function(f, wrt, whole = character(), bounds = c("R", "NA", "error")) {
   if (!is.character(wrt) || !length(wrt) || anyNA(wrt)) abort_argument("wrt", "names of parameters or captured numbers", wrt)

@@ -111,7 +111,7 @@ limits_of <- function(x, log = "", axis = "x") {
 #'
 #' A million points, drawn by base R (left) and thinned (right); `tools/thinning.R` makes the pictures:
 #'
-#' \if{html}{\figure{thinning.png}{options: width="100\%" alt="Two scatter plots that look the same."}}
+#' \if{html}{\figure{thinning.png}{options: width="640" alt="Two scatter plots that look the same."}}
 #'
 #' Lines are thinned where `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time series and complex numbers are fetched whole. `pairs()` draws the points that one of its
 #' panels needs in all of them. `density()` spreads the elements over base R's grid on the device.

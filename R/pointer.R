@@ -54,7 +54,9 @@
 #' x <- as_gpu(matrix(as.numeric(1:6), 2), device = "cpu")
 #' p <- gpu_pointer(x)
 #' p
-#' y <- gpu_from_pointer(p$address, c(3, 2), "float64", strides = c(2, 1), device = "cpu", owner = p$owner)
+#' y <- gpu_from_pointer(
+#'   p$address, c(3, 2), "float64", strides = c(2, 1), device = "cpu", owner = p$owner
+#' )
 #' y
 #' gpu_compute(x * 10, out = x)
 #' y

@@ -230,15 +230,15 @@ static SEXP number_at(SEXP x, SEXP i) {
   if (!(place >= 1 && place < (double)Rf_xlength(x) + 1)) return NULL;
   void *h = vg_handle_of(x);
   if (h == NULL) return NULL;
-  Rcomplex value;
+  union { int whole; double real; Rcomplex complex; } value;
   int done = vg_element_at(h, (R_xlen_t)place - 1, &value);
   if (vg_pending) vg_settle(R_NilValue);
   if (done != 1) return NULL;
   switch (TYPEOF(x)) {
-  case LGLSXP: return Rf_ScalarLogical(*(int *)&value);
-  case INTSXP: return Rf_ScalarInteger(*(int *)&value);
-  case REALSXP: return Rf_ScalarReal(*(double *)&value);
-  default: return Rf_ScalarComplex(value);
+  case LGLSXP: return Rf_ScalarLogical(value.whole);
+  case INTSXP: return Rf_ScalarInteger(value.whole);
+  case REALSXP: return Rf_ScalarReal(value.real);
+  default: return Rf_ScalarComplex(value.complex);
   }
 }
 

@@ -93,6 +93,8 @@ if (nzchar(cxx) && (windows || !grepl(usual, cxx))) {
   cargo_env <- paste0("CXX='", cxx, "'")
   message("using C++ compiler '", cxx, "' for the engine")
 }
+# the cc crate would look for one with the target's name before it
+if (windows && nzchar(compiler("AR"))) cargo_env <- c(cargo_env, paste0("AR='", compiler("AR"), "'"))
 if (vendored) cargo_env <- c("CARGO_HOME=\"$$PWD/.cargo\"", cargo_env)
 
 # ---- Makevars -------------------------------------------------------------------------------------
@@ -108,8 +110,20 @@ fill <- function(template, target, values) {
 link_flags <- if (windows || macos) "" else "-Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-S -lpthread -ldl -lm"
 
 folder <- rust$folder
-if (windows) folder <- sub("^([A-Za-z]):", "/\\1", folder) # make's shell there is a POSIX one
-triple <- if (windows) if (grepl("aarch64", R.version$arch)) "aarch64-pc-windows-gnullvm" else "x86_64-pc-windows-gnu" else ""
+if (windows) folder <- sub("^([A-Za-z]):", "/\\L\\1", folder, perl = TRUE) # make's shell there is a POSIX one
+
+# Windows: R's compiler is GNU's (LLVM's on aarch64) and rustc's is often Microsoft's, so the target is named.
+triple <- linker <- ""
+if (windows) {
+  arm <- grepl("aarch64", R.version$arch)
+  triple <- if (arm) "aarch64-pc-windows-gnullvm" else "x86_64-pc-windows-gnu"
+  library <- system2(tool(rust$folder, "rustc"), c("--print", "target-libdir", "--target", triple), stdout = TRUE)
+  if (!any(dir.exists(library))) fail("rustc has no standard library for ", triple, "; run `rustup target add ", triple, "` and try again.")
+  linker <- paste0(
+    "CARGO_TARGET_", toupper(gsub("-", "_", triple)), "_LINKER=",
+    if (arm) sub(" .*", "", compiler("CC")) else "x86_64-w64-mingw32.static.posix-gcc.exe"
+  )
+}
 
 fill(
   if (windows) "src/Makevars.win.in" else "src/Makevars.in",
@@ -120,6 +134,7 @@ fill(
     CARGO_FLAGS = if (vendored) "-j 2 --locked --offline" else "",
     LINK_FLAGS = link_flags,
     TRIPLE = triple,
+    LINKER = linker,
     LAST = if (vendored) "tidy" else "$(SHLIB)"
   )
 )

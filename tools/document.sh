@@ -13,4 +13,6 @@ if [ "${1:-}" = --check ]; then at=build/document; tools/copy-source.sh $at; fi
 if [ $at != . ]; then
   diff -ru man $at/man && diff -u NAMESPACE $at/NAMESPACE && diff -u DESCRIPTION $at/DESCRIPTION ||
     { echo "document.sh: man/ or NAMESPACE is out of date; run make document and commit." >&2; exit 1; }
+  # R CMD check notes lines of usage and examples that the PDF manual would cut off
+  Rscript --vanilla -e 'wide <- tools:::.check_Rd_line_widths("."); print(wide); quit(status = length(wide) > 0)'
 fi

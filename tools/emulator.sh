@@ -26,7 +26,7 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   $cxx -shared -Wl,-soname,libcusolver.so.11 -Wl,-rpath,"$out" -o "$out/libcusolver.so.11" "$out/cusolver.o" "$out/libcuda.so.1" -llapack -lblas
   $cxx -std=c++17 -O1 -Wall -Wextra -o "$out/test" "$sources/test.cpp" "$out/libcuda.so.1" "$out/libnvrtc.so.12" -Wl,-rpath,"$out"
   cp "$sources"/*.h "$out/"
-  rm -rf "$out"/*.o "$out/cache" "$out/objects" || true # an earlier one's tests may still be at work
+  rm -rf "$out"/*.o "$out/cache" "$out/objects" "$out/headers" || true # an earlier one's tests may still be at work
   echo "$stamp" >"$out/stamp"
 fi
 exec 9>&-

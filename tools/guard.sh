@@ -17,7 +17,13 @@ guard=src/rust/target/release/examples/guard
 VERDIGRIS_NVRTC=$(find "$PWD/build/venv" -name 'libnvrtc.so.*' | head -1); export VERDIGRIS_NVRTC
 [ -n "$VERDIGRIS_NVRTC" ] || { echo "guard.sh: build/venv has no NVRTC; run make guard, which installs it." >&2; exit 1; }
 
-valgrind=(valgrind --tool=callgrind --callgrind-out-file="$work/out")
+# Runs a function beside others: what is counted does not depend on what else is at work, but its files must be its own.
+apart() { # FOLDER FUNCTION ...
+  work=$work/$1; shift
+  mkdir "$work"
+  valgrind=(valgrind --tool=callgrind --callgrind-out-file="$work/out")
+  "$@"
+}
 total() { awk '/^totals:/ { print $2 }' "$work/out"; } # of the run before
 # Instructions of one time, from a run of few times and one of many: what a run does besides is in both.
 each() { # FEW MANY COMMAND ...: the command gets the number of times as its last argument
@@ -28,9 +34,14 @@ each() { # FEW MANY COMMAND ...: the command gets the number of times as its las
   echo $((($(total) - first) / (many - few)))
 }
 engine() { "${valgrind[@]}" $guard run "$@"; }
+kernels_and_engine() {
+  $guard kernels | sed 's/^/kernel /'
+  $guard list | while read -r name; do echo "$name,$(each 5 25 engine "$name" </dev/null)"; done
+}
 # What R does for each body, in one run: callgrind writes what it has counted so far, and begins anew, where a function of ours
 # is called. R's heap has room for all of it, since a collection falls into one part or another by chance.
-cat >"$work/calls.R" <<'R'
+script=$work/calls.R
+cat >"$script" <<'R'
 suppressMessages(library(verdigris))
 device <- commandArgs(TRUE)[[2L]]
 x <- as_gpu(c(1, 2, 3), device = device)
@@ -63,7 +74,7 @@ calls() { # DEVICE [COMMAND ...]
   local device=$1 r k=0; shift
   rm -f "$work"/out*
   "$@" R --vanilla --no-echo --min-nsize=20M --min-vsize=300M -d "${valgrind[*]} --separate-threads=yes --dump-before=vg_counters" \
-    -f "$work/calls.R" --args "$work/names" "$device" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+    -f "$script" --args "$work/names" "$device" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
   r=$(Rscript --vanilla -e 'cat(sub("[.][0-9]+$", "", getRversion()))')
   while read -r name; do
     k=$((k + 2))
@@ -71,13 +82,11 @@ calls() { # DEVICE [COMMAND ...]
   done <"$work/names"
 }
 
-{
-  echo subject,instructions
-  $guard kernels | sed 's/^/kernel /'
-  $guard list | while read -r name; do echo "$name,$(each 5 25 engine "$name" </dev/null)"; done
-  calls cpu </dev/null
-  calls cuda tools/emulator.sh </dev/null
-} >$counted
+(apart 1 kernels_and_engine) >"$work/counts1" & other=$!
+(apart 2 calls cpu) </dev/null >"$work/counts2"
+(apart 3 calls cuda tools/emulator.sh) </dev/null >"$work/counts3"
+wait $other
+{ echo subject,instructions; cat "$work"/counts[123]; } >$counted
 
 if [ "${1:-}" = --write ]; then cp $counted $bounds; echo "guard.sh: $bounds has $(($(wc -l <$bounds) - 1)) bounds"; exit 0; fi
 awk -F, '

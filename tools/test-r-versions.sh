@@ -1,17 +1,31 @@
 #!/usr/bin/env bash
-# Runs the package's tests under R 4.5 (trixie) and R 4.6 (sid), each in a copy of the checkout with a
-# target folder of its own, and adds a line a version to build/counts.
+# Runs the package's tests under R 4.5 (trixie) and R 4.6 (sid), each in a copy of the checkout, and adds a line a version to
+# build/counts. What the checkout has built of the engine, which knows nothing of R, serves there too; the bridge is built anew.
+# (tools/check.sh builds all of it with that Debian's compilers.)
 #
 # usage: tools/test-r-versions.sh [trixie] [sid]       as root
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- trixie sid
 mkdir -p build; touch build/counts
+
+# Libraries, what build scripts made, and what cargo knows of them. What links R is left out: cargo looks at the path of R's headers,
+# which is the same for every version, and would take the other version's for built.
+engine_for() { # FOLDER
+  local built=src/rust/target/release
+  rm -rf "$1"; mkdir -p "$1/release/deps"
+  [ -d $built/.fingerprint ] || return 0
+  cp -a $built/.fingerprint $built/build "$1/release/"
+  find $built/deps -maxdepth 1 \( -name 'lib*' -o -name '*.d' \) -exec cp -a -t "$1/release/deps" {} +
+  rm -rf "$1"/release/.fingerprint/{extendr-ffi,verdigris}-???????????????? "$1"/release/build/extendr-ffi-*
+}
+
 status=0
 for suite in "$@"; do
   home=build/$suite
   tools/copy-source.sh "$home/verdigris"
-  mkdir -p "$home/target" "$home/library"
+  mkdir -p "$home/library"
+  engine_for "$home/target"
   ln -s ../../../target "$home/verdigris/src/rust/target"
   # shellcheck disable=SC2016
   tools/r-versions.sh "$suite" sh -c '

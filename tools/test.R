@@ -13,7 +13,10 @@ workers <- as.integer(Sys.getenv("VERDIGRIS_TEST_WORKERS", if (on_gpu) "1" else 
 # Those that take longest come first, so that no worker is left with one of them at the end.
 files <- grep(filter, sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$")), value = TRUE)
 if (!length(files)) stop("no test file matches ", filter)
-long <- c("coverage", "rules-session", "distributions", "everyday-order", "memory", "plots", "examples", "everyday-shape", "recipes", "leaks")
+long <- c(
+  "coverage", "compile-random", "rules-session", "everyday-codes", "everyday-order", "everyday-shape", "examples", "plots", "decompose", "leaks", "everyday-groups", "memory",
+  "grid-dtypes", "dlpack-forged", "distributions", "solve"
+)
 files <- c(intersect(long, files), setdiff(files, long))
 
 folder <- tempfile("tests")

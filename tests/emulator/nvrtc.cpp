@@ -34,6 +34,8 @@ enum Status { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTIO
 const int VERSION[] = {12, 8};
 const int ARCHS[] = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120};
 
+const char OWN[] = "verdigris.cu";  // the name of the package's own kernels; others are users'
+
 struct Program {
   string source, name;
   string headers;  // the folder of its headers
@@ -400,6 +402,53 @@ string as_nvrtc_says(const string& log, const string& hide, const Program& p) {
   return out;
 }
 
+std::vector<string> compiler_flags(bool checked) {
+  std::vector<string> flags{"-std=gnu++17", "-undef", "-O1", "-fPIC", "-w", "-pipe", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables",
+                            "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+                            "-fno-threadsafe-statics", "-fno-diagnostics-show-caret", "-fdiagnostics-color=never"};
+  if (checked) flags.insert(flags.end(), {"-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"});
+  return flags;
+}
+
+// Where the headers that a preprocessed source begins with end: at the line marker of the first line that is the source's own. 0 where there are none.
+size_t end_of_headers(const string& text, const string& source) {
+  const string file = '"' + source + '"';
+  bool inside = false;
+  size_t marker = 0;
+  for (size_t from = 0, end; from < text.size(); from = end + 1) {
+    end = text.find('\n', from);
+    if (end == string::npos) end = text.size();
+    if (text.compare(from, 2, "# ") == 0) {
+      inside = text.find(file, from) < end;
+      if (inside) marker = from;
+    } else if (inside && end > from) {
+      return marker;
+    }
+  }
+  return 0;
+}
+
+// A header that g++ has compiled, of this text: "" where that failed. Every process finds it by its text, in which the names of a process's own folders
+// do not stand.
+string precompiled(string text, const string& own, const string& headers, const char* cxx, std::vector<string> command) {
+  for (const string& name : {own, headers})
+    for (size_t at; (at = text.find(name)) != string::npos;) text.erase(at, name.size());
+  string all = text + cxx;
+  for (const string& word : command) all += " " + word;
+  char name[32];
+  snprintf(name, sizeof name, "/headers/%016zx", std::hash<string>()(all));
+  const string path = home() + name, made = path + ".h.gch";
+  static std::mutex& lock = *new std::mutex();
+  std::lock_guard<std::mutex> held(lock);
+  if (!access(made.c_str(), R_OK)) return path + ".h";
+  mkdir((home() + "/headers").c_str(), 0700);
+  const string part = path + "." + std::to_string(getpid());
+  if (!write_file(part, text) || rename(part.c_str(), (path + ".h").c_str())) return "";
+  command.insert(command.end(), {"-o", part, path + ".h"});
+  if (run(command, own + "log") || rename(part.c_str(), made.c_str())) return "";
+  return path + ".h";
+}
+
 Status compile(Program& p, bool checked) {
   static std::atomic<int> count{0};
   const char* cxx = getenv("VERDIGRIS_EMULATOR_CXX");
@@ -441,18 +490,28 @@ Status compile(Program& p, bool checked) {
   if (status == 127) return cleared(failed(string("error: the emulator needs the C++ compiler ") + cxx));
   if (status) return cleared(failed(""));
   const string text = read_file(plain);
-  Rewriter rewriter(text, p.name != "verdigris.cu");
+  Rewriter rewriter(text, p.name != OWN);
   rewriter.all();
   if (!rewriter.complaint.empty()) return cleared(failed(p.name + "(1): error: " + rewriter.complaint));
   rewriter.list(p.expressions);
-  write_file(ready, rewriter.out);
-  std::vector<string> command{cxx, "-x", "c++-cpp-output", "-std=gnu++17", "-fpreprocessed", "-O1", "-fPIC", "-shared", "-w",
-                              "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden", "-fno-strict-aliasing",
-                              "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-threadsafe-statics",
-                              "-fno-diagnostics-show-caret", "-fdiagnostics-color=never", "-pipe"};
-  if (checked) command.insert(command.end(), {"-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"});
-  command.insert(command.end(), {"-o", object, ready, "-lm"});
-  if (run(command, log)) return cleared(failed(""));
+  const std::vector<string> flags = compiler_flags(checked);
+  const auto command = [&](std::vector<string> words) {
+    words.insert(words.begin(), cxx);
+    words.insert(words.begin() + 1, flags.begin(), flags.end());
+    return words;
+  };
+  // Our own kernels differ below their headers only. An error is told of the whole text, as that of other sources.
+  size_t split;
+  bool done = false;
+  if (p.name == OWN && (split = end_of_headers(rewriter.out, source)) > 0) {
+    const string header = precompiled(rewriter.out.substr(0, split), own, p.headers, cxx, command({"-x", "c++-header"}));
+    write_file(ready, rewriter.out.substr(split));
+    done = !header.empty() && !run(command({"-x", "c++", "-include", header, "-shared", "-o", object, ready, "-lm"}), log);
+  }
+  if (!done) {
+    write_file(ready, rewriter.out);
+    if (run(command({"-x", "c++-cpp-output", "-fpreprocessed", "-shared", "-o", object, ready, "-lm"}), log)) return cleared(failed(""));
+  }
   p.image = read_file(object);
   mkdir((home() + "/objects").c_str(), 0700);
   const string part = kept + "." + std::to_string(getpid()) + "." + std::to_string(number);

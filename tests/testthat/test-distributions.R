@@ -118,6 +118,7 @@ test_that("limits, missing and impossible parameters are base R's", {
   )
   edges <- c(0, 1, 2, 0.5, -1, 2.5, Inf, -Inf, NA, NaN)
   grid <- expand.grid(a = edges, b = edges)
+  found <- character() # of thousands of comparisons
   for (pair in pairs) {
     for (k in seq_len(nrow(grid))) {
       a <- grid$a[k]
@@ -126,18 +127,17 @@ test_that("limits, missing and impossible parameters are base R's", {
       if (length(pair) == 3L) names(args) <- c("", "", pair[[3L]])
       want <- outcome({ set.seed(1); kind_of_draw(pair[[2L]](2L, a, b)) })
       got <- outcome({ set.seed(1); kind_of_draw(collect(do.call(pair[[1L]], c(args, device = test_device)))) })
-      label <- paste(deparse(body(pair[[2L]])[[1L]]), a, b)
-      expect_identical(got$value, want$value, label = label)
-      expect_identical(got$warnings, want$warnings, label = label)
+      if (!identical(got[c("value", "warnings")], want[c("value", "warnings")])) found <- c(found, paste(deparse(pair[[2L]])[1L], a, b))
     }
   }
   for (pair in list(list(gpu_rexp, rexp), list(gpu_rchisq, rchisq), list(gpu_rt, rt), list(gpu_rpois, rpois), list(gpu_rgeom, rgeom))) {
     for (a in edges) {
       want <- outcome({ set.seed(1); kind_of_draw(pair[[2L]](2L, a)) })
       got <- outcome({ set.seed(1); kind_of_draw(collect(pair[[1L]](2L, a, device = test_device))) })
-      expect_identical(got[c("value", "warnings")], want[c("value", "warnings")], label = paste(deparse(pair[[2L]])[1L], a))
+      if (!identical(got[c("value", "warnings")], want[c("value", "warnings")])) found <- c(found, paste(deparse(pair[[2L]])[1L], a))
     }
   }
+  expect_identical(found, character())
 })
 
 test_that("point masses are base R's", {

@@ -1,4 +1,5 @@
 //! Entries: devices, their memory, and what was found of CUDA.
+#![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there: some entries look at no argument
 
 use std::sync::Mutex;
 

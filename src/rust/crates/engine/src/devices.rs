@@ -88,6 +88,7 @@ pub fn works(ordinal: u32) -> Result<()> {
 
 /// The cpu, and every CUDA device that the driver shows; makes no context on them.
 pub fn list() -> Vec<Description> {
+    #[cfg_attr(target_os = "macos", allow(unused_mut))]
     let mut out = vec![cpu()];
     #[cfg(not(target_os = "macos"))]
     if let Ok(driver) = crate::backend::cuda::library::driver() {

@@ -94,12 +94,11 @@ pub fn access(address: u64, bytes: usize) -> Option<(bool, bool)> {
     Some((bytes == 0, false))
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn what_is_there_is_told_from_what_is_not() {
         let kept = vec![1u8; 1 << 20];
         let at = kept.as_ptr() as u64;

@@ -18,6 +18,7 @@ mod select;
 mod sort;
 
 pub(crate) use parallel::parallel;
+#[cfg(not(target_os = "macos"))] // of CUDA's selections
 pub(crate) use select::na_bytes;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,6 +1,6 @@
 //! A loaded shared library, and typed access to its functions.
 
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{c_void, CString};
 use std::path::{Path, PathBuf};
 
 use super::elf;
@@ -45,8 +45,7 @@ impl Handle {
     pub fn address(&self, name: &str) -> Option<*const c_void> {
         let name = CString::new(name).ok()?;
         // SAFETY: only the address is taken; the pointer type fits any symbol.
-        let symbol = unsafe { self.0.get::<*const c_void>(name.as_bytes_with_nul()) }.ok()?;
-        let address = symbol.into_raw() as *const c_void;
+        let address = *unsafe { self.0.get::<*const c_void>(name.as_bytes_with_nul()) }.ok()?;
         (!address.is_null()).then_some(address)
     }
 
@@ -116,7 +115,7 @@ fn file_of(address: *const c_void) -> Option<PathBuf> {
         if dladdr(address, &mut info) == 0 || info.file.is_null() {
             return None;
         }
-        Some(PathBuf::from(std::ffi::OsStr::from_bytes(CStr::from_ptr(info.file).to_bytes())))
+        Some(PathBuf::from(std::ffi::OsStr::from_bytes(std::ffi::CStr::from_ptr(info.file).to_bytes())))
     }
 }
 
