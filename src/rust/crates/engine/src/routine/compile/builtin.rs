@@ -143,7 +143,7 @@ impl Compiler<'_> {
             "if" => return self.if_else(args, place, |c, way| c.expr(way)),
             "for" => return self.for_loop(args, place),
             "while" => return self.while_loop(args, place),
-            "repeat" => return self.repeat(args, place),
+            "repeat" => return self.repeat(nth(args, 0, place, "repeat")?, place),
             "break" => return self.break_loop(place, false),
             "next" => return self.break_loop(place, true),
             "return" => return self.return_early(args, place),

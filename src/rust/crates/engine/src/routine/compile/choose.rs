@@ -76,7 +76,7 @@ impl Compiler<'_> {
                         ))
                     }
                 };
-                let fails = self.failure(place, message)?;
+                let fails = self.failure(place, message);
                 self.emit(Statement::Fail(fails));
                 self.reachable = false;
                 Ok(Some(Value::Null))
@@ -88,7 +88,7 @@ impl Compiler<'_> {
                         self.reduced(std::slice::from_ref(&Argument { name: None, value: Some(test.clone()) }), place)?;
                     let text =
                         argument.name.clone().unwrap_or_else(|| format!("{} is not TRUE", self.scope.text(test.place)));
-                    let fails = self.failure(test.place, text)?;
+                    let fails = self.failure(test.place, text);
                     let states = self.fold(&v, &[Number::logical(Some(true))], place, &mut |c, state, x, _| {
                         Ok(vec![c.apply(id::AND, &[state[0], x], place)?])
                     })?;
@@ -179,7 +179,7 @@ impl Compiler<'_> {
                         return Ok(Value::Number(n));
                     }
                 }
-                Ok(Value::Number(self.cast(n, value::dtype(to), place)?))
+                Ok(Value::Number(self.cast(n, value::dtype(to))))
             }
         }
     }
@@ -195,7 +195,7 @@ impl Compiler<'_> {
             return self.row_on(id::SELECT, values, place);
         }
         let n = self.as_number(test_value, test.place)?;
-        let n = self.logical(n, test.place)?;
+        let n = self.cast(n, DType::Bool8);
         let simple = |e: &Expr| !matches!(e.form, Form::Call(..) | Form::CallOf(..));
         if simple(yes) && simple(no) {
             let values = self.operands(&[yes, no])?;
@@ -225,9 +225,9 @@ impl Compiler<'_> {
             ));
         }
         let which = self.number(which)?;
-        let which = self.cast(which, DType::Int32, place)?;
+        let which = self.cast(which, DType::Int32);
         let which = self.frozen(which);
-        let fails = self.failure(place, "switch() has no such alternative")?;
+        let fails = self.failure(place, "switch() has no such alternative");
         self.alternative(which, 1, &args[1..], fails, place)
     }
 

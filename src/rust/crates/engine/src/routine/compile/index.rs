@@ -53,7 +53,7 @@ impl Compiler<'_> {
             }
             Value::Vector(v) => self.subset_vector(&v, form, &subscripts, place),
             Value::Number(n) if form != "$" => {
-                let v = self.single(n, place)?;
+                let v = self.single(n);
                 self.subset_vector(&v, form, &subscripts, place)
             }
             other => Err(Refusal::new(place, format!("{} has no elements", other.what()), "Take elements of vectors.")),
@@ -213,7 +213,7 @@ impl Compiler<'_> {
                         unreachable!("what is no table has a fixed size")
                     };
                     let first = Number { at: start, typed: Typed::Value(Kind::Integer64) };
-                    let first = self.in_class(first, Class::I32, place)?;
+                    let first = self.in_class(first, Class::I32);
                     let from = self.apply(id::ADD, &[first, Number::integer(1)], place)?;
                     let at =
                         Rc::new(Vector::Range { from, step: Number::integer(step as i32), length: Number::long(n).at });
@@ -246,14 +246,14 @@ impl Compiler<'_> {
                 return Ok(Number::long(k - 1).at);
             }
         }
-        let low = self.failure(place, BELOW)?;
+        let low = self.failure(place, BELOW);
         let fails = match self.request.bounds {
             Bounds::AsR => strict,
             Bounds::Missing => false,
             Bounds::Fail => true,
         };
         let high = match fails {
-            true => Some(self.failure(place, BEYOND)?),
+            true => Some(self.failure(place, BEYOND)),
             false => None,
         };
         let to = self.fresh(Class::I64);
@@ -285,28 +285,24 @@ impl Compiler<'_> {
             // what is found element by element has none at -1
             other => {
                 let number = Number { at, typed: Typed::Value(Kind::Integer64) };
-                let index = self.in_class(number, Class::I32, place)?;
+                let index = self.in_class(number, Class::I32);
                 if let Operand::Constant(_) = index.at {
                     return self.element(other, index.at, place);
                 }
                 let outside = self.apply(id::LT, &[index, Number::integer(0)], place)?;
                 let typed = other.typed();
-                let value = self.branch(
-                    outside,
-                    None,
-                    place,
-                    &mut |c| Ok(Value::Number(c.missing(typed, place)?)),
-                    &mut |c| Ok(Value::Number(c.element(other, index.at, place)?)),
-                )?;
+                let value =
+                    self.branch(outside, None, place, &mut |c| Ok(Value::Number(c.missing(typed))), &mut |c| {
+                        Ok(Value::Number(c.element(other, index.at, place)?))
+                    })?;
                 self.as_number(value, place)
             }
         }
     }
 
     /// NA of a type.
-    pub(super) fn missing(&mut self, typed: Typed, place: Place) -> Compiled<Number> {
-        let na = self.as_typed(Number::logical(None), typed, place)?;
-        Ok(na)
+    pub(super) fn missing(&mut self, typed: Typed) -> Number {
+        self.as_typed(Number::logical(None), typed)
     }
 
     /// The element of a vector after `index` others (I32, within it).
@@ -314,7 +310,7 @@ impl Compiler<'_> {
         let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
         match v {
             Vector::Local { .. } | Vector::Table { .. } => {
-                let at = self.long(index_number, place)?;
+                let at = self.long(index_number);
                 self.at_position(v, at, place)
             }
             Vector::Same { value, .. } => Ok(*value),
@@ -346,7 +342,7 @@ impl Compiler<'_> {
                     });
                 }
                 let n = self.apply(*op, &numbers, place)?;
-                self.as_typed(n, *typed, place)
+                Ok(self.as_typed(n, *typed))
             }
             Vector::Pick { of, at } => {
                 let subscript = self.element(at, index, place)?;
@@ -407,7 +403,7 @@ impl Compiler<'_> {
                 Ok(new)
             }
             Value::Number(n) if form != "$" => {
-                let v = self.single(n, place)?;
+                let v = self.single(n);
                 let v = self.made_own(frame, name, &v, place)?;
                 self.assign_element(&to, &v, new.clone(), value.place)?;
                 Ok(new)
@@ -490,7 +486,7 @@ impl Compiler<'_> {
         } else {
             (array, typed)
         };
-        let n = self.as_typed(n, typed, value_place)?;
+        let n = self.as_typed(n, typed);
         let at = match subscripts {
             [one] => {
                 let expr = one.value.as_ref().expect("it is not left out");
@@ -561,12 +557,12 @@ impl Compiler<'_> {
                 "A vector within a function keeps the length that it was made with.",
             ));
         }
-        let low = self.failure(place, BELOW)?;
-        let high = Some(self.failure(place, BEYOND)?);
+        let low = self.failure(place, BELOW);
+        let high = Some(self.failure(place, BEYOND));
         let to = self.fresh(Class::I64);
         self.emit(Statement::Position { to, from: n.at, extent, low, high });
         if strict {
-            let missing = self.failure(place, "[[ ]] subscript out of bounds")?;
+            let missing = self.failure(place, "[[ ]] subscript out of bounds");
             let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
             let below = self.apply(id::LT, &[number, Number::long(0)], place)?;
             self.emit(Statement::If {

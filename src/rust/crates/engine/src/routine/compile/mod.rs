@@ -16,7 +16,7 @@ mod index;
 mod join;
 mod make;
 mod scalar;
-mod tidy;
+pub(super) mod tidy;
 mod value;
 mod vector;
 mod ways;
@@ -77,8 +77,6 @@ pub struct Output {
     pub names: Option<Vec<String>>,
     /// Whether several results are numbers of one vector rather than elements of a list.
     pub is_vector: bool,
-    /// What the caller should know: where it met something that is done another way than in R.
-    pub remarks: Vec<Refusal>,
 }
 
 /// Compiles a function for the types of its arguments.
@@ -97,11 +95,6 @@ pub fn compile(request: &Request) -> Compiled<Output> {
         // a later return has a wider type: all are written in it
         hints = results.typed;
     }
-}
-
-/// Leaves out what nobody reads, and numbers registers anew.
-pub fn tidied(routine: &mut Routine) {
-    tidy::tidy(routine);
 }
 
 /// How deep calls may stand in each other.
@@ -184,7 +177,6 @@ struct Compiler<'a> {
     counts: [Option<Register>; 4],
     hints: Vec<Typed>,
     results: Option<Results>,
-    remarks: Vec<Refusal>,
 }
 
 impl<'a> Compiler<'a> {
@@ -210,7 +202,6 @@ impl<'a> Compiler<'a> {
             counts: [None; 4],
             hints,
             results: None,
-            remarks: Vec::new(),
         }
     }
 
@@ -247,13 +238,7 @@ impl<'a> Compiler<'a> {
         self.routine.results =
             results.registers.iter().zip(&results.typed).map(|(&r, &typed)| (r, value::dtype(typed))).collect();
         tidy::tidy(&mut self.routine);
-        Output {
-            routine: self.routine,
-            captures: self.captures,
-            names: results.names,
-            is_vector: results.is_vector,
-            remarks: self.remarks,
-        }
+        Output { routine: self.routine, captures: self.captures, names: results.names, is_vector: results.is_vector }
     }
 
     /// What a given argument, or something captured, is worth within.
@@ -324,18 +309,18 @@ impl<'a> Compiler<'a> {
     }
 
     /// The number of a failure at a place.
-    fn failure(&mut self, place: Place, message: impl Into<String>) -> Compiled<FailureId> {
+    fn failure(&mut self, place: Place, message: impl Into<String>) -> FailureId {
         let failure =
             Failure { message: message.into(), expression: self.scope.text(place), line: self.scope.line(place) };
         if let Some(known) = self.routine.failures.iter().position(|f| *f == failure) {
-            return Ok(known as FailureId);
+            return known as FailureId;
         }
         if self.routine.failures.len() == MOST_FAILURES {
             // the last one stands for what has no room
-            return Ok(MOST_FAILURES as FailureId - 1);
+            return MOST_FAILURES as FailureId - 1;
         }
         self.routine.failures.push(failure);
-        Ok(self.routine.failures.len() as FailureId - 1)
+        self.routine.failures.len() as FailureId - 1
     }
 
     // ---- expressions --------------------------------------------------------------------------------
