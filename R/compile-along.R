@@ -219,13 +219,6 @@ array_of <- function(x, call = parent.frame()) {
   as_gpu(x)
 }
 
-# The R function of a compiled one.
-plain_function <- function(f, call = parent.frame()) {
-  if (inherits(f, "gpu_function")) return(compiled_self(f)$f)
-  if (!is.function(f)) abort_argument("f", "a function", f, call)
-  f
-}
-
 # A function whose names are those of an environment.
 made_function <- function(parameters, body, env) {
   formals <- rep(list(quote(expr = )), length(parameters))
