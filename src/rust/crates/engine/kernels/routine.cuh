@@ -25,16 +25,18 @@ template <i32 K> VG_FN i32 int_plus(i32 a, u32& w) {
 
 // ---- numbered draws that come one after the other ----------------------------------------------------------------
 // A block serves two of them: the thread keeps what the second is made of. The bits are those of routine.h.
-VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) {
+VG_FN u64 next_word(i64 key, i64 i, i32& d, u32 purpose, u64& spare) {
   u64 word = spare;
   if ((d & 1) == 0) {
-    const philox_block c = numbers_of(key, i, d, FOR_UNIFORMS);
+    const philox_block c = numbers_of(key, i, d, purpose);
     word = word64(c, 0);
     spare = word64(c, 1);
   }
   d++;
-  return uniform_of(word);
+  return word;
 }
+VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) { return uniform_of(next_word(key, i, d, FOR_UNIFORMS, spare)); }
+VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) { return -own_log(uniform_of(next_word(key, i, d, FOR_EXPONENTIALS, spare))); }
 // Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other: written so, no lanes
 // wait for each other at a branch.
 VG_FN void normal_pair(const philox_block& c, f64& first, f64& second) {
@@ -53,14 +55,4 @@ VG_FN f64 next_normal(i64 key, i64 i, i32& d, f64& spare) {
   }
   d++;
   return z;
-}
-VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) {
-  u64 word = spare;
-  if ((d & 1) == 0) {
-    const philox_block c = numbers_of(key, i, d, FOR_EXPONENTIALS);
-    word = word64(c, 0);
-    spare = word64(c, 1);
-  }
-  d++;
-  return -own_log(uniform_of(word));
 }
