@@ -9,12 +9,12 @@
 #' @section The language:
 #' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals take it). Arithmetic, comparison and logic
 #'   with R's rules for `NA`, integer overflow and division; every operation that [gpu_operations()] lists; `c()`, `list()`,
-#'   `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`, `which.max`, `which.min`, `ifelse`, `switch` by number, `is.na` and their like.
+#'   `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`, `which.max`, `which.min`, `ifelse`, `switch` by number or by a string that is written in the code, `is.na` and their like.
 #' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`, `repeat`, `break`,
 #'   `next`, `return()`, `stop()` with a string, `stopifnot()`.
 #' * Local variables. One that gets values of two types on different ways is of the wider type.
 #' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
-#'   on them is element by element.
+#'   on them is element by element, `v[test] <- x` assigns where a test is TRUE, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
 #' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`, `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is
 #'   copied to the device at each call: use [as_gpu()] before for one that is long.
 #' * Calls of other functions that are written in R from these; recursion is refused.
@@ -25,7 +25,8 @@
 #' a vector, which keeps its length; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
 #'
 #' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where `f` would
-#' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read.
+#' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read: of the first element that failed,
+#' with its number, and of a subscript that is outside with its value.
 #'
 #' A call is recorded as other operations are: it is computed together with what it reads and what reads it, when values are
 #' needed, and again where that is cheaper than keeping them. A function is compiled once for each combination of types; another value of a captured number compiles nothing.

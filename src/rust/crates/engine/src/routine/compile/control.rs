@@ -356,8 +356,7 @@ impl Compiler<'_> {
 
     /// How many turns a loop over a vector has (I32).
     pub(super) fn times(&mut self, over: &Vector) -> Operand {
-        let length = Number { at: over.length(), typed: Typed::Value(Kind::Integer64) };
-        self.in_class(length, Class::I32).at
+        self.as_count(over.length()).at
     }
 }
 

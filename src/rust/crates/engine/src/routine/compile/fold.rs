@@ -55,8 +55,17 @@ impl Compiler<'_> {
                 number(self.in_dtype_of(product, v.typed()))
             }
             "min" | "max" => {
-                let v = self.reduced(args, place)?;
-                number(self.extreme(&v, name == "min", place)?)
+                let values = self.reduced_values(args, place)?;
+                let numbers: Option<Vec<Number>> =
+                    values.iter().map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
+                let smallest = name == "min";
+                number(match numbers.filter(|numbers| !numbers.is_empty()) {
+                    Some(numbers) => self.extreme_number(&numbers, smallest, place)?,
+                    None => {
+                        let v = self.one_vector(values, place)?;
+                        self.extreme(&v, smallest, place)?
+                    }
+                })
             }
             "range" => {
                 let v = self.reduced(args, place)?;
@@ -116,28 +125,6 @@ impl Compiler<'_> {
                 }
                 self.matched(name == "match", values, place).map(Some)
             }
-            "crossprod" => {
-                let values = self.operands(&[nth(args, 0, place, name)?, nth(args, args.len() - 1, place, name)?])?;
-                let narrow = |v: &Value| match v {
-                    Value::Vector(v) => self.extents(v).len() < 2,
-                    _ => false,
-                };
-                if !values.iter().all(narrow) {
-                    return Err(Refusal::new(
-                        place,
-                        "crossprod() of matrices",
-                        "Write the loops out; products of large arrays are taken outside of the function.",
-                    ));
-                }
-                let products = self.row_on(id::MUL, values, place)?;
-                let Value::Vector(products) = products else { unreachable!("of vectors it is one") };
-                let products = match value::dtype(products.typed()).kind() {
-                    Kind::Logical | Kind::Integer => self.converted(&products, Typed::Value(Kind::Double)),
-                    _ => (*products).clone(),
-                };
-                let value = self.sum(&products, place)?;
-                Ok(Some(Value::vector(Vector::Same { value, length: Number::long(1).at, dim: Some((1, 1)) })))
-            }
             "pmin" | "pmax" => {
                 if args.iter().any(|a| a.name.as_deref() == Some("na.rm")) {
                     return Err(Refusal::new(
@@ -163,6 +150,11 @@ impl Compiler<'_> {
 
     /// What is reduced: one vector, of all arguments.
     pub(super) fn reduced(&mut self, args: &[Argument], place: Place) -> Compiled<Rc<Vector>> {
+        let values = self.reduced_values(args, place)?;
+        self.one_vector(values, place)
+    }
+
+    fn reduced_values(&mut self, args: &[Argument], place: Place) -> Compiled<Vec<Value>> {
         if let Some(flag) = args.iter().find(|a| a.name.as_deref() == Some("na.rm")) {
             if !matches!(flag.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(false)))) {
                 return Err(Refusal::new(
@@ -174,7 +166,10 @@ impl Compiler<'_> {
         }
         let exprs: Vec<&Expr> =
             args.iter().filter(|a| a.name.as_deref() != Some("na.rm")).filter_map(|a| a.value.as_ref()).collect();
-        let mut values = self.operands(&exprs)?;
+        self.operands(&exprs)
+    }
+
+    fn one_vector(&mut self, mut values: Vec<Value>, place: Place) -> Compiled<Rc<Vector>> {
         if values.len() == 1 {
             return match values.pop().expect("there is one") {
                 Value::Vector(v) => Ok(v),
@@ -193,23 +188,28 @@ impl Compiler<'_> {
         }
     }
 
+    /// Smallest or largest of single numbers.
+    fn extreme_number(&mut self, numbers: &[Number], smallest: bool, place: Place) -> Compiled<Number> {
+        let typed = compared_type(numbers.iter().map(|n| n.typed).reduce(join).expect("there is one"), place)?;
+        let op = if smallest { id::PMIN } else { id::PMAX };
+        let mut out = self.as_typed(numbers[0], typed);
+        for &n in &numbers[1..] {
+            let n = self.as_typed(n, typed);
+            out = self.apply(op, &[out, n], place)?;
+        }
+        Ok(self.as_typed(out, typed))
+    }
+
     /// Smallest or largest: NA where an element is NA, as pmin() has it.
     fn extreme(&mut self, v: &Vector, smallest: bool, place: Place) -> Compiled<Number> {
         let op = if smallest { id::PMIN } else { id::PMAX };
-        let typed = match v.typed() {
-            t if value::dtype(t).kind() == Kind::Logical => Typed::Value(Kind::Integer),
-            t => t,
-        };
-        let fixed = v.fixed();
-        if fixed == Some(0) {
+        let typed = compared_type(v.typed(), place)?;
+        if v.fixed() == Some(0) {
             return Err(Refusal::new(place, "no elements to compare", "Give at least one element."));
         }
         let start = match value::dtype(typed).kind() {
             Kind::Double => {
                 self.as_typed(Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY }), typed)
-            }
-            Kind::Complex => {
-                return Err(Refusal::new(place, "invalid 'type' (complex) of argument", "Compare Mod() or Re()."))
             }
             _ => {
                 let first = self.element(v, Number::integer(0).at, place)?;
@@ -345,5 +345,14 @@ impl Compiler<'_> {
         let sum = self.sum(&as_double, place)?;
         let n = self.length_of(v);
         self.apply(id::DIV, &[sum, n], place)
+    }
+}
+
+/// The type of the smallest or largest of such numbers.
+fn compared_type(typed: Typed, place: Place) -> Compiled<Typed> {
+    match value::dtype(typed).kind() {
+        Kind::Logical => Ok(Typed::Value(Kind::Integer)),
+        Kind::Complex => Err(Refusal::new(place, "invalid 'type' (complex) of argument", "Compare Mod() or Re().")),
+        _ => Ok(typed),
     }
 }

@@ -117,7 +117,7 @@ impl Compiler<'_> {
                     Value::Number(n) => match n.whole() {
                         Some(k) if k < 0 => self.without(v, -k, expr.place),
                         _ => {
-                            let at = self.position(n, v.length(), form == "[[", expr.place)?;
+                            let at = self.position(n, v.length(), form == "[[", place, Some(expr.place))?;
                             Ok(Value::Number(self.at_position(v, at, place)?))
                         }
                     },
@@ -177,7 +177,10 @@ impl Compiler<'_> {
         }
         let mut strides = vec![Number::long(1).at];
         for k in 1..extents.len() {
-            strides.push(self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?);
+            strides.push(match k {
+                1 => extents[0],
+                _ => self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?,
+            });
         }
         let (mut at, mut open) = (Vec::new(), Vec::new());
         for (k, subscript) in subscripts.iter().enumerate() {
@@ -188,7 +191,7 @@ impl Compiler<'_> {
                     if n.kind() == Kind::Logical {
                         return Err(logical_subscript(expr.place));
                     }
-                    at.push((self.position(n, extents[k], true, expr.place)?, strides[k]));
+                    at.push((self.position(n, extents[k], true, place, Some(expr.place))?, strides[k]));
                 }
             }
         }
@@ -236,9 +239,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// R's subscript as a position from 0.
-    fn position(&mut self, n: Number, extent: Operand, strict: bool, place: Place) -> Compiled<Operand> {
+    /// R's subscript as a position from 0: of the expression at `place`, and written at `own`, if anywhere.
+    fn position(
+        &mut self,
+        n: Number,
+        extent: Operand,
+        strict: bool,
+        place: Place,
+        own: Option<Place>,
+    ) -> Compiled<Operand> {
         if n.kind() == Kind::Complex {
+            let place = own.unwrap_or(place);
             return Err(Refusal::new(place, "invalid subscript type 'complex'", "Subscripts are numbers."));
         }
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
@@ -246,23 +257,24 @@ impl Compiler<'_> {
                 return Ok(Number::long(k - 1).at);
             }
         }
-        let low = self.failure(place, BELOW);
+        let own = Some(own.map_or(String::new(), |own| self.scope.text(own)));
+        let low = self.failure_at(place, BELOW, own.clone());
         let fails = match self.request.bounds {
             Bounds::AsR => strict,
             Bounds::Missing => false,
             Bounds::Fail => true,
         };
         let high = match fails {
-            true => Some(self.failure(place, BEYOND)),
+            true => Some(self.failure_at(place, BEYOND, own)),
             false => None,
         };
         let to = self.fresh(Class::I64);
-        self.emit(Statement::Position { to, from: n.at, extent, low, high });
+        self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
         Ok(Operand::Register(to))
     }
 
     /// The element of a vector at a position from 0 (I64), NA at -1.
-    fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
+    pub(super) fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
         match v {
             Vector::Local { array, typed, .. } => {
                 let to = self.fresh(value::dtype(*typed).class());
@@ -346,7 +358,7 @@ impl Compiler<'_> {
             }
             Vector::Pick { of, at } => {
                 let subscript = self.element(at, index, place)?;
-                let at = self.position(subscript, of.length(), false, place)?;
+                let at = self.position(subscript, of.length(), false, place, None)?;
                 self.at_position(of, at, place)
             }
         }
@@ -490,8 +502,13 @@ impl Compiler<'_> {
         let at = match subscripts {
             [one] => {
                 let expr = one.value.as_ref().expect("it is not left out");
-                let k = self.number(expr)?;
-                self.stored_position(k, Number::long(length.into()).at, strict, expr.place)?
+                let k = match self.expr(expr)? {
+                    Value::Vector(test) if value::dtype(test.typed()).kind() == Kind::Logical => {
+                        return self.assign_where(array, length, &test, n, expr.place);
+                    }
+                    value => self.as_number(value, expr.place)?,
+                };
+                self.stored_position(k, Number::long(length.into()).at, strict, place, expr.place)?
             }
             [i, j] if dim.is_some() => {
                 let (rows, columns) = dim.expect("it was looked at");
@@ -503,8 +520,8 @@ impl Compiler<'_> {
                     ));
                 };
                 let (a, b) = (self.number(i)?, self.number(j)?);
-                let a = self.stored_position(a, Number::long(rows.into()).at, strict, i.place)?;
-                let b = self.stored_position(b, Number::long(columns.into()).at, strict, j.place)?;
+                let a = self.stored_position(a, Number::long(rows.into()).at, strict, place, i.place)?;
+                let b = self.stored_position(b, Number::long(columns.into()).at, strict, place, j.place)?;
                 match (a, b) {
                     (Operand::Constant(Scalar::I64(a)), Operand::Constant(Scalar::I64(b))) => {
                         Number::long(a + b * i64::from(rows)).at
@@ -529,6 +546,29 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// `x[test] <- n`: to the elements where a test of the same length is TRUE.
+    fn assign_where(&mut self, array: u16, length: u16, test: &Rc<Vector>, n: Number, place: Place) -> Compiled<()> {
+        if test.fixed() != Some(length.into()) {
+            return Err(Refusal::new(
+                place,
+                format!("a logical subscript of another length than {length}"),
+                "Give as many logicals as there are elements: x[x > 0] <- value.",
+            ));
+        }
+        // all are found before any element changes
+        let known = self.new_array(test.typed(), length);
+        self.fill(known, test, place)?;
+        let known = Vector::Local { array: known, typed: test.typed(), length, dim: None };
+        let n = self.frozen(n);
+        self.each(Number::long(length.into()).at, &mut |c, index| {
+            let test = c.element(&known, index, place)?;
+            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
+            let then = vec![Statement::Set { array, at, value: n.at }];
+            c.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+            Ok(())
+        })
+    }
+
     fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, place: Place) -> Compiled<()> {
         self.assign(name, value, place)?;
         let frame = self.frames.len() - 1;
@@ -542,25 +582,33 @@ impl Compiler<'_> {
     }
 
     /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA nothing is assigned,
-    /// by `x[i]`.
-    fn stored_position(&mut self, n: Number, extent: Operand, strict: bool, place: Place) -> Compiled<Operand> {
+    /// by `x[i]`. The subscript is written at `own` in what is assigned to.
+    fn stored_position(
+        &mut self,
+        n: Number,
+        extent: Operand,
+        strict: bool,
+        place: Place,
+        own: Place,
+    ) -> Compiled<Operand> {
         if n.kind() == Kind::Logical {
-            return Err(logical_subscript(place));
+            return Err(logical_subscript(own));
         }
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
             if k >= 1 && k <= e {
                 return Ok(Number::long(k - 1).at);
             }
             return Err(Refusal::new(
-                place,
+                own,
                 format!("element {k} of a vector of {e} is assigned"),
                 "A vector within a function keeps the length that it was made with.",
             ));
         }
-        let low = self.failure(place, BELOW);
-        let high = Some(self.failure(place, BEYOND));
+        let written = Some(self.scope.text(own));
+        let low = self.failure_at(place, BELOW, written.clone());
+        let high = Some(self.failure_at(place, BEYOND, written));
         let to = self.fresh(Class::I64);
-        self.emit(Statement::Position { to, from: n.at, extent, low, high });
+        self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
         if strict {
             let missing = self.failure(place, "[[ ]] subscript out of bounds");
             let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };

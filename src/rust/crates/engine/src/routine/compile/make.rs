@@ -8,7 +8,7 @@ use super::control::nth;
 use super::value::{join, Number, Value, Vector};
 use super::vector::too_long;
 use super::{Compiled, Compiler, Place, Refusal, Statement};
-use crate::dtype::{DType, Kind};
+use crate::dtype::Kind;
 use crate::ops::id;
 use crate::ops::rule::Typed;
 
@@ -168,8 +168,7 @@ impl Compiler<'_> {
                 let Value::Vector(v) = &value else { return Ok(Some(Value::Null)) };
                 let mut parts = Vec::new();
                 for extent in self.extents(v) {
-                    let n = Number { at: extent, typed: Typed::Value(Kind::Integer64) };
-                    parts.push((None, Value::Number(self.cast(n, DType::Int32))));
+                    parts.push((None, Value::Number(self.as_count(extent))));
                 }
                 if parts.is_empty() {
                     return Ok(Some(Value::Null));
@@ -204,7 +203,7 @@ impl Compiler<'_> {
             ("ncol" | "NCOL", n) if n > 1 => extents[1],
             _ => return Err(Refusal::new(place, format!("{name}() of a vector is NULL"), "Use length().")),
         };
-        Ok(self.cast(Number { at, typed: Typed::Value(Kind::Integer64) }, DType::Int32))
+        Ok(self.as_count(at))
     }
 
     fn sequence(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {

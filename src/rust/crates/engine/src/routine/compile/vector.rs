@@ -106,8 +106,7 @@ impl<'a> Compiler<'a> {
                 return Ok(());
             }
         }
-        let length = Number { at: length, typed: Typed::Value(Kind::Integer64) };
-        let times = self.in_class(length, Class::I32).at;
+        let times = self.as_count(length).at;
         let counter = self.fresh(Class::I32);
         let (body, ()) = self.within(|c| write(c, Operand::Register(counter)))?;
         self.emit(Statement::For { counter, times, body });
@@ -219,8 +218,7 @@ impl<'a> Compiler<'a> {
 
     /// The length as R sees it: an integer.
     pub(super) fn length_of(&mut self, v: &Vector) -> Number {
-        let n = Number { at: v.length(), typed: Typed::Value(Kind::Integer64) };
-        self.cast(n, DType::Int32)
+        self.as_count(v.length())
     }
 
     /// A row of the table, over vectors: found when its elements are asked for.
@@ -298,6 +296,12 @@ impl<'a> Compiler<'a> {
             let length = Number::long((y - x).abs() + 1).at;
             return Ok(Value::vector(Vector::Range { from, step: number_like(from, step), length }));
         }
+        if from.whole() == Some(1) && from.kind() == Kind::Integer && self.is_count(b) {
+            let up = self.apply(id::LE, &[from, b], place)?;
+            let step = self.apply(id::SELECT, &[up, Number::integer(1), Number::integer(-1)], place)?;
+            let n = self.apply(id::SELECT, &[up, b, Number::integer(2)], place)?;
+            return Ok(Value::vector(Vector::Range { from, step, length: self.of_count(n) }));
+        }
         let fails = self.failure(place, "NA/NaN argument");
         let from = self.plain_double(from);
         let from = self.frozen(Number { typed: Typed::Value(from.kind()), ..from });
@@ -354,7 +358,11 @@ impl<'a> Compiler<'a> {
                 length: Number::long(k).at,
             }));
         }
-        let length = self.long(n);
+        if self.is_count(n) {
+            let length = self.of_count(n);
+            return Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }));
+        }
+        let length = self.of_count(n);
         let below = self.long_op(id::LT, length, Number::long(0).at, place)?;
         let fails = self.failure(place, "argument must be coercible to non-negative integer");
         // NA too
