@@ -119,8 +119,11 @@ repeats <- function(once, least = 7L, most = 100L, collect = TRUE) {
   rows <- list()
   while (length(rows) < least || (now() - from < seconds && length(rows) < most)) {
     rows[[length(rows) + 1L]] <- once()
-    # what results hold; a full collection takes longer than most batches
-    if (collect) gc(FALSE)
+    # what results hold: a full collection takes longer than most batches, and what it found is freed at the next call of ours
+    if (collect) {
+      gc(FALSE)
+      gpu_sync(device)
+    }
   }
   do.call(rbind, rows)
 }

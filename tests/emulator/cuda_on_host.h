@@ -138,6 +138,7 @@ template <class T> inline T __ldg(const T* p) { return *p; }
 template <class T> inline T __ldca(const T* p) { return *p; }
 template <class T> inline T __ldcs(const T* p) { return *p; }
 template <class T> inline T __ldcg(const T* p) { return *(const volatile T*)p; }
+inline uint4 __ldcg(const uint4* p) { return *p; }
 template <class T> inline T __ldcv(const T* p) { return *(const volatile T*)p; }
 template <class T> inline void __stcs(T* p, T x) { *p = x; }
 template <class T> inline void __stcg(T* p, T x) { *p = x; }

@@ -297,6 +297,7 @@ API cuMemPoolCreate(Pool** out, const void* properties) {
 API cuMemPoolSetAttribute(Pool* pool, int which, const uint64_t* value) {
   ENTER;
   switch (which) {
+    case 1: case 2: case 3: return SUCCESS; // what is freed on another stream is given to nobody here before it is free
     case 4: pool->threshold = *value; return SUCCESS;
     case 6: pool->reserved_high = pool->reserved; return *value ? INVALID_VALUE : SUCCESS;
     case 8: pool->used_high = pool->used; return *value ? INVALID_VALUE : SUCCESS;

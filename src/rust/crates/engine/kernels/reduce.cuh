@@ -4,7 +4,7 @@
 //   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
 //   SPREAD  where that is run for packs of a group's elements, and not once
 //   KEPT    with that, where what was reduced is kept for it: in so many places of shared memory
-// and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), LANES.
+// and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), SEGMENTS_PACKS (packs of a group), LANES.
 //
 // Which thread adds which element, and in what order parts are merged, depends only on the shape of the
 // grid, so that the same call gives the same bits.
@@ -200,13 +200,46 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 }
 #endif
 
+#ifdef SEGMENTS_PACKS
+// Groups of 1, 2, 4 or 8 packs, each read by a thread: neighbours read neighbouring packs, U stretches of THREADS packs together.
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+  u32 w[W] = {};
+  constexpr int team = SEGMENTS_PACKS;
+  const i64 packs = job.groups * team, first = (i64)blockIdx.x * (THREADS * U) + threadIdx.x;
+  In x[U];
+#pragma unroll
+  for (int u = 0; u < U; u++) {
+    const i64 at = first + u * THREADS;
+    fetch(p, (idx)((at < packs ? at : packs - 1) * V), x[u]);
+  }
+#pragma unroll
+  for (int u = 0; u < U; u++) {
+    const i64 at = first + u * THREADS, pack = at < packs ? at : packs - 1;
+    // all threads of a warp stay, for the shuffles
+    A a = A::start();
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      Out y;
+      compute(p, x[u], k, pack * V + k, w, y);
+      accumulate(a, y.y0, pack % team * V + k, NARM);
+    }
+#pragma unroll
+    for (int by = team / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
+    if (at < packs && at % team == 0) put(job, at / team, a);
+  }
+  note_flags(w, p.flags, p.any);
+}
+#endif
+
 #ifdef LANES
 // Neighbours belong to different groups: a thread walks the axis for V of them. A block is `x` packs abreast,
 // each shared by `y` threads; `slices` blocks share the axis.
 extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
   // parts that are read together, where they are small enough to cost the rest of the kernel no registers
   constexpr int AHEAD = sizeof(A) * V <= 32 ? 4 : sizeof(A) * V <= 48 ? 2 : 1;
-  __shared__ A parts[THREADS * V];
+  // whether there is room for a result of each lane, which is 48 KiB at most
+  constexpr bool STAGED = sizeof(A) * V * THREADS <= 32768;
+  __shared__ A parts[THREADS * (STAGED ? V : 1)];
   u32 w[W] = {};
   const u32 column = blockIdx.x % job.across, rest = blockIdx.x / job.across;
   const u32 slice = rest % job.slices;
@@ -284,13 +317,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
           for (int k = 0; k < V; k++) A::merge(a[k], part[u][k]);
       }
   }
-  // neighbouring threads store neighbouring results
-  if (ty == 0)
+  if (STAGED) {
+    // neighbouring threads store neighbouring results
+    if (ty == 0)
 #pragma unroll
-    for (int k = 0; k < V; k++) parts[tx * V + k] = a[k];
-  __syncthreads();
-  const i64 from = (i64)column * job.x * V;
-  for (u32 k = threadIdx.x; k < job.x * V && from + k < job.inner; k += THREADS) put(job, outer * job.inner + from + k, parts[k]);
+      for (int k = 0; k < V; k++) parts[tx * V + k] = a[k];
+    __syncthreads();
+    const i64 from = (i64)column * job.x * V;
+    for (u32 k = threadIdx.x; k < job.x * V && from + k < job.inner; k += THREADS) put(job, outer * job.inner + from + k, parts[k]);
+  } else if (real && ty == 0) {
+#pragma unroll
+    for (int k = 0; k < V; k++) put(job, outer * job.inner + lane + k, a[k]);
+  }
   note_flags(w, p.flags, p.any);
 }
 #endif

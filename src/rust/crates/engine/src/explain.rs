@@ -374,7 +374,7 @@ fn source(plan: &Plan, n: usize, grouped: Option<Grouped>) -> String {
     match grouped {
         None => codegen::source(plan, variant),
         Some((reduction, na_rm, groups)) => {
-            let form = codegen::reduce::form(plan, groups);
+            let form = codegen::reduce::form(plan, reduction, groups);
             codegen::source_reduce(plan, variant, reduction, na_rm, form)
         }
     }

@@ -85,12 +85,12 @@ fn lengths(from: usize, to: usize) -> Result<()> {
     Err(Error::new(Kind::Shape, format!("`from` has {from} elements, `to` has {to}")))
 }
 
-/// Writes values into an array's memory; the array that the target is from now on. `holders` counts the references to the target's
+/// Writes all of an array's values; the array that the target is from now on. `holders` counts the references to the target's
 /// node that are the caller's own.
 fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) -> Result<Array> {
-    let (view, copy) = kernel::own(target, target.contiguous()?, holders)?;
+    let (view, other) = kernel::own(target, target.contiguous()?, holders, true)?;
     put(&view)?;
-    Ok(copy.unwrap_or_else(|| target.clone()))
+    Ok(other.unwrap_or_else(|| target.clone()))
 }
 
 /// Copies an array over another: cast where dtypes differ, and from another device through the host.

@@ -183,7 +183,8 @@ fn jobs() -> Vec<Job> {
     after.code.push(Instruction::Apply { op: root, class: Class::F64, args: [0; 3] });
     after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0] });
     after.outputs.extend([(2, DType::Float64), (3, DType::Float64)]);
-    let forms = [Form::Team(32), Form::Team(8), Form::Lanes, Form::SingleLanes, Form::Block, Form::Kept(4608)];
+    let forms =
+        [Form::Team(32), Form::Packs(2), Form::Team(8), Form::Lanes, Form::SingleLanes, Form::Block, Form::Kept(4608)];
     for (k, form) in forms.into_iter().enumerate() {
         // a block that has a group goes on to its elements, too, and may keep them
         let kept = matches!(form, Form::Kept(_));
@@ -196,8 +197,16 @@ fn jobs() -> Vec<Job> {
         let source = codegen::source_reduce(&plan, variant, Reduction::Sum, false, form);
         jobs.push((format!("{form:?} {}", plan.key()), source));
     }
-    let forms =
-        [Form::Block, Form::Team(1), Form::Team(2), Form::Team(8), Form::Team(32), Form::Lanes, Form::SingleLanes];
+    let forms = [
+        Form::Block,
+        Form::Team(1),
+        Form::Team(2),
+        Form::Team(8),
+        Form::Team(32),
+        Form::Packs(4),
+        Form::Lanes,
+        Form::SingleLanes,
+    ];
     for (r, reduction) in Reduction::ALL.into_iter().enumerate() {
         for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
             for (k, form) in forms.into_iter().enumerate() {

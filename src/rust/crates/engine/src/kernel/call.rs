@@ -168,7 +168,7 @@ pub fn call(
             held.push(view);
             continue;
         }
-        match own(array, view, holders)? {
+        match own(array, view, holders, false)? {
             (view, None) => held.push(view),
             (view, Some(copy)) => {
                 held.push(view);
@@ -255,9 +255,9 @@ fn described(signature: &Signature, values: &[Value<'_>], arrays: &[Array]) -> S
     text
 }
 
-/// The memory that a kernel may write in place of an array's, whose contiguous view this is: that memory itself, where nobody else
-/// sees it, else a copy, which is an array of its own.
-pub(crate) fn own(array: &Array, view: View, holders: usize) -> Result<(View, Option<Array>)> {
+/// The memory that may be written in place of an array's, whose contiguous view this is: that memory itself, where nobody else
+/// sees it, else other memory, which is an array of its own: a copy, or, if all of it will be written, memory as it comes.
+pub(crate) fn own(array: &Array, view: View, holders: usize, all: bool) -> Result<(View, Option<Array>)> {
     strided::refuse_overlap(array, "an array that the kernel writes")?;
     if !array.node().lies_in(&view.buffer) {
         // made just now, of a strided view of another library's memory
@@ -269,8 +269,13 @@ pub(crate) fn own(array: &Array, view: View, holders: usize) -> Result<(View, Op
         crate::select::forget_ranges();
         return Ok((view, None));
     }
-    let copy = Array::duplicate(&view)?;
-    Ok((copy.settle()?, Some(copy)))
+    let other = if all {
+        let buffer = backend::of(view.buffer.device)?.allocate(view.len() * view.dtype.size())?;
+        Array::from_view(View::contiguous(buffer, view.dtype, view.len()))
+    } else {
+        Array::duplicate(&view)?
+    };
+    Ok((other.settle()?, Some(other)))
 }
 
 fn device_of(arrays: &[Array], fallback: Device) -> Result<Device> {

@@ -263,7 +263,7 @@ fn who_shares_memory_keeps_it() {
     let x = doubles(&[1.0, 2.0, 3.0]);
     let address = |a: &Array| a.settle().unwrap().address();
     let own = |a: &Array, holders| {
-        own(a, a.contiguous().unwrap(), holders).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()))
+        own(a, a.contiguous().unwrap(), holders, false).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()))
     };
     // alone: `x` itself is the only holder
     assert_eq!(address(&own(&x, 1).unwrap()), address(&x));

@@ -15,7 +15,7 @@ pub(super) fn source(dtype: DType) -> String {
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
     format!(
         "#include \"distinct.cuh\"\ntypedef Key_{dtype} Key;\n\
-         {head} distinct_insert(const Key::T* in, i64 n, Slot<Key::K>* slots, u32 mask, u32* full) {{ insert_all<Key>(in, n, slots, mask, full); }}\n\
+         {head} distinct_insert(const Key::T* in, i64 n, Slot<Key::K>* slots, u32 mask, u32 by_digits, u32* full) {{ insert_all<Key>(in, n, slots, mask, by_digits, full); }}\n\
          {head} distinct_collect(const Slot<Key::K>* slots, u32 size, u32* cursor, i32* out) {{ collect_places<Key::K>(slots, size, cursor, out); }}\n"
     )
 }
@@ -33,6 +33,8 @@ pub fn firsts(cuda: &Cuda, values: &View) -> Result<Option<View>> {
     // a table half full at most, or large enough for the distinct elements that there may well be
     let enough = (2 * n).next_power_of_two().min(LARGEST);
     let mut size = FIRST.min(enough);
+    // whole numbers are often near each other; where they are not, the table seems full soon
+    let mut by_digits = matches!(dtype, DType::Int32 | DType::Int64);
     loop {
         let slots = match cuda.allocate(size * 2 * dtype.size()) {
             Err(error) if error.kind == Kind::Memory => return Ok(None),
@@ -43,7 +45,12 @@ pub fn firsts(cuda: &Cuda, values: &View) -> Result<Option<View>> {
         let state = cuda.allocate(8)?;
         cuda.fill(state.address, 0, 8)?;
         let mut args = Args::new();
-        args.push(values.address()).push(n as i64).push(slots.address).push(size as u32 - 1).push(state.address);
+        args.push(values.address())
+            .push(n as i64)
+            .push(slots.address)
+            .push(size as u32 - 1)
+            .push(by_digits as u32)
+            .push(state.address);
         cuda.launch(&insert, blocks(n), [THREADS as u32, 1, 1], 0, &mut args)?;
         let mut args = Args::new();
         args.push(slots.address).push(size as u32).push(state.address + 4).push(0u64);
@@ -59,6 +66,9 @@ pub fn firsts(cuda: &Cuda, values: &View) -> Result<Option<View>> {
             cuda.launch(&collect, blocks(size), [THREADS as u32, 1, 1], 0, &mut args)?;
             let places = View::contiguous(places, DType::Int32, count as usize);
             return sort::sort(cuda, &places, false, false).map(|(places, _)| Some(places));
+        }
+        if std::mem::take(&mut by_digits) {
+            continue;
         }
         if size == enough {
             return Ok(None);

@@ -42,10 +42,15 @@ impl Pool {
             let wanted = api::pool_properties(properties.ordinal);
             let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let mut threshold = u64::MAX;
-            // SAFETY: the struct is as cuda.h declares it, and the attribute 64 bits wide.
+            // a stream that takes memory does not wait for another one that has freed some
+            let follows = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+            let mut never = 0i32;
+            // SAFETY: the struct is as cuda.h declares it, the first attribute 64 bits wide and the second 32.
             unsafe {
                 api::check(driver, (driver.pool_create)(&mut handle, &wanted), "cuMemPoolCreate")?;
                 let status = (driver.pool_set)(handle, attribute, (&raw mut threshold).cast());
+                api::check(driver, status, "cuMemPoolSetAttribute")?;
+                let status = (driver.pool_set)(handle, follows, (&raw mut never).cast());
                 api::check(driver, status, "cuMemPoolSetAttribute")?;
             }
         }

@@ -115,6 +115,10 @@ fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -
             let grid = groups.outer.div_ceil(THREADS / threads as usize);
             Shape { grid, slices: 1, x: 0, y: 0, across: 0 }
         }
+        Form::Packs(threads) => {
+            let grid = (groups.outer * threads as usize).div_ceil(THREADS * u);
+            Shape { grid, slices: 1, x: 0, y: 0, across: 0 }
+        }
         Form::Lanes | Form::SingleLanes => {
             let packs = groups.inner / v;
             // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
@@ -153,7 +157,7 @@ impl Work<'_> {
     /// By a kernel of the plan's own, or shipped ones.
     fn queue(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
-        let form = form(plan, groups);
+        let form = form(plan, reduction, groups);
         let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
         match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
             Some(planned) => self.launch(&planned, variant, form, target),
@@ -173,7 +177,7 @@ impl Work<'_> {
             interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
         };
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
-        let form = shipped::form_for(form(&simple, groups));
+        let form = shipped::form_for(form(&simple, reduction, groups));
         let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, shipped::PLAIN, form, target)
     }
@@ -182,7 +186,7 @@ impl Work<'_> {
     /// none that does.
     fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<bool> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
-        let form = form(plan, groups);
+        let form = form(plan, reduction, groups);
         let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
         let (apart, packed) = parameters::fit(&after.plan, given, epilogue_pack(after), &addresses);

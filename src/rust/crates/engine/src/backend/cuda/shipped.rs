@@ -154,7 +154,7 @@ pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
 pub fn form_for(form: Form) -> Form {
     match form {
         Form::Block | Form::Kept(_) => Form::Block,
-        Form::Team(_) => Form::Team(8),
+        Form::Team(_) | Form::Packs(_) => Form::Team(8),
         Form::Lanes | Form::SingleLanes => Form::SingleLanes,
     }
 }
@@ -293,7 +293,12 @@ mod tests {
 
     #[test]
     fn every_form_of_a_reduction_has_a_shipped_one() {
-        for form in [1, 2, 8, 32].map(Form::Team).into_iter().chain([Form::Block, Form::Lanes, Form::SingleLanes]) {
+        for form in [1, 2, 8, 32].map(Form::Team).into_iter().chain([
+            Form::Block,
+            Form::Packs(4),
+            Form::Lanes,
+            Form::SingleLanes,
+        ]) {
             assert!(FORMS.contains(&form_for(form)), "{form:?}");
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
 use crate::array::natural_dtype;
+use crate::dtype::Class;
 use crate::plan::{After, Plan, Register};
 use crate::reduction::{Groups, Reduction};
 
@@ -20,6 +21,8 @@ pub enum Form {
     Kept(u32),
     /// This many threads of a warp a group.
     Team(u32),
+    /// As many threads of a warp a group as it has packs, and several groups in flight.
+    Packs(u32),
     /// Threads abreast, each walking the axis for as many lanes as a pack has...
     Lanes,
     /// ... or for one, where lanes do not divide into packs.
@@ -39,7 +42,7 @@ fn kept_places(length: usize) -> usize {
 }
 
 /// The form that suits the groups.
-pub fn form(plan: &Plan, groups: Groups) -> Form {
+pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     // a block has the whole group
     if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
         let (room, size) = (kept_places(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
@@ -48,8 +51,12 @@ pub fn form(plan: &Plan, groups: Groups) -> Form {
     if groups.inner > 1 {
         return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
     }
-    match groups.length / pack_size(plan, Form::Block) {
+    let packs = groups.length / pack_size(plan, Form::Block);
+    match packs {
         _ if groups.outer == 1 => Form::Block,
+        1 | 2 | 4 | 8 if groups.length == packs * pack_size(plan, Form::Block) && merges_fast(plan, reduction) => {
+            Form::Packs(packs as u32)
+        }
         // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
         0..=6 => Form::Team(1),
         7..=16 => Form::Team(2),
@@ -58,6 +65,16 @@ pub fn form(plan: &Plan, groups: Groups) -> Form {
         49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
         49..=1024 => Form::Team(32),
         _ => Form::Block,
+    }
+}
+
+/// Whether merging accumulators is next to nothing: not double-double ones, nor several numbers.
+fn merges_fast(plan: &Plan, reduction: Reduction) -> bool {
+    use Reduction::*;
+    match reduction {
+        Min | Max | Any | All => true,
+        Sum | Mean => matches!(plan.class(plan.outputs[0].0), Class::I32 | Class::F32),
+        Product | Var | Range | WhichMax | WhichMin => false,
     }
 }
 
@@ -101,6 +118,9 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
         }
         Form::Team(threads) => {
             let _ = writeln!(text, "#define SEGMENTS_TEAM {threads}");
+        }
+        Form::Packs(threads) => {
+            let _ = writeln!(text, "#define SEGMENTS_PACKS {threads}");
         }
         Form::Lanes | Form::SingleLanes => text.push_str("#define LANES\n"),
     }
