@@ -460,6 +460,27 @@ test_that("subscripts that loops and conditions keep inside are not tested", {
   for (f in tested) expect_true(any(grepl("// .*subscript", source_of(f, list(k)))), info = deparse1(f))
 })
 
+test_that("loops over sizes are R's loops where there is nothing, too", {
+  loops <- list(
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) s <- s + m[i, j]; s },
+    function(m, i) { s <- 0; for (j in seq_len(ncol(m))) s <- s + m[i, j]; s },
+    function(m, i) { s <- 0; for (r in 1:nrow(m)) for (j in 1:ncol(m)) s <- s + m[r, j] * j; s + i },
+    function(m, i) { s <- 0; n <- ncol(m); for (j in 1:n) { if (j > 2L) break; s <- s + m[i, j] }; s },
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) { if (j == i) next; s <- s + m[1L, j] }; s },
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) { if (i > 1L) s <- s + m[i, j] else return(-1) }; s },
+    function(m, i) { s <- 0; for (j in 1:nrow(m)) { k <- j + i - 2L; if (k >= 1L && k <= ncol(m)) s <- s + m[j, k] }; s },
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) { s <- s + 1; j <- j + i - 1L; if (j <= ncol(m)) s <- s + m[1L, j] }; s },
+    function(m, i) { s <- 0; for (j in nrow(m):1) s <- s * 2 + m[j, 1L]; s + i },
+    function(m, i) { s <- 0; v <- m[i, ]; for (j in seq_along(v)) s <- s + v[[j]]; for (j in 1:length(v)) s <- s - v[[j]]; s }
+  )
+  sizes <- list(c(3, 2), c(3, 4), c(1, 1), c(3, 0), c(0, 2), c(0, 0))
+  if (emulated) sizes <- sizes[c(2, 4)]
+  # those that read with subscript 0 in a matrix of no elements, which R does not refuse
+  zero <- c(5, 8, 9)
+  table <- lapply(seq_along(loops), function(l) lapply(if (l %in% zero) Filter(function(d) all(d > 0), sizes) else sizes, function(d) case(loops[[l]], m = matrix(as.numeric(seq_len(prod(d))), d[[1]], d[[2]]), i = seq_len(max(1, min(d[[1]], 3))), whole = "m")))
+  expect_same_as_r(unlist(table, recursive = FALSE))
+})
+
 test_that("stored types are kept", {
   of <- function(f, x, dtype) gpu_map(f, gpu(x, dtype))
   expect_identical(gpu_dtype(of(function(x) x * 2 + 1, c(1, 2), "float32")), "float32")
