@@ -34,7 +34,9 @@ gpu_apply <- function(x, MARGIN, f, ...) {
   around <- list2env(list(x = array_of(x), f = plain_function(f)), parent = baseenv())
   more <- named_more(list(...), around)
   piece <- if (margin == 1L) quote(x[k, ]) else quote(x[, k])
-  each <- made_function("k", as.call(c(list(quote(f), piece), more)), around)
+  # the test is for the compiler: a row that is there needs none for each of its elements
+  inside <- if (margin == 1L) quote(k >= 1L && k <= nrow(x)) else quote(k >= 1L && k <= ncol(x))
+  each <- made_function("k", bquote(if (.(inside)) .(as.call(c(list(quote(f), piece), more))) else stop("no such row or column")), around)
   out <- gpu_map(each, gpu_seq(1L, dim(x)[[margin]], device = gpu_device(around$x)))
   names <- dimnames(x)[[margin]]
   if (!is.null(names) && is_gpu(out) && is.null(dim(out))) names(out) <- names
@@ -217,13 +219,6 @@ array_of <- function(x, call = parent.frame()) {
   if (is_gpu(x)) return(x)
   if (!is.numeric(x) && !is.logical(x) && !is.complex(x) || is.factor(x)) abort_argument("x", "numbers or an array of numbers", x, call)
   as_gpu(x)
-}
-
-# The R function of a compiled one.
-plain_function <- function(f, call = parent.frame()) {
-  if (inherits(f, "gpu_function")) return(compiled_self(f)$f)
-  if (!is.function(f)) abort_argument("f", "a function", f, call)
-  f
 }
 
 # A function whose names are those of an environment.

@@ -9,12 +9,12 @@
 #' @section The language:
 #' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals take it). Arithmetic, comparison and logic
 #'   with R's rules for `NA`, integer overflow and division; every operation that [gpu_operations()] lists; `c()`, `list()`,
-#'   `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`, `which.max`, `which.min`, `ifelse`, `switch` by number, `is.na` and their like.
+#'   `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`, `which.max`, `which.min`, `ifelse`, `switch` by number or by a string that is written in the code, `is.na` and their like.
 #' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`, `repeat`, `break`,
 #'   `next`, `return()`, `stop()` with a string, `stopifnot()`.
 #' * Local variables. One that gets values of two types on different ways is of the wider type.
 #' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
-#'   on them is element by element.
+#'   on them is element by element, `v[test] <- x` assigns where a test is TRUE, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
 #' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`, `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is
 #'   copied to the device at each call: use [as_gpu()] before for one that is long.
 #' * Calls of other functions that are written in R from these; recursion is refused.
@@ -25,7 +25,8 @@
 #' a vector, which keeps its length; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
 #'
 #' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where `f` would
-#' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read.
+#' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read: of the first element that failed,
+#' with its number, and of a subscript that is outside with its value.
 #'
 #' A call is recorded as other operations are: it is computed together with what it reads and what reads it, when values are
 #' needed, and again where that is cheaper than keeping them. A function is compiled once for each combination of types; another value of a captured number compiles nothing.
@@ -59,7 +60,7 @@
 #' @export
 gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) {
   if (!is.function(f)) abort_argument("f", "a function that is written in R", f)
-  if (inherits(f, "gpu_function")) return(f)
+  if (is_compiled(f)) return(f)
   if (is.primitive(f)) {
     stop_verdigris("argument", "`f` is a primitive function of R.", "Write function(x) around it; or call it: operations on arrays run on the device.")
   }
@@ -95,7 +96,7 @@ gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
 #' @export
 gpu_source <- function(x, type = c("cuda", "form")) {
   type <- match.arg(type)
-  if (!inherits(x, "gpu_function")) abort_argument("x", "a function of gpu_compile()", x)
+  if (!is_compiled(x)) abort_argument("x", "a function of gpu_compile()", x)
   self <- compiled_self(x)
   if (!length(self$variants)) {
     stop_verdigris("argument", "the function has not been called: for which types it is compiled is not known.", "Call it once.")
@@ -124,9 +125,8 @@ compiled_self <- function(f, whole = character(), name = "f") {
   if (is_compiled(f)) {
     self <- environment(f)
     if (all(whole %in% self$parameters[self$whole])) return(self)
-    f <- self$f
   }
-  if (!is.function(f)) abort_argument("f", "a function", f, parent.frame())
+  f <- plain_function(f, parent.frame())
   for (self in recent$selves) if (identical(self$f, f) && setequal(self$parameters[self$whole], whole)) return(self)
   self <- environment(gpu_compile(f, whole = as.character(whole)))
   self$name <- name
@@ -134,29 +134,32 @@ compiled_self <- function(f, whole = character(), name = "f") {
   self
 }
 
+# The R function of a compiled one.
+plain_function <- function(f, call = parent.frame()) {
+  if (is_compiled(f)) return(environment(f)$f)
+  if (!is.function(f)) abort_argument("f", "a function", f, call)
+  f
+}
+
 recent <- new.env(parent = emptyenv())
 recent$selves <- list()
 
 # Called by a compiled function, whose frame has the arguments.
 call_compiled <- function(self, frame) {
-  arguments <- lapply(self$parameters, function(name) {
-    if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame, inherits = FALSE)
-  })
-  call_routine(self, arguments, NULL, sys.call(-1L))
+  call_routine(self, gathered(self$parameters, frame), NULL, sys.call(-1L))
 }
 
 # Arguments in the order of the function's parameters, by R's matching.
 match_arguments <- function(self, given, more) {
-  frame <- parent.frame()
   matcher <- self$f
-  names <- self$parameters
-  body(matcher) <- bquote(lapply(.(names), function(name) if (eval(call("missing", as.name(name)), .(quote(frame)))) NULL else get(name, envir = frame, inherits = FALSE)))
-  body(matcher) <- bquote({
-    frame <- environment()
-    .(body(matcher))
-  })
+  body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
   environment(matcher) <- baseenv()
   do.call(matcher, c(given, more), quote = TRUE)
+}
+
+# What the frame of a call has for these parameters; NULL where one is not given.
+gathered <- function(parameters, frame) {
+  lapply(parameters, function(name) if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame, inherits = FALSE))
 }
 
 # Calls a function on arguments (NULL where one is not given), compiling it first where the types are new.
@@ -275,8 +278,8 @@ surroundings <- function(f, name) {
       home <- builtin_name(name, value)
       scopes[[one$scope]]$functions[[name]] <- if (!is.null(home)) {
         home
-      } else if (inherits(value, "gpu_function")) {
-        number_of(compiled_self(value)$f, name)
+      } else if (is_compiled(value)) {
+        number_of(plain_function(value), name)
       } else if (inherits(value, c("gpu_kernel", "gpu_module"))) {
         list("a kernel of CUDA C, which is launched from R")
       } else if (is.primitive(value)) {

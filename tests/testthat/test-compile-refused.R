@@ -206,7 +206,13 @@ refused <- list(
   "na.rm" = function(x) sum(c(x, NA), na.rm = TRUE),
   "sort" = function(x) sort(c(3, x, 1))[1],
   "which" = function(x) length(which(c(x, 1) > 0)),
-  "matrix product" = function(x) sum(matrix(x, 2, 2) %*% matrix(1, 2, 2)),
+  "matrix product" = function(x, v) sum(v %*% matrix(1, 2, 2)),
+  "sizes that do not fit" = function(x) sum(matrix(x, 2, 3) %*% matrix(1, 2, 2)),
+  "logical subscript of another length" = function(x) {
+    v <- c(1, x, 3)
+    v[c(TRUE, FALSE)] <- 0
+    v
+  },
   "attributes" = function(x) attr(x, "unit"),
   # loops
   "break outside" = function(x) {
@@ -235,7 +241,10 @@ refused <- list(
   },
   "a sample" = function(x) sum(sample(5, 2)) + x,
   # switch
-  "switch by strings" = function(x) switch("b", a = 1, b = 2) + x,
+  "switch by a string outside" = function(x) switch(a_word, low = 1, word = 2) + x,
+  "switch with two defaults" = function(x) switch("b", a = 1, 2, 3) + x,
+  "switch without the alternative" = function(x) switch("b", a = 1) + x,
+  "empty alternative" = function(x) switch(x, a = , 2),
   "default that is changed before" = function(x, y = x * 2) {
     x <- x + 1
     x + y

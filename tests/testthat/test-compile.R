@@ -107,6 +107,8 @@ test_that("functions of one and two numbers", {
     case(function(x, y) pmin(x, y) - pmax(x, y, 1), dd[[1]], dd[[2]], payload = FALSE),
     case(function(x, y) min(x, y), dd[[1]], dd[[2]], payload = FALSE),
     case(function(x, y) max(x, y, 0L), ii[[1]], ii[[2]]),
+    case(function(x, y) c(min(x, 2L, y), max(x), max(y, TRUE)), id[[1]], id[[2]], payload = FALSE),
+    case(function(x, y) max(x, y) + min(x), ll[[1]], ll[[2]]),
     case(function(x) as.integer(x), d),
     case(function(x) as.numeric(x) / 2, i),
     case(function(x) as.logical(x), d),
@@ -143,6 +145,11 @@ test_that("if and else", {
     case(function(x) { if (x > 0 && x < 3) "unused"; x }, finite),
     case(function(x) switch(2L, x, x * 2, x * 3), finite),
     case(function(k) switch(k, 10, 20, 30), c(1L, 2L, 3L)),
+    case(function(k) switch(k, a = 10, b = 20, 30), c(1, 2.9, 3)),
+    case(function(x) { switch(5, x, x); switch("none", a = stop("never")); x }, finite),
+    case(function(x) switch("b", a = no_such_function(x), b = x * 2, x) + switch("z", a = 1, x * 3), finite),
+    case(function(x) switch("b", a = 1, b = , c = x * 4, 5), finite),
+    case(function(x) { area <- function(r, kind) switch(kind, square = r^2, circle = pi * r^2); area(x, "square") + area(x, kind = "circle") }, finite),
     case(function(x) { stopifnot(x >= 0, is.finite(x)); sqrt(x) }, c(0, 1, 4)),
     case(function(x) { stopifnot("x is negative" = x >= 0); sqrt(x) }, c(0, 1, -4)),
     case(function(x) { if (x < 0) stop("a negative number"); sqrt(x) }, finite),
@@ -281,8 +288,23 @@ test_that("local vectors", {
     case(function(k) { v <- 1:3; v[k] <- 9L; v }, c(1L, NA, 3L)),
     case(function(x) { v <- 1:3; sum(v * .Machine$integer.max) + x }, 1L),
     case(function(x) match(x, c(3, 1, NA)), c(finite, NA)),
+    case(function(x) { v <- c(x, 1, NA, 4); v[v > 1] <- 0; v }, finite),
+    case(function(x) { v <- c(1L, x, 3L, 2L, 9L); v[rev(v) >= 3L] <- 0.5; v }, i[1:5]),
     case(function(x) sum(c(x, 2, 9) %in% c(2, 1)), finite),
     case(function(x) { v <- c(x, 3, 1); for (a in 1:2) for (b in 1:(3 - a)) if (v[b] > v[b + 1]) { t <- v[b]; v[b] <- v[b + 1]; v[b + 1] <- t }; v }, finite)
+  ))
+})
+
+test_that("products of small matrices", {
+  expect_same_as_r(list(
+    case(function(x) { a <- matrix(c(1, 2, x, 4), 2); b <- matrix(c(3, 0, -1, x, 5, 7), 2); a %*% b }, finite, ulp = 2),
+    case(function(x) { m <- matrix(c(2, 1, 0, x, 3, 1), 3); c(m %*% c(1, 2), c(1, 2, 3) %*% m, t(m) %*% m, t(m)) }, finite, ulp = 2),
+    case(function(x) { m <- matrix(1:6, 2); c(crossprod(m), tcrossprod(m), crossprod(m, c(1L, 2L)), tcrossprod(m, matrix(x, 1, 3))) }, finite, ulp = 2),
+    case(function(x) { v <- c(x, 1, 2); c(v %*% v, 2 %*% v, tcrossprod(v, c(1, 2)), t(v)) }, finite, ulp = 2),
+    case(function(x) { v <- c(x, 1); c(v %*% matrix(c(1, 2, 3), 1), nrow(v %*% matrix(1, 1, 3)), ncol(t(v)), dim(v %*% t(v))) }, finite),
+    case(function(x) { m <- matrix(c(1, 1, 1, 0), 2); p <- m; for (k in 1:8) p <- p %*% m; p[1, 2] + x }, finite),
+    case(function(x) { m <- matrix(0, 6, 6); for (i in 1:6) for (j in 1:6) m[i, j] <- i * x + j; sum(m %*% t(m)) }, finite, ulp = 4),
+    case(function(x) { z <- complex(real = x, imaginary = 1); m <- matrix(c(z, 1, 2, z), 2); p <- m %*% m; c(Re(p[1, 1]), Im(p[2, 1])) }, finite)
   ))
 })
 
@@ -372,10 +394,91 @@ test_that("subscripts beyond the end, by option", {
   expect_identical(by(function(i) v[[i]], "NA")$value, c(1, NA, NA, 2))
   expect_identical(by(function(i) m[1, i], "NA")$value, c(1L, NA, NA, 3L))
   got <- by(function(i) v[i], "error")
-  expect_match(got$errors, "^subscript out of bounds, in `.*i.*`")
   expect_identical(got$value, c(1, NA, NA, 2))
   expect_match(by(function(i) m[1, i], "R")$errors, "^subscript out of bounds")
   expect_match(by_device(function(i) v[i], list(c(0, 1)))$errors, "subscript below 1")
+})
+
+test_that("an error says which element failed first, and of a subscript what it was", {
+  said <- function(f, ..., bounds = "R") by_device(f, list(...), bounds = bounds)$errors
+  v <- c(1, 2, 3)
+  m <- matrix(1:4, 2)
+  i <- c(1, 4, NA, 2, 9)
+  expect_identical(said(function(i) v[i], i, bounds = "error"), "subscript out of bounds: `i` is 4 of 3, in `v[i]` (line 1, element 2)")
+  expect_match(said(function(i, j) m[j, i + 1], i, 2L), "^subscript out of bounds: `i \\+ 1` is 5 of 2, in `m\\[j, i \\+ 1\\]` \\(line 1, element 2\\)$")
+  expect_match(said(function(i) v[i], c(2, -3.5, 0)), "^a subscript below 1: `i` is -3.5, in `v\\[i\\]` \\(line 1, element 2\\)$")
+  expect_match(said(function(i) m[5L, i], 1:2), "^subscript out of bounds: 5 of 2, in `m\\[5L, i\\]` \\(line 1, element 1\\)$")
+  expect_match(said(function(i) { w <- numeric(2); w[i] <- 1; sum(w) }, c(1L, 3L)), "^subscript out of bounds: `i` is 3 of 2, in `w\\[i\\]` \\(line 1, element 2\\)$")
+  expect_match(said(function(x) if (x > 0) 1 else stop("not so"), c(1, 2, NA, -1)), "^missing value .*, in `x > 0` \\(line 1, element 3\\)$")
+  # of many elements the first, whichever way it fails and whoever computes it
+  n <- if (emulated) 3000L else 200000L
+  x <- seq_len(n)
+  first <- said(function(x) if (x %% 7L == 6L && x > 1000L) v[[x]] else if (x > 1500L) stop("late") else 0, x)
+  expect_match(first, sprintf("^subscript out of bounds: `x` is %d of 3, in `v\\[\\[x\\]\\]` \\(line 1, element %d\\)$", 1007L, 1007L))
+})
+
+test_that("subscripts that loops and conditions keep inside are not tested", {
+  skip_on_os("mac")
+  source_of <- function(f, args, whole = character()) {
+    f <- gpu_compile(f, whole = whole)
+    try(collect(do.call(f, args)), silent = TRUE)
+    grep("^ *//", strsplit(gpu_source(f), "\n")[[1L]], value = TRUE, invert = TRUE)
+  }
+  m <- gpu(matrix(as.numeric(1:12), 3))
+  v <- gpu(c(1, 2, 3))
+  k <- gpu(1:3)
+  sums <- list(
+    function(k) { s <- 0; for (j in seq_len(ncol(m))) for (i in seq_len(nrow(m))) s <- s + m[i, j]; s + k },
+    function(k) { s <- 0; n <- length(v); for (i in seq_len(n)) s <- s + v[i]; s + k },
+    function(k) { s <- 0; for (i in seq_along(v)) s <- s + v[i]; s + k },
+    function(k) { w <- c(1, k, 3); for (i in 1:3) w[i] <- w[i] * 2; for (i in 3:1) w[i] <- w[i] + 1; sum(w) },
+    function(k) { s <- 0; for (d in -1:1) { a <- k + d; if (a >= 1 && a <= length(v)) s <- s + v[a] }; s }
+  )
+  for (f in sums) {
+    expect_identical(grep("position\\(|AT_|pick_", source_of(f, list(k)), value = TRUE), character(), info = deparse1(f))
+  }
+  # of no elements 1:n has two turns, and the first fails: that is asked once, in front
+  rows <- function(k) { s <- 0; for (j in 1:ncol(m)) s <- s + m[k, j]; s }
+  text <- source_of(rows, list(k))
+  loop <- grep("for \\(", text)
+  expect_length(loop, 1L)
+  expect_true(all(grep("position\\(|failed = ", text) < loop))
+  m <- gpu(matrix(numeric(), 3, 0))
+  expect_match(by_device(rows, list(1:3))$errors, "^subscript out of bounds: `j` is 1 of 0, in `m\\[k, j\\]`")
+  sums <- function(k) { s <- k; for (j in 1:length(v)) s <- s + v[j]; s }
+  expect_identical(grep("position\\(", source_of(sums, list(k)), value = TRUE)[-1L], character())
+  v <- gpu(numeric())
+  expect_match(by_device(sums, list(1:3))$errors, "^a subscript below 1: `j` is 0, in `v\\[j\\]`")
+  # what is not known stays tested
+  v <- gpu(c(1, 2, 3))
+  tested <- list(
+    function(k) { s <- 0; for (i in seq_len(3)) s <- s + v[[i]]; s + k },
+    function(k) { s <- 0; for (i in seq_along(v)) { i <- i + k - 1L; if (i < 4L) s <- s + v[[i]] }; s },
+    function(k) { s <- 0; for (i in 0:2) s <- s + v[[i + 1L]]; s + k },
+    function(k) { x <- k / 2; if (x > 0 && x <= length(v)) v[[x]] else 0 }
+  )
+  for (f in tested) expect_true(any(grepl("// .*subscript", source_of(f, list(k)))), info = deparse1(f))
+})
+
+test_that("loops over sizes are R's loops where there is nothing, too", {
+  loops <- list(
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) s <- s + m[i, j]; s },
+    function(m, i) { s <- 0; for (j in seq_len(ncol(m))) s <- s + m[i, j]; s },
+    function(m, i) { s <- 0; for (r in 1:nrow(m)) for (j in 1:ncol(m)) s <- s + m[r, j] * j; s + i },
+    function(m, i) { s <- 0; n <- ncol(m); for (j in 1:n) { if (j > 2L) break; s <- s + m[i, j] }; s },
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) { if (j == i) next; s <- s + m[1L, j] }; s },
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) { if (i > 1L) s <- s + m[i, j] else return(-1) }; s },
+    function(m, i) { s <- 0; for (j in 1:nrow(m)) { k <- j + i - 2L; if (k >= 1L && k <= ncol(m)) s <- s + m[j, k] }; s },
+    function(m, i) { s <- 0; for (j in 1:ncol(m)) { s <- s + 1; j <- j + i - 1L; if (j <= ncol(m)) s <- s + m[1L, j] }; s },
+    function(m, i) { s <- 0; for (j in nrow(m):1) s <- s * 2 + m[j, 1L]; s + i },
+    function(m, i) { s <- 0; v <- m[i, ]; for (j in seq_along(v)) s <- s + v[[j]]; for (j in 1:length(v)) s <- s - v[[j]]; s }
+  )
+  sizes <- list(c(3, 2), c(3, 4), c(1, 1), c(3, 0), c(0, 2), c(0, 0))
+  if (emulated) sizes <- sizes[c(2, 4)]
+  # those that read with subscript 0 in a matrix of no elements, which R does not refuse
+  zero <- c(5, 8, 9)
+  table <- lapply(seq_along(loops), function(l) lapply(if (l %in% zero) Filter(function(d) all(d > 0), sizes) else sizes, function(d) case(loops[[l]], m = matrix(as.numeric(seq_len(prod(d))), d[[1]], d[[2]]), i = seq_len(max(1, min(d[[1]], 3))), whole = "m")))
+  expect_same_as_r(unlist(table, recursive = FALSE))
 })
 
 test_that("stored types are kept", {

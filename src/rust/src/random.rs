@@ -16,13 +16,13 @@ use crate::r;
 use crate::site;
 
 /// A stream's key: two numbers below 2^32.
-pub fn read_key(key: SEXP) -> Result<Scalar> {
+pub fn read_key(key: SEXP) -> Result<i64> {
     let words = convert::sizes(key)?;
-    Ok(Scalar::I64(((words[0] as u64) << 32 | words[1] as u64) as i64))
+    Ok(((words[0] as u64) << 32 | words[1] as u64) as i64)
 }
 
 /// `n` standard draws for a dtype: what is narrower than float64 is drawn in float32.
-fn stream(row: OpId, wanted: DType, n: usize, key: Scalar, device: Device) -> Result<Array> {
+fn stream(row: OpId, wanted: DType, n: usize, key: i64, device: Device) -> Result<Array> {
     let (row, drawn) = match row {
         row if wanted == DType::Float64 => (row, DType::Float64),
         id::RUNIF => (id::RUNIF_SINGLE, DType::Float32),
@@ -30,7 +30,7 @@ fn stream(row: OpId, wanted: DType, n: usize, key: Scalar, device: Device) -> Re
         id::REXP => (id::REXP_SINGLE, DType::Float32),
         row => (row, DType::Float64),
     };
-    let draws = Array::source(row, Class::I64, drawn, n, device, &[key])?;
+    let draws = Array::source(row, Class::I64, drawn, n, device, &[Scalar::I64(key)])?;
     // the nearest neighbours of 0 and 1 that the dtype has, so that rounding does not reach them
     let (low, high) = match wanted {
         DType::Float16 if row == id::RUNIF_SINGLE => (f64::exp2(-24.0), 1.0 - f64::exp2(-11.0)),
@@ -67,7 +67,7 @@ entry! {
         let (n, device, key) = (convert::size(n, "n")?, convert::device(device)?, read_key(key)?);
         let wanted = convert::dtype(dtype)?.unwrap_or(DType::Float64);
         let mut operands = vec![match r::is_null(from) {
-            true => Operand::Value(key, NumberKind::Integer64),
+            true => Operand::Value(Scalar::I64(key), NumberKind::Integer64),
             false => Operand::Array(stream(operators::row(from)?, wanted, n, key, device)?),
         }];
         for k in 0..r::len(parameters) {

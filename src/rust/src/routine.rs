@@ -10,7 +10,7 @@ use verdigris_engine::dtype::Kind;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::ops::rule::Typed;
 use verdigris_engine::routine::call::Given;
-use verdigris_engine::routine::compile::{compile, ArgumentType, Bounds, Capture, Output, Request};
+use verdigris_engine::routine::compile::{compile, ArgumentType, Bounds, Output, Request};
 use verdigris_engine::routine::grad::{gradient, Target};
 use verdigris_engine::routine::syntax::{Argument, Expr, Form, Lambda, Meaning, Place, Refusal, Scope, TableType};
 use verdigris_engine::routine::{self, Routine};
@@ -24,7 +24,7 @@ use crate::{convert, entry, handle, random, site};
 struct Variant {
     routine: &'static Routine,
     arguments: Vec<Option<ArgumentType>>,
-    captures: Vec<Capture>,
+    captured: Vec<ArgumentType>,
     /// Lengths that are written into a gradient: of the n-th thing given.
     sizes: Vec<(usize, usize)>,
 }
@@ -262,13 +262,7 @@ impl Scope for Surroundings {
     }
 
     fn text(&self, place: Place) -> String {
-        self.functions
-            .iter()
-            .find_map(|f| {
-                find(&f.body, place)
-                    .or_else(|| f.parameters.iter().filter_map(|(_, d)| d.as_ref()).find_map(|d| find(d, place)))
-            })
-            .map_or(String::new(), Expr::to_string)
+        self.functions.iter().find_map(|f| find_in(f, place)).map_or(String::new(), Expr::to_string)
     }
 
     fn line(&self, place: Place) -> Option<u32> {
@@ -292,20 +286,21 @@ fn find(expr: &Expr, place: Place) -> Option<&Expr> {
     if expr.place == place {
         return Some(expr);
     }
-    let among = |args: &'_ [Argument]| -> Option<*const Expr> {
-        args.iter().filter_map(|a| a.value.as_ref()).find_map(|a| find(a, place)).map(|e| e as *const Expr)
-    };
-    let found = match &expr.form {
-        Form::Call(_, args) => among(args),
-        Form::CallOf(function, args) => find(function, place).map(|e| e as *const Expr).or_else(|| among(args)),
-        Form::Function(lambda) => {
-            let defaults = || lambda.parameters.iter().filter_map(|(_, d)| d.as_ref());
-            find(&lambda.body, place).or_else(|| defaults().find_map(|d| find(d, place))).map(|e| e as *const Expr)
-        }
+    match &expr.form {
+        Form::Call(_, args) => find_among(args, place),
+        Form::CallOf(function, args) => find(function, place).or_else(|| find_among(args, place)),
+        Form::Function(lambda) => find_in(lambda, place),
         _ => None,
-    };
-    // SAFETY: it points into `expr`, which is borrowed for as long.
-    found.map(|e| unsafe { &*e })
+    }
+}
+
+fn find_among(args: &[Argument], place: Place) -> Option<&Expr> {
+    args.iter().filter_map(|a| a.value.as_ref()).find_map(|a| find(a, place))
+}
+
+fn find_in(lambda: &Lambda, place: Place) -> Option<&Expr> {
+    let mut defaults = lambda.parameters.iter().filter_map(|(_, d)| d.as_ref());
+    find(&lambda.body, place).or_else(|| defaults.find_map(|d| find(d, place)))
 }
 
 /// What a value is as an argument: one number for each element, or a table where it is taken `whole`. What is captured (None) is a table
@@ -476,7 +471,8 @@ entry! {
             None => r::null(),
         });
         let out = out.add("is_vector", r::logical(output.is_vector)).add("draws", r::logical(draws));
-        let variant = Variant { routine, arguments: types, captures: output.captures, sizes };
+        let captured = output.captures.iter().map(|c| c.what).collect();
+        let variant = Variant { routine, arguments: types, captured, sizes };
         Ok(out.add("pointer", pointer(variant)).finish())
     }
 
@@ -487,8 +483,8 @@ entry! {
             return Ok(r::null());
         }
         let captured = list_items(captured);
-        for (x, capture) in captured.iter().zip(&variant.captures) {
-            if argument_type(*x, None) != Some(capture.what) {
+        for (x, what) in captured.iter().zip(&variant.captured) {
+            if argument_type(*x, None) != Some(*what) {
                 return Ok(r::null());
             }
         }
@@ -504,10 +500,7 @@ entry! {
         // the same bits that the other draws take their keys from
         let key = match r::is_null(key) {
             true => None,
-            false => match random::read_key(key)? {
-                Scalar::I64(key) => Some(key),
-                _ => None,
-            },
+            false => Some(random::read_key(key)?),
         };
         let n = convert::size(n, "n")?;
         let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();

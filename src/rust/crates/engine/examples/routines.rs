@@ -44,7 +44,7 @@ fn routine(registers: &[Class], given: &[Register], results: &[(Register, DType)
         registers: registers.to_vec(),
         parameters: given.iter().enumerate().map(parameter).collect(),
         results: results.to_vec(),
-        failures: vec![Failure { message: "missing value".into(), expression: String::new(), line: None }],
+        failures: vec![Failure { message: "missing value".into(), ..Failure::default() }],
         body,
         ..Routine::default()
     }
@@ -198,7 +198,7 @@ fn main() {
         let mut least = f64::INFINITY;
         for _ in 0..5 {
             let start = busy();
-            let mut words = vec![0u32; routine.words()];
+            let mut words = vec![0u32; routine.notes.len()];
             for i in (0..n).step_by(block) {
                 let args: Vec<*const u8> = columns.iter().map(|c| c[i..].as_ptr().cast()).collect();
                 let out: Vec<*mut u8> = results

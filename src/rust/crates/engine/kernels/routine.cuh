@@ -12,6 +12,26 @@ template <int N, class T> VG_FN void set(T (&a)[N], i64 at, T value) {
   if ((u64)at < (u64)N) a[at] = value;
 }
 
+// ---- failures -------------------------------------------------------------------------------------------------
+// How an element has failed: `code` is 1 more than the failure's number, 0 where it has not. Of a subscript also what it was, and of how many.
+struct Failed { u32 code; f64 subscript; i64 extent; };
+
+// Keeps of all failures of a launch the first element's: its number stands in front of a part of the record in each of five words, so the largest
+// complement of each is the first element's, whichever thread comes when. `Failed::read` (routine/failed.rs) takes it apart.
+VG_FN void note_failed(const Failed& failed, i64 i, u32* flags, int at, u32* any) {
+  if (failed.code == 0u || flags == nullptr) return;
+  u64* record = (u64*)(flags + at);
+  const u64 x = bits_of(failed.subscript), n = (u64)failed.extent;
+  const u64 parts[5] = {(u64)(failed.code - 1u) | n << 8, n >> 16, x, x >> 24, x >> 48};
+#pragma unroll
+  for (int k = 0; k < 5; k++) {
+    const u64 word = ~((u64)i << 24 | (parts[k] & 0xFFFFFFull));
+    if (k == 0 && *(volatile u64*)record >= word) return;
+    atomicMax(record + k, word);
+  }
+  *(volatile u32*)any = 1u;
+}
+
 // ---- integers -------------------------------------------------------------------------------------------------
 // a + K for a known K: what is NA, or leaves the range, is one range of the bits, since the ends meet at NA.
 template <i32 K> VG_FN i32 int_plus(i32 a, u32& w) {
@@ -25,16 +45,18 @@ template <i32 K> VG_FN i32 int_plus(i32 a, u32& w) {
 
 // ---- numbered draws that come one after the other ----------------------------------------------------------------
 // A block serves two of them: the thread keeps what the second is made of. The bits are those of routine.h.
-VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) {
+VG_FN u64 next_word(i64 key, i64 i, i32& d, u32 purpose, u64& spare) {
   u64 word = spare;
   if ((d & 1) == 0) {
-    const philox_block c = numbers_of(key, i, d, FOR_UNIFORMS);
+    const philox_block c = numbers_of(key, i, d, purpose);
     word = word64(c, 0);
     spare = word64(c, 1);
   }
   d++;
-  return uniform_of(word);
+  return word;
 }
+VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) { return uniform_of(next_word(key, i, d, FOR_UNIFORMS, spare)); }
+VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) { return -own_log(uniform_of(next_word(key, i, d, FOR_EXPONENTIALS, spare))); }
 // Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other: written so, no lanes
 // wait for each other at a branch.
 VG_FN void normal_pair(const philox_block& c, f64& first, f64& second) {
@@ -53,14 +75,4 @@ VG_FN f64 next_normal(i64 key, i64 i, i32& d, f64& spare) {
   }
   d++;
   return z;
-}
-VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) {
-  u64 word = spare;
-  if ((d & 1) == 0) {
-    const philox_block c = numbers_of(key, i, d, FOR_EXPONENTIALS);
-    word = word64(c, 0);
-    spare = word64(c, 1);
-  }
-  d++;
-  return -own_log(uniform_of(word));
 }

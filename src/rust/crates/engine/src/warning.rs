@@ -4,13 +4,12 @@
 //! operation, and the bridge takes them when it next returns to R.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use crate::expr::Site;
 use crate::ops::{Flag, OpId};
-use crate::routine::{Failure, Routine};
+use crate::routine::{Failed, Routine};
 
 /// What happened, in R's words, and where it was recorded.
 pub struct Warning {
@@ -56,33 +55,21 @@ pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
     }
 }
 
-/// Notes that some element has failed.
-pub fn fail(failure: &Failure, site: Option<&Site>) {
-    let mut message = failure.message.clone();
-    let _ = match (failure.expression.is_empty(), failure.line) {
-        (true, None) => Ok(()),
-        (true, Some(line)) => write!(message, ", in line {line}"),
-        (false, None) => write!(message, ", in `{}`", failure.expression),
-        (false, Some(line)) => write!(message, ", in `{}` (line {line})", failure.expression),
-    };
-    let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
-    noted.push(Warning { message: message.into(), site: site.cloned(), error: true });
-    ANY.store(true, Ordering::Release);
-}
-
-/// Notes what a call of a routine has left in its words: those of rows that may warn, then that of failures.
-pub fn note_call(routine: &Routine, words: &[u32], site: Option<&Site>) {
-    let (notes, failed) = words.split_at(routine.notes.len());
-    for (&op, &bits) in routine.notes.iter().zip(notes).filter(|(_, bits)| **bits != 0) {
+/// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has failed.
+pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site: Option<&Site>) {
+    for (&op, &bits) in routine.notes.iter().zip(words).filter(|(_, bits)| **bits != 0) {
         note(op, bits, site);
     }
-    fail_all(routine, failed.first().copied().unwrap_or(0), site);
+    if let Some(failed) = failed {
+        fail(routine, failed, site);
+    }
 }
 
-/// Notes the failures of a routine that bits stand for.
-pub fn fail_all(routine: &Routine, bits: u32, site: Option<&Site>) {
-    let which = routine.failures.iter().enumerate().filter(|(k, _)| bits >> k & 1 == 1);
-    which.for_each(|(_, failure)| fail(failure, site));
+/// Notes the first element of a call that has failed.
+pub fn fail(routine: &Routine, failed: Failed, site: Option<&Site>) {
+    let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
+    noted.push(Warning { message: failed.message(routine).into(), site: site.cloned(), error: true });
+    ANY.store(true, Ordering::Release);
 }
 
 /// Whether there is anything to take: one load.

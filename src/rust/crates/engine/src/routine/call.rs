@@ -41,14 +41,20 @@ pub fn call(
     }
     let mut args = Args::new();
     for parameter in &routine.parameters {
-        let whole = |x: usize| Arg::Scalar(Scalar::I64(x as i64).to(parameter.dtype.class()));
+        let whole = |x: usize| match i32::try_from(x) {
+            Err(_) if parameter.dtype == DType::Int32 => {
+                let message = format!("the function asks for a length, and {x} is beyond R's integers");
+                Err(Error::new(Kind::Shape, message).advise("Hand over the length as a number."))
+            }
+            _ => Ok(Arg::Scalar(Scalar::I64(x as i64).to(parameter.dtype.class()))),
+        };
         args.push(match parameter.source {
             Source::Given(k) => argument(given[k as usize].operand, parameter.dtype, n, device)?,
             Source::Key => Arg::Scalar(Scalar::I64(key.expect("a routine that draws is given a key"))),
-            Source::Length(table) => whole(given[routine.tables[table as usize].given as usize].operand.extent()),
+            Source::Length(table) => whole(given[routine.tables[table as usize].given as usize].operand.extent())?,
             Source::Extent(table, axis) => {
                 let Given { operand, dim } = given[routine.tables[table as usize].given as usize];
-                whole(dim.get(axis as usize).copied().unwrap_or(if axis == 0 { operand.extent() } else { 1 }))
+                whole(dim.get(axis as usize).copied().unwrap_or(if axis == 0 { operand.extent() } else { 1 }))?
             }
         });
     }
@@ -155,7 +161,7 @@ mod tests {
             tables: vec![Table { given: 2, dtype: DType::Float64, name: "v".into() }],
             body: vec![apply(2, id::ADD, 0, 1), apply(3, id::SUB, 0, 1)],
             results: vec![(2, DType::Float64), (3, DType::Float64)],
-            failures: vec![Failure { message: "no".into(), expression: String::new(), line: None }],
+            failures: vec![Failure { message: "no".into(), ..Failure::default() }],
             ..Routine::default()
         })
     }

@@ -58,7 +58,7 @@ pub fn gradient(routine: &Routine, targets: &[Target]) -> Result<Routine, String
         forward.out.results.push((d, dtype));
     }
     forward.out.name.push_str("_grad");
-    super::compile::tidied(&mut forward.out);
+    super::compile::tidy::tidy(&mut forward.out);
     Ok(forward.out)
 }
 

@@ -11,6 +11,7 @@
 pub mod call;
 pub mod compile;
 mod cost;
+mod failed;
 pub mod grad;
 mod intern;
 mod show;
@@ -22,6 +23,7 @@ use crate::dtype::{Class, DType};
 use crate::ops::OpId;
 use crate::scalar::Scalar;
 
+pub use failed::Failed;
 pub use intern::{fingerprint, intern, Interned};
 
 /// The number of a register: a slot of one class, which may be written many times. It is written before it is read on every way.
@@ -66,20 +68,22 @@ impl Hash for Operand {
     }
 }
 
-/// The number of a failure in `Routine::failures`. Its bit in the routine's failure word is set where an element fails; the element then leaves
-/// the routine at once, and all its results are NA. R raises an error when it hears of it.
+/// The number of a failure in `Routine::failures`. An element that fails leaves the routine at once, and all its results are NA. R raises an
+/// error when it hears of it: that of the first element that failed ([`Failed`]).
 pub type FailureId = u8;
 
-/// The most failures of a routine: bits of a word.
-pub const MOST_FAILURES: usize = 32;
+/// The most failures of a routine: their numbers are bytes.
+pub const MOST_FAILURES: usize = 255;
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Failure {
     /// In R's words: "missing value where TRUE/FALSE needed".
     pub message: String,
     /// The R expression, and its line in the function, where known.
     pub expression: String,
     pub line: Option<u32>,
+    /// Of a subscript: its own expression, or "".
+    pub subscript: Option<String>,
 }
 
 pub type Block = Vec<Statement>;
@@ -114,6 +118,8 @@ pub enum Statement {
         extent: Operand,
         low: FailureId,
         high: Option<FailureId>,
+        /// Whether it is known to be neither NA nor outside.
+        inside: bool,
     },
     /// The position in memory (I64) of positions along axes: the sum of position * stride, or -1 where any position is -1.
     Place {
@@ -249,11 +255,6 @@ impl Routine {
     /// Whether it may warn or fail.
     pub fn is_noted(&self) -> bool {
         !self.notes.is_empty() || !self.failures.is_empty()
-    }
-
-    /// How many words of notes a call has: one for each row that may warn, and one for failures where there are any.
-    pub fn words(&self) -> usize {
-        self.notes.len() + usize::from(!self.failures.is_empty())
     }
 
     /// Calls `visit` for every statement, those of blocks before what follows the block.

@@ -40,7 +40,10 @@ fn block(f: &mut fmt::Formatter<'_>, statements: &Block, depth: usize) -> fmt::R
             }
             Statement::Move { to, from } => writeln!(f, "r{to} = {from}")?,
             Statement::Step { to, from, counter, step } => writeln!(f, "r{to} = {from} + r{counter} * {step}")?,
-            Statement::Position { to, from, extent, .. } => writeln!(f, "r{to} = position({from} of {extent})")?,
+            Statement::Position { to, from, extent, inside, .. } => {
+                let inside = if *inside { ", inside" } else { "" };
+                writeln!(f, "r{to} = position({from} of {extent}{inside})")?
+            }
             Statement::Place { to, at } => {
                 let axes: Vec<String> = at.iter().map(|(p, s)| format!("{p} * {s}")).collect();
                 writeln!(f, "r{to} = place({})", axes.join(" + "))?;

@@ -77,7 +77,7 @@ impl Writing {
 
     pub fn failure(&mut self, message: &str, expression: &str, line: u32) -> u8 {
         let (message, expression) = (message.into(), expression.into());
-        self.routine.failures.push(Failure { message, expression, line: Some(line) });
+        self.routine.failures.push(Failure { message, expression, line: Some(line), subscript: Some("k".into()) });
         self.routine.failures.len() as u8 - 1
     }
 
@@ -179,11 +179,11 @@ pub fn lookup() -> Routine {
     let (row, column, place, spot) = (w.place(), w.place(), w.place(), w.place());
     let (x, y) = (w.double(""), w.whole(""));
     let body = vec![
-        Statement::Position { to: row, from: r(at), extent: r(rows), low: out, high: Some(out) },
-        Statement::Position { to: column, from: r(j), extent: r(columns), low: out, high: Some(out) },
+        Statement::Position { to: row, from: r(at), extent: r(rows), low: out, high: Some(out), inside: false },
+        Statement::Position { to: column, from: r(j), extent: r(columns), low: out, high: Some(out), inside: false },
         Statement::Place { to: place, at: vec![(r(row), l(1)), (r(column), r(rows))] },
         Statement::Read { to: x, table: m, at: r(place) },
-        Statement::Position { to: spot, from: r(j), extent: r(length), low, high: None },
+        Statement::Position { to: spot, from: r(j), extent: r(length), low, high: None, inside: false },
         Statement::Read { to: y, table: v, at: r(spot) },
     ];
     w.done(body, &[(x, DType::Float64), (y, DType::Int32)])
@@ -200,7 +200,7 @@ pub fn total() -> Routine {
     let (at, y) = (w.place(), w.double(""));
     let mut body = vec![
         Statement::Step { to: k, from: i(1), counter, step: i(1) },
-        Statement::Position { to: at, from: r(k), extent: r(length), low: out, high: Some(out) },
+        Statement::Position { to: at, from: r(k), extent: r(length), low: out, high: Some(out), inside: false },
         Statement::Read { to: y, table: v, at: r(at) },
     ];
     body.push(w.apply(s, "add", Class::F64, &[r(s), r(y)]));
@@ -228,7 +228,7 @@ pub fn fibonacci() -> Routine {
         Statement::Set { array: 0, at: l(0), value: i(1) },
         Statement::Set { array: 0, at: l(1), value: i(1) },
         Statement::For { counter, times: i(12), body },
-        Statement::Position { to: here, from: r(n), extent: l(3), low, high: None },
+        Statement::Position { to: here, from: r(n), extent: l(3), low, high: None, inside: false },
         Statement::Get { to: any, array: 0, at: r(here) },
     ];
     w.done(all, &[(any, DType::Int32)])

@@ -174,7 +174,7 @@ impl Random {
             _ => from,
         };
         let to = self.writing.place();
-        out.push(Statement::Position { to, from, extent, low: 1, high });
+        out.push(Statement::Position { to, from, extent, low: 1, high, inside: false });
         if self.below(3) > 0 {
             return r(to);
         }
@@ -257,6 +257,7 @@ impl Random {
                         extent: length,
                         low: 1,
                         high: self.one(&[None, Some(2)]),
+                        inside: false,
                     },
                 );
                 body.insert(2, Statement::Read { to: x, table: 0, at: r(at) });

@@ -1,9 +1,10 @@
 //! Runs a plan block by block: each instruction is one compiled loop over a block of registers.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::spread;
@@ -14,6 +15,7 @@ use crate::error::Result;
 use crate::ops::table::TABLES;
 use crate::ops::{id, OpId};
 use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
+use crate::routine::Failed;
 use crate::warning;
 
 /// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
@@ -46,6 +48,8 @@ pub struct Schedule<'a> {
     slots: usize,
     /// Flag bits of each register that may warn: a word for an operation, several for a call.
     flags: Vec<AtomicU32>,
+    /// Of each call of a routine the first element that has failed.
+    failed: Mutex<BTreeMap<Register, Failed>>,
 }
 
 thread_local! {
@@ -126,7 +130,7 @@ impl<'a> Schedule<'a> {
         }
         let words = bound.sites.iter().map(|(register, _)| words(plan, *register)).sum();
         let flags = std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect();
-        Schedule { plan, bound, places, slots, flags }
+        Schedule { plan, bound, places, slots, flags, failed: Mutex::default() }
     }
 
     /// What an element costs, in loads.
@@ -273,11 +277,16 @@ impl<'a> Schedule<'a> {
         let tables: Vec<(*const c_void, i64)> = call.tables.iter().map(table).collect();
         let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
-        let mut words = vec![0; call.routine.words()];
+        let mut words = vec![0; call.routine.notes.len()];
         // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables are whole inputs.
-        unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
+        let failed = unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
         if words.iter().any(|&bits| bits != 0) {
             self.note(register, &words);
+        }
+        if let Some(failed) = failed {
+            let mut all = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = failed.first(all.get(&(register as Register)).copied());
+            all.insert(register as Register, first);
         }
     }
 
@@ -348,17 +357,19 @@ impl<'a> Schedule<'a> {
     /// Hands the flag bits that were set to the warnings.
     pub fn warn(&self) {
         let mut flags = &self.flags[..];
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         for (register, site) in &self.bound.sites {
             let (own, others) = flags.split_at(words(self.plan, *register));
             flags = others;
+            let failed = failed.get(register).copied();
             let bits = || own.iter().map(|bits| bits.load(Ordering::Relaxed));
-            if bits().all(|bits| bits == 0) {
+            if failed.is_none() && bits().all(|bits| bits == 0) {
                 continue;
             }
             match &self.plan.code[*register as usize] {
                 Instruction::Apply { op, .. } => bits().for_each(|bits| warning::note(*op, bits, site.as_ref())),
                 Instruction::Call(call) => {
-                    warning::note_call(call.routine.0, &bits().collect::<Vec<_>>(), site.as_ref());
+                    warning::note_call(call.routine.0, &bits().collect::<Vec<_>>(), failed, site.as_ref());
                 }
                 _ => {}
             }
@@ -369,7 +380,7 @@ impl<'a> Schedule<'a> {
 /// How many words of flags a register's computation has.
 fn words(plan: &Plan, register: Register) -> usize {
     match &plan.code[register as usize] {
-        Instruction::Call(call) => call.routine.words(),
+        Instruction::Call(call) => call.routine.notes.len(),
         _ => 1,
     }
 }

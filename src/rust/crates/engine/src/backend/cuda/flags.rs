@@ -13,39 +13,22 @@ use super::memory::Host;
 use crate::error::Result;
 use crate::expr::Site;
 use crate::ops::OpId;
-use crate::routine::Interned;
+use crate::routine::{Failed, Interned};
 use crate::warning;
 
 /// Words of the ring; more are only in use after thousands of launches without a wait.
-const WORDS: usize = 1 << 12;
+const WORDS: usize = 1 << 14;
 
 /// What bits stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
     /// What a row may note.
     Row(OpId),
-    /// The failures of a routine.
+    /// How the first element of a call has failed.
     Failures(Interned),
 }
 
-impl Noted {
-    /// How many bits it uses.
-    pub fn width(self) -> u32 {
-        match self {
-            Noted::Row(op) => op.row().flag.width(),
-            Noted::Failures(routine) => routine.failures.len() as u32,
-        }
-    }
-
-    fn hand_on(self, bits: u32, site: Option<&Site>) {
-        match self {
-            Noted::Row(op) => warning::note(op, bits, site),
-            Noted::Failures(routine) => warning::fail_all(routine.0, bits, site),
-        }
-    }
-}
-
-/// Where an instruction's bits are in the words of its kernel. A call has several such places.
+/// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub word: u32,
@@ -100,7 +83,8 @@ impl Flags {
             self.collect(cuda, lane, &mut state)?;
         }
         let first = state.used;
-        state.used += words;
+        // records are of words of 64 bits
+        state.used += words.next_multiple_of(2);
         state.pending.extend(sites.iter().map(|(place, site)| Pending { place: *place, first, site: site.clone() }));
         Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
     }
@@ -137,9 +121,20 @@ impl Flags {
         }
         for p in pending {
             let Place { word, shift, noted } = p.place;
-            let found = bits[p.first + word as usize] >> shift & (u32::MAX >> (32 - noted.width()));
-            if found != 0 {
-                noted.hand_on(found, p.site.as_ref());
+            let words = &bits[p.first + word as usize..];
+            match noted {
+                Noted::Row(op) => {
+                    let found = words[0] >> shift & (u32::MAX >> (32 - op.row().flag.width()));
+                    if found != 0 {
+                        warning::note(op, found, p.site.as_ref());
+                    }
+                }
+                Noted::Failures(routine) => {
+                    let long = std::array::from_fn(|k| u64::from(words[2 * k]) | u64::from(words[2 * k + 1]) << 32);
+                    if let Some(failed) = Failed::read(long) {
+                        warning::fail(routine.0, failed, p.site.as_ref());
+                    }
+                }
             }
         }
         Ok(())

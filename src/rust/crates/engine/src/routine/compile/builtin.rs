@@ -114,7 +114,7 @@ fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
         "tryCatch" | "try" | "withCallingHandlers" | "suppressWarnings" => {
             ("conditions are raised when the result is read", "Test for what may go wrong: if (is.na(x)) ....")
         }
-        "%*%" | "tcrossprod" | "solve" | "t" | "%o%" | "det" | "diag" => (
+        "solve" | "%o%" | "det" | "diag" => (
             "matrices of a thread are short vectors",
             "Write the loops out; products of large arrays are %*% outside of the function.",
         ),
@@ -143,7 +143,7 @@ impl Compiler<'_> {
             "if" => return self.if_else(args, place, |c, way| c.expr(way)),
             "for" => return self.for_loop(args, place),
             "while" => return self.while_loop(args, place),
-            "repeat" => return self.repeat(args, place),
+            "repeat" => return self.repeat(nth(args, 0, place, "repeat")?, place),
             "break" => return self.break_loop(place, false),
             "next" => return self.break_loop(place, true),
             "return" => return self.return_early(args, place),
@@ -322,7 +322,7 @@ impl Compiler<'_> {
 
     /// Functions with rules of their own. None where the name is none of them.
     fn special(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
-        for way in [Self::made, Self::folded, Self::chosen] {
+        for way in [Self::made, Self::folded, Self::chosen, Self::multiplied] {
             if let Some(value) = way(self, name, args, place)? {
                 return Ok(Some(value));
             }

@@ -76,7 +76,7 @@ impl Compiler<'_> {
                         ))
                     }
                 };
-                let fails = self.failure(place, message)?;
+                let fails = self.failure(place, message);
                 self.emit(Statement::Fail(fails));
                 self.reachable = false;
                 Ok(Some(Value::Null))
@@ -88,7 +88,7 @@ impl Compiler<'_> {
                         self.reduced(std::slice::from_ref(&Argument { name: None, value: Some(test.clone()) }), place)?;
                     let text =
                         argument.name.clone().unwrap_or_else(|| format!("{} is not TRUE", self.scope.text(test.place)));
-                    let fails = self.failure(test.place, text)?;
+                    let fails = self.failure(test.place, text);
                     let states = self.fold(&v, &[Number::logical(Some(true))], place, &mut |c, state, x, _| {
                         Ok(vec![c.apply(id::AND, &[state[0], x], place)?])
                     })?;
@@ -179,7 +179,7 @@ impl Compiler<'_> {
                         return Ok(Value::Number(n));
                     }
                 }
-                Ok(Value::Number(self.cast(n, value::dtype(to), place)?))
+                Ok(Value::Number(self.cast(n, value::dtype(to))))
             }
         }
     }
@@ -195,7 +195,7 @@ impl Compiler<'_> {
             return self.row_on(id::SELECT, values, place);
         }
         let n = self.as_number(test_value, test.place)?;
-        let n = self.logical(n, test.place)?;
+        let n = self.cast(n, DType::Bool8);
         let simple = |e: &Expr| !matches!(e.form, Form::Call(..) | Form::CallOf(..));
         if simple(yes) && simple(no) {
             let values = self.operands(&[yes, no])?;
@@ -214,21 +214,42 @@ impl Compiler<'_> {
         Ok(value)
     }
 
-    /// `switch(k, a, b, c)` by number.
+    /// `switch(k, a, b, c)` by number, and by a string that is known here. Alternatives that are not taken for sure are not found.
     fn switch(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let which = nth(args, 0, place, "switch")?;
-        if args.iter().any(|a| a.name.is_some()) {
-            return Err(Refusal::new(
-                place,
-                "switch() by strings",
-                "Switch by a number: switch(k, first, second), or use if and else.",
-            ));
+        let at = args.iter().position(|a| a.name.as_deref() == Some("EXPR")).unwrap_or(0);
+        let which = nth(args, at, place, "switch")?;
+        let rest: Vec<Argument> = args.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, a)| a.clone()).collect();
+        let which = match self.expr(which)? {
+            Value::Text(key) => return self.named_alternative(&key, &rest, place),
+            value => self.as_number(value, which.place)?,
+        };
+        if let Some(k) = which.constant().and(which.whole()) {
+            return match usize::try_from(k - 1).ok().and_then(|k| rest.get(k)) {
+                Some(taken) => self.expr(taken.value.as_ref().ok_or_else(|| empty_alternative(place))?),
+                None => Ok(Value::Null),
+            };
         }
-        let which = self.number(which)?;
-        let which = self.cast(which, DType::Int32, place)?;
+        let which = self.cast(which, DType::Int32);
         let which = self.frozen(which);
-        let fails = self.failure(place, "switch() has no such alternative")?;
-        self.alternative(which, 1, &args[1..], fails, place)
+        let fails = self.failure(place, "switch() has no such alternative");
+        self.alternative(which, 1, &rest, fails, place)
+    }
+
+    /// The alternative of a name, or the first behind it that is not empty; else the one without a name; else NULL.
+    fn named_alternative(&mut self, key: &str, rest: &[Argument], place: Place) -> Compiled<Value> {
+        let from = rest.iter().position(|a| a.name.as_deref() == Some(key));
+        let mut defaults = rest.iter().filter(|a| a.name.is_none());
+        let taken = match from {
+            Some(k) => rest[k..].iter().find_map(|a| a.value.as_ref()),
+            None => {
+                let first = defaults.next().and_then(|a| a.value.as_ref());
+                if defaults.next().is_some() {
+                    return Err(Refusal::new(place, "duplicate 'switch' defaults", "Name all alternatives but one."));
+                }
+                first
+            }
+        };
+        taken.map_or(Ok(Value::Null), |expr| self.expr(expr))
     }
 
     fn alternative(&mut self, which: Number, k: i32, rest: &[Argument], fails: u8, place: Place) -> Compiled<Value> {
@@ -237,13 +258,14 @@ impl Compiler<'_> {
             self.reachable = false;
             return Ok(Value::Null);
         };
-        let expr = first
-            .value
-            .as_ref()
-            .ok_or_else(|| Refusal::new(place, "empty alternative in switch()", "Write every alternative."))?;
+        let expr = first.value.as_ref().ok_or_else(|| empty_alternative(place))?;
         let test = self.apply(id::EQ, &[which, Number::integer(k)], place)?;
         self.branch(test, Some(fails), place, &mut |c| c.expr(expr), &mut |c| {
             c.alternative(which, k + 1, others, fails, place)
         })
     }
+}
+
+fn empty_alternative(place: Place) -> Refusal {
+    Refusal::new(place, "empty alternative in switch() by number", "Write every alternative.")
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::syntax::{Argument, Expr, Form};
 use super::value::{join, Number, Value, Vector};
 use super::{Block, Compiled, Compiler, LoopContext, Operand, Place, Refusal, Statement, Variables};
-use crate::dtype::{Class, Kind};
+use crate::dtype::{Class, DType, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
 use crate::scalar::Scalar;
@@ -36,8 +36,8 @@ impl Compiler<'_> {
             Kind::Logical => "missing value where TRUE/FALSE needed",
             _ => "argument is not interpretable as logical",
         };
-        let n = self.logical(n, expr.place)?;
-        let missing = self.failure(expr.place, message)?;
+        let n = self.cast(n, DType::Bool8);
+        let missing = self.failure(expr.place, message);
         Ok((n, missing))
     }
 
@@ -71,9 +71,7 @@ impl Compiler<'_> {
                     (Value::Null, _) | (_, Value::Null) if x != y => {
                         Value::Unset("an `if` without `else` gives no value where its condition is FALSE".into(), place)
                     }
-                    _ => self
-                        .merge_results(&mut [(&mut then, x), (&mut otherwise, y)], place)
-                        .unwrap_or_else(|e| Value::Unset(e.message, place)),
+                    _ => self.meet(None, vec![x, y], &mut [&mut then, &mut otherwise], place)?,
                 };
                 self.merge(&mut [(&mut then, then_vars), (&mut otherwise, else_vars)], place, why)?;
                 value
@@ -119,7 +117,7 @@ impl Compiler<'_> {
         let a = nth(args, 0, place, name)?;
         let b = nth(args, 1, place, name)?;
         let x = self.number(a)?;
-        let x = self.logical(x, a.place)?;
+        let x = self.cast(x, DType::Bool8);
         let x = if b.assigns() { self.frozen(x) } else { x };
         let op = if is_and { id::AND } else { id::OR };
         match (x.constant(), is_and) {
@@ -130,7 +128,7 @@ impl Compiler<'_> {
         let before = self.variables.clone();
         let (mut block, y) = self.within(|c| {
             let y = c.number(b)?;
-            c.logical(y, b.place)
+            Ok(c.cast(y, DType::Bool8))
         })?;
         // what is short and silent is found in any case
         const SHORT: usize = 6;
@@ -212,7 +210,7 @@ impl Compiler<'_> {
             self.reachable = !endless || !context.breaks.is_empty();
             self.variables = self.after_loop(context.head, context.breaks, endless, place);
             if context.returned {
-                self.left_early(place)?;
+                self.left_early();
             }
             return Ok(end);
         }
@@ -260,8 +258,7 @@ impl Compiler<'_> {
         Ok(Value::Null)
     }
 
-    pub(super) fn repeat(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let body = nth(args, 0, place, "repeat")?;
+    pub(super) fn repeat(&mut self, body: &Expr, place: Place) -> Compiled<Value> {
         let assigned = names(&[body]);
         self.turns(&assigned, place, true, &mut |_| Ok(()), body, &mut |body| Statement::Loop { body })?;
         Ok(Value::Null)
@@ -271,9 +268,7 @@ impl Compiler<'_> {
         let test = nth(args, 0, place, "while")?;
         let body = nth(args, 1, place, "while")?;
         if matches!(test.form, Form::Logical(Some(true))) {
-            let assigned = names(&[body]);
-            self.turns(&assigned, place, true, &mut |_| Ok(()), body, &mut |body| Statement::Loop { body })?;
-            return Ok(Value::Null);
+            return self.repeat(body, place);
         }
         let assigned = names(&[test, body]);
         let mut head = |c: &mut Self| {
@@ -296,7 +291,7 @@ impl Compiler<'_> {
             return Err(Refusal::new(variable.place, "a loop's variable is a name", "Write for (i in ...)."));
         };
         let over = match self.expr(sequence)? {
-            Value::Number(n) => self.single(n, place)?,
+            Value::Number(n) => self.single(n),
             value @ Value::Vector(_) => {
                 // the body may change what it walks over
                 let Value::Vector(v) = self.frozen_value(value) else { unreachable!("a frozen vector is one") };
@@ -315,7 +310,7 @@ impl Compiler<'_> {
                 ))
             }
         };
-        let times = self.times(&over, sequence.place)?;
+        let times = self.times(&over);
         let counter = self.fresh(Class::I32);
         let assigned = names(&[body]);
         let mut head = |c: &mut Self| {
@@ -360,9 +355,8 @@ impl Compiler<'_> {
     }
 
     /// How many turns a loop over a vector has (I32).
-    pub(super) fn times(&mut self, over: &Vector, place: Place) -> Compiled<Operand> {
-        let length = Number { at: over.length(), typed: Typed::Value(Kind::Integer64) };
-        Ok(self.in_class(length, Class::I32, place)?.at)
+    pub(super) fn times(&mut self, over: &Vector) -> Operand {
+        self.as_count(over.length()).at
     }
 }
 

@@ -122,7 +122,7 @@ impl Compiler<'_> {
                 });
                 let drawn = Number::register(to, Typed::Value(Kind::Double));
                 if counts {
-                    self.cast(drawn, DType::Int32, place)?
+                    self.cast(drawn, DType::Int32)
                 } else {
                     drawn
                 }
@@ -140,7 +140,7 @@ impl Compiler<'_> {
                 "Take Re() or Mod().",
             ));
         }
-        let n = self.cast(n, DType::Float64, place)?;
+        let n = self.cast(n, DType::Float64);
         Ok(Number { typed: Typed::Value(Kind::Double), ..n })
     }
 

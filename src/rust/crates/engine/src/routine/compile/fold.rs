@@ -32,31 +32,40 @@ impl Compiler<'_> {
                 let squares = self.map(id::MUL, vec![centred.clone(), centred], place)?;
                 let Value::Vector(squares) = squares else { unreachable!("it was mapped") };
                 let sum = self.sum(&squares, place)?;
-                let n = self.length_of(&v, place)?;
+                let n = self.length_of(&v);
                 let less = self.apply(id::SUB, &[n, Number::integer(1)], place)?;
                 // of one element there is none
                 let few = self.apply(id::LT, &[less, Number::integer(1)], place)?;
                 let less = self.apply(id::SELECT, &[few, Number::integer(1), less], place)?;
                 let var = self.apply(id::DIV, &[sum, less], place)?;
-                let na = self.missing(var.typed, place)?;
+                let na = self.missing(var.typed);
                 let var = self.apply(id::SELECT, &[few, na, var], place)?;
                 number(if name == "sd" { self.apply(id::SQRT, &[var], place)? } else { var })
             }
             "prod" => {
                 let v = self.reduced(args, place)?;
                 let one = match v.typed() {
-                    t if value::dtype(t).kind() == Kind::Complex => self.as_typed(Number::double(1.0), t, place)?,
+                    t if value::dtype(t).kind() == Kind::Complex => self.as_typed(Number::double(1.0), t),
                     _ => Number::double(1.0),
                 };
                 let product = self.fold(&v, &[one], place, &mut |c, state, x, _| {
                     let x = if one.kind() == Kind::Double { c.double(x, place)? } else { x };
                     Ok(vec![c.apply(id::MUL, &[state[0], x], place)?])
                 })?[0];
-                number(self.in_dtype_of(product, v.typed(), place)?)
+                number(self.in_dtype_of(product, v.typed()))
             }
             "min" | "max" => {
-                let v = self.reduced(args, place)?;
-                number(self.extreme(&v, name == "min", place)?)
+                let values = self.reduced_values(args, place)?;
+                let numbers: Option<Vec<Number>> =
+                    values.iter().map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
+                let smallest = name == "min";
+                number(match numbers.filter(|numbers| !numbers.is_empty()) {
+                    Some(numbers) => self.extreme_number(&numbers, smallest, place)?,
+                    None => {
+                        let v = self.one_vector(values, place)?;
+                        self.extreme(&v, smallest, place)?
+                    }
+                })
             }
             "range" => {
                 let v = self.reduced(args, place)?;
@@ -116,28 +125,6 @@ impl Compiler<'_> {
                 }
                 self.matched(name == "match", values, place).map(Some)
             }
-            "crossprod" => {
-                let values = self.operands(&[nth(args, 0, place, name)?, nth(args, args.len() - 1, place, name)?])?;
-                let narrow = |v: &Value| match v {
-                    Value::Vector(v) => self.extents(v).len() < 2,
-                    _ => false,
-                };
-                if !values.iter().all(narrow) {
-                    return Err(Refusal::new(
-                        place,
-                        "crossprod() of matrices",
-                        "Write the loops out; products of large arrays are taken outside of the function.",
-                    ));
-                }
-                let products = self.row_on(id::MUL, values, place)?;
-                let Value::Vector(products) = products else { unreachable!("of vectors it is one") };
-                let products = match value::dtype(products.typed()).kind() {
-                    Kind::Logical | Kind::Integer => self.converted(&products, Typed::Value(Kind::Double)),
-                    _ => (*products).clone(),
-                };
-                let value = self.sum(&products, place)?;
-                Ok(Some(Value::vector(Vector::Same { value, length: Number::long(1).at, dim: Some((1, 1)) })))
-            }
             "pmin" | "pmax" => {
                 if args.iter().any(|a| a.name.as_deref() == Some("na.rm")) {
                     return Err(Refusal::new(
@@ -163,6 +150,11 @@ impl Compiler<'_> {
 
     /// What is reduced: one vector, of all arguments.
     pub(super) fn reduced(&mut self, args: &[Argument], place: Place) -> Compiled<Rc<Vector>> {
+        let values = self.reduced_values(args, place)?;
+        self.one_vector(values, place)
+    }
+
+    fn reduced_values(&mut self, args: &[Argument], place: Place) -> Compiled<Vec<Value>> {
         if let Some(flag) = args.iter().find(|a| a.name.as_deref() == Some("na.rm")) {
             if !matches!(flag.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(false)))) {
                 return Err(Refusal::new(
@@ -174,11 +166,14 @@ impl Compiler<'_> {
         }
         let exprs: Vec<&Expr> =
             args.iter().filter(|a| a.name.as_deref() != Some("na.rm")).filter_map(|a| a.value.as_ref()).collect();
-        let mut values = self.operands(&exprs)?;
+        self.operands(&exprs)
+    }
+
+    fn one_vector(&mut self, mut values: Vec<Value>, place: Place) -> Compiled<Rc<Vector>> {
         if values.len() == 1 {
             return match values.pop().expect("there is one") {
                 Value::Vector(v) => Ok(v),
-                Value::Number(n) => self.single(n, place),
+                Value::Number(n) => Ok(self.single(n)),
                 Value::List(parts) => self.vector_of(parts, place),
                 other => Err(Refusal::new(place, format!("{} is reduced", other.what()), "Give numbers.")),
             };
@@ -193,27 +188,32 @@ impl Compiler<'_> {
         }
     }
 
+    /// Smallest or largest of single numbers.
+    fn extreme_number(&mut self, numbers: &[Number], smallest: bool, place: Place) -> Compiled<Number> {
+        let typed = compared_type(numbers.iter().map(|n| n.typed).reduce(join).expect("there is one"), place)?;
+        let op = if smallest { id::PMIN } else { id::PMAX };
+        let mut out = self.as_typed(numbers[0], typed);
+        for &n in &numbers[1..] {
+            let n = self.as_typed(n, typed);
+            out = self.apply(op, &[out, n], place)?;
+        }
+        Ok(self.as_typed(out, typed))
+    }
+
     /// Smallest or largest: NA where an element is NA, as pmin() has it.
     fn extreme(&mut self, v: &Vector, smallest: bool, place: Place) -> Compiled<Number> {
         let op = if smallest { id::PMIN } else { id::PMAX };
-        let typed = match v.typed() {
-            t if value::dtype(t).kind() == Kind::Logical => Typed::Value(Kind::Integer),
-            t => t,
-        };
-        let fixed = v.fixed();
-        if fixed == Some(0) {
+        let typed = compared_type(v.typed(), place)?;
+        if v.fixed() == Some(0) {
             return Err(Refusal::new(place, "no elements to compare", "Give at least one element."));
         }
         let start = match value::dtype(typed).kind() {
             Kind::Double => {
-                self.as_typed(Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY }), typed, place)?
-            }
-            Kind::Complex => {
-                return Err(Refusal::new(place, "invalid 'type' (complex) of argument", "Compare Mod() or Re()."))
+                self.as_typed(Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY }), typed)
             }
             _ => {
                 let first = self.element(v, Number::integer(0).at, place)?;
-                self.as_typed(first, typed, place)?
+                self.as_typed(first, typed)
             }
         };
         let states =
@@ -234,7 +234,7 @@ impl Compiler<'_> {
         };
         let array = self.new_array(typed, n as u16);
         let store = |c: &mut Self, index: Operand, x: Number| {
-            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) }, place)?;
+            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
             c.emit(Statement::Set { array, at, value: x.at });
             Ok(())
         };
@@ -244,7 +244,7 @@ impl Compiler<'_> {
             self.fold(v, &[zero, zero], place, &mut |c, state, x, index| {
                 let sums = c.two_sum(state, x, place)?;
                 let exact = c.exact_sum(&sums, place)?;
-                let exact = c.in_dtype_of(exact, typed, place)?;
+                let exact = c.in_dtype_of(exact, typed);
                 store(c, index, exact)?;
                 Ok(sums)
             })?;
@@ -259,11 +259,11 @@ impl Compiler<'_> {
                     (op, start)
                 }
             };
-            let start = self.as_typed(start, typed, place)?;
+            let start = self.as_typed(start, typed);
             self.fold(v, &[start], place, &mut |c, state, x, index| {
-                let x = c.as_typed(x, typed, place)?;
+                let x = c.as_typed(x, typed);
                 let next = c.apply(op, &[state[0], x], place)?;
-                let next = c.as_typed(next, typed, place)?;
+                let next = c.as_typed(next, typed);
                 store(c, index, next)?;
                 Ok(vec![next])
             })?;
@@ -278,7 +278,7 @@ impl Compiler<'_> {
         for value in values {
             vectors.push(match value {
                 Value::Vector(v) => v,
-                Value::Number(n) => self.single(n, place)?,
+                Value::Number(n) => self.single(n),
                 Value::List(parts) => self.vector_of(parts, place)?,
                 other => return Err(Refusal::new(place, format!("{} is looked up", other.what()), "Give numbers.")),
             });
@@ -287,12 +287,12 @@ impl Compiler<'_> {
         let typed = join(x.typed(), table.typed());
         let start = if wants_position { Number::logical(None) } else { Number::logical(Some(false)) };
         let kind = if wants_position { Kind::Integer } else { Kind::Logical };
-        let start = self.as_typed(start, Typed::Value(kind), place)?;
+        let start = self.as_typed(start, Typed::Value(kind));
         let look_up = |c: &mut Self, x: Number| -> Compiled<Number> {
-            let x = c.as_typed(x, typed, place)?;
+            let x = c.as_typed(x, typed);
             let x = c.frozen(x);
             let states = c.fold(&table, &[start], place, &mut |c, state, y, index| {
-                let y = c.as_typed(y, typed, place)?;
+                let y = c.as_typed(y, typed);
                 let same = c.same(x, y, place)?;
                 if !wants_position {
                     return Ok(vec![c.apply(id::OR, &[state[0], same], place)?]);
@@ -311,10 +311,10 @@ impl Compiler<'_> {
         }
         let n = x.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| too_long(place))?;
         let array = self.new_array(Typed::Value(kind), n as u16);
-        self.each(x.length(), place, &mut |c, index| {
+        self.each(x.length(), &mut |c, index| {
             let element = c.element(&x, index, place)?;
             let found = look_up(c, element)?;
-            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) }, place)?;
+            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
             c.emit(Statement::Set { array, at, value: found.at });
             Ok(())
         })?;
@@ -343,7 +343,16 @@ impl Compiler<'_> {
             _ => v.clone(),
         };
         let sum = self.sum(&as_double, place)?;
-        let n = self.length_of(v, place)?;
+        let n = self.length_of(v);
         self.apply(id::DIV, &[sum, n], place)
+    }
+}
+
+/// The type of the smallest or largest of such numbers.
+fn compared_type(typed: Typed, place: Place) -> Compiled<Typed> {
+    match value::dtype(typed).kind() {
+        Kind::Logical => Ok(Typed::Value(Kind::Integer)),
+        Kind::Complex => Err(Refusal::new(place, "invalid 'type' (complex) of argument", "Compare Mod() or Re().")),
+        _ => Ok(typed),
     }
 }

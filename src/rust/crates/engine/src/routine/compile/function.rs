@@ -78,6 +78,19 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// Whether a function is being written, so that a call of it is recursion. An argument that is found late belongs to the frame that gave it.
+    fn is_open(&self, lambda: &Lambda) -> bool {
+        let mut next = Some(self.frames.len() - 1);
+        while let Some(k) = next {
+            let frame = &self.frames[k];
+            if frame.lambda.id == lambda.id && frame.resumes.is_none() {
+                return true;
+            }
+            next = frame.resumes.or(k.checked_sub(1));
+        }
+        false
+    }
+
     /// A call of a function, written in place. `parent` is the frame whose variables it sees.
     pub(super) fn inline(
         &mut self,
@@ -86,32 +99,13 @@ impl Compiler<'_> {
         args: &[Argument],
         place: Place,
     ) -> Compiled<Value> {
-        let mut open = self.frames.len() - 1;
-        loop {
-            if self.frames[open].lambda.id == lambda.id && self.frames[open].resumes.is_none() {
-                break;
-            }
-            match (self.frames[open].resumes, open) {
-                (Some(k), _) => open = k,
-                (None, 0) => return self.written(lambda, parent, args, place),
-                (None, k) => open = k - 1,
-            }
+        if self.is_open(lambda) {
+            return Err(Refusal::new(
+                place,
+                format!("`{}` calls itself", lambda.name),
+                "Write the recursion as a loop; keep what is to be done in a local vector.",
+            ));
         }
-        Err(Refusal::new(
-            place,
-            format!("`{}` calls itself", lambda.name),
-            "Write the recursion as a loop; keep what is to be done in a local vector.",
-        ))
-    }
-
-    /// What a call of a function is in its place.
-    fn written(
-        &mut self,
-        lambda: &Rc<Lambda>,
-        parent: Option<usize>,
-        args: &[Argument],
-        place: Place,
-    ) -> Compiled<Value> {
         if self.frames.len() >= DEEPEST {
             return Err(Refusal::new(place, "calls stand too deep in each other", "Write a flatter function."));
         }
@@ -280,8 +274,8 @@ impl Compiler<'_> {
     }
 
     /// Behind a loop through which a `return` of the function left: leaves what is around it too.
-    pub(super) fn left_early(&mut self, _place: Place) -> Compiled<()> {
-        let Some(Some(early)) = self.early.last() else { return Ok(()) };
+    pub(super) fn left_early(&mut self) {
+        let Some(Some(early)) = self.early.last() else { return };
         let (flag, outermost) = (early.flag, self.loops.len() == early.loops);
         if !outermost {
             self.loops.last_mut().expect("a loop is open").returned = true;
@@ -292,7 +286,6 @@ impl Compiler<'_> {
             then: vec![Statement::Break],
             otherwise: Vec::new(),
         });
-        Ok(())
     }
 
     /// An expression that is a way out of the function: its value is the function's, and `return(x)` in it is x.
@@ -459,7 +452,7 @@ impl Compiler<'_> {
         for (k, n) in numbers.iter().enumerate() {
             let typed = join(results.typed[k], n.typed);
             if value::dtype(typed).class() == self.routine.registers[results.registers[k] as usize] {
-                let n = self.as_typed(*n, typed, place)?;
+                let n = self.as_typed(*n, typed);
                 self.write(results.registers[k], n.at);
             } else {
                 results.widened = true;

@@ -53,7 +53,7 @@ impl Compiler<'_> {
             }
             Value::Vector(v) => self.subset_vector(&v, form, &subscripts, place),
             Value::Number(n) if form != "$" => {
-                let v = self.single(n, place)?;
+                let v = self.single(n);
                 self.subset_vector(&v, form, &subscripts, place)
             }
             other => Err(Refusal::new(place, format!("{} has no elements", other.what()), "Take elements of vectors.")),
@@ -117,7 +117,7 @@ impl Compiler<'_> {
                     Value::Number(n) => match n.whole() {
                         Some(k) if k < 0 => self.without(v, -k, expr.place),
                         _ => {
-                            let at = self.position(n, v.length(), form == "[[", expr.place)?;
+                            let at = self.position(n, v.length(), form == "[[", place, Some(expr.place))?;
                             Ok(Value::Number(self.at_position(v, at, place)?))
                         }
                     },
@@ -177,7 +177,10 @@ impl Compiler<'_> {
         }
         let mut strides = vec![Number::long(1).at];
         for k in 1..extents.len() {
-            strides.push(self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?);
+            strides.push(match k {
+                1 => extents[0],
+                _ => self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?,
+            });
         }
         let (mut at, mut open) = (Vec::new(), Vec::new());
         for (k, subscript) in subscripts.iter().enumerate() {
@@ -188,7 +191,7 @@ impl Compiler<'_> {
                     if n.kind() == Kind::Logical {
                         return Err(logical_subscript(expr.place));
                     }
-                    at.push((self.position(n, extents[k], true, expr.place)?, strides[k]));
+                    at.push((self.position(n, extents[k], true, place, Some(expr.place))?, strides[k]));
                 }
             }
         }
@@ -213,7 +216,7 @@ impl Compiler<'_> {
                         unreachable!("what is no table has a fixed size")
                     };
                     let first = Number { at: start, typed: Typed::Value(Kind::Integer64) };
-                    let first = self.in_class(first, Class::I32, place)?;
+                    let first = self.in_class(first, Class::I32);
                     let from = self.apply(id::ADD, &[first, Number::integer(1)], place)?;
                     let at =
                         Rc::new(Vector::Range { from, step: Number::integer(step as i32), length: Number::long(n).at });
@@ -236,9 +239,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// R's subscript as a position from 0.
-    fn position(&mut self, n: Number, extent: Operand, strict: bool, place: Place) -> Compiled<Operand> {
+    /// R's subscript as a position from 0: of the expression at `place`, and written at `own`, if anywhere.
+    fn position(
+        &mut self,
+        n: Number,
+        extent: Operand,
+        strict: bool,
+        place: Place,
+        own: Option<Place>,
+    ) -> Compiled<Operand> {
         if n.kind() == Kind::Complex {
+            let place = own.unwrap_or(place);
             return Err(Refusal::new(place, "invalid subscript type 'complex'", "Subscripts are numbers."));
         }
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
@@ -246,23 +257,24 @@ impl Compiler<'_> {
                 return Ok(Number::long(k - 1).at);
             }
         }
-        let low = self.failure(place, BELOW)?;
+        let own = Some(own.map_or(String::new(), |own| self.scope.text(own)));
+        let low = self.failure_at(place, BELOW, own.clone());
         let fails = match self.request.bounds {
             Bounds::AsR => strict,
             Bounds::Missing => false,
             Bounds::Fail => true,
         };
         let high = match fails {
-            true => Some(self.failure(place, BEYOND)?),
+            true => Some(self.failure_at(place, BEYOND, own)),
             false => None,
         };
         let to = self.fresh(Class::I64);
-        self.emit(Statement::Position { to, from: n.at, extent, low, high });
+        self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
         Ok(Operand::Register(to))
     }
 
     /// The element of a vector at a position from 0 (I64), NA at -1.
-    fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
+    pub(super) fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
         match v {
             Vector::Local { array, typed, .. } => {
                 let to = self.fresh(value::dtype(*typed).class());
@@ -285,28 +297,24 @@ impl Compiler<'_> {
             // what is found element by element has none at -1
             other => {
                 let number = Number { at, typed: Typed::Value(Kind::Integer64) };
-                let index = self.in_class(number, Class::I32, place)?;
+                let index = self.in_class(number, Class::I32);
                 if let Operand::Constant(_) = index.at {
                     return self.element(other, index.at, place);
                 }
                 let outside = self.apply(id::LT, &[index, Number::integer(0)], place)?;
                 let typed = other.typed();
-                let value = self.branch(
-                    outside,
-                    None,
-                    place,
-                    &mut |c| Ok(Value::Number(c.missing(typed, place)?)),
-                    &mut |c| Ok(Value::Number(c.element(other, index.at, place)?)),
-                )?;
+                let value =
+                    self.branch(outside, None, place, &mut |c| Ok(Value::Number(c.missing(typed))), &mut |c| {
+                        Ok(Value::Number(c.element(other, index.at, place)?))
+                    })?;
                 self.as_number(value, place)
             }
         }
     }
 
     /// NA of a type.
-    pub(super) fn missing(&mut self, typed: Typed, place: Place) -> Compiled<Number> {
-        let na = self.as_typed(Number::logical(None), typed, place)?;
-        Ok(na)
+    pub(super) fn missing(&mut self, typed: Typed) -> Number {
+        self.as_typed(Number::logical(None), typed)
     }
 
     /// The element of a vector after `index` others (I32, within it).
@@ -314,7 +322,7 @@ impl Compiler<'_> {
         let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
         match v {
             Vector::Local { .. } | Vector::Table { .. } => {
-                let at = self.long(index_number, place)?;
+                let at = self.long(index_number);
                 self.at_position(v, at, place)
             }
             Vector::Same { value, .. } => Ok(*value),
@@ -346,11 +354,11 @@ impl Compiler<'_> {
                     });
                 }
                 let n = self.apply(*op, &numbers, place)?;
-                self.as_typed(n, *typed, place)
+                Ok(self.as_typed(n, *typed))
             }
             Vector::Pick { of, at } => {
                 let subscript = self.element(at, index, place)?;
-                let at = self.position(subscript, of.length(), false, place)?;
+                let at = self.position(subscript, of.length(), false, place, None)?;
                 self.at_position(of, at, place)
             }
         }
@@ -407,7 +415,7 @@ impl Compiler<'_> {
                 Ok(new)
             }
             Value::Number(n) if form != "$" => {
-                let v = self.single(n, place)?;
+                let v = self.single(n);
                 let v = self.made_own(frame, name, &v, place)?;
                 self.assign_element(&to, &v, new.clone(), value.place)?;
                 Ok(new)
@@ -490,12 +498,17 @@ impl Compiler<'_> {
         } else {
             (array, typed)
         };
-        let n = self.as_typed(n, typed, value_place)?;
+        let n = self.as_typed(n, typed);
         let at = match subscripts {
             [one] => {
                 let expr = one.value.as_ref().expect("it is not left out");
-                let k = self.number(expr)?;
-                self.stored_position(k, Number::long(length.into()).at, strict, expr.place)?
+                let k = match self.expr(expr)? {
+                    Value::Vector(test) if value::dtype(test.typed()).kind() == Kind::Logical => {
+                        return self.assign_where(array, length, &test, n, expr.place);
+                    }
+                    value => self.as_number(value, expr.place)?,
+                };
+                self.stored_position(k, Number::long(length.into()).at, strict, place, expr.place)?
             }
             [i, j] if dim.is_some() => {
                 let (rows, columns) = dim.expect("it was looked at");
@@ -507,8 +520,8 @@ impl Compiler<'_> {
                     ));
                 };
                 let (a, b) = (self.number(i)?, self.number(j)?);
-                let a = self.stored_position(a, Number::long(rows.into()).at, strict, i.place)?;
-                let b = self.stored_position(b, Number::long(columns.into()).at, strict, j.place)?;
+                let a = self.stored_position(a, Number::long(rows.into()).at, strict, place, i.place)?;
+                let b = self.stored_position(b, Number::long(columns.into()).at, strict, place, j.place)?;
                 match (a, b) {
                     (Operand::Constant(Scalar::I64(a)), Operand::Constant(Scalar::I64(b))) => {
                         Number::long(a + b * i64::from(rows)).at
@@ -533,6 +546,29 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// `x[test] <- n`: to the elements where a test of the same length is TRUE.
+    fn assign_where(&mut self, array: u16, length: u16, test: &Rc<Vector>, n: Number, place: Place) -> Compiled<()> {
+        if test.fixed() != Some(length.into()) {
+            return Err(Refusal::new(
+                place,
+                format!("a logical subscript of another length than {length}"),
+                "Give as many logicals as there are elements: x[x > 0] <- value.",
+            ));
+        }
+        // all are found before any element changes
+        let known = self.new_array(test.typed(), length);
+        self.fill(known, test, place)?;
+        let known = Vector::Local { array: known, typed: test.typed(), length, dim: None };
+        let n = self.frozen(n);
+        self.each(Number::long(length.into()).at, &mut |c, index| {
+            let test = c.element(&known, index, place)?;
+            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
+            let then = vec![Statement::Set { array, at, value: n.at }];
+            c.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+            Ok(())
+        })
+    }
+
     fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, place: Place) -> Compiled<()> {
         self.assign(name, value, place)?;
         let frame = self.frames.len() - 1;
@@ -546,27 +582,35 @@ impl Compiler<'_> {
     }
 
     /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA nothing is assigned,
-    /// by `x[i]`.
-    fn stored_position(&mut self, n: Number, extent: Operand, strict: bool, place: Place) -> Compiled<Operand> {
+    /// by `x[i]`. The subscript is written at `own` in what is assigned to.
+    fn stored_position(
+        &mut self,
+        n: Number,
+        extent: Operand,
+        strict: bool,
+        place: Place,
+        own: Place,
+    ) -> Compiled<Operand> {
         if n.kind() == Kind::Logical {
-            return Err(logical_subscript(place));
+            return Err(logical_subscript(own));
         }
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
             if k >= 1 && k <= e {
                 return Ok(Number::long(k - 1).at);
             }
             return Err(Refusal::new(
-                place,
+                own,
                 format!("element {k} of a vector of {e} is assigned"),
                 "A vector within a function keeps the length that it was made with.",
             ));
         }
-        let low = self.failure(place, BELOW)?;
-        let high = Some(self.failure(place, BEYOND)?);
+        let written = Some(self.scope.text(own));
+        let low = self.failure_at(place, BELOW, written.clone());
+        let high = Some(self.failure_at(place, BEYOND, written));
         let to = self.fresh(Class::I64);
-        self.emit(Statement::Position { to, from: n.at, extent, low, high });
+        self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
         if strict {
-            let missing = self.failure(place, "[[ ]] subscript out of bounds")?;
+            let missing = self.failure(place, "[[ ]] subscript out of bounds");
             let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
             let below = self.apply(id::LT, &[number, Number::long(0)], place)?;
             self.emit(Statement::If {

@@ -1,7 +1,6 @@
 //! Variables: what is assigned, and what they are where ways meet.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, Operand, Place, Refusal, Register, Statement, Variables};
@@ -42,7 +41,7 @@ impl Compiler<'_> {
             Value::List(parts) => {
                 let mut held = Vec::with_capacity(parts.len());
                 for (k, (part, value)) in parts.into_iter().enumerate() {
-                    let label = format!("{name}${}", part.clone().unwrap_or_else(|| (k + 1).to_string()));
+                    let label = label(name, part.as_deref(), k);
                     held.push((part, self.held(frame, &label, value, place)?));
                 }
                 Value::List(held)
@@ -54,7 +53,7 @@ impl Compiler<'_> {
     /// A vector of fixed length in the variable's own array.
     pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Value> {
         let length = v.fixed().expect("only vectors of fixed length are stored") as u16;
-        let array = self.array_slot(frame, name, v.typed(), length, v);
+        let array = self.array_slot(frame, name, v.typed(), length, Some(v));
         self.fill(array, v, place)?;
         Ok(Value::vector(Vector::Local { array, typed: v.typed(), length, dim: v.dim() }))
     }
@@ -73,13 +72,13 @@ impl Compiler<'_> {
     }
 
     /// The array of a variable: one that nobody owns becomes it, where it has none.
-    fn array_slot(&mut self, frame: usize, name: &str, typed: Typed, length: u16, from: &Vector) -> u16 {
+    fn array_slot(&mut self, frame: usize, name: &str, typed: Typed, length: u16, from: Option<&Vector>) -> u16 {
         let key = (self.frames[frame].uid, name.to_string(), typed, length);
         if let Some(&array) = self.arrays.get(&key) {
             return array;
         }
         let array = match from {
-            Vector::Local { array, .. } if !self.owned_arrays.contains(array) => *array,
+            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) => *array,
             _ => self.new_array(typed, length),
         };
         self.owned_arrays.insert(array);
@@ -106,10 +105,10 @@ impl Compiler<'_> {
             let copy = Vector::Local { array: other, typed: from.typed(), length: n as u16, dim: None };
             return self.fill(array, &copy, place);
         }
-        self.each(Number::long(n as i64).at, place, &mut |c, index| {
+        self.each(Number::long(n as i64).at, &mut |c, index| {
             let element = c.element(from, index, place)?;
-            let element = c.as_typed(element, from.typed(), place)?;
-            let at = c.long(Number { at: index, typed: Typed::Value(crate::dtype::Kind::Integer) }, place)?;
+            let element = c.as_typed(element, from.typed());
+            let at = c.long(Number { at: index, typed: Typed::Value(crate::dtype::Kind::Integer) });
             c.emit(Statement::Set { array, at, value: element.at });
             Ok(())
         })
@@ -176,8 +175,9 @@ impl Compiler<'_> {
             names.dedup();
             let mut variables = BTreeMap::new();
             for name in names {
-                let values: Vec<Option<Value>> = ways.iter().map(|(_, vars)| vars[frame].get(&name).cloned()).collect();
-                let value = self.merge_values(frame, &name, values, ways, place, why)?;
+                let values = ways.iter().map(|(_, vars)| vars[frame].get(&name).cloned()).collect();
+                let mut blocks: Vec<&mut Block> = ways.iter_mut().map(|(block, _)| &mut **block).collect();
+                let value = self.merge_values((frame, &name), values, &mut blocks, place, why)?;
                 variables.insert(name, value);
             }
             merged.push(variables);
@@ -187,81 +187,100 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// A variable's value on several ways, which may have none on some.
     fn merge_values(
         &mut self,
-        frame: usize,
-        name: &str,
+        owner: (usize, &str),
         values: Vec<Option<Value>>,
-        ways: &mut [(&mut Block, Variables)],
+        blocks: &mut [&mut Block],
         place: Place,
         why: &str,
     ) -> Compiled<Value> {
-        let Some(known) = values.iter().flatten().next().cloned() else { unreachable!("some way has it") };
-        if values.iter().all(|v| v.as_ref() == Some(&known)) {
-            return Ok(known);
+        let missing = values.iter().any(Option::is_none);
+        let mut values: Vec<Value> = values.into_iter().flatten().collect();
+        if let (true, Some(unset)) = (missing, values.iter().position(|v| matches!(v, Value::Unset(..)))) {
+            return Ok(values.swap_remove(unset));
         }
-        if let Some(unset) = values.iter().flatten().find(|v| matches!(v, Value::Unset(..))) {
-            return Ok(unset.clone());
+        match missing {
+            true => Ok(Value::Unset(why.into(), place)),
+            false => self.meet(Some(owner), values, blocks, place),
         }
-        if values.iter().any(Option::is_none) {
-            return Ok(Value::Unset(why.into(), place));
+    }
+
+    /// Where ways meet: what their values, one for each block, are from then on. The blocks get what brings them there: to the slots and arrays of
+    /// the variable that owns them (of a frame, with a name), else to new ones. Unset where they are of different forms.
+    pub(super) fn meet(
+        &mut self,
+        owner: Option<(usize, &str)>,
+        mut values: Vec<Value>,
+        blocks: &mut [&mut Block],
+        place: Place,
+    ) -> Compiled<Value> {
+        if values.iter().all(|v| *v == values[0]) {
+            return Ok(values.swap_remove(0));
         }
-        let values: Vec<Value> = values.into_iter().flatten().collect();
-        let numbers: Option<Vec<Number>> =
-            values.iter().map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
-        if let Some(numbers) = numbers {
+        if let Some(unset) = values.iter().position(|v| matches!(v, Value::Unset(..))) {
+            return Ok(values.swap_remove(unset));
+        }
+        let (mut numbers, mut vectors, mut lists) = (Vec::new(), Vec::new(), Vec::new());
+        for value in &values {
+            match value {
+                Value::Number(n) => numbers.push(*n),
+                Value::Vector(v) => vectors.push(v.clone()),
+                Value::List(parts) => lists.push(parts),
+                _ => {}
+            }
+        }
+        let all = values.len();
+        if numbers.len() == all {
             let typed = numbers.iter().map(|n| n.typed).reduce(join).expect("there are ways");
-            let slot = self.slot(frame, name, typed);
-            for ((block, _), n) in ways.iter_mut().zip(&numbers) {
+            let to = match owner {
+                Some((frame, name)) => self.slot(frame, name, typed),
+                None => self.fresh(value::dtype(typed).class()),
+            };
+            for (block, n) in blocks.iter_mut().zip(numbers) {
                 self.at_end_of(block, |c| {
-                    let n = c.as_typed(*n, typed, place)?;
-                    c.write(slot, n.at);
+                    let n = c.as_typed(n, typed);
+                    c.write(to, n.at);
                     Ok(())
                 })?;
             }
-            return Ok(Value::Number(Number::register(slot, typed)));
+            return Ok(Value::Number(Number::register(to, typed)));
         }
-        let lists: Option<Vec<&Parts>> =
-            values.iter().map(|v| if let Value::List(parts) = v { Some(parts) } else { None }).collect();
-        if let Some(lists) = lists {
-            let same = |a: &Parts, b: &Parts| a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| x.0 == y.0);
-            if lists.iter().all(|l| same(l, lists[0])) {
-                let mut parts = Vec::new();
-                for (k, (part, _)) in lists[0].iter().enumerate() {
-                    let label = format!("{name}${}", part.clone().unwrap_or_else(|| (k + 1).to_string()));
-                    let each = lists.iter().map(|l| Some(l[k].1.clone())).collect();
-                    parts.push((part.clone(), self.merge_values(frame, &label, each, ways, place, why)?));
+        let same = |a: &Parts, b: &Parts| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0);
+        if lists.len() == all && lists.iter().all(|l| same(l, lists[0])) {
+            let mut parts = Vec::new();
+            for (k, (part, _)) in lists[0].iter().enumerate() {
+                let label = owner.map(|(frame, name)| (frame, label(name, part.as_deref(), k)));
+                let owner = label.as_ref().map(|(frame, label)| (*frame, label.as_str()));
+                let each = lists.iter().map(|l| l[k].1.clone()).collect();
+                match self.meet(owner, each, blocks, place)? {
+                    // what nobody owns is one value
+                    unset @ Value::Unset(..) if owner.is_none() => return Ok(unset),
+                    value => parts.push((part.clone(), value)),
                 }
-                return Ok(Value::List(parts));
             }
+            return Ok(Value::List(parts));
         }
-        let vectors: Option<Vec<Rc<Vector>>> =
-            values.iter().map(|v| if let Value::Vector(v) = v { Some(v.clone()) } else { None }).collect();
-        if let Some(vectors) = vectors {
-            let n = vectors[0].fixed();
-            if n.is_some_and(|n| n <= MOST_LOCAL)
-                && vectors.iter().all(|v| v.fixed() == n && v.dim() == vectors[0].dim())
-            {
-                let n = n.expect("it was looked at") as u16;
+        let fixed = vectors.first().and_then(|v| v.fixed()).filter(|&n| n <= MOST_LOCAL);
+        if let (true, Some(n)) = (vectors.len() == all, fixed) {
+            let dim = vectors[0].dim();
+            if vectors.iter().all(|v| v.fixed() == fixed && v.dim() == dim) {
+                let length = n as u16;
                 let typed = vectors.iter().map(|v| v.typed()).reduce(join).expect("there are ways");
-                let key = (self.frames[frame].uid, name.to_string(), typed, n);
-                let array = match self.arrays.get(&key) {
-                    Some(&array) => array,
-                    None => {
-                        let array = self.new_array(typed, n);
-                        self.owned_arrays.insert(array);
-                        self.arrays.insert(key, array);
-                        array
-                    }
+                let array = match owner {
+                    Some((frame, name)) => self.array_slot(frame, name, typed, length, None),
+                    None => self.new_array(typed, length),
                 };
-                for ((block, _), v) in ways.iter_mut().zip(&vectors) {
+                for (block, v) in blocks.iter_mut().zip(&vectors) {
                     self.at_end_of(block, |c| c.fill_as(array, v, typed, place))?;
                 }
-                return Ok(Value::vector(Vector::Local { array, typed, length: n, dim: vectors[0].dim() }));
+                return Ok(Value::vector(Vector::Local { array, typed, length, dim }));
             }
         }
         let what: Vec<String> = values.iter().map(Value::what).collect();
-        Ok(Value::Unset(format!("it is {} on different ways", what.join(" or ")), place))
+        let which = if owner.is_some() { "it" } else { "the value" };
+        Ok(Value::Unset(format!("{which} is {} on different ways", what.join(" or ")), place))
     }
 
     /// `fill`, with elements of another type than the array's.
@@ -287,75 +306,6 @@ impl Compiler<'_> {
         result
     }
 
-    /// The value of two ways of an expression, in a register or array of its own.
-    pub(super) fn merge_results(&mut self, ways: &mut [(&mut Block, Value)], place: Place) -> Compiled<Value> {
-        let first = ways[0].1.clone();
-        if ways.iter().all(|(_, v)| *v == first) && !matches!(first, Value::Unset(..)) {
-            return Ok(first);
-        }
-        let numbers: Option<Vec<Number>> =
-            ways.iter().map(|(_, v)| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
-        if let Some(numbers) = numbers {
-            let typed = numbers.iter().map(|n| n.typed).reduce(join).expect("there are ways");
-            let to = self.fresh(value::dtype(typed).class());
-            for ((block, _), n) in ways.iter_mut().zip(&numbers) {
-                self.at_end_of(block, |c| {
-                    let n = c.as_typed(*n, typed, place)?;
-                    c.write(to, n.at);
-                    Ok(())
-                })?;
-            }
-            return Ok(Value::Number(Number::register(to, typed)));
-        }
-        let vectors: Option<Vec<Rc<Vector>>> = ways
-            .iter()
-            .map(|(_, v)| match v {
-                Value::Vector(v) => Some(v.clone()),
-                _ => None,
-            })
-            .collect();
-        if let Some(vectors) = vectors {
-            let n = vectors[0].fixed();
-            if n.is_some_and(|n| n <= MOST_LOCAL)
-                && vectors.iter().all(|v| v.fixed() == n && v.dim() == vectors[0].dim())
-            {
-                let n = n.expect("it was looked at") as u16;
-                let typed = vectors.iter().map(|v| v.typed()).reduce(join).expect("there are ways");
-                let array = self.new_array(typed, n);
-                for ((block, _), v) in ways.iter_mut().zip(&vectors) {
-                    self.at_end_of(block, |c| c.fill_as(array, v, typed, place))?;
-                }
-                return Ok(Value::vector(Vector::Local { array, typed, length: n, dim: vectors[0].dim() }));
-            }
-        }
-        let lists: Option<Vec<Parts>> = ways
-            .iter()
-            .map(|(_, v)| match v {
-                Value::List(parts) => Some(parts.clone()),
-                _ => None,
-            })
-            .collect();
-        if let Some(lists) = lists {
-            let same =
-                lists.iter().all(|l| l.len() == lists[0].len() && l.iter().zip(&lists[0]).all(|(a, b)| a.0 == b.0));
-            if same {
-                let mut parts = Vec::new();
-                for k in 0..lists[0].len() {
-                    let mut each: Vec<(&mut Block, Value)> =
-                        ways.iter_mut().zip(&lists).map(|((b, _), l)| (&mut **b, l[k].1.clone())).collect();
-                    parts.push((lists[0][k].0.clone(), self.merge_results(&mut each, place)?));
-                }
-                return Ok(Value::List(parts));
-            }
-        }
-        let what: Vec<String> = ways.iter().map(|(_, v)| v.what()).collect();
-        Err(Refusal::new(
-            place,
-            format!("the value is {} on different ways", what.join(" or ")),
-            "Let every way give values of one form: a number, or as many numbers with the same names.",
-        ))
-    }
-
     /// Before a loop: what its body assigns lies in registers of its own type `typed` for that name, so that turns find it there.
     pub(super) fn settle_at_head(
         &mut self,
@@ -370,7 +320,7 @@ impl Compiler<'_> {
                 let value = match value {
                     Value::Number(n) => {
                         let typed = wanted.map_or(n.typed, |w| join(n.typed, *w));
-                        let n = self.as_typed(n, typed, place)?;
+                        let n = self.as_typed(n, typed);
                         let slot = self.slot(frame, name, typed);
                         self.write(slot, n.at);
                         Value::Number(Number::register(slot, typed))
@@ -383,11 +333,9 @@ impl Compiler<'_> {
                     Value::List(parts) => {
                         let mut held = Vec::new();
                         for (k, (part, v)) in parts.into_iter().enumerate() {
-                            let label = format!("{name}${}", part.clone().unwrap_or_else(|| (k + 1).to_string()));
+                            let label = label(name, part.as_deref(), k);
                             let v = match (v, wider.get(&(frame, label.clone()))) {
-                                (Value::Number(n), Some(w)) => {
-                                    Value::Number(self.as_typed(n, join(n.typed, *w), place)?)
-                                }
+                                (Value::Number(n), Some(w)) => Value::Number(self.as_typed(n, join(n.typed, *w))),
                                 (v, _) => v,
                             };
                             held.push((part, self.held(frame, &label, v, place)?));
@@ -430,7 +378,7 @@ impl Compiler<'_> {
                 if join(a.typed, b.typed) != a.typed {
                     wider(self, b.typed);
                 } else if let Operand::Register(slot) = a.at {
-                    let b = self.as_typed(*b, a.typed, place)?;
+                    let b = self.as_typed(*b, a.typed);
                     self.write(slot, b.at);
                 }
             }
@@ -445,7 +393,7 @@ impl Compiler<'_> {
             }
             (Value::List(a), Value::List(b)) if a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0) => {
                 for (k, (part, value)) in a.iter().enumerate() {
-                    let label = format!("{name}${}", part.clone().unwrap_or_else(|| (k + 1).to_string()));
+                    let label = label(name, part.as_deref(), k);
                     self.back(frame, &label, value, Some(b[k].1.clone()), place)?;
                 }
             }
@@ -453,6 +401,14 @@ impl Compiler<'_> {
             _ => return Err(changes_form(name, at_head, &now, place)),
         }
         Ok(())
+    }
+}
+
+/// What the `k`-th element of a list that is a variable's is called.
+fn label(name: &str, part: Option<&str>, k: usize) -> String {
+    match part {
+        Some(part) => format!("{name}${part}"),
+        None => format!("{name}${}", k + 1),
     }
 }
 

@@ -8,7 +8,7 @@ use super::control::nth;
 use super::value::{join, Number, Value, Vector};
 use super::vector::too_long;
 use super::{Compiled, Compiler, Place, Refusal, Statement};
-use crate::dtype::{DType, Kind};
+use crate::dtype::Kind;
 use crate::ops::id;
 use crate::ops::rule::Typed;
 
@@ -37,7 +37,7 @@ impl Compiler<'_> {
                     let mut out = Vec::new();
                     for (name, value) in parts {
                         let n = self.as_number(value, place)?;
-                        let n = self.as_typed(n, typed, place)?;
+                        let n = self.as_typed(n, typed);
                         out.push((name, Value::Number(n)));
                     }
                     return Ok(Some(Value::List(out)));
@@ -143,7 +143,7 @@ impl Compiler<'_> {
             }
             "seq_along" => {
                 let n = match self.expr(nth(args, 0, place, name)?)? {
-                    Value::Vector(v) => self.length_of(&v, place)?,
+                    Value::Vector(v) => self.length_of(&v),
                     Value::List(parts) => Number::integer(parts.len() as i32),
                     Value::Number(_) => Number::integer(1),
                     other => {
@@ -155,7 +155,7 @@ impl Compiler<'_> {
             "seq" | "seq.int" => self.sequence(args, place).map(Some),
             "rev" => {
                 let v = self.reduced(args, place)?;
-                let from = self.length_of(&v, place)?;
+                let from = self.length_of(&v);
                 let at = Rc::new(Vector::Range { from, step: Number::integer(-1), length: v.length() });
                 Ok(Some(Value::vector(Vector::Pick { of: v, at })))
             }
@@ -168,8 +168,7 @@ impl Compiler<'_> {
                 let Value::Vector(v) = &value else { return Ok(Some(Value::Null)) };
                 let mut parts = Vec::new();
                 for extent in self.extents(v) {
-                    let n = Number { at: extent, typed: Typed::Value(Kind::Integer64) };
-                    parts.push((None, Value::Number(self.cast(n, DType::Int32, place)?)));
+                    parts.push((None, Value::Number(self.as_count(extent))));
                 }
                 if parts.is_empty() {
                     return Ok(Some(Value::Null));
@@ -204,7 +203,7 @@ impl Compiler<'_> {
             ("ncol" | "NCOL", n) if n > 1 => extents[1],
             _ => return Err(Refusal::new(place, format!("{name}() of a vector is NULL"), "Use length().")),
         };
-        self.cast(Number { at, typed: Typed::Value(Kind::Integer64) }, DType::Int32, place)
+        Ok(self.as_count(at))
     }
 
     fn sequence(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
@@ -215,7 +214,7 @@ impl Compiler<'_> {
             return match self.expr(matched.needed("from")?)? {
                 Value::Number(n) => self.colon(Number::integer(1), n, place),
                 Value::Vector(v) => {
-                    let n = self.length_of(&v, place)?;
+                    let n = self.length_of(&v);
                     self.counted(n, place)
                 }
                 other => Err(Refusal::new(place, format!("seq() of {}", other.what()), "Give numbers.")),
@@ -260,7 +259,7 @@ impl Compiler<'_> {
             _ => (self.double(from, place)?, self.double(by, place)?),
         };
         let (from, by) = (self.frozen(from), self.frozen(by));
-        let fails = self.failure(place, "wrong sign in 'by' argument")?;
+        let fails = self.failure(place, "wrong sign in 'by' argument");
         // count = floor((to - from) / by + 1e-10) + 1
         let (x, y, s) = (self.double(from, place)?, self.double(to, place)?, self.double(by, place)?);
         if let (Some(a), Some(b), Some(s)) = (x.whole(), y.whole(), s.whole()) {
@@ -281,7 +280,7 @@ impl Compiler<'_> {
         });
         let turns = self.apply(id::FLOOR, &[turns], place)?;
         let turns = self.apply(id::ADD, &[turns, Number::double(1.0)], place)?;
-        let length = self.long(turns, place)?;
+        let length = self.long(turns);
         Ok(Value::vector(Vector::Range { from, step: by, length }))
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! The types of single operations are those of the operation table (`ops::rule`), so a number that R brings along takes an array's float type here too.
 
+mod bounds;
 mod builtin;
 mod choose;
 mod control;
@@ -15,8 +16,9 @@ mod function;
 mod index;
 mod join;
 mod make;
+mod product;
 mod scalar;
-mod tidy;
+pub(super) mod tidy;
 mod value;
 mod vector;
 mod ways;
@@ -28,7 +30,7 @@ use super::syntax::{Argument, Compiled, Expr, Form, Lambda, Meaning, Path, Place
 use super::{
     Block, Failure, FailureId, Operand, Parameter, Register, Routine, Source, Statement, Table, MOST_FAILURES,
 };
-use crate::dtype::Class;
+use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::Typed;
 use value::{Number, Value, Vector};
 
@@ -77,8 +79,6 @@ pub struct Output {
     pub names: Option<Vec<String>>,
     /// Whether several results are numbers of one vector rather than elements of a list.
     pub is_vector: bool,
-    /// What the caller should know: where it met something that is done another way than in R.
-    pub remarks: Vec<Refusal>,
 }
 
 /// Compiles a function for the types of its arguments.
@@ -97,11 +97,6 @@ pub fn compile(request: &Request) -> Compiled<Output> {
         // a later return has a wider type: all are written in it
         hints = results.typed;
     }
-}
-
-/// Leaves out what nobody reads, and numbers registers anew.
-pub fn tidied(routine: &mut Routine) {
-    tidy::tidy(routine);
 }
 
 /// How deep calls may stand in each other.
@@ -176,6 +171,8 @@ struct Compiler<'a> {
     /// Registers and arrays that belong to variables.
     owned: HashSet<Register>,
     owned_arrays: HashSet<u16>,
+    /// Numbers of elements (I64) that were integers.
+    counted: HashMap<Register, Number>,
     loops: Vec<LoopContext>,
     early: Vec<Option<Early>>,
     captures: Vec<Capture>,
@@ -184,7 +181,6 @@ struct Compiler<'a> {
     counts: [Option<Register>; 4],
     hints: Vec<Typed>,
     results: Option<Results>,
-    remarks: Vec<Refusal>,
 }
 
 impl<'a> Compiler<'a> {
@@ -203,6 +199,7 @@ impl<'a> Compiler<'a> {
             arrays: HashMap::new(),
             owned: HashSet::new(),
             owned_arrays: HashSet::new(),
+            counted: HashMap::new(),
             loops: Vec::new(),
             early: Vec::new(),
             captures: Vec::new(),
@@ -210,7 +207,6 @@ impl<'a> Compiler<'a> {
             counts: [None; 4],
             hints,
             results: None,
-            remarks: Vec::new(),
         }
     }
 
@@ -246,14 +242,9 @@ impl<'a> Compiler<'a> {
         self.routine.body = body;
         self.routine.results =
             results.registers.iter().zip(&results.typed).map(|(&r, &typed)| (r, value::dtype(typed))).collect();
+        bounds::prove(&mut self.routine);
         tidy::tidy(&mut self.routine);
-        Output {
-            routine: self.routine,
-            captures: self.captures,
-            names: results.names,
-            is_vector: results.is_vector,
-            remarks: self.remarks,
-        }
+        Output { routine: self.routine, captures: self.captures, names: results.names, is_vector: results.is_vector }
     }
 
     /// What a given argument, or something captured, is worth within.
@@ -292,12 +283,46 @@ impl<'a> Compiler<'a> {
 
     /// The register of a parameter that the caller does not give.
     fn parameter(&mut self, source: Source) -> Register {
-        if let Some(known) = self.routine.parameters.iter().find(|p| p.source == source) {
+        self.parameter_as(source, DType::Int64)
+    }
+
+    fn parameter_as(&mut self, source: Source, dtype: DType) -> Register {
+        if let Some(known) = self.routine.parameters.iter().find(|p| p.source == source && p.dtype == dtype) {
             return known.register;
         }
-        let register = self.fresh(Class::I64);
-        self.routine.parameters.push(Parameter { register, source, dtype: crate::dtype::DType::Int64 });
+        let register = self.fresh(dtype.class());
+        self.routine.parameters.push(Parameter { register, source, dtype });
         register
+    }
+
+    /// A number of elements (I64) as R's integer.
+    fn as_count(&mut self, at: Operand) -> Number {
+        if let Some(known) = at.register().and_then(|r| self.counted.get(&r)) {
+            return *known;
+        }
+        let source = self.routine.parameters.iter().find(|p| Operand::Register(p.register) == at).map(|p| p.source);
+        match source {
+            Some(source @ (Source::Length(_) | Source::Extent(..))) => {
+                Number::register(self.parameter_as(source, DType::Int32), Typed::Value(Kind::Integer))
+            }
+            _ => self.cast(Number { at, typed: Typed::Value(Kind::Integer64) }, DType::Int32),
+        }
+    }
+
+    /// A count, where it is not NA, as a number of elements (I64).
+    fn of_count(&mut self, n: Number) -> Operand {
+        let n = self.frozen(n);
+        let length = self.long(n);
+        if let (Operand::Register(r), Class::I32) = (length, n.class()) {
+            self.counted.insert(r, Number { typed: Typed::Value(Kind::Integer), ..n });
+        }
+        length
+    }
+
+    /// Whether a number is how many elements something from outside has: neither NA nor negative.
+    fn is_count(&self, n: Number) -> bool {
+        let counts = |p: &Parameter| matches!(p.source, Source::Length(_) | Source::Extent(..));
+        self.routine.parameters.iter().any(|p| Operand::Register(p.register) == n.at && counts(p))
     }
 
     // ---- writing ------------------------------------------------------------------------------------
@@ -324,18 +349,23 @@ impl<'a> Compiler<'a> {
     }
 
     /// The number of a failure at a place.
-    fn failure(&mut self, place: Place, message: impl Into<String>) -> Compiled<FailureId> {
-        let failure =
-            Failure { message: message.into(), expression: self.scope.text(place), line: self.scope.line(place) };
+    fn failure(&mut self, place: Place, message: impl Into<String>) -> FailureId {
+        self.failure_at(place, message, None)
+    }
+
+    /// `failure`, of a subscript: with its expression where there is one.
+    fn failure_at(&mut self, place: Place, message: impl Into<String>, subscript: Option<String>) -> FailureId {
+        let (expression, line) = (self.scope.text(place), self.scope.line(place));
+        let failure = Failure { message: message.into(), expression, line, subscript };
         if let Some(known) = self.routine.failures.iter().position(|f| *f == failure) {
-            return Ok(known as FailureId);
+            return known as FailureId;
         }
         if self.routine.failures.len() == MOST_FAILURES {
             // the last one stands for what has no room
-            return Ok(MOST_FAILURES as FailureId - 1);
+            return MOST_FAILURES as FailureId - 1;
         }
         self.routine.failures.push(failure);
-        Ok(self.routine.failures.len() as FailureId - 1)
+        self.routine.failures.len() as FailureId - 1
     }
 
     // ---- expressions --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 use super::value::{self, Number};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use crate::array::natural_dtype;
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::{resolve, Typed};
 use crate::ops::{id, OpId, Rule};
@@ -21,15 +22,15 @@ impl Compiler<'_> {
         if op == id::POW && args[1].constant().is_some_and(|s| s.to(Class::F64) == Scalar::F64(2.0)) {
             // R's x^2 is x * x
             if matches!(class, Class::F32 | Class::F64) {
-                let x = self.cast(args[0], dtype, place)?;
+                let x = self.cast(args[0], dtype);
                 return self.apply(id::MUL, &[x, x], place);
             }
         }
         let mut operands = Vec::with_capacity(args.len());
         for (k, &arg) in args.iter().enumerate() {
             let logical = row.rule == Rule::Logic || row.rule == Rule::Select && k == 0;
-            let arg = if logical { self.cast(arg, DType::Bool8, place)? } else { arg };
-            operands.push(self.in_class(arg, row.operand_class(k, class), place)?.at);
+            let arg = if logical { self.cast(arg, DType::Bool8) } else { arg };
+            operands.push(self.in_class(arg, row.operand_class(k, class)).at);
         }
         let to = self.fresh(row.result_class(class));
         self.emit(Statement::Apply { to, op, class, args: operands });
@@ -44,14 +45,14 @@ impl Compiler<'_> {
     }
 
     /// The same value as another dtype.
-    pub(super) fn cast(&mut self, n: Number, to: DType, place: Place) -> Compiled<Number> {
+    pub(super) fn cast(&mut self, n: Number, to: DType) -> Number {
         if n.dtype() == to {
-            return Ok(n);
+            return n;
         }
         let typed = if to == to.kind().default_dtype() { Typed::Value(to.kind()) } else { Typed::Array(to) };
         let widens = to.class() == n.class() && to.kind() > n.kind() || to == DType::Int32 && n.class() == Class::I32;
         if widens {
-            return Ok(Number { at: n.at, typed });
+            return Number { at: n.at, typed };
         }
         if let Some(scalar) = n.constant() {
             let exact = match to {
@@ -67,53 +68,32 @@ impl Compiler<'_> {
             // what does not fit warns when it is computed
             let lost = n.kind() == Kind::Double && to.kind() < Kind::Double && n.whole().is_none();
             if let Some(scalar) = exact.filter(|_| !lost || to == DType::Bool8) {
-                return Ok(Number { at: Operand::Constant(scalar), typed });
+                return Number { at: Operand::Constant(scalar), typed };
             }
         }
         let op = OpId::cast(to);
         let class = n.class();
         let register = self.fresh(to.class());
         self.emit(Statement::Apply { to: register, op, class, args: vec![n.at] });
-        let _ = place;
-        Ok(Number::register(register, typed))
+        Number::register(register, typed)
     }
 
     /// The same value in a class; what is of it stays as it is.
-    pub(super) fn in_class(&mut self, n: Number, class: Class, place: Place) -> Compiled<Number> {
-        if n.class() == class {
-            return Ok(n);
+    pub(super) fn in_class(&mut self, n: Number, class: Class) -> Number {
+        match n.class() == class {
+            true => n,
+            false => self.cast(n, natural_dtype(class)),
         }
-        let dtype = match class {
-            Class::I32 => DType::Int32,
-            Class::I64 => DType::Int64,
-            Class::F32 => DType::Float32,
-            Class::F64 => DType::Float64,
-            Class::C64 => DType::Complex64,
-            Class::C128 => DType::Complex128,
-        };
-        self.cast(n, dtype, place)
     }
 
     /// As a type that it joins: what a variable of that type holds.
-    pub(super) fn as_typed(&mut self, n: Number, typed: Typed, place: Place) -> Compiled<Number> {
-        let n = self.cast(n, value::dtype(typed), place)?;
-        Ok(Number { at: n.at, typed })
-    }
-
-    /// A logical, for a condition: numbers are TRUE where they are not 0.
-    pub(super) fn logical(&mut self, n: Number, place: Place) -> Compiled<Number> {
-        if matches!(n.kind(), Kind::Complex) {
-            return self.cast(n, DType::Bool8, place);
-        }
-        match n.dtype() {
-            DType::Bool8 => Ok(n),
-            _ => self.cast(n, DType::Bool8, place),
-        }
+    pub(super) fn as_typed(&mut self, n: Number, typed: Typed) -> Number {
+        Number { typed, ..self.cast(n, value::dtype(typed)) }
     }
 
     /// A position or count (I64); numbers are cut off.
-    pub(super) fn long(&mut self, n: Number, place: Place) -> Compiled<Operand> {
-        Ok(self.in_class(n, Class::I64, place)?.at)
+    pub(super) fn long(&mut self, n: Number) -> Operand {
+        self.in_class(n, Class::I64).at
     }
 
     /// `a op b` of positions.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Block, Draw, Operand, Register, Routine, Statement};
+use super::super::{Block, Draw, Failure, FailureId, Operand, Register, Routine, Statement};
 use crate::dtype::Class;
 
 pub fn tidy(routine: &mut Routine) {
@@ -32,6 +32,7 @@ pub fn tidy(routine: &mut Routine) {
         }
     }
     renumber(routine);
+    keep_failures(routine);
     let mut notes = Vec::new();
     routine.walk(&mut |statement| match statement {
         Statement::Apply { op, class, .. } if op.may_warn(*class) && !notes.contains(op) => notes.push(*op),
@@ -41,6 +42,47 @@ pub fn tidy(routine: &mut Routine) {
         _ => {}
     });
     routine.notes = notes;
+}
+
+/// Leaves out failures that no statement names.
+fn keep_failures(routine: &mut Routine) {
+    let mut kept = vec![None; routine.failures.len()];
+    let mut next = 0;
+    each_failure(&mut routine.body, &mut |id| {
+        kept[*id as usize].get_or_insert_with(|| {
+            next += 1;
+            next - 1
+        });
+    });
+    each_failure(&mut routine.body, &mut |id| *id = kept[*id as usize].expect("it was met"));
+    let mut failures = vec![Failure::default(); next as usize];
+    for (failure, to) in std::mem::take(&mut routine.failures).into_iter().zip(kept) {
+        if let Some(to) = to {
+            failures[to as usize] = failure;
+        }
+    }
+    routine.failures = failures;
+}
+
+/// Calls `visit` for every failure that there may be. Positions inside have none, and name the first.
+fn each_failure(block: &mut Block, visit: &mut dyn FnMut(&mut FailureId)) {
+    for statement in block {
+        match statement {
+            Statement::Position { inside: true, low, high, .. } => (*low, *high) = (0, None),
+            Statement::Position { low, high, .. } => {
+                visit(low);
+                high.iter_mut().for_each(&mut *visit);
+            }
+            Statement::If { missing, then, otherwise, .. } => {
+                missing.iter_mut().for_each(&mut *visit);
+                each_failure(then, visit);
+                each_failure(otherwise, visit);
+            }
+            Statement::For { body, .. } | Statement::Loop { body } => each_failure(body, visit),
+            Statement::Fail(id) => visit(id),
+            _ => {}
+        }
+    }
 }
 
 fn count(block: &Block) -> usize {
@@ -62,7 +104,8 @@ fn drop_unread(block: &mut Block, read: &[bool], arrays: &[bool]) {
         | Statement::Step { to, .. }
         | Statement::Place { to, .. }
         | Statement::Read { to, .. }
-        | Statement::Get { to, .. } => read[*to as usize],
+        | Statement::Get { to, .. }
+        | Statement::Position { to, inside: true, .. } => read[*to as usize],
         Statement::Set { array, .. } => arrays[*array as usize],
         Statement::If { missing, then, otherwise, .. } => {
             drop_unread(then, read, arrays);

@@ -17,9 +17,9 @@ type Next<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, &[Number], Number, Oper
 
 impl<'a> Compiler<'a> {
     /// A number as a vector of one element.
-    pub(super) fn single(&mut self, n: Number, _place: Place) -> Compiled<Rc<Vector>> {
+    pub(super) fn single(&mut self, n: Number) -> Rc<Vector> {
         let value = self.frozen(n);
-        Ok(Rc::new(Vector::Same { value, length: Number::long(1).at, dim: None }))
+        Rc::new(Vector::Same { value, length: Number::long(1).at, dim: None })
     }
 
     /// The same elements in another type.
@@ -70,17 +70,17 @@ impl<'a> Compiler<'a> {
         for (_, part) in parts {
             match part {
                 Value::Number(n) => {
-                    let n = self.as_typed(n, typed, place)?;
+                    let n = self.as_typed(n, typed);
                     self.emit(Statement::Set { array, at: Number::long(next).at, value: n.at });
                     next += 1;
                 }
                 Value::Vector(v) => {
                     let from = next;
                     next += v.fixed().expect("it was asked") as i64;
-                    self.each(v.length(), place, &mut |c, index| {
+                    self.each(v.length(), &mut |c, index| {
                         let element = c.element(&v, index, place)?;
-                        let element = c.as_typed(element, typed, place)?;
-                        let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) }, place)?;
+                        let element = c.as_typed(element, typed);
+                        let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
                         let at = c.long_op(id::ADD, at, Number::long(from).at, place)?;
                         c.emit(Statement::Set { array, at, value: element.at });
                         Ok(())
@@ -96,7 +96,6 @@ impl<'a> Compiler<'a> {
     pub(super) fn each(
         &mut self,
         length: Operand,
-        place: Place,
         write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>,
     ) -> Compiled<()> {
         if let Operand::Constant(Scalar::I64(n)) = length {
@@ -107,8 +106,7 @@ impl<'a> Compiler<'a> {
                 return Ok(());
             }
         }
-        let length = Number { at: length, typed: Typed::Value(Kind::Integer64) };
-        let times = self.in_class(length, Class::I32, place)?.at;
+        let times = self.as_count(length).at;
         let counter = self.fresh(Class::I32);
         let (body, ()) = self.within(|c| write(c, Operand::Register(counter)))?;
         self.emit(Statement::For { counter, times, body });
@@ -130,13 +128,13 @@ impl<'a> Compiler<'a> {
             self.emit(Statement::Move { to: register, from: n.at });
             states.push(Number::register(register, n.typed));
         }
-        self.each(v.length(), place, &mut |c, index| {
+        self.each(v.length(), &mut |c, index| {
             let element = c.element(v, index, place)?;
             let new = next(c, &states, element, index)?;
             // all are found before any is written
             let mut values = Vec::new();
             for (state, n) in states.iter().zip(new) {
-                values.push(c.as_typed(n, state.typed, place)?);
+                values.push(c.as_typed(n, state.typed));
             }
             for (state, n) in states.iter().zip(values) {
                 let Operand::Register(to) = state.at else { unreachable!("a state is a register") };
@@ -153,7 +151,7 @@ impl<'a> Compiler<'a> {
         match dtype.kind() {
             Kind::Logical | Kind::Integer | Kind::Integer64 => {
                 let sum = self.fold(v, &[Number::long(0)], place, &mut |c, state, x, _| {
-                    let x = c.in_class(x, Class::I64, place)?;
+                    let x = c.in_class(x, Class::I64);
                     Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
                 })?[0];
                 match dtype {
@@ -162,7 +160,7 @@ impl<'a> Compiler<'a> {
                 }
             }
             Kind::Complex => {
-                let zero = self.as_typed(Number::double(0.0), v.typed(), place)?;
+                let zero = self.as_typed(Number::double(0.0), v.typed());
                 let sum = self.fold(v, &[zero], place, &mut |c, state, x, _| {
                     Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
                 })?;
@@ -172,7 +170,7 @@ impl<'a> Compiler<'a> {
                 let zero = Number::double(0.0);
                 let sums = self.fold(v, &[zero, zero], place, &mut |c, state, x, _| c.two_sum(state, x, place))?;
                 let sum = self.exact_sum(&sums, place)?;
-                self.in_dtype_of(sum, v.typed(), place)
+                Ok(self.in_dtype_of(sum, v.typed()))
             }
         }
     }
@@ -185,14 +183,14 @@ impl<'a> Compiler<'a> {
         let beyond = self.apply(id::OR, &[above, below], place)?;
         // beyond the range it is the largest integer and 1
         let kept = self.apply(id::SELECT, &[beyond, Number::long(most), sum], place)?;
-        let kept = self.cast(kept, DType::Int32, place)?;
-        let more = self.cast(beyond, DType::Int32, place)?;
+        let kept = self.cast(kept, DType::Int32);
+        let more = self.cast(beyond, DType::Int32);
         self.apply(id::ADD, &[kept, more], place)
     }
 
     /// A sum and what its additions lost, and one number more.
     pub(super) fn two_sum(&mut self, state: &[Number], x: Number, place: Place) -> Compiled<Vec<Number>> {
-        let x = self.in_class(x, Class::F64, place)?;
+        let x = self.in_class(x, Class::F64);
         let x = Number { typed: Typed::Value(Kind::Double), ..x };
         let (s, lost) = (state[0], state[1]);
         let t = self.apply(id::ADD, &[s, x], place)?;
@@ -211,17 +209,16 @@ impl<'a> Compiler<'a> {
     }
 
     /// A double in the float type of an array.
-    pub(super) fn in_dtype_of(&mut self, n: Number, typed: Typed, place: Place) -> Compiled<Number> {
+    pub(super) fn in_dtype_of(&mut self, n: Number, typed: Typed) -> Number {
         match typed {
-            Typed::Array(d) if d.is_float() && d != DType::Float64 => self.cast(n, d, place),
-            _ => Ok(n),
+            Typed::Array(d) if d.is_float() && d != DType::Float64 => self.cast(n, d),
+            _ => n,
         }
     }
 
     /// The length as R sees it: an integer.
-    pub(super) fn length_of(&mut self, v: &Vector, place: Place) -> Compiled<Number> {
-        let n = Number { at: v.length(), typed: Typed::Value(Kind::Integer64) };
-        self.cast(n, DType::Int32, place)
+    pub(super) fn length_of(&mut self, v: &Vector) -> Number {
+        self.as_count(v.length())
     }
 
     /// A row of the table, over vectors: found when its elements are asked for.
@@ -251,7 +248,7 @@ impl<'a> Compiler<'a> {
                         }
                         Some(known) => {
                             let differs = self.long_op(id::NE, known, v.length(), place)?;
-                            let fails = self.failure(place, "vectors of different lengths meet")?;
+                            let fails = self.failure(place, "vectors of different lengths meet");
                             self.emit(Statement::If {
                                 value: differs,
                                 missing: None,
@@ -287,9 +284,8 @@ impl<'a> Compiler<'a> {
         {
             return Err(Refusal::new(place, "a sequence of these types", "Use integers or doubles: as.integer()."));
         }
-        let a = if a.kind() == Kind::Logical { self.cast(a, DType::Int32, place)? } else { a };
-        let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32, place)? } else { b };
-        let failure = |c: &mut Self| c.failure(place, "NA/NaN argument");
+        let a = if a.kind() == Kind::Logical { self.cast(a, DType::Int32) } else { a };
+        let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32) } else { b };
         // a double that stands in the code and is whole begins integers; one that is computed may not be whole, and gives doubles of the same values
         let from = match a.whole() {
             Some(k) if a.kind() == Kind::Double && i32::try_from(k).is_ok() => Number::integer(k as i32),
@@ -300,14 +296,20 @@ impl<'a> Compiler<'a> {
             let length = Number::long((y - x).abs() + 1).at;
             return Ok(Value::vector(Vector::Range { from, step: number_like(from, step), length }));
         }
-        let fails = failure(self)?;
-        let from = self.plain_double(from, place)?;
+        if from.whole() == Some(1) && from.kind() == Kind::Integer && self.is_count(b) {
+            let up = self.apply(id::LE, &[from, b], place)?;
+            let step = self.apply(id::SELECT, &[up, Number::integer(1), Number::integer(-1)], place)?;
+            let n = self.apply(id::SELECT, &[up, b, Number::integer(2)], place)?;
+            return Ok(Value::vector(Vector::Range { from, step, length: self.of_count(n) }));
+        }
+        let fails = self.failure(place, "NA/NaN argument");
+        let from = self.plain_double(from);
         let from = self.frozen(Number { typed: Typed::Value(from.kind()), ..from });
         let both_integers = from.kind() == Kind::Integer && b.kind() == Kind::Integer;
         // differences are exact in double
-        let x = self.cast(from, DType::Float64, place)?;
-        let y = self.plain_double(b, place)?;
-        let y = self.cast(y, DType::Float64, place)?;
+        let x = self.cast(from, DType::Float64);
+        let y = self.plain_double(b);
+        let y = self.cast(y, DType::Float64);
         let y = self.frozen(Number { typed: Typed::Value(Kind::Double), ..y });
         let known = |n: Number| n.whole().is_some();
         if !known(from) || !known(b) {
@@ -328,16 +330,16 @@ impl<'a> Compiler<'a> {
             if both_integers { distance } else { self.apply(id::ADD, &[distance, Number::double(1e-10)], place)? };
         let count = self.apply(id::FLOOR, &[distance], place)?;
         let count = self.apply(id::ADD, &[count, Number::double(1.0)], place)?;
-        let length = self.long(count, place)?;
+        let length = self.long(count);
         let step = self.apply(id::SELECT, &[up, number_like(from, 1), number_like(from, -1)], place)?;
         Ok(Value::vector(Vector::Range { from, step, length }))
     }
 
     /// A float of any width as a double; integers as they are.
-    fn plain_double(&mut self, n: Number, place: Place) -> Compiled<Number> {
+    fn plain_double(&mut self, n: Number) -> Number {
         match n.kind() {
-            Kind::Double => self.cast(n, DType::Float64, place),
-            _ => self.cast(n, DType::Int32, place),
+            Kind::Double => self.cast(n, DType::Float64),
+            _ => self.cast(n, DType::Int32),
         }
     }
 
@@ -356,9 +358,13 @@ impl<'a> Compiler<'a> {
                 length: Number::long(k).at,
             }));
         }
-        let length = self.long(n, place)?;
+        if self.is_count(n) {
+            let length = self.of_count(n);
+            return Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }));
+        }
+        let length = self.of_count(n);
         let below = self.long_op(id::LT, length, Number::long(0).at, place)?;
-        let fails = self.failure(place, "argument must be coercible to non-negative integer")?;
+        let fails = self.failure(place, "argument must be coercible to non-negative integer");
         // NA too
         self.emit(Statement::If {
             value: below,

@@ -9,10 +9,14 @@ use std::ffi::c_void;
 use super::program::*;
 use crate::backend::cpu::parallel::goes_on;
 use crate::dtype::Class;
+use crate::routine::Failed;
 use crate::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
 
 /// Lanes times steps between two looks for an interrupt: a millisecond or so.
 const LOOK: usize = 1 << 21;
+
+/// A position below 1, as `position` in routine.h says; the number before it is that beyond the extent.
+const AT_LOW: i64 = -2;
 
 /// Where a lane has gone that has left a block.
 const NEXT: u8 = 1;
@@ -52,7 +56,7 @@ pub unsafe fn run(
     n: usize,
     results: &[*mut u8],
     words: &mut [u32],
-) {
+) -> Option<Failed> {
     let mut scratch = SCRATCH.take();
     let lines = program.bytes.div_ceil(64);
     if scratch.lines.len() < lines {
@@ -70,6 +74,7 @@ pub unsafe fn run(
     // SAFETY: there is an element of every argument.
     let key = program.key.map_or(0, |k| unsafe { args[k as usize].cast::<i64>().read_unaligned() });
     let mut work = 0;
+    let mut failed = None;
     for from in (0..n).step_by(program.width) {
         let count = program.width.min(n - from);
         let mut lanes = Lanes {
@@ -81,6 +86,7 @@ pub unsafe fn run(
             tables,
             results,
             words,
+            failed,
             shared: 0,
             straight: true,
             stopped: false,
@@ -90,12 +96,13 @@ pub unsafe fn run(
         unsafe { lanes.start(args, count) };
         let end = lanes.block(&program.code, 0, count);
         lanes.give(0, end);
-        work = lanes.work;
+        (work, failed) = (lanes.work, lanes.failed);
         if lanes.stopped {
             break;
         }
     }
     SCRATCH.set(scratch);
+    failed
 }
 
 /// # Safety
@@ -122,6 +129,8 @@ struct Lanes<'a> {
     tables: &'a [(*const c_void, i64)],
     results: &'a [*mut u8],
     words: &'a mut [u32],
+    /// The first element that has failed.
+    failed: Option<Failed>,
     /// A bit for each of the first parameters that is the same for all lanes.
     shared: u64,
     /// Whether every lane is at its own place still.
@@ -228,11 +237,19 @@ impl Lanes<'_> {
         }
     }
 
+    /// Notes that lane `k` fails, unless it is known to.
+    fn note_failed(&mut self, k: usize, failure: u8, subscript: f64, extent: i64) {
+        let element = self.first + self.element(k) as i64;
+        self.failed = Some(Failed { element, failure, subscript, extent }.first(self.failed));
+    }
+
     fn fail(&mut self, from: usize, to: usize, failure: u8) {
         if from == to {
             return;
         }
-        self.words[self.program.failures] |= 1 << failure;
+        for k in from..to {
+            self.note_failed(k, failure, 0.0, 0);
+        }
         for (&(place, class), &result) in self.program.results.iter().zip(self.results) {
             let (size, bytes) = (place.size as usize, na(class).bytes());
             for k in from..to {
@@ -347,9 +364,17 @@ impl Lanes<'_> {
                 Step::Vary { body, to: result, from: start, counter, step } => {
                     body(at(*result), at(*start), at(*counter).cast(), at(*step), n)
                 }
-                Step::Position { body, to: result, from: value, extent, low, high, moves } => {
+                Step::Position { body, to: result, from: value, class, extent, low, high, moves } => {
                     if body(at(*result).cast(), at(*value), at(*extent).cast(), i32::from(high.is_some()), n) != 0 {
-                        return self.outside(*result, [Some(*low), *high], from, to, moves);
+                        let failures = [Some(*low), *high];
+                        for k in from..to {
+                            let which = (AT_LOW - *self.at(*result, k).cast::<i64>()) as usize;
+                            if let Some(Some(failure)) = failures.get(which) {
+                                let subscript = self.number(*value, *class, k);
+                                self.note_failed(k, *failure, subscript, *self.at(*extent, k).cast());
+                            }
+                        }
+                        return self.outside(*result, failures, from, to, moves);
                     }
                 }
                 Step::Along { to: result, at: axes } => {
@@ -418,10 +443,24 @@ impl Lanes<'_> {
         to
     }
 
+    /// A subscript of lane `k`.
+    fn number(&self, place: Place, class: Class, k: usize) -> f64 {
+        let at = self.at(place, k);
+        // SAFETY: the place has numbers of the class.
+        unsafe {
+            match class {
+                Class::I32 => f64::from(*at.cast::<i32>()),
+                Class::I64 => *at.cast::<i64>() as f64,
+                Class::F32 => f64::from(*at.cast::<f32>()),
+                Class::F64 => *at.cast::<f64>(),
+                Class::C64 | Class::C128 => unreachable!("complex numbers are no subscripts"),
+            }
+        }
+    }
+
     /// Lanes whose positions are below 1 or beyond the extent fail.
     fn outside(&mut self, place: Place, failures: [Option<u8>; 2], from: usize, mut to: usize, moves: &Moves) -> usize {
-        // as `position` in routine.h says
-        for (value, failure) in [-2i64, -3].into_iter().zip(failures) {
+        for (value, failure) in [AT_LOW, AT_LOW - 1].into_iter().zip(failures) {
             // SAFETY: lanes are below the width.
             let stays = |this: &Self, k: usize| unsafe { *this.at(place, k).cast::<i64>() != value };
             let end = self.part(from, to, moves, stays);

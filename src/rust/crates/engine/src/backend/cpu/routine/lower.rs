@@ -261,7 +261,6 @@ impl<'a> Lowering<'a> {
             key: routine.parameters.iter().position(|p| p.source == Source::Key).map(|k| k as u16),
             results: results.collect(),
             arrays,
-            failures: routine.notes.len(),
             home,
             status,
             lists,
@@ -456,14 +455,15 @@ impl<'a> Lowering<'a> {
                 let (from, counter, step) = (self.of(*from), self.at(*counter), self.of(*step));
                 Step::Vary { body, to: own, from, counter, step }
             }
-            Statement::Position { to: register, from, extent, low, high } => {
-                let body = LOCATE[class_of(self, *from) as usize];
+            Statement::Position { to: register, from, extent, low, high, .. } => {
+                let class = class_of(self, *from);
                 let mut moves = self.moves(&live.with(&[*register].into_iter().collect())).into_vec();
                 if to != own {
                     moves.push(Moved { place: to, parameter: None });
                 }
                 let (from, extent) = (self.of(*from), self.of(*extent));
-                Step::Position { body, to, from, extent, low: *low, high: *high, moves: moves.into() }
+                let body = LOCATE[class as usize];
+                Step::Position { body, to, from, class, extent, low: *low, high: *high, moves: moves.into() }
             }
             Statement::Place { at, .. } => {
                 let at = at.iter().map(|(position, stride)| (self.of(*position), self.of(*stride))).collect();

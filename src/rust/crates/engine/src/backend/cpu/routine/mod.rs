@@ -25,7 +25,7 @@ use std::ffi::c_void;
 use std::sync::{PoisonError, RwLock};
 
 use super::blocks::BLOCK;
-use crate::routine::Routine;
+use crate::routine::{Failed, Routine};
 use program::Program;
 
 /// The program of a routine. Both stay for the process: routines are interned.
@@ -52,8 +52,7 @@ fn program(routine: &'static Routine) -> &'static Program {
 /// Runs a routine for elements `i .. i + n` of a call.
 ///
 /// `args` has `n` elements for each parameter, of its class, and `results` room for as many for each result, of its register's class; it
-/// overlaps nothing else. `tables` are addresses and numbers of elements. `words` (`Routine::words()` of them) takes bits of each
-/// row of `notes`, then the failures.
+/// overlaps nothing else. `tables` are addresses and numbers of elements. `words` takes bits of each row of `notes`. Returns how the first element that failed did so.
 ///
 /// Where the user wants to stop (`parallel::goes_on`), it returns early, with results that are not computed.
 ///
@@ -67,7 +66,7 @@ pub unsafe fn run(
     n: usize,
     results: &[*mut u8],
     words: &mut [u32],
-) {
+) -> Option<Failed> {
     // SAFETY: the caller's promise.
-    unsafe { lanes::run(program(routine), args, tables, i, n, results, words) };
+    unsafe { lanes::run(program(routine), args, tables, i, n, results, words) }
 }

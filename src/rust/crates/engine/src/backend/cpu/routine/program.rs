@@ -61,6 +61,7 @@ pub enum Step {
         body: Locate,
         to: Place,
         from: Place,
+        class: Class,
         extent: Place,
         low: FailureId,
         high: Option<FailureId>,
@@ -169,8 +170,6 @@ pub struct Program {
     pub key: Option<u16>,
     pub results: Vec<(Place, Class)>,
     pub arrays: Vec<Local>,
-    /// The word of failures.
-    pub failures: usize,
     /// Which element a lane works on (i32 each); why an element is not with the others (u8 each); two lists of lanes (u16).
     pub home: u32,
     pub status: u32,

@@ -123,7 +123,7 @@ impl Random {
             18 => {
                 let (low, high) = (self.below(3) as u8, self.one(&[None, Some(1), Some(2)]));
                 let (extent, from) = (at(self.one(&[3, 5, 7])), self.one(&[a, i, r(p), r(11)]));
-                Statement::Position { to: p, from, extent, low, high }
+                Statement::Position { to: p, from, extent, low, high, inside: false }
             }
             19 => Statement::Read { to: x, table: self.one(&[0, 0, 2]), at: r(p) },
             20 => match self.below(3) {

@@ -6,7 +6,7 @@ use super::lanes::na;
 use crate::backend::cpu::loops::{LOADS, LOOPS, NUMBERED};
 use crate::dtype::{Class, DType};
 use crate::ops::OpId;
-use crate::routine::{Draw, Operand, Routine, Source, Statement};
+use crate::routine::{Draw, Failed, Operand, Routine, Source, Statement};
 use crate::scalar::{Scalar, NA_I32, NA_I64};
 
 unsafe extern "C" {
@@ -29,7 +29,8 @@ pub struct Element<'a> {
     arrays: Vec<Vec<Scalar>>,
     tables: &'a [(*const c_void, i64)],
     index: i64,
-    pub words: Vec<u32>,
+    words: Vec<u32>,
+    failed: Option<Failed>,
 }
 
 pub fn scalar(class: Class, bytes: &[u8]) -> Scalar {
@@ -47,14 +48,20 @@ pub fn scalar(class: Class, bytes: &[u8]) -> Scalar {
 }
 
 /// The results of an element, and what it notes.
-pub fn run(routine: &Routine, args: &[Scalar], tables: &[(*const c_void, i64)], index: i64) -> (Vec<Scalar>, Vec<u32>) {
+pub fn run(
+    routine: &Routine,
+    args: &[Scalar],
+    tables: &[(*const c_void, i64)],
+    index: i64,
+) -> (Vec<Scalar>, Vec<u32>, Option<Failed>) {
     let mut element = Element {
         routine,
         registers: vec![None; routine.registers.len()],
         arrays: routine.arrays.iter().map(|a| vec![na(a.class); a.length as usize]).collect(),
         tables,
         index,
-        words: vec![0; routine.words()],
+        words: vec![0; routine.notes.len()],
+        failed: None,
     };
     for (parameter, arg) in routine.parameters.iter().zip(args) {
         element.registers[parameter.register as usize] = Some(*arg);
@@ -64,7 +71,7 @@ pub fn run(routine: &Routine, args: &[Scalar], tables: &[(*const c_void, i64)], 
         true => na(routine.registers[*r as usize]),
         false => element.registers[*r as usize].expect("a result is written"),
     };
-    (routine.results.iter().map(result).collect(), element.words.clone())
+    (routine.results.iter().map(result).collect(), element.words.clone(), element.failed)
 }
 
 impl Element<'_> {
@@ -96,8 +103,11 @@ impl Element<'_> {
     }
 
     fn fail(&mut self, failure: u8) -> Flow {
-        let word = self.routine.notes.len();
-        self.words[word] |= 1 << failure;
+        self.fail_at(failure, 0.0, 0)
+    }
+
+    fn fail_at(&mut self, failure: u8, subscript: f64, extent: i64) -> Flow {
+        self.failed = Some(Failed { element: self.index, failure, subscript, extent });
         Flow::Failed
     }
 
@@ -133,7 +143,7 @@ impl Element<'_> {
                 };
                 self.set(*to, value);
             }
-            Statement::Position { to, from, extent, low, high } => {
+            Statement::Position { to, from, extent, low, high, .. } => {
                 let extent = self.i64(*extent);
                 let value = match self.of(*from) {
                     Scalar::I32(NA_I32) | Scalar::I64(NA_I64) => None,
@@ -143,10 +153,15 @@ impl Element<'_> {
                     Scalar::F32(x) => Some(f64::from(x.trunc())).filter(|x| !x.is_nan()),
                     other => panic!("{other:?} is no subscript"),
                 };
+                let given = match self.of(*from) {
+                    Scalar::F64(x) => x,
+                    Scalar::F32(x) => x.into(),
+                    _ => value.unwrap_or(0.0),
+                };
                 let at = match (value, high) {
                     (None, _) => -1,
-                    (Some(x), _) if x < 1.0 => return self.fail(*low),
-                    (Some(x), Some(high)) if x > extent as f64 => return self.fail(*high),
+                    (Some(x), _) if x < 1.0 => return self.fail_at(*low, given, extent),
+                    (Some(x), Some(high)) if x > extent as f64 => return self.fail_at(*high, given, extent),
                     (Some(x), None) if x > extent as f64 => -1,
                     (Some(x), _) => x as i64 - 1,
                 };

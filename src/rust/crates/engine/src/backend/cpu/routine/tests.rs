@@ -6,7 +6,7 @@ use super::reference;
 use crate::dtype::{Class, DType};
 use crate::ops::{id, OpId};
 use crate::routine::{
-    Block, Draw, Failure, LocalArray, Operand, Parameter, Register, Routine, Source, Statement, Table,
+    Block, Draw, Failed, Failure, LocalArray, Operand, Parameter, Register, Routine, Source, Statement, Table,
 };
 use crate::scalar::{Scalar, NA_F64, NA_I32};
 
@@ -62,7 +62,7 @@ pub(super) fn given(registers: &[Register], classes: &[Class]) -> Vec<Parameter>
 }
 
 pub(super) fn failures(n: usize) -> Vec<Failure> {
-    vec![Failure { message: "missing value".into(), expression: String::new(), line: None }; n]
+    vec![Failure { message: "missing value".into(), ..Failure::default() }; n]
 }
 
 /// Values of a parameter, element by element.
@@ -79,8 +79,11 @@ pub(super) fn described() -> Vec<Table> {
         .collect()
 }
 
-/// The results of all elements from index `first` on and the words, at most `width` lanes at a time.
-fn run(routine: &Routine, columns: &[Column], first: usize, width: usize) -> (Vec<Vec<[u8; 16]>>, Vec<u32>) {
+/// The results of all elements, what they note, and the first that fails.
+type Ran = (Vec<Vec<[u8; 16]>>, Vec<u32>, Option<Failed>);
+
+/// Runs all elements, from index `first` on, at most `width` lanes at a time.
+fn run(routine: &Routine, columns: &[Column], first: usize, width: usize) -> Ran {
     let n = columns[0].len();
     let args: Vec<Vec<u8>> = columns
         .iter()
@@ -90,31 +93,33 @@ fn run(routine: &Routine, columns: &[Column], first: usize, width: usize) -> (Ve
     let sizes: Vec<usize> = routine.results.iter().map(|(r, _)| routine.registers[*r as usize].size()).collect();
     let mut results: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0xAA; n * size]).collect();
     let out: Vec<*mut u8> = results.iter_mut().map(|r| r.as_mut_ptr()).collect();
-    let mut words = vec![0; routine.words()];
+    let mut words = vec![0; routine.notes.len()];
     // SAFETY: all have n elements.
-    unsafe { lanes::run(&lower(routine, width), &args, &tables(), first, n, &out, &mut words) };
+    let failed = unsafe { lanes::run(&lower(routine, width), &args, &tables(), first, n, &out, &mut words) };
     let element = |k: usize, i: usize| {
         let mut bytes = [0u8; 16];
         bytes[..sizes[k]].copy_from_slice(&results[k][i * sizes[k]..(i + 1) * sizes[k]]);
         bytes
     };
-    ((0..n).map(|i| (0..sizes.len()).map(|k| element(k, i)).collect()).collect(), words)
+    ((0..n).map(|i| (0..sizes.len()).map(|k| element(k, i)).collect()).collect(), words, failed)
 }
 
 /// Holds the lanes, so many at a time, against one element after the other.
 pub(super) fn check(routine: &Routine, columns: &[Column], widths: &[usize]) {
     const FIRST: usize = 5;
     let n = columns[0].len();
-    let mut words = vec![0; routine.words()];
+    let mut words = vec![0; routine.notes.len()];
+    let mut first: Option<Failed> = None;
     let mut wanted = Vec::new();
     for i in 0..n {
         let args: Vec<Scalar> = columns.iter().map(|c| c[i]).collect();
-        let (results, noted) = reference::run(routine, &args, &tables(), (FIRST + i) as i64);
+        let (results, noted, failed) = reference::run(routine, &args, &tables(), (FIRST + i) as i64);
         wanted.push(results);
         words.iter_mut().zip(noted).for_each(|(all, own)| *all |= own);
+        first = first.or(failed);
     }
     for &width in widths {
-        let (results, noted) = run(routine, columns, FIRST, width);
+        let (results, noted, failed) = run(routine, columns, FIRST, width);
         for i in 0..n {
             for (k, want) in wanted[i].iter().enumerate() {
                 let got = reference::scalar(want.class(), &results[i][k]);
@@ -125,6 +130,7 @@ pub(super) fn check(routine: &Routine, columns: &[Column], widths: &[usize]) {
                 );
             }
         }
+        assert_eq!(failed, first, "{width} lanes\n{routine}");
         assert_eq!(noted, words, "notes with {width} lanes\n{routine}");
     }
 }
@@ -206,8 +212,8 @@ fn missing_conditions_fail_or_are_false() {
     };
     check(&small(condition(Some(2))), &some(200), &WIDTHS);
     check(&small(condition(None)), &some(200), &WIDTHS);
-    let (results, words) = run(&small(condition(Some(2))), &some(200), 0, 64);
-    assert_eq!(words[2], 1 << 2);
+    let (results, _, failed) = run(&small(condition(Some(2))), &some(200), 0, 64);
+    assert_eq!(failed.map(|f| f.failure), Some(2));
     assert_eq!(reference::scalar(Class::I32, &results[10][1]), Scalar::I32(NA_I32));
 }
 
@@ -300,9 +306,9 @@ fn counted_loops_end_for_each_lane_by_its_own_count() {
 #[test]
 fn positions_places_and_tables() {
     let mut routine = small(vec![
-        Statement::Position { to: 8, from: r(0), extent: at(7), low: 1, high: None },
+        Statement::Position { to: 8, from: r(0), extent: at(7), low: 1, high: None, inside: false },
         Statement::Read { to: 1, table: 0, at: r(8) },
-        Statement::Position { to: 9, from: r(4), extent: at(5), low: 1, high: Some(2) },
+        Statement::Position { to: 9, from: r(4), extent: at(5), low: 1, high: Some(2), inside: false },
         Statement::Read { to: 5, table: 1, at: r(9) },
         Statement::Place { to: 8, at: vec![(r(8), at(2)), (r(9), at(1))] },
         Statement::Read { to: 2, table: 0, at: r(8) },
@@ -310,7 +316,7 @@ fn positions_places_and_tables() {
         apply(6, id::IS_NA, Class::F64, &[r(3)]),
         when(r(6), vec![set(1, r(2))], vec![]),
         // over itself
-        Statement::Position { to: 8, from: r(8), extent: at(3), low: 0, high: None },
+        Statement::Position { to: 8, from: r(8), extent: at(3), low: 0, high: None, inside: false },
         Statement::Read { to: 2, table: 0, at: r(8) },
         f64(1, id::ADD, &[r(1), r(2)]),
     ]);
@@ -323,7 +329,7 @@ fn positions_places_and_tables() {
 #[test]
 fn local_arrays_belong_to_elements() {
     let mut routine = small(vec![
-        Statement::Position { to: 8, from: r(4), extent: at(4), low: 1, high: None },
+        Statement::Position { to: 8, from: r(4), extent: at(4), low: 1, high: None, inside: false },
         Statement::Set { array: 0, at: r(8), value: r(0) },
         Statement::Set { array: 1, at: at(1), value: r(4) },
         f64(6, id::GT, &[r(0), num(5.0)]),

@@ -10,7 +10,7 @@ use crate::dtype::Class;
 use crate::ops::table::TABLES;
 use crate::ops::{OpId, Rule, HEADERS, RANDOM_HEADERS};
 use crate::plan::{Access, Call, Instruction, Plan, Register};
-use crate::routine::Interned;
+use crate::routine::{Failed, Interned};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
 /// where types of different widths meet, but one where an element is a long computation.
@@ -80,32 +80,42 @@ fn is_heavy(plan: &Plan) -> bool {
     cost(plan) >= 100
 }
 
-/// Where each instruction that may warn keeps its bits, and how many words there are.
+/// Where each instruction that may warn keeps its bits, and how many words there are. Records of failures are behind all bits, and aligned to 64.
 pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
     let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
-        let mut place = |noted: Noted| {
-            let width = noted.width();
-            if width == 0 {
-                return;
-            }
+        let mut place = |op: OpId| {
+            let width = op.row().flag.width();
             if shift + width > 32 {
                 (word, shift) = (word + 1, 0);
             }
-            places.push((k as Register, Place { word, shift, noted }));
+            places.push((k as Register, Place { word, shift, noted: Noted::Row(op) }));
             shift += width;
         };
         match instruction {
-            Instruction::Apply { op, class, .. } if op.may_warn(*class) => place(Noted::Row(*op)),
-            Instruction::Call(call) => {
-                call.routine.notes.iter().for_each(|&op| place(Noted::Row(op)));
-                place(Noted::Failures(call.routine));
-            }
+            Instruction::Apply { op, class, .. } if op.may_warn(*class) => place(*op),
+            Instruction::Call(call) => call.routine.notes.iter().for_each(|&op| place(op)),
             _ => {}
         }
     }
-    let words = if places.is_empty() { 0 } else { word as usize + 1 };
-    (places, words)
+    let mut words = if places.is_empty() { 0 } else { word + 1 };
+    for (k, instruction) in plan.code.iter().enumerate() {
+        if let Instruction::Call(call) = instruction {
+            if !call.routine.failures.is_empty() {
+                let word = words.next_multiple_of(2);
+                places.push((k as Register, Place { word, shift: 0, noted: Noted::Failures(call.routine) }));
+                words = word + 2 * Failed::WORDS as u32;
+            }
+        }
+    }
+    (places, words as usize)
+}
+
+/// Words of bits, which each thread has for itself: one at least.
+fn words_of_bits(places: &[(Register, Place)]) -> u32 {
+    let words =
+        places.iter().filter(|(_, place)| matches!(place.noted, Noted::Row(_))).map(|(_, place)| place.word + 1);
+    words.max().unwrap_or(1)
 }
 
 /// The text up to and including `compute`, for packs of `v`.
@@ -153,9 +163,8 @@ pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) 
     for (k, (routine, _)) in routines(plan).into_iter().enumerate() {
         text += &routine::define(routine.0, &routine::name(routine.0, k));
     }
-    let (_, words) = places(plan);
     let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
-    let _ = writeln!(text, "constexpr int V = {v}, W = {};", words.max(1));
+    let _ = writeln!(text, "constexpr int V = {v}, W = {};", words_of_bits(&places(plan).0));
     text += &parameters::declare(plan, variant);
     text += &fetch(plan, variant, v, given);
     text += &compute(plan, variant, given);
@@ -258,18 +267,24 @@ fn called(plan: &Plan, r: usize, call: &Call, places: &[(Register, Place)]) -> S
     let mut given = String::new();
     call.args.iter().for_each(|arg| given += &format!(", r{arg}"));
     call.tables.iter().for_each(|table| given += &format!(", p.x{table}, p.length{table}"));
-    let places = places.iter().filter(|(register, _)| *register as usize == r);
-    let word_of = |noted: Noted| match noted {
-        Noted::Row(op) => call.routine.notes.iter().position(|&known| known == op).expect("it is among them"),
-        Noted::Failures(_) => call.routine.notes.len(),
-    };
-    let note = |(_, place): &(Register, Place)| {
-        format!(" w[{}] |= n{r}[{}] << {};", place.word, word_of(place.noted), place.shift)
-    };
-    let notes: String = places.map(note).collect();
-    let words = call.routine.words();
-    let (declared, passed) =
-        if words > 0 { (format!("u32 n{r}[{words}] = {{}}; "), format!(", n{r}")) } else { Default::default() };
+    let (mut declared, mut passed, mut notes) = (String::new(), String::new(), String::new());
+    if !call.routine.notes.is_empty() {
+        declared += &format!("u32 n{r}[{}] = {{}}; ", call.routine.notes.len());
+        passed += &format!(", n{r}");
+    }
+    if !call.routine.failures.is_empty() {
+        declared += &format!("Failed f{r}; f{r}.code = 0u; ");
+        passed += &format!(", f{r}");
+    }
+    for (_, place) in places.iter().filter(|(register, _)| *register as usize == r) {
+        notes += &match place.noted {
+            Noted::Row(op) => {
+                let own = call.routine.notes.iter().position(|&known| known == op).expect("it is among them");
+                format!(" w[{}] |= n{r}[{own}] << {};", place.word, place.shift)
+            }
+            Noted::Failures(_) => format!(" note_failed(f{r}, i, p.flags, {}, p.any);", place.word),
+        };
+    }
     format!("  {declared}const {name}results c{r} = {name}(i{given}{passed});{notes}\n")
 }
 

@@ -15,6 +15,8 @@ pub struct Known {
     positive: BTreeSet<Register>,
     /// Positions that are not -1, and below this extent, where it is known.
     found: BTreeMap<Register, Option<Operand>>,
+    /// Places in a table along some of its axes (bits), inside along these.
+    parts: BTreeMap<Register, (u16, u8)>,
     /// How a register came by its value, where the operands still have theirs.
     made: BTreeMap<Register, (OpId, Vec<Operand>)>,
 }
@@ -41,12 +43,27 @@ impl Known {
         operand.register().and_then(within) == Some(Operand::Register(extent))
     }
 
+    /// The extent that a position is inside of.
+    pub fn extent(&self, operand: Operand) -> Option<Operand> {
+        self.found.get(&operand.register()?).copied().flatten()
+    }
+
+    /// The table, and the axes of it, along which a place is inside.
+    pub fn part(&self, operand: Operand) -> Option<(u16, u8)> {
+        self.parts.get(&operand.register()?).copied()
+    }
+
+    pub fn is_part(&mut self, register: Register, part: (u16, u8)) {
+        self.parts.insert(register, part);
+    }
+
     /// A register gets a new value.
     pub fn forget(&mut self, register: Register) {
         let own = Operand::Register(register);
         self.numbers.remove(&register);
         self.positive.remove(&register);
         self.found.remove(&register);
+        self.parts.remove(&register);
         self.found.values_mut().filter(|extent| **extent == Some(own)).for_each(|extent| *extent = None);
         self.made.remove(&register);
         self.made.retain(|_, (_, args)| !args.contains(&own));
@@ -91,7 +108,9 @@ impl Known {
         let (is_number, found, positive) = (self.is_number(from), self.is_found(from), self.is_positive(from));
         let extent = from.register().and_then(|r| self.found.get(&r).copied().flatten());
         let made = from.register().and_then(|r| self.made.get(&r).cloned());
+        let part = self.part(from);
         self.forget(register);
+        part.into_iter().for_each(|part| self.is_part(register, part));
         if is_number {
             self.number(register);
         }
@@ -121,6 +140,7 @@ impl Known {
         self.numbers.retain(|r| other.numbers.contains(r));
         self.positive.retain(|r| other.positive.contains(r));
         self.found.retain(|r, extent| other.found.get(r).is_some_and(|found| found == extent));
+        self.parts.retain(|r, part| other.parts.get(r) == Some(part));
         self.made.retain(|r, made| other.made.get(r) == Some(made));
         self
     }

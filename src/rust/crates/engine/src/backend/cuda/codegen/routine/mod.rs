@@ -140,8 +140,11 @@ impl Writer<'_> {
         for (table, name) in routine.tables.iter().zip(&self.tables) {
             let _ = write!(text, ", const {}* {name}, i64 {name}length", table.dtype.c_type());
         }
-        if routine.words() > 0 {
-            let _ = write!(text, ", u32 (&w)[{}]", routine.words());
+        if !routine.notes.is_empty() {
+            let _ = write!(text, ", u32 (&w)[{}]", routine.notes.len());
+        }
+        if !routine.failures.is_empty() {
+            text.push_str(", Failed& failed");
         }
         text.push_str(") {\n");
         self.declare(name, &mut text);

@@ -4,6 +4,7 @@ use super::names::{breaks, leaves, written};
 use super::text::{comment, Binds, Text};
 use super::value::{is_logic, Condition};
 use super::{spare, Waiting, What, Writer};
+use crate::dtype::DType;
 use crate::routine::{Block, Draw, FailureId, Operand, Register, Source, Statement};
 use crate::scalar::Scalar;
 
@@ -120,7 +121,13 @@ impl Writer<'_> {
                     self.known.positive(*to);
                 }
             }
-            Statement::Position { to, from, extent, low, high } => self.position(*to, *from, *extent, *low, *high),
+            Statement::Position { to, from, extent, inside: true, .. } => {
+                let from = Text::prefix("(i64)", &self.read(*from));
+                self.define(*to, Text::infix(&from, "-", &Text::atom("1"), Binds::Sum));
+                self.known.forget(*to);
+                self.known.found(*to, Some(*extent).filter(|&extent| extent != Operand::Register(*to)));
+            }
+            Statement::Position { to, from, extent, low, high, .. } => self.position(*to, *from, *extent, *low, *high),
             Statement::Place { to, at } => self.place(*to, at),
             Statement::Read { to, table, at } => {
                 let dtype = self.routine.tables[*table as usize].dtype;
@@ -197,11 +204,11 @@ impl Writer<'_> {
 
     /// Leaves the routine, if `test` holds ("": in any case).
     fn fail(&mut self, test: &str, failure: FailureId) {
-        self.fail_with(test, &format!("{}u", 1u32 << failure), failure);
+        self.fail_with(test, &code(failure), "0.0, 0", failure);
     }
 
-    /// `fail`, where `bit` says which failure it is: that one, or another of the same place.
-    fn fail_with(&mut self, test: &str, bit: &str, failure: FailureId) {
+    /// `fail`, where `code` says which failure it is (that one, or another of the same place), and `at` at what subscript of how many.
+    fn fail_with(&mut self, test: &str, code: &str, at: &str, failure: FailureId) {
         self.fails = true;
         let known = &self.routine.failures[failure as usize];
         let line = known.line.map_or(String::new(), |line| format!("line {line}: "));
@@ -209,8 +216,7 @@ impl Writer<'_> {
             "" => known.message.clone(),
             expression => format!("{expression}: {}", known.message),
         };
-        let word = self.routine.notes.len();
-        let leave = format!("w[{word}] |= {bit}; return missing;");
+        let leave = format!("failed = {{{code}, {at}}}; return missing;");
         let leave = if test.is_empty() { leave } else { format!("if ({test}) {{ {leave} }}") };
         self.line(&format!("{leave}  // {line}{}", comment(&what)));
     }
@@ -241,8 +247,9 @@ impl Writer<'_> {
     fn position(&mut self, to: Register, from: Operand, extent: Operand, low: FailureId, high: Option<FailureId>) {
         let sure = self.known.is_number(from) && high.is_some();
         let positive = self.known.is_positive(from);
-        let args = [self.read(from), self.read(extent)];
+        let args = [self.read_name(from), self.read_name(extent)];
         self.before_write(to);
+        let at = format!("(f64){}, {}", Text::prefix("", &args[0]).as_str(), args[1].as_str());
         let name = self.name(to).to_string();
         let declared = if self.uses[to as usize].local { "i64 " } else { "" };
         let from_one = format!("(i64){}", Text::prefix("", &args[0]).as_str());
@@ -254,7 +261,7 @@ impl Writer<'_> {
         }
         if let (true, Some(high)) = (positive, high) {
             self.line(&format!("{declared}{name} = {from_one} - 1;"));
-            self.fail(&format!("{name} >= {}", args[1].as_str()), high);
+            self.fail_with(&format!("{name} >= {}", args[1].as_str()), &code(high), &at, high);
             self.known.forget(to);
             self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
             return;
@@ -263,14 +270,14 @@ impl Writer<'_> {
         self.line(&format!("{declared}{name} = {};", text.as_str()));
         match high {
             Some(high) => {
-                let bit = match low == high {
-                    true => format!("{}u", 1u32 << high),
-                    false => format!("({name} == AT_LOW ? {}u : {}u)", 1u32 << low, 1u32 << high),
+                let code = match low == high {
+                    true => code(high),
+                    false => format!("{name} == AT_LOW ? {} : {}", code(low), code(high)),
                 };
-                self.fail_with(&format!("{name} < AT_NONE"), &bit, high);
+                self.fail_with(&format!("{name} < AT_NONE"), &code, &at, high);
             }
             None => {
-                self.fail(&format!("{name} == AT_LOW"), low);
+                self.fail_with(&format!("{name} == AT_LOW"), &code(low), &at, low);
                 self.line(&format!("if ({name} < 0) {name} = AT_NONE;"));
             }
         }
@@ -297,15 +304,57 @@ impl Writer<'_> {
                 (sum, false) => Text::call("placed_at", &[sum.unwrap_or(Text::atom("0ll")), position, stride], ""),
             });
         }
+        let part = self.part(at);
         self.define(to, sum.unwrap_or(Text::atom("0ll")));
         self.known.forget(to);
         if found {
             self.known.found(to, None);
+            part.into_iter().for_each(|part| self.known.is_part(to, part));
         }
+    }
+
+    /// The table and the axes (bits) whose positions a place is the sum of, where all are inside and go by their strides.
+    fn part(&self, at: &[(Operand, Operand)]) -> Option<(u16, u8)> {
+        let mut sum = None;
+        for &(position, stride) in at {
+            let (table, axes) = match self.known.part(position) {
+                Some(part) if stride == Operand::Constant(Scalar::I64(1)) => part,
+                Some(_) => return None,
+                None => {
+                    let Source::Extent(table, axis) = self.source(self.known.extent(position)?)? else { return None };
+                    let by = match axis {
+                        0 => stride == Operand::Constant(Scalar::I64(1)),
+                        1 => self.source(stride) == Some(Source::Extent(table, 0)),
+                        _ => false,
+                    };
+                    if !by {
+                        return None;
+                    }
+                    (table, 1 << axis)
+                }
+            };
+            let (known, others) = sum.unwrap_or((table, 0));
+            if known != table || others & axes != 0 {
+                return None;
+            }
+            sum = Some((table, others | axes));
+        }
+        sum
+    }
+
+    /// The parameter that an operand is, where nothing else is written to its register.
+    fn source(&self, operand: Operand) -> Option<Source> {
+        let register = operand.register().filter(|&r| self.uses[r as usize].writes == 1)?;
+        self.routine.parameters.iter().find(|p| p.register == register).map(|p| p.source)
     }
 
     /// Whether a position is known to be that of an element of a table.
     fn is_inside(&self, table: u16, at: Operand) -> bool {
+        let is_axis = |source| matches!(source, Source::Extent(of, _) if of == table);
+        let axes = self.routine.parameters.iter().filter(|p| p.dtype == DType::Int64 && is_axis(p.source)).count();
+        if axes > 0 && self.known.part(at) == Some((table, (1u8 << axes) - 1)) {
+            return true;
+        }
         let lengths = self.routine.parameters.iter().filter(|p| p.source == Source::Length(table));
         let mut unchanged = lengths.map(|p| p.register).filter(|&r| self.uses[r as usize].writes == 1);
         unchanged.any(|length| self.known.is_below(at, length))
@@ -460,6 +509,11 @@ impl Writer<'_> {
         self.turn(body);
         self.known.forget(counter);
     }
+}
+
+/// A failure in `Failed`.
+fn code(failure: FailureId) -> String {
+    format!("{}u", u32::from(failure) + 1)
 }
 
 /// Whether it is a whole number, and no less.
