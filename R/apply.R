@@ -12,6 +12,7 @@ REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd")
 
 # The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
 margin_axes <- function(x, MARGIN) {
+  if (is.complex(MARGIN) || is.numeric(MARGIN) && any(is.infinite(MARGIN))) return(NULL)
   axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
   if (!anyNA(axes) && all(axes %in% seq_along(dim(x))) && !anyDuplicated(axes)) axes
 }
@@ -94,7 +95,8 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
       }
     }
   }
-  call_base(base::apply, list(read_by("apply", X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
+  # base R puts the elements in another order first, which is a copy
+  call_base(base::apply, list(read_by("apply", X, host_view), MARGIN, FUN, ..., simplify = simplify), parent.frame())
 }
 
 #' @rdname apply
@@ -139,13 +141,9 @@ asplit_array <- function(x, MARGIN, drop) {
   if (!usable) return(call_base(base::asplit, c(list(read_by("asplit", x), MARGIN), if (!is.null(drop)) list(drop = drop))))
   rest <- setdiff(seq_along(d), kept)
   parts <- .Call(C_permute, x, d, c(rest, kept))
-  size <- prod(d[rest])
   names <- dimnames(x)
-  out <- lapply(seq_len(prod(d[kept])), function(k) {
-    y <- strided(parts, c(size, length(x) / size), c(1, 2), c(size, 1), start = c(0, k - 1))
-    dim(y) <- d[rest]
-    with_dimnames(y, names[rest])
-  })
+  out <- .Call(C_slices, parts, as.double(d[rest]))
+  if (!all(vapply(names[rest], is.null, NA))) out <- lapply(out, `dimnames<-`, names[rest])
   dim(out) <- d[kept]
   with_dimnames(out, names[kept])
 }
@@ -168,11 +166,11 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 
 #' Element by element
 #'
-#' [base::mapply()], [base::Map()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. The first four call a function of R with each element, which they
+#' [base::mapply()], [base::Map()], functions of [base::Vectorize()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. All but the last call a function of R with each element, which they
 #' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing where the arrays are.
 #'
 #' A function of [gpu_compile()] runs on the device instead: `mapply()`, `Map()` and `sapply()` of one are [gpu_map()], whose result is an array.
-#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch As in [base::mapply()], [base::Map()] and [base::Find()].
+#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args As in [base::mapply()], [base::Map()], [base::Vectorize()] and [base::Find()].
 #' @returns What base R gives: ordinary vectors and lists; of a compiled function what [gpu_map()] gives.
 #' @section Errors:
 #' Those of `FUN`; `verdigris_error_host_access` where reads are forbidden.
@@ -202,6 +200,12 @@ is_compiled <- function(f) !missing(f) && inherits(f, "gpu_function")
 #' @rdname mapply
 #' @export
 sapply <- interposed("sapply", quote(is_compiled(FUN)), map_compiled(FUN, X, list(...)))
+
+# Base R's function, whose results find this package's `mapply()`.
+#' @rdname mapply
+#' @export
+Vectorize <- base::Vectorize
+environment(Vectorize) <- topenv()
 
 # Further arguments of one element are numbers, others are taken whole.
 map_compiled <- function(f, x, more) {

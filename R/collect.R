@@ -29,7 +29,11 @@ collect.default <- function(x, ...) x
 collect.gpu_array <- function(x, ...) {
   exact <- gpu_dtype(x) == "int64"
   if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
-  y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
+  with_host_attributes(if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x), x, exact)
+}
+
+# The array's attributes, as an ordinary vector has them.
+with_host_attributes <- function(y, x, exact = FALSE) {
   keep <- attributes(x)
   keep <- keep[setdiff(names(keep), c("class", "gpu_dtype"))]
   class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
@@ -43,6 +47,12 @@ host_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x)) return(x)
   if (gpu_dtype(x) == "int64" && !(exact && requireNamespace("bit64", quietly = TRUE))) x <- gpu_cast(x, "float64")
   collect(x)
+}
+
+# For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a copy.
+host_view <- function(x) {
+  if (!is_gpu(x)) return(x)
+  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) .Call(C_lend, x)) %||% host_copy(x)
 }
 
 # For bit64's generic: whole numbers of any array, exactly.

@@ -23,9 +23,14 @@ PAIRS_AT_ONCE <- 2^26
 
 distances <- function(x, method, diag, upper, p) {
   methods <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
-  which <- pmatch(method, methods)
+  which <- if (length(method) == 1L) pmatch(method, methods) else NA
   usable <- !is.na(which) && methods[which] != "binary" && length(dim(x)) == 2L && is.numeric(x) && !is.complex(x) && all(dim(x) > 0L) && nrow(x) > 1L && !prefers_host(x)
-  if (!usable || !all(is.finite(x))) return(call_base(stats::dist, list(host_copy(x), method = method, diag = diag, upper = upper, p = p)))
+  if (!usable || !all(is.finite(x))) {
+    out <- call_base(stats::dist, list(host_view(x), method = method, diag = diag, upper = upper, p = p))
+    # base R's has the function and the elements in it
+    attr(out, "call") <- match.call(stats::dist, written_call())
+    return(out)
+  }
   n <- nrow(x)
   k <- ncol(x)
   y <- as_doubles(strip(x))
@@ -58,7 +63,7 @@ distances <- function(x, method, diag, upper, p) {
       done <- done + count
     }
   }
-  shape <- list(Size = n, Labels = dimnames(x)[[1L]], Diag = diag, Upper = upper, method = methods[which], p = if (methods[which] == "minkowski") p, call = written_call(), class = "dist")
+  shape <- list(Size = n, Labels = dimnames(x)[[1L]], Diag = diag, Upper = upper, method = methods[which], p = if (methods[which] == "minkowski") p, call = match.call(stats::dist, written_call()), class = "dist")
   attributes(lower) <- shape[!vapply(shape, is.null, NA)]
   lower
 }

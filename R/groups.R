@@ -258,17 +258,25 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
     if (!is.null(names)) names(x) <- names
     return(split(x, f, drop = drop, ...))
   }
-  usable <- is.null(names(x)) && ...length() == 0L && length(x) && length(f) == length(x) && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) || !is.object(f))
-  if (!usable) return(NextMethod())
-  by <- grouping(list(f), gpu_device(x))
-  levels <- by$levels[[1L]]
+  if (!is.null(names(x)) || ...length() || !is_key(f, length(x))) return(NextMethod())
+  places <- places_by(f, gpu_device(x))
+  counts <- places$counts
   # the elements in the order of their groups: each group is a view of them
-  ordered <- strip(x)[.Call(C_order, by$codes, FALSE)]
-  counts <- as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)]
+  ordered <- strip(x)[places$at]
   ends <- cumsum(counts)
-  parts <- lapply(seq_along(levels), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])
-  names(parts) <- levels
+  parts <- lapply(seq_along(counts), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])
+  names(parts) <- places$levels
   if (drop) parts[counts > 0] else parts
+}
+
+# Whether f is one key of n elements, as `grouping()` takes it.
+is_key <- function(f, n) n > 0L && length(f) == n && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) || !is.object(f))
+
+# The places of all elements by their groups, those without one last; how many each group has, and its name.
+places_by <- function(f, device) {
+  by <- grouping(list(f), device)
+  levels <- by$levels[[1L]]
+  list(at = .Call(C_order, by$codes, FALSE), counts = as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)], levels = levels)
 }
 
 #' @rdname gpu_group
@@ -290,10 +298,13 @@ ave_array <- function(x, keys, FUN) {
 #' @usage NULL
 #' @export
 `split<-.gpu_array` <- function(x, f, drop = FALSE, ..., value) {
-  at <- split(seq_along(x), f, drop = drop, ...)
-  values <- if (is.list(value)) rep_len(unname(value), length(at)) else list()
-  usable <- length(at) && all(vapply(values, is_number, NA)) && identical(unname(lengths(at)), lengths(values))
+  places <- if (...length() == 0L && is_key(f, length(x))) places_by(f, gpu_device(x))
+  at <- if (is.null(places)) split(seq_along(x), f, drop = drop, ...)
+  extents <- if (is.null(places)) unname(lengths(at)) else if (drop) places$counts[places$counts > 0] else places$counts
+  values <- if (is.list(value)) rep_len(unname(value), length(extents)) else list()
+  usable <- length(extents) && all(vapply(values, is_number, NA)) && identical(as.double(extents), as.double(lengths(values)))
   if (!usable) return(call_base(base::`split<-.default`, list(x, f, drop = drop, ..., value = value)))
-  x[base::unlist(at, use.names = FALSE)] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, as_elements)) else base::unlist(values)
+  at <- if (is.null(places)) base::unlist(at, use.names = FALSE) else places$at[seq_len(sum(extents))]
+  x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, as_elements)) else base::unlist(values)
   x
 }

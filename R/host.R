@@ -3,7 +3,7 @@
 
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
-  y <- call_base(f, lapply(args, host_copy, exact = exact), parent.frame())
+  y <- call_base(f, lapply(args, ordinary_copy, exact = exact), parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
   like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
   as_gpu(y, dtype = width_beside(y, gpu_dtype(like)), device = gpu_device(like))
@@ -106,17 +106,16 @@ xtfrm.gpu_array <- function(x) {
 }
 
 # A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array itself.
-read_by <- function(name, x) {
+read_by <- function(name, x, copy = ordinary_copy) {
   rule <- getOption("verdigris.host_access", "inform")
   if (rule == "error") refuse_host_access(length(x), 8 * length(x), name)
   if (rule == "inform" && length(x) > 1e6) inform_host_access(length(x), 8 * length(x), name)
-  host_copy(x)
+  copy(x)
 }
 
-# A host copy in R's own memory, for functions of base R whose loops ask for one element after the other: hashing, ranking and counting
-# take up to four times as long on a large vector in memory of ours, each of whose elements is a call.
+# A host copy in R's own memory, for functions of base R whose loops ask for one element after the other: they take up to four times
+# as long on a large vector in memory of ours, each of whose elements is a call.
 ordinary_copy <- function(x, exact = FALSE) {
-  y <- host_copy(x, exact = exact)
-  if (is.object(y) || length(y) < 2^17) return(y)
-  switch(typeof(y), double = y * 1, integer = y * 1L, logical = y | FALSE, y)
+  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact))
+  with_host_attributes(.Call(C_collect_into, x, vector(typeof(x), length(x))), x)
 }

@@ -25,15 +25,19 @@ implicit_method <- function(generic, home) {
     if (!exists(class, envir = found, inherits = FALSE)) assign(class, utils::getS3method(generic, class, optional = TRUE, envir = home), envir = found)
     get(class, envir = found, inherits = FALSE)
   }
+  # the last classes, and their method
+  last <- method <- NULL
   function(x, ...) {
-    for (class in c(oldClass(x)[-1L], "default")) {
-      method <- method_for(class)
-      if (is.null(method)) next
-      out <- method(x, ...)
-      # with x's attributes its S4 bit may have come along
-      return(if (isS4(out) && is.atomic(out) && !is_gpu(out)) asS4(out, FALSE) else out)
+    classes <- oldClass(x)
+    if (!identical(classes, last)) {
+      methods <- Filter(Negate(is.null), lapply(c(classes[-1L], "default"), method_for))
+      if (!length(methods)) stop(sprintf("no method of %s() for an array of these dimensions", generic), call. = FALSE)
+      method <<- methods[[1L]]
+      last <<- classes
     }
-    stop(sprintf("no method of %s() for an array of these dimensions", generic), call. = FALSE)
+    out <- method(x, ...)
+    # with x's attributes its S4 bit may have come along
+    if (isS4(out) && is.atomic(out) && !is_gpu(out)) asS4(out, FALSE) else out
   }
 }
 

@@ -8,13 +8,15 @@ tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
   if (!is.null(out)) return(out)
-  on_base <- function() if (own) on_host(f, x) else on_host(f, x, y)
+  on_base <- function() call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
   if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)
   extents <- product_extents(x, y, turn_x, turn_y)
   # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
   by_host <- function() as_gpu(on_base(), dtype = product_dtype(x, y), device = device)
-  if (is.null(extents) || device == "cpu" && (turn_x || turn_y || min(extents[c(1L, 3L)]) > 1)) return(by_host())
+  # of a column and a row nothing is added up
+  outer <- device == "cpu" && isTRUE(extents[2L] == 1) && !anyNA(x) && !anyNA(y)
+  if (is.null(extents) || device == "cpu" && !outer && min(extents[c(1L, 3L)]) > 1) return(by_host())
   a <- beside(x, y, device)
   b <- if (own) a else beside(y, x, device)
   left <- if (length(dim(x)) == 2L) dimnames(x)
@@ -27,7 +29,12 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
     b <- turned(b)
     right <- rev(right)
   }
-  out <- .Call(C_multiply, a, b, extents, product_options())
+  if (outer) {
+    out <- matrix_like(repeated(a, times = extents[3L]), repeated(b, each = extents[1L]))
+    dim(out) <- extents[c(1L, 3L)]
+  } else {
+    out <- .Call(C_multiply, a, b, extents, product_options())
+  }
   if (is.null(out)) return(by_host())
   if (is.null(left) && is.null(right)) return(out)
   names <- product_dimnames(left, right)

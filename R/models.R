@@ -7,6 +7,12 @@
 mahalanobis <- interposed("mahalanobis", c("x", "center", "cov"), hosted_mahalanobis(x, center, cov, inverted, ...), home = "stats")
 hosted_mahalanobis <- function(...) hosted(stats::mahalanobis, list(...))
 
+# It asks an array for one element after the other.
+#' @rdname host
+#' @usage NULL
+#' @export
+approx <- interposed("approx", c("x", "y", "xout"), hosted_call(stats::approx, environment()), home = "stats")
+
 # Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call.
 rank_test <- function(generic) {
   f <- get(generic, envir = asNamespace("stats"))

@@ -85,7 +85,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   }
   device <- device_of(keys)
   # the cpu device sorts whole numbers in fewer passes than base R, which sorts other keys as well
-  if (prefers_host(Find(is_gpu, keys)) && !all(vapply(keys, function(k) is.integer(k) || is.factor(k), NA))) {
+  if (prefers_host(Find(is_gpu, keys)) && any(vapply(keys, is.double, NA))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
     return(as_gpu(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), device = device))
   }

@@ -183,6 +183,8 @@ lines.gpu_array <- function(x, y = NULL, type = "l", ...) added(graphics::lines.
 #' @importFrom graphics image
 #' @export
 image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
+  # of image(z = m) the generic finds the method too
+  if (missing(x) && missing(y)) return(image.gpu_array(z, zlim = zlim, ...))
   if (missing(z) && missing(y) && length(dim(x)) == 2L && !is.complex(x)) {
     z <- x
     x <- base::seq.int(0, 1, length.out = nrow(z))
@@ -199,8 +201,8 @@ image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
     labels <- utils::modifyList(list(xlab = "", ylab = ""), list(...))
     return(invisible(do.call(graphics::image.default, c(list(x, y, host_copy(z), zlim = zlim), labels), quote = TRUE)))
   }
-  rest <- c(if (!missing(y)) list(host_copy(y)), if (!missing(z)) list(host_copy(z)), if (!is.null(zlim)) list(zlim = zlim))
-  invisible(do.call(graphics::image.default, c(list(host_copy(x)), rest, list(...)), quote = TRUE))
+  given <- c(if (!missing(x)) list(x = host_copy(x)), if (!missing(y)) list(y = host_copy(y)), if (!missing(z)) list(z = host_copy(z)), if (!is.null(zlim)) list(zlim = zlim))
+  invisible(do.call(graphics::image.default, c(given, list(...)), quote = TRUE))
 }
 
 # The edges of k cells on the range that base R gives n of them.
@@ -215,6 +217,11 @@ edges <- function(n, k) {
 boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, outline = TRUE, pars = NULL) {
   more <- list(...)
   own <- base::names(more) %||% character(length(more))
+  usable <- !is.complex(x) && length(x) && is.numeric(range) && length(range) == 1L && isTRUE(range >= 0) && (length(dim(x)) != 2L || all(own != "")) && all(vapply(more[own == ""], is_number, NA))
+  if (!usable) {
+    given <- c(list(range = range, plot = plot, outline = outline), list(names = names)[!is.null(names)], list(pars = pars)[!is.null(pars)])
+    return(invisible(do.call(graphics::boxplot, c(list(host_copy(x)), lapply(more, host_copy), given), quote = TRUE)))
+  }
   if (length(dim(x)) == 2L) {
     groups <- lapply(seq_len(ncol(x)), function(k) x[, k])
     base::names(groups) <- colnames(x) %||% seq_len(ncol(x))
@@ -254,7 +261,7 @@ box_statistics <- function(x, range) {
   spread <- stats[4L] - stats[2L]
   far <- if (range == 0) NULL else if (is.na(spread)) !is.finite(x) else x < stats[2L] - range * spread | x > stats[4L] + range * spread
   out <- if (is.null(far)) numeric() else as.vector(x[far])
-  if (length(out)) stats[c(1L, 5L)] <- as.double(base::range(range(x[!far])))
+  if (length(out)) stats[c(1L, 5L)] <- as.double(range(x[!far]))
   list(stats = stats, n = as.double(n), conf = stats[3L] + c(-1.58, 1.58) * spread / sqrt(n), out = out)
 }
 
@@ -289,8 +296,10 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     (is.numeric(bw) && length(bw) == 1L || is.character(bw) && tolower(bw)[1L] %in% c("nrd0", "nrd"))
   usable <- usable && all(is.finite(range(x)))
   if (!usable) {
-    limits <- c(if (!missing(from)) list(from = from), if (!missing(to)) list(to = to))
-    out <- do.call(stats::density.default, c(list(as.vector(host_copy(x)), bw = host_copy(bw), adjust = adjust, n = n, cut = cut, na.rm = na.rm), limits, more))
+    # a width counts where no bandwidth is given
+    given <- c(if (!missing(bw)) list(bw = host_copy(bw)), if (!missing(from)) list(from = from), if (!missing(to)) list(to = to))
+    out <- do.call(stats::density.default, c(list(as.vector(host_copy(x)), adjust = adjust, n = n, cut = cut, na.rm = na.rm), given, lapply(more, host_copy)))
+    if (!is.list(out)) return(out)
   } else {
     x <- as_doubles(strip(x))
     if (is.character(bw)) bw <- bandwidth(x, tolower(bw))

@@ -88,7 +88,7 @@ covariance <- function(x, y, use, method, correlation) {
   out
 }
 
-host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_copy(x)
+host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 
 #' Histograms
 #'

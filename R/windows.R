@@ -94,7 +94,7 @@ filter_array <- function(x, filter, method, sides, circular, init) {
   p <- length(weights)
   n <- length(x)
   usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
-    sides %in% c(1L, 2L) && isFALSE(circular) && is.null(init)
+    length(sides) == 1L && sides %in% c(1L, 2L) && isFALSE(circular) && is.null(init)
   if (!usable) {
     args <- list(host_series(x), weights, method = method, sides = sides, circular = circular)
     args$init <- init

@@ -36,7 +36,14 @@ operands <- function(n) {
     few = 1:100 * 7L, up = cumsum(abs(x)), breaks = sort(rnorm(1000)), c = matrix(x[seq_len(n %/% 10L * 10L)], ncol = 10L),
     m = matrix(x[seq_len(side^2)], side), v = rnorm(side), a = array(x[seq_len(side^2 %/% 4 * 4)], c(4, side^2 %/% 4))
   )
-  list(host = host, device = lapply(host, as_gpu, device = "cpu"))
+  device <- lapply(host, as_gpu, device = "cpu")
+  # of random numbers and samples the generators: their draws are others than base R's, and as many
+  here <- function(f) function(...) f(..., device = "cpu")
+  names <- c("runif", "rnorm", "rexp", "rgamma", "rchisq", "rbeta", "rt", "rbinom", "rpois", "rgeom", "rnbinom", "rlnorm", "rweibull", "rcauchy", "rlogis", "sample.int")
+  host$draw <- sapply(names, get)
+  device$draw <- sapply(names, function(name) here(get(sprintf("gpu_%s", sub(".", "_", name, fixed = TRUE)))))
+  host$n <- device$n <- n
+  list(host = host, device = device)
 }
 
 # name = function of the operands; every name of the operation table is here, with reductions, casts and parts of arrays
@@ -91,7 +98,7 @@ cases <- c(
     match = list(i = function(o) match(o$i, o$few), at = function(o) match(o$at, o$some), x = function(o) match(o$x, o$y)), "%in%" = list(i = function(o) o$i %in% o$few),
     table = list(i = function(o) table(o$i), ij = function(o) table(o$i %% 16L, o$j %% 16L)), tabulate = list(i = function(o) tabulate(o$i, 1000L)),
     findInterval = list(x = function(o) findInterval(o$x, o$breaks)), cut = list(x = function(o) cut(o$x, c(-9, -1, 0, 1, 9))),
-    rle = list(i = function(o) rle(o$few)$lengths), is.unsorted = list(x = function(o) is.unsorted(o$x), up = function(o) is.unsorted(o$up)),
+    rle = list(i = function(o) rle(o$i)$lengths), is.unsorted = list(x = function(o) is.unsorted(o$x), up = function(o) is.unsorted(o$up)),
     rank = list(x = function(o) rank(o$x), i = function(o) rank(o$i)),
     rowsum = list(x = function(o) rowsum(o$x, o$i), i = function(o) rowsum(o$j, o$i)),
     tapply = list(sum = function(o) tapply(o$x, o$i, sum), mean = function(o) tapply(o$x, o$i, mean), max = function(o) tapply(o$x, o$i, max)),
@@ -113,13 +120,44 @@ cases <- c(
     matmul = list(mm = function(o) o$m %*% o$m, mv = function(o) o$m %*% o$v, tm = function(o) t(o$m) %*% o$v)
   )
 )
+# what else arrays are used for all day, and draws
+cases <- c(cases, list(
+  is.unsorted = list(end = function(o) is.unsorted(c(o$up, 0)), i = function(o) is.unsorted(o$i)),
+  asplit = list(rows = function(o) asplit(o$m, 1L), columns = function(o) asplit(o$m, 2L)),
+  approx = list(few = function(o) approx(o$few, o$few^2, o$u * 700)$y, many = function(o) approx(o$up, o$x, o$u * 1000)$y),
+  density = list(x = function(o) density(o$x)$y), boxplot = list(x = function(o) boxplot(o$x, plot = FALSE)$stats),
+  unsplit = list(i = function(o) unsplit(split(o$x, o$i), o$i)), aggregate = list(frame = function(o) aggregate(data.frame(x = o$x), list(i = o$i), sum)$x),
+  dist = sapply(c("maximum", "manhattan", "canberra", "binary", "minkowski"), function(method) function(o) dist(o$c[1:300, ], method, p = 3)),
+  filter = list(recursive = function(o) filter(o$x, 0.5, "recursive"), long = function(o) filter(o$x, rep(1 / 50, 50))),
+  embed = list(m = function(o) embed(o$c, 3L) + 0), outer = list(plus = function(o) outer(o$v, o$v, "+")), kronecker = list(m = function(o) kronecker(o$c, diag(2)) + 0),
+  quantile = sapply(paste0("type", 1:9), function(type) function(o) quantile(o$x, c(0.1, 0.5, 0.99), type = as.integer(substring(type, 5L)))),
+  rank = sapply(c("first", "last", "max", "min"), function(ties) function(o) rank(o$i, ties.method = ties)),
+  cumsum = list(i = function(o) cumsum(o$i)), cummin = list(i = function(o) cummin(o$i)), rowsum = list(m = function(o) rowsum(o$c, o$i[seq_len(nrow(o$c))])),
+  table = list(x = function(o) table(round(o$x)), l = function(o) table(o$l)), var = list(m = function(o) var(o$c)), rev = list(i = function(o) rev(o$i)),
+  order = list(decreasing = function(o) order(o$x, decreasing = TRUE), at = function(o) order(o$at), l = function(o) order(o$l)),
+  sort = list(at = function(o) sort(o$at), l = function(o) sort(o$l), partial = function(o) sort(o$x, partial = 10L)[10L]),
+  unlist = list(x = function(o) unlist(list(o$x, o$y))), Reduce = list(x = function(o) Reduce(`+`, list(o$x, o$y, o$u))), apply = list(mean = function(o) apply(o$m, 2L, mean), own = function(o) apply(o$m, 2L, function(v) sum(v^2))),
+  scale = list(c = function(o) scale(o$c)), prop.table = list(m = function(o) prop.table(o$m, 1L)), aperm = list(a = function(o) aperm(array(o$x, c(10, 10, length(o$x) / 100)), c(3, 1, 2)) + 0),
+  tcrossprod = list(v = function(o) tcrossprod(o$v)), crossprod = list(c = function(o) crossprod(o$c), x = function(o) crossprod(o$x, o$y)), solve = list(c = function(o) solve(crossprod(o$c))),
+  lm = list(c = function(o) coef(lm.fit(o$c, o$c[, 1L] * 2))), summary = list(x = function(o) summary(o$x)), max.col = list(c = function(o) max.col(o$c, "first")), fft = list(x = function(o) fft(o$x)),
+  as.integer = list(l = function(o) as.integer(o$l)),
+  draw = list(
+    unif = function(o) o$draw$runif(o$n), norm = function(o) o$draw$rnorm(o$n), exp = function(o) o$draw$rexp(o$n), gamma = function(o) o$draw$rgamma(o$n, 2), gamma.small = function(o) o$draw$rgamma(o$n, 0.5), chisq = function(o) o$draw$rchisq(o$n, 3),
+    beta = function(o) o$draw$rbeta(o$n, 2, 3), t = function(o) o$draw$rt(o$n, 5), binom = function(o) o$draw$rbinom(o$n, 10, 0.3), binom.large = function(o) o$draw$rbinom(o$n, 1000, 0.5), binom.p = function(o) o$draw$rbinom(o$n, 1L, o$u),
+    pois = function(o) o$draw$rpois(o$n, 3), pois.large = function(o) o$draw$rpois(o$n, 100), pois.p = function(o) o$draw$rpois(o$n, o$p), geom = function(o) o$draw$rgeom(o$n, 0.2), nbinom = function(o) o$draw$rnbinom(o$n, 3, 0.2),
+    lnorm = function(o) o$draw$rlnorm(o$n), weibull = function(o) o$draw$rweibull(o$n, 2), cauchy = function(o) o$draw$rcauchy(o$n), logis = function(o) o$draw$rlogis(o$n),
+    permutation = function(o) o$draw$sample.int(o$n), replaced = function(o) o$draw$sample.int(1000L, o$n, TRUE), weighted = function(o) o$draw$sample.int(100L, o$n, TRUE, 1:100), few = function(o) o$draw$sample.int(1000L * o$n, o$n), few.weighted = function(o) o$draw$sample.int(o$n, 100L, FALSE, o$p)
+  )
+))
 # what one list has under a name that another has too
 flat <- unlist(lapply(split(cases, factor(names(cases), unique(names(cases)))), function(l) do.call(c, unname(l))))
 
 chain <- function(o) sqrt(o$x * o$x + o$y * o$y) * 2 - exp(-o$x) / (1 + abs(o$y))
 
 computed <- function(value) if (is_gpu(value)) gpu_compute(value) else value
-agree <- function(found, wanted) {
+agree <- function(found, wanted, drawn = FALSE) {
+  if (drawn) return(length(found) == length(wanted))
+  if (is.list(wanted)) return(length(found) == length(wanted) && all(mapply(agree, found, wanted)))
   isTRUE(all.equal(as.vector(found), as.vector(wanted), tolerance = 1e-9, check.attributes = FALSE))
 }
 
@@ -152,7 +190,7 @@ run <- function(names, functions, n) {
     f <- functions[[k]]
     wanted <- f(o$host)
     found <- tryCatch(f(o$device), error = function(e) conditionMessage(e))
-    if (is.character(found) || !agree(found, wanted)) {
+    if (is.character(found) || !agree(found, wanted, startsWith(names[k], "draw."))) {
       cat(sprintf("%-22s %6g  WRONG: %s\n", names[k], n, if (is.character(found)) found else "not what base R gives"))
       next
     }

@@ -212,6 +212,7 @@ test_that("draws are made where they are used", {
   used <- function() unclass(gpu_memory(test_device))[["live"]]
   set.seed(1)
   x <- gpu_rgamma(2e4, 2, device = test_device)
+  gc() # garbage of other tests is not to go meanwhile
   before <- used()
   expect_lt(abs(mean(x > 2) - pgamma(2, 2, lower.tail = FALSE)), 5 * 0.5 / sqrt(2e4))
   # the draws themselves are nowhere
@@ -236,6 +237,24 @@ test_that("an element is the same however it is reached", {
   expect_identical(collect(t(matrix(at, 20))), t(matrix(collect(at), 20)))
   # of one array two uses are the same draws
   expect_identical(collect(x - x), numeric(500))
+})
+
+test_that("an element is the same beside others of its kind and beside others", {
+  # the cpu device draws most elements of a block side by side, and the rest one by one
+  beside <- function(f, own, other, n = 700L) {
+    among <- seq_len(n) %% 2L == 0L
+    parameters <- Map(function(a, b) ifelse(among, a, b), own, other)
+    alone <- do.call(drawn, c(list(f, n), own))
+    mixed <- do.call(drawn, c(list(f, n), parameters))
+    few <- do.call(drawn, c(list(f, n), Map(function(a, b) ifelse(seq_len(n) %% 100L == 0L, b, a), own, other)))
+    expect_identical(mixed[among], alone[among])
+    expect_identical(few[seq_len(n) %% 100L != 0L], alone[seq_len(n) %% 100L != 0L])
+  }
+  for (mean in c(0.01, 3, 9.9, 10, 12, 100, 1e6)) beside(gpu_rpois, list(mean), list(if (mean < 10) 50 else 2))
+  for (p in c(0.001, 0.3, 0.5, 0.8, 0.999)) for (size in c(1, 7, 40, 1000)) {
+    expected <- size * min(p, 1 - p)
+    beside(gpu_rbinom, list(size, p), if (expected < 10) list(500, 0.4) else list(5, 0.4))
+  }
 })
 
 test_that("the numbers are the same on every device", {

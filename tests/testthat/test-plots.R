@@ -41,7 +41,7 @@ test_that("lines, images and box plots look like base R's", {
   skip_if_not_installed("png")
   pictures <- list(function(x, y) plot(cumsum(x), type = "l"), function(x, y) { plot(range(x), range(y)); lines(sort(x), sort(y), col = "blue", lwd = 2) }, function(x, y) plot(sort(exp(x)), cumsum(y), type = "l", log = "x"))
   for (f in pictures) expect_lt(drawn(f, x = x, y = y)$apart, 0.02)
-  same <- list(function(x, y) boxplot(x, y, names = c("a", "b"), col = "green"), function(x, y) boxplot(cbind(u = x, v = y), horizontal = TRUE), function(x, y) image(matrix(sort(x), 500)), function(x, y) image(matrix(x[1:400], 20), col = heat.colors(12), xlab = "rows"),
+  same <- list(function(x, y) boxplot(x, y, names = c("a", "b"), col = "green"), function(x, y) boxplot(cbind(u = x, v = y), horizontal = TRUE), function(x, y) image(matrix(sort(x), 500)), function(x, y) image(matrix(x[1:400], 20), col = heat.colors(12), xlab = "rows"), function(x, y) image(z = matrix(x[1:400], 20)), function(x, y) image(z = matrix(x[1:400], 20), y = 1:20),
     function(x, y) hist(x, 50, col = "grey"), function(x, y) barplot(x[1:9], names.arg = 1:9), function(x, y) plot(density(x)), function(x, y) plot(x[1:100], y[1:100], type = "b"), function(x, y) plot(x[1:50], type = "h"))
   for (f in same) expect_lt(drawn(f, x = x, y = y)$apart, 0.005)
 })
@@ -58,6 +58,10 @@ test_that("box plots and densities give base R's numbers", {
   expect_equal(boxplot(gpu(x), gpu(y), plot = FALSE), boxplot(x, y, plot = FALSE))
   expect_equal(boxplot(gpu(cbind(a = x, b = y)), range = 0, plot = FALSE), boxplot(cbind(a = x, b = y), range = 0, plot = FALSE))
   expect_equal(boxplot(gpu(c(1, 2, 30, NA)), plot = FALSE), boxplot(c(1, 2, 30, NA), plot = FALSE))
+  expect_equal(suppressWarnings(boxplot(gpu(Inf), plot = FALSE)), suppressWarnings(boxplot(Inf, plot = FALSE)))
+  expect_error(boxplot(gpu(1:3), range = -1, plot = FALSE), "'coef' must not be negative", fixed = TRUE)
+  expect_error(boxplot(gpu(1i), plot = FALSE), "complex")
+  expect_equal(boxplot(gpu(cbind(x, y)), FALSE, plot = FALSE)$n, boxplot(cbind(x, y), FALSE, plot = FALSE)$n)
   parts <- c("x", "y", "bw", "n")
   for (args in list(list(), list(bw = 0.3), list(bw = "nrd", adjust = 2), list(kernel = "epanechnikov", n = 1000), list(from = -1, to = 1), list(cut = 1), list(bw = "ucv"))) {
     v <- if (identical(args$bw, "ucv")) x[1:500] else x
@@ -66,6 +70,8 @@ test_that("box plots and densities give base R's numbers", {
     expect_equal(got[parts], want[parts], tolerance = 1e-8)
   }
   expect_error(density(gpu(c(1, NA))), "'x' contains missing values", fixed = TRUE)
+  expect_identical(density(gpu(c(1, 2, 5)), width = 2)$bw, density(c(1, 2, 5), width = 2)$bw)
+  expect_identical(density(gpu(c(1, 2, 5)), give.Rkern = TRUE), density(c(1, 2, 5), give.Rkern = TRUE))
   z <- gpu(x)
   expect_identical(density(z)$data.name, "z")
 })

@@ -7,7 +7,7 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::memory;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
-use crate::r::{self, List, SEXP};
+use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{attributes, convert, entry, guard, handle, host, pressure, site, vectors};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
@@ -81,6 +81,52 @@ entry! {
     fn collect(x) {
         let array = handle::array(x)?;
         vectors::read(&array, 0, array.len())
+    }
+
+    /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it, since its
+    /// error where there is no memory could not pass through here.
+    fn collect_into(x, out) {
+        let array = handle::array(x)?;
+        let n = array.len();
+        if r::kind_of(out) != host::r_type(array.dtype()) || r::len(out) != n {
+            return Err(Error::new(ErrorKind::Argument, "a vector to collect into has the type and the length of the array"));
+        }
+        // SAFETY: an ordinary vector of n elements of this type.
+        unsafe {
+            let start: *mut u8 = match r::kind_of(out) {
+                SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
+                SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
+                SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
+                _ => r::REAL(out).cast(),
+            };
+            host::read(&array, 0, n, start)?;
+        }
+        Ok(out)
+    }
+
+    /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of base R that
+    /// read their arguments and let them go. NULL where that memory is not as R has it, or where someone else may write.
+    fn lend(x) {
+        let array = handle::array(x)?;
+        let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
+        if array.device() != Device::Cpu || !as_r || array.len() == 0 || array.is_volatile() {
+            return Ok(r::null());
+        }
+        let view = array.contiguous()?;
+        let (kind, n, start) = (host::r_type(view.dtype), view.len(), view.address() as *mut u8);
+        // SAFETY: the vector keeps the view; it is protected while it gets the array's attributes, which fit it.
+        unsafe {
+            let out = r::Rf_protect(vectors::vector(kind, n, start, Box::new(view)));
+            for name in [r::R_DimSymbol, r::R_DimNamesSymbol] {
+                let value = r::Rf_getAttrib(x, name);
+                if !r::is_null(value) {
+                    r::Rf_setAttrib(out, name, value);
+                }
+            }
+            r::MARK_NOT_MUTABLE(out);
+            r::Rf_unprotect(1);
+            Ok(out)
+        }
     }
 
     /// All elements as an ordinary vector of the type of another dtype, without attributes.

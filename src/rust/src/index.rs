@@ -231,7 +231,12 @@ entry! {
     /// The positions (from 1) that sorting gives, alone.
     fn order(x, decreasing) {
         let array = handle::array(x)?;
-        Ok(handle::wrap(from_one(array.order(convert::flag(decreasing, "decreasing")?)?, place_type(&array))?))
+        let (decreasing, dtype) = (convert::flag(decreasing, "decreasing")?, place_type(&array));
+        let at = match array.order(decreasing)? {
+            Some(at) => at.cast(dtype, None)?,
+            None => from_one(array.sort(decreasing, true)?.1.expect("positions were asked for"), dtype)?,
+        };
+        Ok(handle::wrap(at))
     }
 }
 

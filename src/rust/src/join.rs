@@ -7,6 +7,7 @@ use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::rule::promote;
 
+use crate::attributes;
 use crate::convert;
 use crate::entry;
 use crate::handle;
@@ -50,5 +51,33 @@ entry! {
             .map(|k| Axis { of: of[k] - 1, start: start[k], step: step[k] as isize, extent: extent[k] })
             .collect();
         Ok(handle::wrap(handle::array(x)?.strided(&dim, &axes)?.fixed()?))
+    }
+
+    /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their dimensions.
+    fn slices(x, dim) {
+        let (array, shape) = (handle::array(x)?, convert::sizes(dim)?);
+        let size: usize = shape.iter().product();
+        let count = array.len() / size.max(1);
+        // SAFETY: the list is protected while its elements are made, and each element while it gets its attributes.
+        unsafe {
+            let extents = Rf_protect(r::Rf_coerceVector(dim, SEXPTYPE::INTSXP));
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, count as R_xlen_t));
+            for k in 0..count {
+                let part = Axis { of: 0, start: k * size, step: 1, extent: size };
+                let part = match array.strided(&[array.len()], &[part]).and_then(|part| part.fixed()) {
+                    Ok(part) => part,
+                    Err(error) => {
+                        Rf_unprotect(2);
+                        return Err(error);
+                    }
+                };
+                let part = Rf_protect(handle::bare(part));
+                r::Rf_setAttrib(part, r::R_DimSymbol, extents);
+                SET_VECTOR_ELT(out, k as R_xlen_t, attributes::classed(part));
+                Rf_unprotect(1);
+            }
+            Rf_unprotect(2);
+            Ok(out)
+        }
     }
 }

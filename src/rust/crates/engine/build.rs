@@ -31,6 +31,7 @@ fn main() {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/backend/cpu/fold.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/quick.h");
+    println!("cargo:rerun-if-changed=src/backend/cpu/counts.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/lanes.h");
     println!("cargo:rerun-if-changed=src/ops/table");
     println!("cargo:rerun-if-changed=src/dtype.rs");
@@ -72,7 +73,7 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n");
+    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"counts.h\"\n");
     text.push_str(CLONES);
     text.push_str(body);
     let source = out.join(format!("{name}.cpp"));
@@ -108,12 +109,14 @@ const CLONES: &str = r#"
 #endif
 "#;
 
-/// Operations of which a block comes to the same bits in fewer steps (`quick.h`) than by the table's function for each element.
+/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`) than by the table's function for each element.
 fn quick(op: &Op, class: Class) -> Option<&'static str> {
     match (op.name, class) {
         ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
         ("intdiv", Class::F64) => Some("intdiv_block(o, a, b, n)"),
         ("div", Class::C128) => Some("div_block(o, a, b, n)"),
+        ("rpois", Class::F64) => Some("poisson_block(o, a, b, i, n, w)"),
+        ("rbinom", Class::F64) => Some("binomial_block(o, a, b, c, i, n, w)"),
         _ => None,
     }
 }

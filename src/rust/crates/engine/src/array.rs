@@ -406,14 +406,7 @@ impl Array {
         let at_once = reads_volatile(&expr.args);
         let results = Array::of(Arc::new(Node::lazy(dtype, count, self.device(), expr)));
         let latest = Arc::downgrade(results.node());
-        let out = if narrow && dtype == DType::Float64 {
-            let narrowed = results.cast(DType::Float32, None)?;
-            // who holds them wants them stored
-            drop(results);
-            narrowed
-        } else {
-            results
-        };
+        let out = if narrow && dtype == DType::Float64 { results.cast(DType::Float32, None)? } else { results };
         epilogue::postpone(latest, out.node(), self.len() * self.dtype().size())?;
         if reduction.width() > 1 || at_once {
             out.settle()?;
@@ -533,10 +526,10 @@ impl Array {
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
     }
 
-    /// The positions of `sort`, alone.
-    pub fn order(&self, decreasing: bool) -> Result<Array> {
+    /// The positions of `sort`, alone and counted from 1; None where `sort` is to find them.
+    pub fn order(&self, decreasing: bool) -> Result<Option<Array>> {
         let values = self.contiguous()?;
-        Ok(Array::from_view(backend::of(self.device())?.order(&values, decreasing)?))
+        Ok(backend::of(self.device())?.order(&values, decreasing)?.map(Array::from_view))
     }
 }
 

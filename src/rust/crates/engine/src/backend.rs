@@ -141,10 +141,9 @@ pub trait Backend: Send + Sync {
     /// they had; equal ones stay in their order. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
-    /// The positions that `sort` gives, alone.
-    fn order(&self, values: &View, decreasing: bool) -> Result<View> {
-        let (_, at) = self.sort(values, decreasing, true)?;
-        Ok(at.expect("positions were asked for"))
+    /// The positions that `sort` gives, alone and counted from 1, as R wants them; None where the caller should sort.
+    fn order(&self, _values: &View, _decreasing: bool) -> Result<Option<View>> {
+        Ok(None)
     }
 
     /// The elements at ranks (from 0) among those that are not missing; None where the caller should sort.
@@ -168,8 +167,8 @@ pub trait Backend: Send + Sync {
     ) -> Result<Option<Arc<Buffer>>>;
 
     /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same. Stored as its
-    /// class computes. None where a sort serves better. `between`: the smallest and the largest value of whole numbers, if known.
-    fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>>;
+    /// class computes. None where a sort serves better.
+    fn firsts(&self, values: &View) -> Result<Option<View>>;
 
     /// The place in a table (int32, from 1) where each value stands first, 0 where it does not or is missing; both are of one dtype, stored
     /// as its class computes. None where the caller should search a sorted table.

@@ -226,8 +226,8 @@ impl Backend for Cpu {
         sort::sort(self, values, decreasing, with_positions)
     }
 
-    fn order(&self, values: &View, decreasing: bool) -> Result<View> {
-        sort::order(self, values, decreasing)
+    fn order(&self, values: &View, decreasing: bool) -> Result<Option<View>> {
+        sort::order(self, values, decreasing).map(Some)
     }
 
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
@@ -265,7 +265,7 @@ impl Backend for Cpu {
         Ok(Some(out))
     }
 
-    fn firsts(&self, values: &View, _between: Option<(i64, i64)>) -> Result<Option<View>> {
+    fn firsts(&self, values: &View) -> Result<Option<View>> {
         if values.len() > i32::MAX as usize {
             return Ok(None);
         }

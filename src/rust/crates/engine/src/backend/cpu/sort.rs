@@ -162,7 +162,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     key: impl Fn(T) -> u64 + Sync,
     value: impl Fn(u64) -> T,
     sorted: Option<u64>,
-    at: u64,
+    (at, first): (u64, usize),
 ) -> Result<()> {
     let (n, width) = (from.len(), (1usize << bits) + 1);
     let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
@@ -208,7 +208,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
                 if let Some(sorted) = moved {
                     sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
                 }
-                at.at(*start * size_of::<P>()).cast::<P>().write(P::of(k));
+                at.at(*start * size_of::<P>()).cast::<P>().write(P::of(k + first));
             }
             *start += 1;
         }
@@ -291,23 +291,90 @@ fn with_places<T: Sortable + Sync, P: Place>(
     let done = |at| {
         (sorted.clone().map(|buffer| View::contiguous(buffer, values.dtype, n)), Some(View::contiguous(at, place, n)))
     };
+    // places alone are what R is given, which counts from 1
+    let first = usize::from(wanted == Wanted::Places);
     let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
     if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
-        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, address, at.address)?;
+        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, address, (at.address, first))?;
         return Ok(done(at));
     }
-    let placed = || from.iter().copied().zip((0..).map(P::of));
-    let mut pairs: Vec<(T, P)> = placed().filter(|(x, _)| !x.missing()).collect();
-    by_key(&mut pairs, bits, |&(x, _)| key(x) - low);
-    pairs.extend(placed().filter(|(x, _)| x.missing()));
-    // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64 bytes.
-    unsafe {
-        if let Some(address) = address {
-            pairs.iter().enumerate().for_each(|(k, &(x, _))| (address as *mut T).add(k).write(x));
+    let put = |k: usize, (x, p): (T, P)| {
+        // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64 bytes.
+        unsafe {
+            if let Some(address) = address {
+                (address as *mut T).add(k).write(x);
+            }
+            (at.address as *mut P).add(k).write(p);
         }
-        pairs.iter().enumerate().for_each(|(k, &(_, p))| (at.address as *mut P).add(k).write(p));
-    }
+    };
+    let placed = || from.iter().copied().zip((first..).map(P::of));
+    let known = || placed().filter(|(x, _)| !x.missing());
+    let count = by_digits(known, from.len(), bits, |x| key(x) - low, put);
+    placed().filter(|(x, _)| x.missing()).zip(count..).for_each(|(pair, k)| put(k, pair));
     Ok(done(at))
+}
+
+/// Hands pairs, of which the lowest `bits` of the keys count, to `put` in order, each with its place there; equal keys stay in their
+/// order. The pairs are made where they are first looked at, and the last digit puts them where they belong. Returns how many.
+fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
+    pairs: impl Fn() -> I,
+    most: usize,
+    bits: u32,
+    key: impl Fn(T) -> u64,
+    put: impl Fn(usize, (T, P)),
+) -> usize {
+    let mut last = 0;
+    if pairs().map(|(x, _)| key(x)).all(|key| std::mem::replace(&mut last, key) <= key) {
+        return pairs().enumerate().map(|(k, pair)| put(k, pair)).count();
+    }
+    if most < FEW {
+        let mut all: Vec<(T, P)> = pairs().collect();
+        all.sort_by_key(|&(x, _)| key(x));
+        all.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
+        return all.len();
+    }
+    let passes = bits.div_ceil(digit(most));
+    let width = bits.div_ceil(passes);
+    let of = |x: T, pass: u32| (key(x) >> (pass * width)) as usize & ((1 << width) - 1);
+    let (mut counts, mut count) = (vec![0usize; (passes as usize) << width], 0);
+    for (x, _) in pairs() {
+        (0..passes).for_each(|pass| counts[((pass as usize) << width) + of(x, pass)] += 1);
+        count += 1;
+    }
+    // a digit that all share is passed over; one differs, since they are not in order
+    let differ = |pass: &u32| !counts[(*pass as usize) << width..][..1 << width].contains(&count);
+    let differing: Vec<u32> = (0..passes).filter(differ).collect();
+    let (mut now, mut next): (Vec<(T, P)>, Vec<(T, P)>) = (Vec::new(), Vec::new());
+    for (turn, &pass) in differing.iter().enumerate() {
+        let starts = &mut counts[(pass as usize) << width..][..1 << width];
+        let mut sum = 0;
+        for start in starts.iter_mut() {
+            sum += std::mem::replace(start, sum);
+        }
+        let mut place = |x: T| {
+            let start = &mut starts[of(x, pass)];
+            std::mem::replace(start, *start + 1)
+        };
+        let ends = turn + 1 == differing.len();
+        next.reserve(if ends { 0 } else { count });
+        let room = next.spare_capacity_mut();
+        let mut move_on = |pair: (T, P)| match (place(pair.0), ends) {
+            (k, true) => put(k, pair),
+            (k, false) => _ = room[k].write(pair),
+        };
+        if turn == 0 {
+            pairs().for_each(&mut move_on);
+        } else {
+            now.iter().copied().for_each(&mut move_on);
+        }
+        if !ends {
+            // SAFETY: each of the pairs was written to a place of its own.
+            unsafe { next.set_len(count) };
+            std::mem::swap(&mut now, &mut next);
+            next.clear();
+        }
+    }
+    count
 }
 
 pub fn sort(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
