@@ -123,7 +123,8 @@ test_that("distances agree with base R", {
   }
   expect_all_same(run())
   expect_composed_same(run)
-  expect_identical(attr(composed(dist(gpu(m))), "call"), quote(dist(gpu(m))))
+  expect_identical(attr(composed(dist(gpu(m))), "call"), quote(dist(x = gpu(m))))
+  expect_identical(attr(dist(gpu(m), "max"), "call"), quote(dist(x = gpu(m), method = "max")))
 })
 
 test_that("weighted means and histograms agree with base R", {

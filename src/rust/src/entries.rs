@@ -109,7 +109,7 @@ entry! {
     fn lend(x) {
         let array = handle::array(x)?;
         let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
-        if array.device() != Device::Cpu || !as_r || array.len() == 0 || array.is_volatile() {
+        if array.device() != Device::Cpu || !as_r || array.is_empty() || array.is_volatile() {
             return Ok(r::null());
         }
         let view = array.contiguous()?;

@@ -344,7 +344,7 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
     // a digit that all share is passed over; one differs, since they are not in order
     let differ = |pass: &u32| !counts[(*pass as usize) << width..][..1 << width].contains(&count);
     let differing: Vec<u32> = (0..passes).filter(differ).collect();
-    let (mut now, mut next): (Vec<(T, P)>, Vec<(T, P)>) = (Vec::new(), Vec::new());
+    let [mut now, mut next] = [const { Vec::<(T, P)>::new() }; 2];
     for (turn, &pass) in differing.iter().enumerate() {
         let starts = &mut counts[(pass as usize) << width..][..1 << width];
         let mut sum = 0;
