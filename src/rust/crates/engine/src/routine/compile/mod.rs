@@ -6,6 +6,7 @@
 //!
 //! The types of single operations are those of the operation table (`ops::rule`), so a number that R brings along takes an array's float type here too.
 
+mod assign;
 mod bounds;
 mod builtin;
 mod choose;

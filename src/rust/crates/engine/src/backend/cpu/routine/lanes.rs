@@ -3,6 +3,8 @@
 //! `block` runs steps for lanes `from .. to` and returns where the lanes end that have come through: they lie in front, and behind them
 //! those that have left, whose `status` says where to.
 
+mod turns;
+
 use std::cell::Cell;
 use std::ffi::c_void;
 
@@ -521,96 +523,6 @@ impl Lanes<'_> {
             self.stopped |= !goes_on();
         }
         !self.stopped
-    }
-
-    /// After a turn: those that go on with the next one come to the front.
-    fn sorted(&mut self, end: usize, active: usize, turns: &Turns) -> usize {
-        if end == active || !turns.nexts {
-            return end;
-        }
-        // SAFETY: every element has a status.
-        self.part(end, active, &turns.moves, |this, k| unsafe { *this.status(this.element(k)) == NEXT })
-    }
-
-    /// After a loop: those that have left it come to the front, those that have left the routine behind them.
-    fn ended(&mut self, from: usize, to: usize, turns: &Turns) -> usize {
-        if !turns.returns {
-            return to;
-        }
-        // SAFETY: every element has a status.
-        self.part(from, to, &turns.ended, |this, k| unsafe { *this.status(this.element(k)) == BREAK })
-    }
-
-    fn turn(&mut self, turns: &Turns, from: usize, to: usize) -> usize {
-        let mut active = to;
-        while active > from {
-            let end = self.block(&turns.body, from, active);
-            if !self.goes_on(active - from, turns.body.len()) {
-                return from;
-            }
-            active = self.sorted(end, active, turns);
-        }
-        self.ended(from, to, turns)
-    }
-
-    fn count(&mut self, counted: &Counted, from: usize, to: usize) -> usize {
-        let turns = &counted.turns;
-        let times = |this: &Self, k: usize| {
-            // SAFETY: lanes are below the width.
-            unsafe { *this.at(counted.times, k).cast::<i32>() }
-        };
-        // times are read once: by element, since the register may be written
-        let kept = |this: &Self, k: usize| {
-            // SAFETY: there is room for all elements.
-            unsafe { this.base.add(counted.kept as usize).cast::<i32>().add(this.element(k)) }
-        };
-        let all = times(self, from);
-        let mut least = all;
-        let mut differ = false;
-        for k in from..to {
-            let own = times(self, k);
-            differ |= own != all;
-            least = least.min(own);
-        }
-        if differ {
-            for k in from..to {
-                // SAFETY: as above.
-                unsafe { *kept(self, k) = times(self, k) };
-            }
-        }
-        let mut active = to;
-        let mut counter = 0;
-        loop {
-            if counter >= least {
-                if !differ && active == to {
-                    return to;
-                }
-                if !differ {
-                    self.leave(from, active, BREAK);
-                    break;
-                }
-                // SAFETY: as above.
-                let end = self.part(from, active, &turns.moves, |this, k| unsafe { *kept(this, k) > counter });
-                self.leave(end, active, BREAK);
-                active = end;
-                // SAFETY: as above.
-                least = (from..active).map(|k| unsafe { *kept(self, k) }).min().unwrap_or(0);
-            }
-            if active == from {
-                break;
-            }
-            if let Some(place) = counted.counter {
-                // SAFETY: lanes are below the width.
-                unsafe { fill(self.at(place, from).cast(), &counter.to_ne_bytes(), active - from) };
-            }
-            let end = self.block(&turns.body, from, active);
-            if !self.goes_on(active - from, turns.body.len()) {
-                return from;
-            }
-            active = self.sorted(end, active, turns);
-            counter += 1;
-        }
-        self.ended(from, to, turns)
     }
 }
 
