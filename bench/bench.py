@@ -262,6 +262,7 @@ def measure(case, peer, way, round, f):
     if number: inner = 5  # as measure_calls()
     peer.reset()
     def once():
+        if not number: peer.wait(f())
         start = time.perf_counter()
         for _ in range(inner): r = f()
         returned = time.perf_counter()

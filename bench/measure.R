@@ -152,6 +152,9 @@ measure_device <- function(case, round, f) {
   gc(FALSE)
   before <- counters()
   times <- repeats(function() {
+    # the card has slept while R collected
+    r <- call()
+    gpu_sync(device)
     from <- now()
     for (k in seq_len(inner)) r <- call()
     returned <- now()
@@ -159,7 +162,7 @@ measure_device <- function(case, round, f) {
     c(now() - from, returned - from) / inner
   })
   used <- counters() - before
-  emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6, launches = used[["launches"]] / inner / nrow(times), peak = used[["peak"]] + before[["peak"]])
+  emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6, launches = used[["launches"]] / (inner + 1) / nrow(times), peak = used[["peak"]] + before[["peak"]])
 }
 
 # Calls that end with a number in R.

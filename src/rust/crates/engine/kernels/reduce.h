@@ -257,7 +257,7 @@ template <> struct Mean<c128> {
 // such a value nothing counts that becomes 0 by that. Where something is missing the variance is NA, as in base R, also of NaN.
 VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
-  typedef f64 value; f64 pivot; dd s, q; i64 n : 62; u64 scaled : 1, missing : 1;
+  typedef f64 value; f64 pivot; dd s, q; i64 n; u32 scaled, missing;
   VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.scaled = a.missing = 0; return a; }
   VG_FN bool is_huge(f64 x) {
     f64 size = x < 0 ? -x : x;
@@ -270,16 +270,24 @@ template <class T> struct Var {
     a.q.hi = a.q.hi * by * by; a.q.lo = a.q.lo * by * by;
     a.scaled = 1;
   }
+  // What is seldom so: a value that is missing, infinite or huge, or any value after a huge one. False for one that does not count.
+  VG_FN bool admit(Var& a, f64& x, bool narm) {
+    if (x != x) {
+      if (narm) return false;
+      a.missing = 1;
+    }
+    if (!a.scaled && is_huge(x)) scale(a);
+    if (a.scaled) x *= huge_scale();
+    return true;
+  }
   VG_FN void add(Var& a, T v, bool narm) {
     f64 x = (f64)v;
-    if (narm && x != x) return;
-    if (a.scaled || is_huge(x)) {
-      if (!a.scaled) scale(a);
-      x *= huge_scale();
+    // one comparison of whole numbers: exponents from that of 2^480 on, those of infinity and NaN among them
+    if ((((u32)(bits_of(x) >> 52) & 0x7FFu) >= 1023u + 480u) | a.scaled) {
+      if (!admit(a, x, narm)) return;
     }
     if (a.n == 0 && x - x == 0.0) a.pivot = x;
     a.n += 1;
-    a.missing |= (u64)(x != x);
     // compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo
     dd d = two_sum(x, -a.pivot), t = two_sum(a.s.hi, d.hi), p = two_product(d.hi, d.hi);
     a.s.hi = t.hi; a.s.lo += t.lo + d.lo;
@@ -316,13 +324,13 @@ template <class T> struct Var {
 
 // float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so.
 template <> struct Var<f32> {
-  typedef f64 value; f64 pivot, s, q; i64 n : 63; u64 missing : 1;
+  typedef f64 value; f64 pivot, s, q; i64 n; u32 missing;
   VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; a.missing = 0; return a; }
   VG_FN void add(Var& a, f32 v, bool narm) {
     if (narm && v != v) return;
     if (a.n == 0 && v - v == 0.0f) a.pivot = (f64)v;
     a.n += 1;
-    a.missing |= (u64)(v != v);
+    a.missing |= (u32)(v != v);
     f64 d = (f64)v - a.pivot;
     a.s += d; a.q += d * d;
   }

@@ -406,7 +406,14 @@ impl Array {
         let at_once = reads_volatile(&expr.args);
         let results = Array::of(Arc::new(Node::lazy(dtype, count, self.device(), expr)));
         let latest = Arc::downgrade(results.node());
-        let out = if narrow && dtype == DType::Float64 { results.cast(DType::Float32, None)? } else { results };
+        let out = if narrow && dtype == DType::Float64 {
+            let narrowed = results.cast(DType::Float32, None)?;
+            // who holds them wants them stored
+            drop(results);
+            narrowed
+        } else {
+            results
+        };
         epilogue::postpone(latest, out.node(), self.len() * self.dtype().size())?;
         if reduction.width() > 1 || at_once {
             out.settle()?;

@@ -167,8 +167,8 @@ pub trait Backend: Send + Sync {
     ) -> Result<Option<Arc<Buffer>>>;
 
     /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same. Stored as its
-    /// class computes. None where a sort serves better.
-    fn firsts(&self, values: &View) -> Result<Option<View>>;
+    /// class computes. None where a sort serves better. `between`: the smallest and the largest value of whole numbers, if known.
+    fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>>;
 
     /// The place in a table (int32, from 1) where each value stands first, 0 where it does not or is missing; both are of one dtype, stored
     /// as its class computes. None where the caller should search a sorted table.

@@ -2,11 +2,12 @@
 
 use crate::array::{natural_dtype, Array};
 use crate::backend;
-use crate::buffer::View;
-use crate::dtype::DType;
+use crate::buffer::{Device, View};
+use crate::dtype::{Class, DType};
 use crate::error::{Error, Kind, Result};
 use crate::ops::rule::{self, Typed};
 use crate::reduction::Reduction;
+use crate::select::range_of;
 
 /// The reductions by code.
 pub const REDUCTIONS: [Reduction; 6] =
@@ -107,8 +108,16 @@ impl Array {
     /// `DType` for complex values; `Memory`.
     pub fn firsts(&self) -> Result<Option<Array>> {
         no_complex(self.dtype())?;
-        let values = self.cast(natural_dtype(self.dtype().class()), None)?.contiguous()?;
-        Ok(backend::of(self.device())?.firsts(&values)?.map(Array::from_view))
+        let class = self.dtype().class();
+        let values = self.cast(natural_dtype(class), None)?.contiguous()?;
+        // a GPU looks for whole numbers near each other in another way
+        let between = if self.device() != Device::Cpu && matches!(class, Class::I32 | Class::I64) {
+            let (low, high) = range_of(&Array::from_view(values.clone()).cast(DType::Int64, None)?, true)?;
+            (low <= high).then_some((low, high))
+        } else {
+            None
+        };
+        Ok(backend::of(self.device())?.firsts(&values, between)?.map(Array::from_view))
     }
 
     /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where there are not as

@@ -326,7 +326,7 @@ fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
 }
 
 /// Smallest and largest number; (0, -1) where there is none, and NA where there is any that does not count.
-fn range_of(positions: &Array, na_rm: bool) -> Result<(i64, i64)> {
+pub(crate) fn range_of(positions: &Array, na_rm: bool) -> Result<(i64, i64)> {
     if positions.is_empty() {
         return Ok((0, -1));
     }

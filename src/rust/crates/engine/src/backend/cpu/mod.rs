@@ -265,7 +265,7 @@ impl Backend for Cpu {
         Ok(Some(out))
     }
 
-    fn firsts(&self, values: &View) -> Result<Option<View>> {
+    fn firsts(&self, values: &View, _between: Option<(i64, i64)>) -> Result<Option<View>> {
         if values.len() > i32::MAX as usize {
             return Ok(None);
         }

@@ -153,12 +153,20 @@ fn first_places_are_the_cpus() {
         for n in [1, 2, 63, 257, 4097, 65_537] {
             for few in [true, false] {
                 let raw = elements(&mut random, dtype, n, few);
-                let run = |device: &'static dyn Backend| {
-                    let found = device.firsts(&put(device, &raw, dtype, 1)).unwrap().expect("a table has room");
-                    host_bytes(&found).unwrap()
-                };
-                let Some([wanted, found]) = both(run) else { return };
-                assert!(wanted == found, "{dtype}, {n}, {few}");
+                let known = raw.chunks(dtype.size()).filter(|b| !is_missing(b, dtype)).filter_map(|b| match dtype {
+                    DType::Int32 => Some(i32::from_ne_bytes(b.try_into().unwrap()) as i64),
+                    DType::Int64 => Some(i64::from_ne_bytes(b.try_into().unwrap())),
+                    _ => None,
+                });
+                let range = known.clone().min().zip(known.max());
+                for between in [None, range] {
+                    let run = |device: &'static dyn Backend| {
+                        let found = device.firsts(&put(device, &raw, dtype, 1), between);
+                        host_bytes(&found.unwrap().expect("a table has room")).unwrap()
+                    };
+                    let Some([wanted, found]) = both(run) else { return };
+                    assert!(wanted == found, "{dtype}, {n}, {few}, {between:?}");
+                }
             }
         }
     }

@@ -194,9 +194,9 @@ impl Backend for Cuda {
         codes::reduce(self, values, codes, groups, reduction, na_rm)
     }
 
-    fn firsts(&self, values: &View) -> Result<Option<View>> {
+    fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>> {
         let _ordered = self.ordered(|t| _ = t.view(values))?;
-        distinct::firsts(self, values)
+        distinct::firsts(self, values, between)
     }
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {
