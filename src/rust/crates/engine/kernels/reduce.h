@@ -324,13 +324,13 @@ template <class T> struct Var {
 
 // float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so.
 template <> struct Var<f32> {
-  typedef f64 value; f64 pivot, s, q; i64 n; u32 missing;
+  typedef f64 value; f64 pivot, s, q; i64 n : 63; u64 missing : 1;
   VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; a.missing = 0; return a; }
   VG_FN void add(Var& a, f32 v, bool narm) {
     if (narm && v != v) return;
     if (a.n == 0 && v - v == 0.0f) a.pivot = (f64)v;
     a.n += 1;
-    a.missing |= (u32)(v != v);
+    a.missing |= (u64)(v != v);
     f64 d = (f64)v - a.pivot;
     a.s += d; a.q += d * d;
   }

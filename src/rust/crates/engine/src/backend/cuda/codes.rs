@@ -90,7 +90,7 @@ const fn accumulator_bytes(reduction: Reduction, class: Class) -> usize {
         (Reduction::Min | Reduction::Max, Class::I32 | Class::F32) => 12,
         (Reduction::Min | Reduction::Max, _) => 16,
         (Reduction::Var, Class::F32) => 32,
-        (Reduction::Var, _) => 48,
+        (Reduction::Var, _) => 56,
         _ => 32,
     }
 }
