@@ -82,6 +82,17 @@ test_that("comparison and logic", {
   ))
 })
 
+test_that("an argument that a variable takes is still what it was", {
+  expect_same_as_r(list(
+    case(function(a) { h <- function(u) u * 2; g <- function(v) { t <- v; t <- t + 1; t + 10 * v }; g(h(a)) }, d),
+    case(function(a) { g <- function(v) { t <- v; w <- v; t + 10 * (w - v * 3) }; g(a * 2) }, d),
+    case(function(a) { g <- function(v) { w <- v; w[1] <- 0; v[1] + 10 * w[1] + w[2] }; g(c(a, 2)) }, d),
+    case(function(a) { v <- c(1, a * 2); t <- v[2]; t <- t + 1; t + 10 * v[2] }, d),
+    case(function(a) { l <- list(x = a * 2, y = 1); t <- l$x; t <- t + 1; t + 10 * l$x + l$y }, d),
+    case(function(a) { g <- function(v, w = v + 1) { t <- w; t <- t * 2; t + 10 * w + v }; g(a - 1) }, d)
+  ))
+})
+
 test_that("functions of one and two numbers", {
   expect_same_as_r(list(
     case(function(x) sqrt(x), d),

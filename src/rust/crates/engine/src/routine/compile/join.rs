@@ -77,8 +77,9 @@ impl Compiler<'_> {
         if let Some(&array) = self.arrays.get(&key) {
             return array;
         }
+        let held = |array| self.variables.iter().flat_map(|frame| frame.values()).any(|value| value.lies_in(array));
         let array = match from {
-            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) => *array,
+            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) && !held(*array) => *array,
             _ => self.new_array(typed, length),
         };
         self.owned_arrays.insert(array);

@@ -123,9 +123,12 @@ impl Compiler<'_> {
         if from == Operand::Register(to) {
             return;
         }
-        // what has just been computed, and belongs to no variable, is computed there
+        // what has just been computed, and belongs to no variable, is computed there; an argument may have it, too
+        let held = |r| self.variables.iter().flat_map(|frame| frame.values()).any(|value| value.holds(r));
+        let is_held = from.register().is_some_and(held);
         if let (Operand::Register(r), true, Some(last)) = (from, self.reachable, self.block.last_mut()) {
-            if !self.owned.contains(&r)
+            if !is_held
+                && !self.owned.contains(&r)
                 && last.written() == Some(r)
                 && !last.operands().contains(&Operand::Register(to))
             {

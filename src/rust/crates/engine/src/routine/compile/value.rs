@@ -138,6 +138,42 @@ pub enum Value {
     Unset(String, Place),
 }
 
+impl Vector {
+    /// Whether its elements are found by what a register holds.
+    fn holds(&self, register: Register) -> bool {
+        let is = |at: &Operand| *at == Operand::Register(register);
+        match self {
+            Vector::Local { .. } => false,
+            Vector::Table { start, step, length, dim, .. } => [start, step, length].into_iter().chain(dim).any(is),
+            Vector::Same { value, length, .. } => is(&value.at) || is(length),
+            Vector::Range { from, step, length } => is(&from.at) || is(&step.at) || is(length),
+            Vector::Map { args, length, .. } => args.iter().any(|arg| arg.holds(register)) || is(length),
+            Vector::Pick { of, at } => of.holds(register) || at.holds(register),
+        }
+    }
+}
+
+impl Value {
+    /// Whether it, or part of it, is what a register holds.
+    pub fn holds(&self, register: Register) -> bool {
+        match self {
+            Value::Number(n) => n.at == Operand::Register(register),
+            Value::Vector(v) => v.holds(register),
+            Value::List(parts) => parts.iter().any(|(_, part)| part.holds(register)),
+            _ => false,
+        }
+    }
+
+    /// Whether it, or part of it, is what a local array holds.
+    pub fn lies_in(&self, array: u16) -> bool {
+        match self {
+            Value::Vector(v) => v.reads(array),
+            Value::List(parts) => parts.iter().any(|(_, part)| part.lies_in(array)),
+            _ => false,
+        }
+    }
+}
+
 impl PartialEq for Value {
     fn eq(&self, other: &Value) -> bool {
         match (self, other) {
