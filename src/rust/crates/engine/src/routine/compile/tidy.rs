@@ -28,6 +28,7 @@ pub fn tidy(routine: &mut Routine) {
         let before = count(&routine.body);
         drop_unread(&mut routine.body, &read, &arrays);
         if count(&routine.body) == before {
+            check_written(routine, read);
             break;
         }
     }
@@ -42,6 +43,22 @@ pub fn tidy(routine: &mut Routine) {
         _ => {}
     });
     routine.notes = notes;
+}
+
+/// A register that is read and never written would be a fault of the compiler, and its value anything.
+fn check_written(routine: &Routine, mut read: Vec<bool>) {
+    for parameter in &routine.parameters {
+        read[parameter.register as usize] = false;
+    }
+    routine.walk(&mut |statement| {
+        let also = match statement {
+            Statement::Draw { count, .. } => Some(*count),
+            Statement::For { counter, .. } => Some(*counter),
+            _ => None,
+        };
+        statement.written().into_iter().chain(also).for_each(|register| read[register as usize] = false);
+    });
+    assert!(!read.contains(&true), "a register is read that nothing writes:\n{routine}");
 }
 
 /// Leaves out failures that no statement names.
