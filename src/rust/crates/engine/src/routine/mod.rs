@@ -277,6 +277,20 @@ fn walk<'a>(block: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
     }
 }
 
+/// Registers that a block writes, at any depth, one for each statement that does.
+pub fn written(block: &[Statement]) -> Vec<Register> {
+    let mut all = Vec::new();
+    walk(block, &mut |statement| {
+        all.extend(statement.written());
+        match statement {
+            Statement::Draw { count, .. } => all.push(*count),
+            Statement::For { counter, .. } => all.push(*counter),
+            _ => {}
+        }
+    });
+    all
+}
+
 impl Statement {
     /// The register that it writes.
     pub fn written(&self) -> Option<Register> {

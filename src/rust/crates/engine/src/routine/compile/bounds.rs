@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Block, Operand, Register, Routine, Source, Statement};
+use super::super::{written, Block, Operand, Register, Routine, Source, Statement};
 use crate::dtype::Class;
 use crate::ops::{id, OpId};
 use crate::scalar::Scalar;
@@ -59,28 +59,6 @@ pub fn prove(routine: &mut Routine) {
     facts.block(&mut routine.body, &mut Vec::new(), first);
     routine.names.resize(first + facts.added.len(), String::new());
     routine.registers.append(&mut facts.added);
-}
-
-/// Registers that a block writes, one for each statement that does.
-fn written(block: &[Statement]) -> Vec<Register> {
-    let mut all = Vec::new();
-    for statement in block {
-        all.extend(statement.written());
-        match statement {
-            Statement::Draw { count, .. } => all.push(*count),
-            Statement::If { then, otherwise, .. } => {
-                all.extend(written(then));
-                all.extend(written(otherwise));
-            }
-            Statement::For { counter, body, .. } => {
-                all.push(*counter);
-                all.extend(written(body));
-            }
-            Statement::Loop { body } => all.extend(written(body)),
-            _ => {}
-        }
-    }
-    all
 }
 
 fn whole(operand: Operand) -> Option<i64> {

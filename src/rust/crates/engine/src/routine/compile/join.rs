@@ -10,6 +10,11 @@ use crate::routine::LocalArray;
 /// The most elements of a vector that a function has for itself.
 pub const MOST_LOCAL: usize = 1024;
 
+/// Whether some variable of some frame has such a value.
+pub(super) fn any_value(variables: &Variables, test: impl Fn(&Value) -> bool) -> bool {
+    variables.iter().flat_map(|frame| frame.values()).any(test)
+}
+
 impl Compiler<'_> {
     /// Gives a variable of the innermost frame a value.
     pub(super) fn assign(&mut self, name: &str, value: Value, place: Place) -> Compiled<()> {
@@ -77,9 +82,9 @@ impl Compiler<'_> {
         if let Some(&array) = self.arrays.get(&key) {
             return array;
         }
-        let held = |array| self.variables.iter().flat_map(|frame| frame.values()).any(|value| value.lies_in(array));
+        let is_read = |array| any_value(&self.variables, |value| value.reads(array));
         let array = match from {
-            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) && !held(*array) => *array,
+            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) && !is_read(*array) => *array,
             _ => self.new_array(typed, length),
         };
         self.owned_arrays.insert(array);

@@ -1,5 +1,6 @@
 //! Operations on single numbers: the rows of the operation table, casts, and where a value is kept.
 
+use super::join::any_value;
 use super::value::{self, Number};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::array::natural_dtype;
@@ -124,13 +125,11 @@ impl Compiler<'_> {
             return;
         }
         // what has just been computed, and belongs to no variable, is computed there; an argument may have it, too
-        let held = |r| self.variables.iter().flat_map(|frame| frame.values()).any(|value| value.holds(r));
-        let is_held = from.register().is_some_and(held);
         if let (Operand::Register(r), true, Some(last)) = (from, self.reachable, self.block.last_mut()) {
-            if !is_held
-                && !self.owned.contains(&r)
+            if !self.owned.contains(&r)
                 && last.written() == Some(r)
                 && !last.operands().contains(&Operand::Register(to))
+                && !any_value(&self.variables, |value| value.holds(r))
             {
                 if let Statement::Apply { to: target, .. }
                 | Statement::Step { to: target, .. }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Block, Draw, Failure, FailureId, Operand, Register, Routine, Statement};
+use super::super::{written, Block, Draw, Failure, FailureId, Operand, Register, Routine, Statement};
 use crate::dtype::Class;
 
 pub fn tidy(routine: &mut Routine) {
@@ -50,14 +50,7 @@ fn check_written(routine: &Routine, mut read: Vec<bool>) {
     for parameter in &routine.parameters {
         read[parameter.register as usize] = false;
     }
-    routine.walk(&mut |statement| {
-        let also = match statement {
-            Statement::Draw { count, .. } => Some(*count),
-            Statement::For { counter, .. } => Some(*counter),
-            _ => None,
-        };
-        statement.written().into_iter().chain(also).for_each(|register| read[register as usize] = false);
-    });
+    written(&routine.body).into_iter().for_each(|register| read[register as usize] = false);
     assert!(!read.contains(&true), "a register is read that nothing writes:\n{routine}");
 }
 

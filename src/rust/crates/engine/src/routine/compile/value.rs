@@ -164,11 +164,11 @@ impl Value {
         }
     }
 
-    /// Whether it, or part of it, is what a local array holds.
-    pub fn lies_in(&self, array: u16) -> bool {
+    /// Whether it, or part of it, reads a local array.
+    pub fn reads(&self, array: u16) -> bool {
         match self {
             Value::Vector(v) => v.reads(array),
-            Value::List(parts) => parts.iter().any(|(_, part)| part.lies_in(array)),
+            Value::List(parts) => parts.iter().any(|(_, part)| part.reads(array)),
             _ => false,
         }
     }
@@ -268,7 +268,7 @@ impl Vector {
         match self {
             Vector::Local { array, .. } => *array == wanted,
             Vector::Table { .. } | Vector::Range { .. } | Vector::Same { .. } => false,
-            Vector::Map { args, .. } => args.iter().any(|a| matches!(a, Value::Vector(v) if v.reads(wanted))),
+            Vector::Map { args, .. } => args.iter().any(|arg| arg.reads(wanted)),
             Vector::Pick { of, at } => of.reads(wanted) || at.reads(wanted),
         }
     }

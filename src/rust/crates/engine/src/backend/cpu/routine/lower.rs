@@ -8,7 +8,7 @@ use super::simplify::{is_noted, merged, simplify};
 use crate::backend::cpu::loops::{GATHERS, LOOPS, NUMBERED};
 use crate::dtype::{Class, DType};
 use crate::ops::{id, OpId};
-use crate::routine::{Block, Draw, Operand, Register, Routine, Source, Statement};
+use crate::routine::{self, Block, Draw, Operand, Register, Routine, Source, Statement};
 use crate::scalar::Scalar;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +55,8 @@ static PROGRAMS: AtomicUsize = AtomicUsize::new(1);
 /// Lowers a routine for at most `width` lanes at a time.
 pub fn lower(routine: &Routine, width: usize) -> Program {
     let body = simplify(&routine.body);
-    let written: Set = written(&body);
+    let mut written = Set::default();
+    routine::written(&body).into_iter().for_each(|r| written.insert(r));
     let returned = at_return(routine);
     let mut lowering = Lowering { routine, classes: routine.registers.clone(), ..Lowering::new(routine) };
     // once to see what is live together, once with places
@@ -75,27 +76,6 @@ pub fn lower(routine: &Routine, width: usize) -> Program {
     lowering.classes.truncate(routine.registers.len());
     let (code, _) = lowering.block(&body, &returned, None);
     lowering.finish(code, &given)
-}
-
-fn written(block: &Block) -> Set {
-    let mut set = Set::default();
-    for statement in block {
-        statement.written().into_iter().for_each(|r| set.insert(r));
-        match statement {
-            Statement::If { then, otherwise, .. } => {
-                set.add(&written(then));
-                set.add(&written(otherwise));
-            }
-            Statement::For { counter, body, .. } => {
-                set.insert(*counter);
-                set.add(&written(body));
-            }
-            Statement::Loop { body } => set.add(&written(body)),
-            Statement::Draw { count, .. } => set.insert(*count),
-            _ => {}
-        }
-    }
-    set
 }
 
 /// Whether some statement of a block is so; of `inner` loops in it too.

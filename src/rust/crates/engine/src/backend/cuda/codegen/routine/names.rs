@@ -61,28 +61,6 @@ pub fn plain(name: &str) -> String {
     }
 }
 
-/// Registers that a block writes, at any depth.
-pub fn written(block: &Block) -> Vec<Register> {
-    let mut all = Vec::new();
-    for statement in block {
-        all.extend(statement.written());
-        match statement {
-            Statement::Draw { count, .. } => all.push(*count),
-            Statement::If { then, otherwise, .. } => {
-                all.extend(written(then));
-                all.extend(written(otherwise));
-            }
-            Statement::For { counter, body, .. } => {
-                all.push(*counter);
-                all.extend(written(body));
-            }
-            Statement::Loop { body } => all.extend(written(body)),
-            _ => {}
-        }
-    }
-    all
-}
-
 /// Whether nothing comes to the end of a block.
 pub fn leaves(block: &Block) -> bool {
     match block.last() {

@@ -1,11 +1,11 @@
 //! Statements: each becomes one of C's, or a value that waits for its reader.
 
-use super::names::{breaks, leaves, written};
+use super::names::{breaks, leaves};
 use super::text::{comment, Binds, Text};
 use super::value::{is_logic, Condition};
 use super::{spare, Waiting, What, Writer};
 use crate::dtype::DType;
-use crate::routine::{Block, Draw, FailureId, Operand, Register, Source, Statement};
+use crate::routine::{written, Block, Draw, FailureId, Operand, Register, Source, Statement};
 use crate::scalar::Scalar;
 
 /// A longer expression is a statement of its own.
