@@ -41,12 +41,14 @@ pub fn classed(x: SEXP) -> SEXP {
     set_class(x, if r::is_null(dim) { 0 } else { r::len(dim) })
 }
 
-/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
-pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
-    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
+/// Gives a vector of x's length the `dim`, `dimnames` and `names` of `x`.
+///
+/// # Safety
+/// Both are protected.
+pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
+    // SAFETY: the caller's promise; the attributes fit a vector of x's length, so R accepts them.
     unsafe {
-        let out = r::Rf_protect(bare(array));
-        for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol, r::R_TspSymbol] {
+        for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol] {
             let value = r::Rf_protect(r::Rf_getAttrib(x, name));
             // R shows the dimnames of one dimension as names too, and setting those would lose the dimension's own name
             let shown = name == r::R_NamesSymbol && !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol));
@@ -55,6 +57,20 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
             }
             r::Rf_unprotect(1);
         }
+    }
+}
+
+/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
+pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
+    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
+    unsafe {
+        let out = r::Rf_protect(bare(array));
+        copy_shape(x, out);
+        let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
+        if !r::is_null(time) {
+            r::Rf_setAttrib(out, r::R_TspSymbol, time);
+        }
+        r::Rf_unprotect(1);
         let out = classed(out);
         r::Rf_unprotect(1);
         out

@@ -7,7 +7,7 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::memory;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
-use crate::r::{self, List, SEXP, SEXPTYPE};
+use crate::r::{self, List, SEXP};
 use crate::{attributes, convert, entry, guard, handle, host, pressure, site, vectors};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
@@ -92,15 +92,7 @@ entry! {
             return Err(Error::new(ErrorKind::Argument, "a vector to collect into has the type and the length of the array"));
         }
         // SAFETY: an ordinary vector of n elements of this type.
-        unsafe {
-            let start: *mut u8 = match r::kind_of(out) {
-                SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
-                SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
-                SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
-                _ => r::REAL(out).cast(),
-            };
-            host::read(&array, 0, n, start)?;
-        }
+        unsafe { host::read(&array, 0, n, vectors::start(out))? };
         Ok(out)
     }
 
@@ -117,12 +109,7 @@ entry! {
         // SAFETY: the vector keeps the view; it is protected while it gets the array's attributes, which fit it.
         unsafe {
             let out = r::Rf_protect(vectors::vector(kind, n, start, Box::new(view)));
-            for name in [r::R_DimSymbol, r::R_DimNamesSymbol] {
-                let value = r::Rf_getAttrib(x, name);
-                if !r::is_null(value) {
-                    r::Rf_setAttrib(out, name, value);
-                }
-            }
+            attributes::copy_shape(x, out);
             r::MARK_NOT_MUTABLE(out);
             r::Rf_unprotect(1);
             Ok(out)

@@ -11,7 +11,7 @@ use verdigris_engine::memory::Held;
 use verdigris_engine::queued;
 
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{convert, entry, handle, pressure, vectors};
+use crate::{attributes, convert, entry, handle, pressure, vectors};
 
 /// References to the target's node during a copy: the handle's and ours.
 const HOLDERS: usize = 2;
@@ -116,25 +116,12 @@ entry! {
         // SAFETY: the new vector has room for as many elements of the type; it is protected while attributes are set.
         unsafe {
             let out = r::Rf_protect(out);
-            let to = match kind {
-                SEXPTYPE::LGLSXP => r::LOGICAL(out).cast::<u8>(),
-                SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
-                SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
-                _ => r::REAL(out).cast(),
-            };
             let bytes = n * size_of(kind).unwrap_or(0);
             if bytes > 0 {
-                std::ptr::copy_nonoverlapping(start_of(&data) as *const u8, to, bytes);
+                std::ptr::copy_nonoverlapping(start_of(&data) as *const u8, vectors::start(out), bytes);
             }
             r::Rf_copyMostAttrib(x, out);
-            for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol] {
-                let value = r::Rf_protect(r::Rf_getAttrib(x, name));
-                let shown = name == r::R_NamesSymbol && !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol));
-                if !r::is_null(value) && !shown {
-                    r::Rf_setAttrib(out, name, value);
-                }
-                r::Rf_unprotect(1);
-            }
+            attributes::copy_shape(x, out);
             r::Rf_unprotect(1);
             Ok(out)
         }

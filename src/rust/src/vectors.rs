@@ -23,6 +23,22 @@ pub struct Vector {
     _owner: Box<dyn Any>,
 }
 
+/// The address of the elements of a logical, integer, double or complex vector.
+///
+/// # Safety
+/// A vector of one of these types, protected as long as the address is used.
+pub unsafe fn start(x: SEXP) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match r::kind_of(x) {
+            SEXPTYPE::LGLSXP => r::LOGICAL(x).cast(),
+            SEXPTYPE::INTSXP => r::INTEGER(x).cast(),
+            SEXPTYPE::CPLXSXP => r::COMPLEX(x).cast(),
+            _ => r::REAL(x).cast(),
+        }
+    }
+}
+
 /// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address. Not
 /// protected.
 ///
@@ -35,13 +51,7 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
         // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
         unsafe {
             let out = r::Rf_protect(r::Rf_allocVector(kind, n as isize));
-            let start: *mut u8 = match kind {
-                SEXPTYPE::LGLSXP => r::LOGICAL(out).cast(),
-                SEXPTYPE::INTSXP => r::INTEGER(out).cast(),
-                SEXPTYPE::CPLXSXP => r::COMPLEX(out).cast(),
-                _ => r::REAL(out).cast(),
-            };
-            let done = fill(start);
+            let done = fill(start(out));
             r::Rf_unprotect(1);
             return done.map(|()| out);
         }
