@@ -357,19 +357,20 @@ impl<'a> Schedule<'a> {
     /// Hands the flag bits that were set to the warnings.
     pub fn warn(&self) {
         let mut flags = &self.flags[..];
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         for (register, site) in &self.bound.sites {
             let (own, others) = flags.split_at(words(self.plan, *register));
             flags = others;
-            let failed = failed.get(register).copied();
             let bits = || own.iter().map(|bits| bits.load(Ordering::Relaxed));
-            if failed.is_none() && bits().all(|bits| bits == 0) {
-                continue;
-            }
+            let noted = bits().any(|bits| bits != 0);
             match &self.plan.code[*register as usize] {
-                Instruction::Apply { op, .. } => bits().for_each(|bits| warning::note(*op, bits, site.as_ref())),
+                Instruction::Apply { op, .. } if noted => {
+                    bits().for_each(|bits| warning::note(*op, bits, site.as_ref()));
+                }
                 Instruction::Call(call) => {
-                    warning::note_call(call.routine.0, &bits().collect::<Vec<_>>(), failed, site.as_ref());
+                    let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).get(register).copied();
+                    if noted || failed.is_some() {
+                        warning::note_call(call.routine.0, &bits().collect::<Vec<_>>(), failed, site.as_ref());
+                    }
                 }
                 _ => {}
             }
