@@ -378,8 +378,6 @@ impl Cuda {
             return Err(capture::refuse("a wait for the device"));
         }
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
-        // short waits are spun through, long ones leave the core to others
-        const SPINS: u32 = 20_000;
         let mut watch = None;
         let so_far = lane.so_far();
         for turn in 0u32.. {
@@ -394,10 +392,7 @@ impl Cuda {
                 std::hint::spin_loop();
                 continue;
             }
-            watch.get_or_insert_with(Watch::new).look()?;
-            if turn > SPINS {
-                std::thread::sleep(std::time::Duration::from_micros(50));
-            }
+            watch.get_or_insert_with(Watch::new).rest()?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ const SMALL: usize = 64 << 10;
 const LEAST: usize = 256;
 const SIZES: usize = (SMALL / LEAST).ilog2() as usize + 1;
 /// So many bytes of each size: as many blocks as a loop of small operations drops between two of R's collections.
-const KEPT: usize = 4 << 20;
+const KEPT: usize = 16 << 20;
 
 /// The index of the kept size that serves these bytes; None for larger ones.
 fn small(bytes: usize) -> Option<usize> {
