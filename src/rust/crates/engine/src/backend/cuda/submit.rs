@@ -138,11 +138,13 @@ unsafe impl Sync for Ring {}
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
 
 /// When launches are left to the thread: the environment variable `VERDIGRIS_SUBMIT` is "never", or "always" for tests, which then
-/// leave all that can be. Else where there are processors enough.
+/// leave all that can be. Else where there are processors enough, and no profiler, which counts a launch to the named range (`nvtx`)
+/// of the thread that makes it.
 fn made() -> Option<Ring> {
     let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-    if wish == "never" || wish != "always" && processors < PROCESSORS {
+    let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let fits = || processors() >= PROCESSORS && std::env::var_os("NVTX_INJECTION64_PATH").is_none();
+    if wish == "never" || wish != "always" && !fits() {
         return None;
     }
     Some(Ring {
