@@ -65,10 +65,7 @@
 #' plain <- c(1, 2, 3)
 #' from_dlpack(as_dlpack(plain))
 #' @export
-as_dlpack <- function(x, versioned = TRUE, stream = NULL, writable = FALSE) {
-  capsule <- .Call(C_dlpack_export, x, versioned, stream, writable)
-  if (is.null(capsule)) as_dlpack_other(x, versioned, stream, writable) else capsule
-}
+as_dlpack <- function(x, versioned = TRUE, stream = NULL, writable = FALSE) .External2(C_as_dlpack)
 
 # What is neither an array nor a vector whose elements lie as a dtype has them.
 as_dlpack_other <- function(x, versioned, stream, writable) {
@@ -85,13 +82,15 @@ as_dlpack_other <- function(x, versioned, stream, writable) {
 
 #' @rdname as_dlpack
 #' @export
-from_dlpack <- function(capsule, copy = NULL) {
-  x <- .Call(C_dlpack_import, capsule, copy)
-  if (!is.null(x)) return(x)
+from_dlpack <- function(capsule, copy = NULL) .External2(C_from_dlpack)
+
+# What is no external pointer.
+from_dlpack_other <- function(capsule, copy) {
   if (!inherits(capsule, "python.builtin.object")) {
     stop_verdigris(
       "argument", sprintf("`capsule` must be a DLPack capsule, not %s.", describe(capsule)),
-      "A capsule comes from `as_dlpack(x)`, or from another package's export."
+      "A capsule comes from `as_dlpack(x)`, or from another package's export.",
+      call = parent.frame()
     )
   }
   .Call(C_dlpack_import, take_from_python(capsule), copy)

@@ -42,15 +42,14 @@
 #' y <- as_gpu(tensor$t())
 #' y
 #' @export
-as_torch <- function(x) {
-  if (is.null(running$torch)) start_torch()
-  .Call(C_torch_export, x)
-}
+as_torch <- function(x) .External2(C_as_torch)
 
 #' @rdname as_torch
 #' @export
-as_gpu.torch_tensor <- function(x, dtype = NULL, device = NULL, detach = FALSE, ...) {
-  if (is.null(running$torch)) start_torch()
+as_gpu.torch_tensor <- function(x, dtype = NULL, device = NULL, detach = FALSE, ...) .External2(C_from_torch)
+
+# With arguments that ask for more than the tensor's memory.
+take_tensor <- function(x, dtype, device, detach) {
   if (!identical(detach, FALSE)) {
     if (!isTRUE(detach)) abort_argument("detach", "TRUE or FALSE", detach)
     x <- x$detach()
@@ -58,9 +57,6 @@ as_gpu.torch_tensor <- function(x, dtype = NULL, device = NULL, detach = FALSE, 
   y <- .Call(C_torch_import, x)
   if (is.null(dtype) && is.null(device)) y else as_gpu(y, dtype = dtype, device = device)
 }
-
-# Whether the torch of this session has been looked at.
-running <- new.env(parent = emptyenv())
 
 # Finds the libtorch that torch for R has loaded, and checks on a tensor that it is what torch_bridge.cpp takes it for.
 start_torch <- function(call = parent.frame()) {
@@ -86,5 +82,4 @@ start_torch <- function(call = parent.frame()) {
   if (!is.null(problem)) {
     fail(sprintf("%s cannot share its tensors: %s.", version, sub("[.]$", "", problem)), again, "`as.array(tensor)` copies instead.")
   }
-  running$torch <- TRUE
 }

@@ -33,23 +33,27 @@
 
 #define ENTRY(name, n)                                                                             \
   static SEXP C_##name(ARGUMENTS_##n) {                                                            \
-    SEXP result = vg_##name(VALUES_##n);                                                           \
-    if (vg_slow_dispatch) vg_quick_dispatch(result);                                               \
-    if (vg_pending) return vg_settle(result);                                                      \
-    return vg_freed ? vg_tell_freed(result) : result;                                              \
+    return vg_returned(vg_##name(VALUES_##n));                                                     \
   }
 #include "entries.h"
 #undef ENTRY
 
-// operators.c, calls.c, subset.c: what says R's rules on attributes around an entry of Rust's
+// operators.c, calls.c, exchange.c, subset.c: what says R's rules on attributes around an entry of Rust's
 void vg_init_operators(void);
 void vg_init_calls(void);
+void vg_init_exchange(void);
 void vg_init_subset(void);
 void vg_init_launch(void);
 SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_as_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_from_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_as_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_from_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
 SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
 SEXP C_copy_attributes(SEXP from, SEXP to);
@@ -78,7 +82,9 @@ static const R_CallMethodDef entries[] = {
 static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
     {"C_launch", (DL_FUNC)C_launch, 0}, {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
-    {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0}, {NULL, NULL, 0}};
+    {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
+    {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0}, {"C_as_torch", (DL_FUNC)C_as_torch, 0},
+    {"C_from_torch", (DL_FUNC)C_from_torch, 0}, {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);
@@ -87,6 +93,7 @@ void R_init_verdigris(DllInfo *dll) {
   vg_register_altrep(dll);
   vg_init_operators();
   vg_init_calls();
+  vg_init_exchange();
   vg_init_subset();
   vg_init_launch();
   vg_register_vectors(dll);

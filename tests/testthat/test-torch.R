@@ -39,7 +39,7 @@ stand_in <- local({
 use_torch <- function(name, start = TRUE, frame = parent.frame()) {
   folder <- stand_in()
   withr::local_envvar(TORCH_HOME = file.path(folder, name), .local_envir = frame)
-  assign("torch", NULL, envir = verdigris:::running)
+  .Call(verdigris:::C_torch_start, NULL, NULL, NULL)
   if (start) torch::torch_start()
 }
 
@@ -47,7 +47,7 @@ address <- function(x) .Call(verdigris:::C_dlpack_describe, as_dlpack(x))$addres
 
 test_that("without torch for R there is an error that says so", {
   skip_if(nzchar(system.file(package = "torch")))
-  assign("torch", NULL, envir = verdigris:::running)
+  .Call(verdigris:::C_torch_start, NULL, NULL, NULL)
   e <- expect_error(as_torch(gpu(1)), class = "verdigris_error_library")
   expect_match(conditionMessage(e), "not installed")
 })

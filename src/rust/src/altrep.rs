@@ -2,19 +2,17 @@
 
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use verdigris_engine::dtype::DType;
+use verdigris_engine::fork;
 
 use crate::handle::Handle;
 use crate::host;
 use crate::{guard, pressure};
 
-static FORKED: AtomicBool = AtomicBool::new(false);
-
 /// Whether this is a forked child: what the parent's handles own is not ours to free.
 pub fn forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
+    fork::depth() > 0
 }
 
 /// # Safety
@@ -28,21 +26,7 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
 extern "C" fn vg_init() {
     guard::quiet_panics();
     pressure::start();
-    #[cfg(unix)]
-    {
-        extern "C" fn child() {
-            FORKED.store(true, Ordering::Relaxed);
-        }
-        extern "C" {
-            fn pthread_atfork(
-                prepare: Option<extern "C" fn()>,
-                parent: Option<extern "C" fn()>,
-                child: Option<extern "C" fn()>,
-            ) -> c_int;
-        }
-        // SAFETY: the handler stores a flag, which is allowed in a child.
-        unsafe { pthread_atfork(None, None, Some(child)) };
-    }
+    fork::watch();
 }
 
 #[no_mangle]

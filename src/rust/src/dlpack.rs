@@ -16,7 +16,8 @@ use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, attributes, convert, entry, handle, owned, owners, pointer, streams};
+use crate::attributes::Shape;
+use crate::{altrep, convert, entry, handle, owned, owners, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
@@ -222,7 +223,12 @@ pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
             r::Rf_setAttrib(out, r::R_DimSymbol, value);
             r::Rf_unprotect(1);
         }
-        let out = attributes::classed(out);
+        let shape = match dim.len() {
+            0 | 1 => Shape::Vector,
+            2 => Shape::Matrix,
+            _ => Shape::Array,
+        };
+        let out = r::vg_set_class(out, shape as c_int);
         r::Rf_unprotect(1);
         Ok(out)
     }

@@ -1,11 +1,12 @@
 //! Entries: tensors of torch for R. `torch_bridge.cpp` knows their layout; both ways go by DLPack.
 
 use std::ffi::CStr;
-use std::os::raw::{c_char, c_int};
+use std::os::raw::{c_char, c_int, c_void};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::error::{Error, Kind as ErrorKind};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
+use verdigris_engine::interop::host_memory;
 use verdigris_engine::strided;
 
 use crate::r::{self, SEXP};
@@ -39,6 +40,12 @@ fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
     }
 }
 
+/// Whether memory is there for certain: `torch_bridge.cpp` asks before it reads.
+#[no_mangle]
+extern "C" fn vg_is_heap(address: *const c_void, bytes: usize) -> c_int {
+    host_memory::is_heap(address as u64, bytes).into()
+}
+
 entry! {
     /// An array over the memory of a tensor.
     fn torch_import(x) {
@@ -60,7 +67,7 @@ entry! {
     fn torch_export(x) {
         // torch may write to it
         let mut array = match handle::of(x) {
-            Some(handle) => handle.lend()?,
+            Some(handle) => handle.lend_in_order()?,
             None => handle::array(x)?,
         };
         let dim = capsules::extents(x)?;

@@ -1,5 +1,7 @@
 //! Where an array's elements lie in its buffer: an offset, a shape and strides, column-major.
 
+use crate::few::Few;
+
 /// Offset and strides count elements, not bytes; a stride may be zero or negative.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Layout {
@@ -29,7 +31,7 @@ impl Layout {
                 _ => Layout { offset, axes: Axes::One([*extent], [stride]) },
             };
         }
-        let (mut s, mut t): (Vec<usize>, Vec<isize>) = (Vec::new(), Vec::new());
+        let (mut s, mut t) = (Few::<usize, 8>::default(), Few::<isize, 8>::default());
         for (&extent, &stride) in shape.iter().zip(strides) {
             if extent == 1 {
                 continue;
@@ -51,7 +53,7 @@ impl Layout {
         }
         let axes = match (&s[..], &t[..]) {
             (&[extent], &[stride]) => Axes::One([extent], [stride]),
-            _ => Axes::More(s, t),
+            _ => Axes::More(s.to_vec(), t.to_vec()),
         };
         Layout { offset, axes }
     }

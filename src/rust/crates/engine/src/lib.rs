@@ -19,6 +19,7 @@ pub mod evaluate;
 pub mod explain;
 pub mod expr;
 pub mod few;
+pub mod fork;
 mod gather;
 pub mod graph;
 pub mod host;

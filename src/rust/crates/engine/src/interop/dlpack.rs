@@ -5,6 +5,7 @@
 //! checked (an import that fails must leave the capsule to its owner), the structs of `dlpark::ffi` are read.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::ffi::{DLPackVersion, DLTensor};
@@ -86,6 +87,41 @@ impl Raw {
             Raw::Legacy(p) => p.cast(),
             Raw::Versioned(p) => p.cast(),
         }
+    }
+
+    /// The address of the deleter.
+    ///
+    /// # Safety
+    /// The tensor can be read.
+    unsafe fn deleter(self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Raw::Legacy(p) => (*p).deleter.map_or(0, |f| f as usize),
+                Raw::Versioned(p) => (*p).deleter.map_or(0, |f| f as usize),
+            }
+        }
+    }
+
+    fn own_deleter(self) -> &'static AtomicUsize {
+        static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+        &OWN[usize::from(matches!(self, Raw::Versioned(_)))]
+    }
+
+    /// Notes the deleter of a tensor that was made here.
+    fn note_ours(self) {
+        // SAFETY: a whole tensor.
+        self.own_deleter().store(unsafe { self.deleter() }, Ordering::Relaxed);
+    }
+
+    /// Whether the tensor was made here.
+    ///
+    /// # Safety
+    /// The tensor can be read.
+    unsafe fn is_ours(self) -> bool {
+        // SAFETY: the caller's promise.
+        let deleter = unsafe { self.deleter() };
+        deleter != 0 && deleter == self.own_deleter().load(Ordering::Relaxed)
     }
 
     /// Whether the tensor and what it says of its shape are memory of this process: one that is forged, or long gone, is

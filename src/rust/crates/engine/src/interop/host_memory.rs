@@ -40,7 +40,43 @@ mod system {
         !*TELLS.get_or_init(|| ask(here)) || ask(at)
     }
 
+    /// Whether a range lies in the heap below the program's break, where the C library keeps what is small: all of that can be
+    /// read, as long as it is below. Asks the system once.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    pub fn is_heap(address: u64, bytes: usize) -> bool {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        extern "C" {
+            fn sbrk(increment: isize) -> *mut c_void;
+        }
+        /// From there to the break there is no gap.
+        static START: AtomicU64 = AtomicU64::new(u64::MAX);
+        // SAFETY: moves nothing: the library answers with a number that it keeps.
+        let end = unsafe { sbrk(0) } as u64;
+        if address.checked_add(bytes as u64).is_none_or(|last| last > end) {
+            return false;
+        }
+        if address >= START.load(Ordering::Relaxed) {
+            return true;
+        }
+        let start = address / page() * page();
+        // SAFETY: looks at the page table only.
+        let whole = unsafe { msync(start as *mut c_void, (end - start) as usize, MS_ASYNC) } == 0;
+        if whole {
+            START.fetch_min(start, Ordering::Relaxed);
+        }
+        whole
+    }
+
+    /// Elsewhere the system is asked.
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    pub fn is_heap(_: u64, _: usize) -> bool {
+        false
+    }
+
     pub fn is_mapped(address: u64, bytes: usize) -> bool {
+        if is_heap(address, bytes) {
+            return true;
+        }
         let page = page();
         let start = address / page * page;
         let Some(end) = address.checked_add(bytes as u64) else { return false };
@@ -64,6 +100,15 @@ pub fn is_mapped(address: u64, bytes: usize) -> bool {
     return system::is_mapped(address, bytes);
     #[cfg(not(unix))]
     return address.checked_add(bytes as u64).is_some();
+}
+
+/// Whether a range is memory of this process that can be read, as far as that is known without asking the system, which takes
+/// a microsecond on some virtual machines.
+pub fn is_heap(address: u64, bytes: usize) -> bool {
+    #[cfg(unix)]
+    return system::is_heap(address, bytes);
+    #[cfg(not(unix))]
+    return false;
 }
 
 /// Whether all of a range may be read, and whether it may be written; None where the system does not tell. Reads a list of
@@ -106,6 +151,20 @@ mod tests {
         assert_eq!(access(at, kept.len()), Some((true, true)));
         let constant = "a constant".as_ptr() as u64;
         assert_eq!(access(constant, 10), Some((true, false)));
+        let small = Box::new([1u8; 100]);
+        let (at_small, large) = (&raw const *small as u64, vec![1u8; 1 << 26]);
+        // a thread's own allocations are in the heap or not
+        assert!(is_mapped(at_small, 100) && !is_heap(large.as_ptr() as u64, large.len()));
+        #[cfg(target_env = "gnu")]
+        {
+            extern "C" {
+                fn sbrk(increment: isize) -> *mut u8;
+            }
+            // SAFETY: asks for a number.
+            let end = unsafe { sbrk(0) } as u64;
+            assert!(is_heap(end - 64, 64) && is_heap(end - 4096, 1000));
+        }
+        assert!(!is_heap(0, 8) && !is_heap(at_small, 1 << 46) && !is_heap(u64::MAX - 4, 8));
         for (address, bytes) in
             [(0u64, 8usize), (8, 1), (0x10, 1 << 30), (at, 1 << 46), (u64::MAX - 4, 8), (1 << 62, 8)]
         {

@@ -149,11 +149,13 @@ struct Memory {
 }
 
 fn managed(terms: Terms, memory: Memory, dim: &[usize], strides: &[i64], keep: Keep) -> Result<Raw> {
-    Ok(if terms.versioned {
+    let raw = if terms.versioned {
         Raw::Versioned(filled(terms, memory, dim, strides, keep)?)
     } else {
         Raw::Legacy(filled(terms, memory, dim, strides, keep)?)
-    })
+    };
+    raw.note_ours();
+    Ok(raw)
 }
 
 fn filled<M: ManagedTensorBase>(
@@ -164,7 +166,7 @@ fn filled<M: ManagedTensorBase>(
     keep: Keep,
 ) -> Result<*mut M> {
     let failure = |e: &dyn std::fmt::Display| Error::new(Kind::Shape, format!("DLPack cannot describe the array: {e}"));
-    let mut tensor = Dynamic::new(dim.to_vec(), strides.to_vec())
+    let mut tensor = Dynamic::new(dim, strides)
         .prepare_as::<M>()
         .map_err(|e| failure(&e))?
         .initialize(Box::new(keep));

@@ -1,0 +1,30 @@
+//! Whether this process was forked off the one that made an object: what a parent owns is not its child's to free. Answered by
+//! one load; to ask for the process's number is a call of the system, which takes a microsecond on some virtual machines.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts forks from now on.
+pub fn watch() {
+    #[cfg(unix)]
+    {
+        extern "C" fn child() {
+            FORKS.fetch_add(1, Ordering::Relaxed);
+        }
+        type Handler = Option<extern "C" fn()>;
+        unsafe extern "C" {
+            fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
+        }
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        // SAFETY: the handler adds to a number, which is allowed in a child; this library is never unloaded.
+        ONCE.call_once(|| unsafe {
+            pthread_atfork(None, None, Some(child));
+        });
+    }
+}
+
+/// How many forks lie between this process and the one that first called `watch`: 0 there.
+pub fn depth() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
