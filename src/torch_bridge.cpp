@@ -13,6 +13,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <utility>
 #define R_NO_REMAP
 #include <R.h>
 #include <Rinternals.h>
@@ -53,14 +54,20 @@ struct Tensor {
 using Held = std::shared_ptr<void>;
 
 Managed *(*to_dlpack)(const Tensor &);                                // at::toDLPack
+Tensor (*alias)(const Tensor &);                                      // at::native::alias; null in a libtorch that has it otherwise
 Tensor (*from_dlpack)(Managed *, std::function<void(void *)>);        // at::fromDLPack
 bool (*requires_grad)(const void *impl);                              // c10::TensorImpl::requires_grad
 bool (*is_conj)(const Tensor &);                                      // at::native::is_conj
 bool (*is_neg)(const Tensor &);                                       // at::native::is_neg
 const void *strided;                                                  // vtable of c10::TensorImpl: dense, strided tensors
-int32_t (*get_numel)(const Tensor *, int64_t *);                      // three of libtorch's stable C functions
+int32_t (*get_numel)(const Tensor *, int64_t *);                      // libtorch's stable C functions; 0 where they succeed
 int32_t (*get_dtype)(const Tensor *, int32_t *);
 int32_t (*get_data)(const Tensor *, void **);
+int32_t (*get_dim)(const Tensor *, int64_t *);
+int32_t (*get_sizes)(const Tensor *, int64_t **);
+int32_t (*get_strides)(const Tensor *, int64_t **);
+int32_t (*get_device_type)(const Tensor *, int32_t *);
+int32_t (*get_device_index)(const Tensor *, int32_t *);
 SEXP (*to_sexp)(const Held *);                                        // torch's C callables
 void (*delete_tensor)(void *);
 void (*empty_cache)();                                               // liblantern's, where torch uses CUDA; else null
@@ -85,6 +92,41 @@ const Tensor *tensor_of(SEXP x, bool *dense) {
   if (!peek(impl, &vtable, sizeof vtable)) return nullptr;
   *dense = vtable == strided;
   return static_cast<const Tensor *>(held[0]);
+}
+
+// A tensor of its own on another one's storage, as it is described to DLPack.
+struct Described {
+  Managed managed;
+  Tensor *tensor;
+  explicit Described(Tensor &&own) : managed(), tensor(new Tensor(std::move(own))) {}
+  ~Described() { delete_tensor(tensor); }
+};
+
+// What at::toDLPack gives, in a third of the time: that one makes its view by way of the dispatcher and of autograd. Null where this file
+// does not know the type or the device, or libtorch has not all that it takes.
+Managed *describe(const Tensor &tensor) {
+  struct Type {
+    uint8_t code, bits;
+  };
+  static const Type types[] = {{1, 8},  {0, 8},  {0, 16},  {0, 32},  {0, 64}, {2, 16}, {2, 32}, {2, 64}, // c10::ScalarType: uint8 to float64
+                               {0, 0},  {5, 64}, {5, 128}, {6, 8},   {0, 0},  {0, 0},  {0, 0},  {4, 16}}; // complex64, complex128, bool, bfloat16
+  int64_t ndim = 0;
+  int32_t dtype = 0, device_type = 0, device = 0;
+  if (!alias || get_dim(&tensor, &ndim) || get_dtype(&tensor, &dtype) || get_device_type(&tensor, &device_type)) return nullptr;
+  const bool known = dtype >= 0 && dtype < 16 && types[dtype].bits && (device_type == 0 || device_type == 1) && ndim <= INT32_MAX;
+  if (!known || (device_type == 1 && get_device_index(&tensor, &device))) return nullptr;
+  std::unique_ptr<Described> own(new Described(alias(tensor)));
+  Managed &m = own->managed;
+  if (get_data(own->tensor, &m.data) || get_sizes(own->tensor, &m.shape) || get_strides(own->tensor, &m.strides)) return nullptr;
+  m.device_type = device_type + 1; // CPU and CUDA, to DLPack
+  m.device_id = device;
+  m.ndim = static_cast<int32_t>(ndim);
+  m.code = types[dtype].code;
+  m.bits = types[dtype].bits;
+  m.lanes = 1;
+  m.context = own.get();
+  m.deleter = [](Managed *managed) { delete static_cast<Described *>(managed->context); };
+  return &own.release()->managed;
 }
 
 void say(char *message, int room, const char *text) { std::snprintf(message, static_cast<size_t>(room), "%s", text); }
@@ -125,7 +167,8 @@ void *vg_torch_give(SEXP x, int *status, char *message, int room) {
       *status = CONJUGATE;
       return nullptr;
     }
-    return to_dlpack(*tensor);
+    Managed *described = describe(*tensor);
+    return described ? described : to_dlpack(*tensor);
   } catch (const std::exception &e) {
     say(message, room, e.what());
   } catch (...) {
@@ -191,6 +234,13 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   FIND(get_dtype, "aoti_torch_get_dtype");
   FIND(get_data, "aoti_torch_get_data_ptr");
 #undef FIND
+  bool whole = find(library, &alias, "_ZN2at6native5aliasERKNS_6TensorE");
+  whole = find(library, &get_dim, "aoti_torch_get_dim") && whole;
+  whole = find(library, &get_sizes, "aoti_torch_get_sizes") && whole;
+  whole = find(library, &get_strides, "aoti_torch_get_strides") && whole;
+  whole = find(library, &get_device_type, "aoti_torch_get_device_type") && whole;
+  whole = find(library, &get_device_index, "aoti_torch_get_device_index") && whole;
+  if (!whole) alias = nullptr;
   if (missing) {
     char text[200];
     std::snprintf(text, sizeof text, "its libtorch has no %s", missing);
@@ -225,7 +275,8 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
     known = tensor_of(made, &dense);
     if (known && dense && is_probe(known) && deleted == 0) {
       Managed *back = static_cast<Managed *>(vg_torch_give(made, &status, message, sizeof message));
-      same = back && back->data == probe && back->ndim == 1 && back->shape[0] == 3 && back->code == 2 && back->bits == 32;
+      same = back && back->data == probe && back->ndim == 1 && back->shape[0] == 3 && back->strides[0] == 1 &&
+             back->device_type == 1 && back->device_id == 0 && back->code == 2 && back->bits == 32 && back->lanes == 1 && back->byte_offset == 0;
       if (back) back->deleter(back);
     }
     UNPROTECT(1);

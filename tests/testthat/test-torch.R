@@ -26,6 +26,7 @@ stand_in <- local({
       lantern("good", "lantern-mini.cpp")
     }
     lantern("version", "lantern-mini.cpp", "-DOTHER_VERSION")
+    lantern("plain", "lantern-mini.cpp", "-DWITHOUT_ALIAS")
     lantern("layout", "lantern-mini.cpp", "-DOTHER_LAYOUT")
     dir.create(file.path(folder, "none"))
     library <- file.path(folder, "library")
@@ -107,6 +108,17 @@ test_that("a tensor and its array are the same memory", {
   expect_identical(collect(from_dlpack(as_dlpack(tensor))), m)
   tensor$fill_(7)
   expect_identical(collect(x * 2), matrix(14, 2, 3))
+})
+
+test_that("a libtorch that describes tensors by toDLPack() alone will do", {
+  use_torch("plain")
+  skip_if(test_device != "cpu")
+  m <- matrix(as.numeric(1:6), 2)
+  tensor <- torch::torch_tensor(m)
+  x <- as_gpu(tensor)
+  expect_identical(as.matrix(x), m)
+  expect_identical(address(x), tensor$address)
+  expect_identical(as.matrix(as_gpu(as_torch(gpu(m)))), m)
 })
 
 test_that("types go both ways", {

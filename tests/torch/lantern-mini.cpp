@@ -56,6 +56,19 @@ bool TensorImpl::requires_grad() const { return gradient; }
 struct SparseImpl : TensorImpl {
   ~SparseImpl() override {}
 };
+
+// The same values behind a new implementation.
+static TensorImpl *view(const TensorImpl &impl, TensorImpl *out = new TensorImpl) {
+  out->data = impl.data;
+  out->first = impl.first;
+  out->shape = impl.shape;
+  out->strides = impl.strides;
+  out->type = impl.type;
+  out->device_type = impl.device_type;
+  out->device_id = impl.device_id;
+  return out;
+}
+
 } // namespace c10
 
 namespace at {
@@ -102,6 +115,9 @@ Tensor fromDLPack(DLManagedTensor *m, std::function<void(void *)> deleter) {
 #endif
 
 namespace native {
+#ifndef WITHOUT_ALIAS
+__attribute__((visibility("default"))) Tensor alias(const Tensor &t) { return Tensor(c10::view(*t.impl)); }
+#endif
 bool is_conj(const Tensor &t) { return t.impl->conjugated; }
 bool is_neg(const Tensor &t) { return t.impl->negated; }
 } // namespace native
@@ -117,6 +133,11 @@ int32_t aoti_torch_get_numel(void *t, int64_t *out) {
   return 0;
 }
 int32_t aoti_torch_get_dtype(void *t, int32_t *out) { return *out = of(t).impl->type.number, 0; }
+int32_t aoti_torch_get_dim(void *t, int64_t *out) { return *out = static_cast<int64_t>(of(t).impl->shape.size()), 0; }
+int32_t aoti_torch_get_sizes(void *t, int64_t **out) { return *out = of(t).impl->shape.data(), 0; }
+int32_t aoti_torch_get_strides(void *t, int64_t **out) { return *out = of(t).impl->strides.data(), 0; }
+int32_t aoti_torch_get_device_type(void *t, int32_t *out) { return *out = of(t).impl->device_type - 1, 0; } // as c10 counts them
+int32_t aoti_torch_get_device_index(void *t, int32_t *out) { return *out = of(t).impl->device_id, 0; }
 int32_t aoti_torch_get_data_ptr(void *t, void **out) { return *out = of(t).impl->first, 0; }
 
 static void store(const Type &type, char *at, double value) {
@@ -151,7 +172,7 @@ static double load(const Type &type, const char *at) {
 void *lantern_tensor(const double *values, const int64_t *shape, int ndim, const char *dtype) {
   auto impl = std::make_unique<c10::TensorImpl>();
   const auto type = types.find(dtype);
-  impl->type = type == types.end() ? Type{2, 0, 6} : type->second; // of another type toDLPack knows nothing
+  impl->type = type == types.end() ? Type{2, 0, 23} : type->second; // of another type, float8 here, toDLPack knows nothing
   impl->shape.assign(shape, shape + ndim);
   impl->strides.assign(static_cast<size_t>(ndim), 1);
   for (int k = ndim - 2; k >= 0; k--) impl->strides[k] = impl->strides[k + 1] * shape[k + 1];
@@ -199,18 +220,6 @@ double lantern_value(void *tensor, int64_t place) {
   return load(impl.type, impl.first + place * (impl.type.bits / 8));
 }
 
-// The same values behind a new implementation.
-static c10::TensorImpl *view(const c10::TensorImpl &impl, c10::TensorImpl *out = new c10::TensorImpl) {
-  out->data = impl.data;
-  out->first = impl.first;
-  out->shape = impl.shape;
-  out->strides = impl.strides;
-  out->type = impl.type;
-  out->device_type = impl.device_type;
-  out->device_id = impl.device_id;
-  return out;
-}
-
 void *lantern_change(void *tensor, const char *what, const double *arguments, int) {
   c10::TensorImpl &impl = *of(tensor).impl;
   const std::string name = what;
@@ -228,8 +237,8 @@ void *lantern_change(void *tensor, const char *what, const double *arguments, in
     }
     return new at::Tensor(of(tensor));
   }
-  if (name == "to_sparse") return new at::Tensor(view(impl, new c10::SparseImpl));
-  c10::TensorImpl *out = view(impl);
+  if (name == "to_sparse") return new at::Tensor(c10::view(impl, new c10::SparseImpl));
+  c10::TensorImpl *out = c10::view(impl);
   if (name == "t") {
     std::swap(out->shape[0], out->shape[1]);
     std::swap(out->strides[0], out->strides[1]);

@@ -1,6 +1,7 @@
 //! Arrays and host memory that leave.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use dlpark::ffi::DLDevice;
@@ -47,6 +48,16 @@ pub struct Terms {
     pub writable: bool,
 }
 
+thread_local! {
+    /// Whether the next tensor that comes back had been taken in here.
+    static OWN_RETURN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The tensor that comes back next has been taken in by an array of ours, and what was queued on that is done.
+pub(super) fn note_own_return() {
+    OWN_RETURN.set(true);
+}
+
 /// What a tensor that left keeps alive: its deleter drops this, on any thread.
 struct Keep {
     lent: Option<Lent>,
@@ -55,13 +66,14 @@ struct Keep {
 
 impl Drop for Keep {
     fn drop(&mut self) {
+        let own_return = OWN_RETURN.take();
         let Some(lent) = self.lent.take() else { return };
         // the deleter is a C function: a panic must not leave it
         let _ = catch_unwind(AssertUnwindSafe(|| {
             // The consumer's work on the default stream may still read; our stream frees the memory after it. One
             // that works on other streams has to wait for them before it deletes: DLPack does not say which they are.
             let device = lent.buffer().device;
-            if device != Device::Cpu {
+            if device != Device::Cpu && !own_return {
                 let _ = backend::of(device).and_then(|b| b.acquire());
             }
             drop(lent);

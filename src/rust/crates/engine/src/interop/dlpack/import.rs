@@ -6,6 +6,7 @@ use dlpark::ffi::{DLDevice, DLDeviceType, DLTensor};
 use dlpark::tensor::TensorRef;
 use dlpark::{AllocationDeleter, DlpackFlags, Managed};
 
+use super::export::note_own_return;
 use super::{data_type, device_name, dtype_name, malformed, Copying, Raw};
 use crate::array::Array;
 use crate::backend;
@@ -22,6 +23,8 @@ struct Foreign {
     device: Device,
     /// `fork::depth()` where it was taken in.
     depth: u32,
+    /// Whether we have made the tensor ourselves.
+    ours: bool,
     /// The stream in whose order the producer uses memory that it gets back; None where it may be any.
     stream: Option<u64>,
 }
@@ -38,6 +41,9 @@ impl Drop for Foreign {
         // A device that is broken or gone runs nothing any more.
         if self.device != Device::Cpu {
             let _ = backend::of(self.device).and_then(|b| b.release(self.stream));
+        }
+        if self.ours {
+            note_own_return();
         }
         drop(deleter);
     }
@@ -117,7 +123,7 @@ pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Resu
     }
     .map_err(|e| Error::new(Kind::Argument, e.to_string()))?;
     fork::watch();
-    let owner = Foreign { deleter: Some(deleter), device: place.device, depth: fork::depth(), stream };
+    let owner = Foreign { deleter: Some(deleter), device: place.device, depth: fork::depth(), ours, stream };
     let mut buffer = place.buffer(Box::new(owner));
     buffer.set_read_only(flags.contains(DlpackFlags::READ_ONLY));
     buffer.share();
