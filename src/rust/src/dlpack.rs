@@ -14,9 +14,9 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
 use verdigris_engine::scalar::Scalar;
 
+use crate::attributes::Shape;
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::attributes::Shape;
 use crate::{altrep, convert, entry, handle, owned, owners, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ mod tests {
         #[cfg(target_env = "gnu")]
         {
             extern "C" {
-                fn sbrk(increment: isize) -> *mut u8;
+                fn sbrk(increment: isize) -> *mut std::ffi::c_void;
             }
             // SAFETY: asks for a number.
             let end = unsafe { sbrk(0) } as u64;

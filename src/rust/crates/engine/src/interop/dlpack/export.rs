@@ -178,10 +178,7 @@ fn filled<M: ManagedTensorBase>(
     keep: Keep,
 ) -> Result<*mut M> {
     let failure = |e: &dyn std::fmt::Display| Error::new(Kind::Shape, format!("DLPack cannot describe the array: {e}"));
-    let mut tensor = Dynamic::new(dim, strides)
-        .prepare_as::<M>()
-        .map_err(|e| failure(&e))?
-        .initialize(Box::new(keep));
+    let mut tensor = Dynamic::new(dim, strides).prepare_as::<M>().map_err(|e| failure(&e))?.initialize(Box::new(keep));
     tensor
         .set_data(memory.address as *mut _)
         .set_device(match memory.device {
