@@ -51,13 +51,15 @@ bodies <- if (device == "cpu") list(
   "gpu_compute(x + y)" = function(n) for (i in seq_len(n)) gpu_compute(x + y),
   "sum(x)" = function(n) for (i in seq_len(n)) sum(x),
   "x <- x * 0.5 + 1" = function(n) for (i in seq_len(n)) x <<- x * 0.5 + 1,
+  "as_gpu(x)" = function(n) for (i in seq_len(n)) as_gpu(x),
   "from_dlpack(as_dlpack(x))" = function(n) for (i in seq_len(n)) from_dlpack(as_dlpack(x))
 ) else {
   k <- gpu_kernel("__global__ void k(const double* x, double* y, double a, int n) { if (threadIdx.x < n) y[threadIdx.x] += a * x[threadIdx.x]; }")
   list(
     "k(x y 2.5 3L)" = function(n) for (i in seq_len(n)) k(x, y, 2.5, 3L),
     "k(x = x y = y a = 2.5 n = 3L)" = function(n) for (i in seq_len(n)) k(x = x, y = y, a = 2.5, n = 3L),
-    "as_dlpack(x) when idle" = function(n) { gpu_sync(); for (i in seq_len(n)) as_dlpack(x) }
+    "as_dlpack(x) when idle" = function(n) { gpu_sync(); for (i in seq_len(n)) as_dlpack(x) },
+    "from_dlpack(as_dlpack(x)) when idle" = function(n) { gpu_sync(); for (i in seq_len(n)) from_dlpack(as_dlpack(x)) }
   )
 }
 mark <- function() .Call(verdigris:::C_counters)
