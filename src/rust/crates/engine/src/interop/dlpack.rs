@@ -4,7 +4,7 @@
 //! work on a device are ours. Where dlpark's safe interface would take a tensor before it has been
 //! checked (an import that fails must leave the capsule to its owner), the structs of `dlpark::ffi` are read.
 
-use std::ffi::CStr;
+use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
@@ -12,6 +12,7 @@ use dlpark::ffi::{DLPackVersion, DLTensor};
 use dlpark::tensor::TensorRef;
 use dlpark::{DlpackFlags, ManagedTensorBase};
 
+use self::export::Keep;
 use super::host_memory;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
@@ -70,7 +71,7 @@ impl Raw {
     }
 
     /// The tensor of a capsule; None where the name is another or the pointer is null.
-    pub fn from_capsule(name: &CStr, pointer: *mut std::ffi::c_void) -> Option<Raw> {
+    pub fn from_capsule(name: &CStr, pointer: *mut c_void) -> Option<Raw> {
         if pointer.is_null() {
             None
         } else if name == Raw::LEGACY {
@@ -82,46 +83,44 @@ impl Raw {
         }
     }
 
-    pub fn pointer(self) -> *mut std::ffi::c_void {
+    pub fn pointer(self) -> *mut c_void {
         match self {
             Raw::Legacy(p) => p.cast(),
             Raw::Versioned(p) => p.cast(),
         }
     }
 
-    /// The address of the deleter.
+    /// The address of the deleter, and what that frees.
     ///
     /// # Safety
     /// The tensor can be read.
-    unsafe fn deleter(self) -> usize {
+    unsafe fn owner(self) -> (usize, *const c_void) {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                Raw::Legacy(p) => (*p).deleter.map_or(0, |f| f as usize),
-                Raw::Versioned(p) => (*p).deleter.map_or(0, |f| f as usize),
+                Raw::Legacy(p) => ((*p).deleter.map_or(0, |f| f as usize), (*p).manager_ctx),
+                Raw::Versioned(p) => ((*p).deleter.map_or(0, |f| f as usize), (*p).manager_ctx),
             }
         }
     }
 
+    /// The deleter of tensors that are made here.
     fn own_deleter(self) -> &'static AtomicUsize {
         static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
         &OWN[usize::from(matches!(self, Raw::Versioned(_)))]
     }
 
-    /// Notes the deleter of a tensor that was made here.
-    fn note_ours(self) {
-        // SAFETY: a whole tensor.
-        self.own_deleter().store(unsafe { self.deleter() }, Ordering::Relaxed);
-    }
-
-    /// Whether the tensor was made here.
+    /// What a tensor that was made here keeps alive; None of any other.
     ///
     /// # Safety
-    /// The tensor can be read.
-    unsafe fn is_ours(self) -> bool {
+    /// The tensor can be read, and is not deleted during `'a`.
+    unsafe fn kept<'a>(self) -> Option<&'a Keep> {
         // SAFETY: the caller's promise.
-        let deleter = unsafe { self.deleter() };
-        deleter != 0 && deleter == self.own_deleter().load(Ordering::Relaxed)
+        let (deleter, kept) = unsafe { self.owner() };
+        let ours = deleter != 0 && deleter == self.own_deleter().load(Ordering::Relaxed);
+        let there = ours && kept.cast::<Keep>().is_aligned() && host_memory::is_mapped(kept as u64, size_of::<Keep>());
+        // SAFETY: with this deleter it is what `export` has put there.
+        there.then(|| unsafe { &*kept.cast::<Keep>() })
     }
 
     /// Whether the tensor and what it says of its shape are memory of this process: one that is forged, or long gone, is

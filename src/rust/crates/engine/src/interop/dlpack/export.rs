@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
 
 use dlpark::ffi::DLDevice;
 use dlpark::metadata::Dynamic;
@@ -59,9 +60,20 @@ pub(super) fn note_own_return() {
 }
 
 /// What a tensor that left keeps alive: its deleter drops this, on any thread.
-struct Keep {
+pub(super) struct Keep {
     lent: Option<Lent>,
     _owner: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Keep {
+    /// Whether these bytes are part of the array's memory.
+    pub fn holds(&self, device: Device, address: u64, bytes: usize) -> bool {
+        self.lent.as_ref().is_some_and(|lent| {
+            let buffer = lent.buffer();
+            let (end, last) = (buffer.address + buffer.bytes as u64, address.checked_add(bytes as u64));
+            buffer.device == device && address >= buffer.address && last.is_some_and(|last| last <= end)
+        })
+    }
 }
 
 impl Drop for Keep {
@@ -166,7 +178,8 @@ fn managed(terms: Terms, memory: Memory, dim: &[usize], strides: &[i64], keep: K
     } else {
         Raw::Legacy(filled(terms, memory, dim, strides, keep)?)
     };
-    raw.note_ours();
+    // SAFETY: a whole tensor.
+    raw.own_deleter().store(unsafe { raw.owner() }.0, Ordering::Relaxed);
     Ok(raw)
 }
 

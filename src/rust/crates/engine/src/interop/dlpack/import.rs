@@ -82,7 +82,8 @@ pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Resu
     let backend = backend::of(place.device)?;
     // what we gave out ourselves lives as long as the tensor
     // SAFETY: the caller's promise.
-    let ours = unsafe { raw.is_ours() };
+    let kept = unsafe { raw.kept() };
+    let ours = kept.is_some_and(|kept| kept.holds(place.device, place.address, place.bytes));
     if !(ours || stream.is_some() && place.device != Device::Cpu) {
         place.exists()?;
     }
