@@ -141,7 +141,8 @@ pieced <- function(y, counts, name) {
 #' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their codes; where there are more
 #' groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
 #' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. `split()` gives views of
-#' the elements, put in the order of their groups once, which keep the memory of all. On the cpu device `rowsum()` is base R's where groups are no whole numbers.
+#' the elements, put in the order of their groups once, which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and
+#' with one of these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no whole numbers.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place of each group come to the host; which groups there are is waited for.
 #' @param x,X An array: a vector, or for `rowsum()` a matrix too.
@@ -307,4 +308,20 @@ ave_array <- function(x, keys, FUN) {
   at <- if (is.null(places)) base::unlist(at, use.names = FALSE) else places$at[seq_len(sum(extents))]
   x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, as_elements)) else base::unlist(values)
   x
+}
+
+# Groups of a frame's rows. Base R makes a string of each element of a key that is an object.
+#' @rdname gpu_group
+#' @usage NULL
+#' @export
+aggregate <- interposed("aggregate", quote(is_frame_of_arrays(x)), aggregate_frame(x, ...), home = "stats")
+
+is_frame_of_arrays <- function(x) !missing(x) && is.data.frame(x) && any(vapply(x, is_gpu, NA))
+
+aggregate_frame <- function(x, by, FUN, ...) {
+  args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
+  if (is.list(args$by)) args$by[] <- lapply(args$by, ordinary_copy)
+  # what is a number of each group is one of ordinary parts, too
+  if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, ordinary_copy)
+  call_base(stats::aggregate, args, parent.frame())
 }

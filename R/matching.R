@@ -112,8 +112,9 @@ setMethod("rle", "gpu_array", function(x) {
   if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
-  ends <- c(collect(which(changes | is.na(changes))), n)
-  structure(list(lengths = diff(c(0L, ends)), values = collect(x[ends])), class = "rle")
+  at <- which(changes | is.na(changes))
+  ends <- join(list(at, n))
+  structure(list(lengths = collect(gpu_cast(ends - join(list(0L, at)), "int32")), values = collect(x[ends])), class = "rle")
 })
 
 # ---- matching ----------------------------------------------------------------------------------------

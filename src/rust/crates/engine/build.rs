@@ -196,8 +196,8 @@ fn reductions(declared: &mut String) -> String {
                  extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
                  extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold(*({a}*)a, (const {t}*)x, i, n, narm != 0); }}\n\
                  extern \"C\" VG_CLONES void vg_rows_{name}(void* a, const void* x, i64 i, i32 rows, i32 inner, i32 narm) {{ fold_rows(({a}*)a, (const {t}*)x, i, rows, inner, narm != 0); }}\n\
-                 extern \"C\" VG_CLONES void vg_groups_{name}(void* a, const void* x, i32 length, i32 n, i32 narm) {{ fold_groups(({a}*)a, (const {t}*)x, length, n, narm != 0); }}\n\
-                 extern \"C\" void vg_coded_{name}(void* a, const void* x, const i32* codes, i32 n, i32 groups, i32 narm) {{ for (i32 k = 0; k < n; k++) {{ const u32 g = (u32)codes[k] - 1u; if (g < (u32)groups) accumulate((({a}*)a)[g], ((const {t}*)x)[k], k, narm != 0); }} }}\n\
+                 extern \"C\" VG_CLONES u32 vg_short_{name}(void* o, const void* x, i32 length, i32 n, i32 narm) {{ u32 w = 0; Groups<{a}, {t}>::values(({a}::value*)o, (const {t}*)x, length, n, narm != 0, w); return w; }}\n\
+                 extern \"C\" void vg_coded_{name}(void* a, const void* x, const i32* codes, i32 n, i32 groups, i32 narm) {{ fold_coded(({a}*)a, (const {t}*)x, codes, n, groups, narm != 0); }}\n\
                  extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
                  extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
             );
@@ -207,7 +207,7 @@ fn reductions(declared: &mut String) -> String {
                  fn vg_start_{name}(a: *mut c_void, n: i32);\n\
                  fn vg_fold_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
                  fn vg_rows_{name}(a: *mut c_void, x: *const c_void, i: i64, rows: i32, inner: i32, narm: i32);\n\
-                 fn vg_groups_{name}(a: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32);\n\
+                 fn vg_short_{name}(o: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32) -> u32;\n\
                  fn vg_coded_{name}(a: *mut c_void, x: *const c_void, codes: *const i32, n: i32, groups: i32, narm: i32);\n\
                  fn vg_merge_{name}(a: *mut c_void, b: *const c_void, n: i32);\n\
                  fn vg_finish_{name}(o: *mut c_void, a: *const c_void, n: i32) -> u32;"
@@ -325,7 +325,7 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
                     return "None".into();
                 }
                 let n = format!("{}_{}", r.accumulator().to_lowercase(), c.c_type());
-                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, groups: vg_groups_{n}, coded: vg_coded_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
+                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, short: vg_short_{n}, coded: vg_coded_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
             })
             .collect();
         let _ = writeln!(text, "[{}],", row.join(", "));

@@ -11,11 +11,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::transfer::Shared;
 
-/// The finalizer of MurmurHash3 (Appleby).
-fn hash(mut x: u64) -> usize {
-    x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (x ^ (x >> 33)) as usize
+/// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is folded.
+fn hash(x: u64) -> usize {
+    (((x ^ (x >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32) as usize
 }
 
 /// Whole numbers that reach no further than this many times the number of elements have a place each.
