@@ -133,7 +133,7 @@ sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
 #' @export
 marginSums <- interposed("marginSums", "x", sums_of_margin(x, margin))
 #' @rdname apply
-#' @export
+#' @export margin.table
 margin.table <- interposed("margin.table", "x", sums_of_margin(x, margin))
 
 sums_of_margin <- function(x, margin) {
@@ -155,7 +155,7 @@ sums_of_margin <- function(x, margin) {
 #' @export
 proportions <- interposed("proportions", "x", shares_of_margin(x, margin))
 #' @rdname apply
-#' @export
+#' @export prop.table
 prop.table <- interposed("prop.table", "x", shares_of_margin(x, margin))
 
 shares_of_margin <- function(x, margin) {

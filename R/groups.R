@@ -233,11 +233,15 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
-  columns <- lapply(seq_len(p), function(k) {
-    reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(as.logical(na.rm)), NULL)
-  })
-  if (is.integer(x) && any(vapply(columns, is.double, NA))) return(on_base())
-  out <- if (p == 1L) columns[[1L]] else join(columns)
+  na.rm <- isTRUE(as.logical(na.rm))
+  out <- if (p > 1L && !(na.rm && anyNA(x))) reduce_coded(strip(x), codes, length(values), "sum")
+  if (is.null(out)) {
+    columns <- lapply(seq_len(p), function(k) reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", na.rm, NULL))
+    out <- if (p == 1L) columns[[1L]] else join(columns)
+  } else {
+    out <- as_base_sum(out, x, "sum")
+  }
+  if (is.integer(x) && is.double(out)) return(on_base())
   dim(out) <- c(length(values), p)
   names <- list(as.character(values), if (length(dim(x)) == 2L) colnames(x))
   if (!reorder) {
@@ -263,9 +267,7 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
   places <- places_by(f, gpu_device(x))
   counts <- places$counts
   # the elements in the order of their groups: each group is a view of them
-  ordered <- strip(x)[places$at]
-  ends <- cumsum(counts)
-  parts <- lapply(seq_along(counts), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])
+  parts <- .Call(C_pieces, strip(x)[places$at], counts)
   names(parts) <- places$levels
   if (drop) parts[counts > 0] else parts
 }
@@ -306,7 +308,7 @@ ave_array <- function(x, keys, FUN) {
   usable <- length(extents) && all(vapply(values, is_number, NA)) && identical(as.double(extents), as.double(lengths(values)))
   if (!usable) return(call_base(base::`split<-.default`, list(x, f, drop = drop, ..., value = value)))
   at <- if (is.null(places)) base::unlist(at, use.names = FALSE) else places$at[seq_len(sum(extents))]
-  x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, as_elements)) else base::unlist(values)
+  x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, function(v) if (is_gpu(v)) v else as_elements(v))) else base::unlist(values)
   x
 }
 

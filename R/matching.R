@@ -30,6 +30,7 @@ repeated_flags <- function(x, from_last) {
   x <- strip(x)
   at <- if (!from_last) first_places(x)
   if (!is.null(at)) {
+    if (length(at) == length(x)) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
     flags <- gpu_full(TRUE, length(x), device = gpu_device(x))
     flags[at] <- FALSE
     return(flags)
@@ -83,7 +84,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   x <- strip(x)
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   at <- if (!from_last) first_places(x)
-  if (!is.null(at)) x[at] else x[!repeated_flags(x, from_last)]
+  if (is.null(at)) x[!repeated_flags(x, from_last)] else if (length(at) == length(x)) x else x[at]
 }
 
 #' @rdname matching

@@ -32,6 +32,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/backend/cpu/fold.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/quick.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/counts.h");
+    println!("cargo:rerun-if-changed=src/backend/cpu/gammas.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/lanes.h");
     println!("cargo:rerun-if-changed=src/ops/table");
     println!("cargo:rerun-if-changed=src/dtype.rs");
@@ -73,7 +74,7 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"counts.h\"\n");
+    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"gammas.h\"\n");
     text.push_str(CLONES);
     text.push_str(body);
     let source = out.join(format!("{name}.cpp"));
@@ -109,12 +110,17 @@ const CLONES: &str = r#"
 #endif
 "#;
 
-/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`) than by the table's function for each element.
+/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`, `gammas.h`) than by the table's function for each element.
 fn quick(op: &Op, class: Class) -> Option<&'static str> {
     match (op.name, class) {
         ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
         ("intdiv", Class::F64) => Some("intdiv_block(o, a, b, n)"),
         ("div", Class::C128) => Some("div_block(o, a, b, n)"),
+        ("rgamma", Class::F64) => Some("gamma_block(o, a, b, c, i, n, w)"),
+        ("rchisq", Class::F64) => Some("chisq_block(o, a, b, i, n, w)"),
+        ("rbeta", Class::F64) => Some("beta_block(o, a, b, c, i, n, w)"),
+        ("rt", Class::F64) => Some("t_block(o, a, b, i, n, w)"),
+        ("weibull_draw", Class::F64) => Some("weibull_block(o, a, b, c, n, w)"),
         ("rpois", Class::F64) => Some("poisson_block(o, a, b, i, n, w)"),
         ("rbinom", Class::F64) => Some("binomial_block(o, a, b, c, i, n, w)"),
         _ => None,
@@ -165,7 +171,7 @@ fn memory(declared: &mut String) -> String {
         let _ = writeln!(
             text,
             "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
-             extern \"C\" void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; if (step == 0) {{ const {c} same = load_{d}(p, 0); for (i32 k = 0; k < n; k++) o[k] = same; return; }} for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
+             extern \"C\" VG_CLONES void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; if (step == 0) {{ const {c} same = load_{d}(p, 0); for (i32 k = 0; k < n; k++) o[k] = same; return; }} for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
              extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_gather_{d}(void* o_, const void* p_, i64 m, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = pick_{d}(p, m, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"

@@ -168,7 +168,7 @@ template <> struct Groups<Mean<f64>, f64> {
   VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Mean<f64>>(o, x, length, n, narm, w); }
 };
 
-// By code: errors gather in lo. What is not finite is for the accumulator; where it has come to a sum there are no errors.
+// By code, as dd_add(). What is not finite is for the accumulator; where it has come to a sum there is no rest.
 template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x, const i32* __restrict codes, i32 n, i32 groups, bool narm) {
   for (i32 k = 0; k < n; k++) {
     const u32 g = (u32)codes[k] - 1u;
@@ -176,14 +176,13 @@ template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x
     if (x[k] - x[k] == 0) {
       dd& to = sum_in(a[g]).s;
       dd s = two_sum(to.hi, x[k]);
-      to.hi = s.hi;
-      to.lo += s.lo;
+      to = quick_two_sum(s.hi, s.lo + to.lo);
       count_in(a[g], 1);
     } else accumulate(a[g], x[k], k, narm);
   }
   for (i32 g = 0; g < groups; g++) {
     dd& s = sum_in(a[g]).s;
-    if (s.hi - s.hi == 0) s = normal(s); else s.lo = 0;
+    if (s.hi - s.hi != 0) s.lo = 0;
   }
 }
 VG_FN void fold_coded(Sum<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) { sum_coded(a, x, codes, n, groups, narm); }

@@ -80,16 +80,12 @@ macro_rules! floats {
             fn missing(self) -> bool {
                 self.is_nan()
             }
-            // positive numbers grow with their bits, negative ones fall; -0 equals 0
+            // positive numbers grow with their bits, negative ones fall; -0 equals 0. Signs come in any order, so nothing branches.
             fn key(self) -> u64 {
                 let (bits, sign) = (u64::from(self.to_bits()), 1u64 << ($bits - 1));
-                if bits == sign {
-                    sign
-                } else if bits & sign != 0 {
-                    !bits & (sign | (sign - 1))
-                } else {
-                    bits | sign
-                }
+                let bits = if bits == sign { 0 } else { bits };
+                let negative = (bits >> ($bits - 1)).wrapping_neg();
+                bits ^ (sign | (negative & (sign - 1)))
             }
             fn of_key(key: u64) -> Option<$type> {
                 let sign = 1u64 << ($bits - 1);
@@ -154,7 +150,7 @@ fn is_counted(n: usize, reach: u64) -> bool {
 const PIECE: usize = 1 << 17;
 
 /// A position: int32 where that reaches (`place_dtype`).
-trait Place: Copy {
+trait Place: Copy + PartialEq {
     fn of(k: usize) -> Self;
 }
 impl Place for i32 {
@@ -346,6 +342,18 @@ fn sort_as<T: Sortable + Sync>(
     }
 }
 
+/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
+fn is_permutation<T: Sortable, P: Place>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
+    at.fill(P::of(0));
+    for (k, &x) in (1..).zip(from) {
+        if x.missing() {
+            return false;
+        }
+        at[number(x)] = P::of(k);
+    }
+    at.iter().all(|&place| place != P::of(0))
+}
+
 /// Values in order, where they are wanted, and the places that they had.
 fn with_places<T: Sortable + Sync, P: Place>(
     cpu: &dyn Backend,
@@ -366,6 +374,13 @@ fn with_places<T: Sortable + Sync, P: Place>(
     };
     // places alone are what R is given, which counts from 1
     let first = usize::from(wanted == Wanted::Places);
+    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 && is_counted(n, reach) {
+        // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
+        let room = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
+        if is_permutation(from, |x| (key(x) - low) as usize, room) {
+            return Ok(done(at));
+        }
+    }
     if is_counted(n, reach) {
         by_counts::<T, P>(from, (low, reach), key, value, address, (at.address, first))?;
         return Ok(done(at));
