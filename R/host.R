@@ -11,7 +11,10 @@ hosted <- function(f, args, exact = FALSE) {
 
 # An ordinary result of numbers as an array where x is, with all its attributes.
 back_beside <- function(y, x) {
-  with_attributes(as_gpu(as.vector(y), dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), attributes(y))
+  keep <- attributes(y)
+  # no copy, as as.vector() would be one
+  attributes(y) <- NULL
+  with_attributes(as_gpu(y, dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), keep)
 }
 
 # The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.
