@@ -31,7 +31,7 @@ engine & running=$!
 tests grids '^(grid|hunt|odd)' VERDIGRIS_TIER=interpreted
 tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[^e]|o[^d]|p[^l]|[q-z])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12
 tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
-tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled
+tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled VERDIGRIS_SUBMIT=always
 wait $running || { echo "FAILED: engine"; status=1; }
 count_engine
 tail -n 40 $logs/*.log | grep -v '^$'

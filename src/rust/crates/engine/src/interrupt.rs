@@ -15,14 +15,34 @@ pub fn set_check(check: fn() -> bool) {
     let _ = CHECK.set(check);
 }
 
+/// A wait may take the processor so long, as CUDA's own waits do without end: who sleeps wakes up to 100 µs late.
+const LIVELY: Duration = Duration::from_millis(100);
+const NAP: Duration = Duration::from_micros(50);
+
 /// A wait under way.
 pub struct Watch {
+    began: Instant,
     next: Instant,
 }
 
 impl Watch {
     pub fn new() -> Watch {
-        Watch { next: Instant::now() + PERIOD }
+        let began = Instant::now();
+        Watch { began, next: began + PERIOD }
+    }
+
+    /// Between two looks at what is waited for: asks, and leaves the processor to others if there are some, after a while in any case.
+    ///
+    /// # Errors
+    /// `Interrupt`.
+    pub fn rest(&mut self) -> Result<()> {
+        self.look()?;
+        if self.began.elapsed() < LIVELY {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(NAP);
+        }
+        Ok(())
     }
 
     /// Asks, every 50 ms.

@@ -53,7 +53,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.places.push((self.memory.len() as u32, bytes.len() as u32));
         let mut rest = bytes;
         loop {
@@ -81,6 +81,13 @@ impl Arguments {
         let (at, len) = self.places[k];
         // SAFETY: `push` wrote them.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at as usize).cast(), len as usize) }
+    }
+
+    /// The bytes of all of them.
+    pub fn all(&self) -> Few<&[u8], USUAL> {
+        let mut all = Few::default();
+        (0..self.len()).for_each(|k| all.push(self.bytes(k)));
+        all
     }
 }
 

@@ -228,6 +228,7 @@ impl Cuda {
             registers: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
             local_bytes: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
             max_threads: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            taken: Arc::default(),
         });
         lock(&module.kernels).insert(name.into(), kernel.clone());
         Ok(kernel)

@@ -1,7 +1,7 @@
 //! A device: its context and stream, launching on it, waiting for it, and what its errors mean.
 
 use std::collections::VecDeque;
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -9,10 +9,11 @@ use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, SUCCESS};
 use super::capture::{self, Arena};
 use super::compile::Kernels;
 use super::lane::{Lane, Lanes};
-use super::launch::{Args, Kernel};
+use super::launch::Kernel;
 use super::memory::Pool;
 use super::order::Order;
 use super::profile::Profile;
+use super::submit;
 use super::transfer::{Side, Staging};
 use crate::buffer::Device;
 use crate::counters;
@@ -57,7 +58,7 @@ pub struct Cuda {
     pub(super) side: OnceLock<Side>,
     // what ran since the last wait, for messages
     recent: Mutex<VecDeque<Arc<Kernel>>>,
-    broken: Mutex<Option<Error>>,
+    broken: OnceLock<Error>,
 }
 
 /// Counters that `Cuda::tickets` points to.
@@ -264,7 +265,7 @@ impl Cuda {
             staging: Mutex::default(),
             side: OnceLock::new(),
             recent: Mutex::default(),
-            broken: Mutex::default(),
+            broken: OnceLock::new(),
             properties,
             driver,
             context,
@@ -275,13 +276,15 @@ impl Cuda {
         Device::Cuda(self.properties.ordinal)
     }
 
-    /// Makes the device's context current on this thread. Every call of the driver needs it.
+    /// Makes the device's context current on this thread, and has launches that a thread makes (`submit`) behind it. Every call of the
+    /// driver needs it.
     ///
     /// # Errors
     /// `Fork` in a forked child; `Launch` after a failure that the context does not survive.
     pub fn enter(&self) -> Result<Entered> {
         check_home()?;
-        if let Some(error) = &*lock(&self.broken) {
+        submit::settle();
+        if let Some(error) = self.broken.get() {
             return Err(error.clone());
         }
         let mut before = Context::NULL;
@@ -317,106 +320,51 @@ impl Cuda {
             format!("device {} failed{culprit}: {}", self.device(), api::describe(self.driver, status)),
         )
         .advise("R must be restarted: after this failure CUDA refuses all work in this process.");
-        *lock(&self.broken) = Some(error.clone());
-        Err(error)
+        Err(self.broken.get_or_init(|| error).clone())
     }
 
-    /// Queues a kernel.
-    pub fn launch(
-        &self,
-        kernel: &Arc<Kernel>,
-        grid: [u32; 3],
-        block: [u32; 3],
-        shared: u32,
-        args: &mut Args,
-    ) -> Result<()> {
-        // SAFETY: the arguments are those of the kernel's signature, which the caller knows.
-        unsafe { self.launch_at(kernel, grid, block, shared, &mut args.pointers()) }
+    /// Whether nothing can be done with the device any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.get().is_some()
     }
 
-    /// As `launch`, with the addresses of the arguments. Asks for no memory.
+    /// The device, where this process may use it.
     ///
-    /// # Safety
-    /// Each points to an argument as the kernel declares it.
-    pub(super) unsafe fn launch_at(
-        &self,
-        kernel: &Arc<Kernel>,
-        grid: [u32; 3],
-        block: [u32; 3],
-        shared: u32,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        let queue = |entered| unsafe { self.queue_launch(&entered, kernel, grid, block, shared, arguments) };
-        self.enter().and_then(queue).map_err(|error| {
-            if lock(&self.broken).is_some() {
-                return error;
-            }
-            error.advise(format!(
-                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
-                kernel.name, kernel.registers
-            ))
-        })
-    }
-
-    /// As `launch_at`, where the context is current, for who says himself of a failure what was launched.
-    ///
-    /// # Safety
-    /// As there.
-    pub(super) unsafe fn queue_launch(
-        &self,
-        entered: &Entered,
-        kernel: &Arc<Kernel>,
-        grid: [u32; 3],
-        block: [u32; 3],
-        shared: u32,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let stream = self.stream();
-        // SAFETY: the function is loaded in this context; the caller's promise.
-        let queue = || unsafe {
-            (self.driver.launch)(
-                kernel.function,
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                shared,
-                stream,
-                arguments.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        };
-        self.queue(entered, kernel, "cuLaunchKernel", queue)
-    }
-
-    /// Queues a kernel by a call of the driver, in the context that is current; remembers it for messages, and waits for it where
-    /// launches are to be checked.
-    pub(super) fn queue(
-        &self,
-        _entered: &Entered,
-        kernel: &Arc<Kernel>,
-        function: &str,
-        call: impl FnOnce() -> u32,
-    ) -> Result<()> {
-        {
-            let mut recent = lock(&self.recent);
-            if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {
-                if recent.len() == RECENT {
-                    recent.pop_front();
-                }
-                recent.push_back(kernel.clone());
-            }
+    /// # Errors
+    /// As `enter`.
+    pub(super) fn usable(&self) -> Result<&'static Cuda> {
+        match self.broken.get() {
+            Some(error) => Err(error.clone()),
+            None => Cuda::of(self.properties.ordinal),
         }
+    }
+
+    /// Makes the context current for as long as the thread lives.
+    pub(super) fn bind(&self) {
+        // SAFETY: a live context; what needs it fails where this does.
+        unsafe { (self.driver.context_set)(self.context) };
+    }
+
+    /// Takes note of the status of a launch that R believes to be queued.
+    pub(super) fn check_submitted(&self, status: u32) {
+        if let Err(error) = self.check(status, "cuLaunchKernel") {
+            // where the context survives, values are missing all the same
+            _ = self
+                .broken
+                .set(error.advise("R must be restarted: values of arrays that depend on this launch are lost."));
+        }
+    }
+
+    /// Remembers a kernel that is queued, for messages.
+    pub(super) fn note_recent(&self, kernel: &Arc<Kernel>) {
         counters::LAUNCHES.add(1);
-        let _timed = self.timed("kernel", self.stream(), 0, || kernel.name.clone());
-        self.check(call(), function)?;
-        if checks_launches() && !self.is_capturing() {
-            self.wait()?;
+        let mut recent = lock(&self.recent);
+        if recent.back().is_none_or(|last| !Arc::ptr_eq(last, kernel)) {
+            if recent.len() == RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(kernel.clone());
         }
-        Ok(())
     }
 
     /// Waits until a lane's stream is empty. Asks the driver again and again, since a wait inside the driver could not be
@@ -430,8 +378,6 @@ impl Cuda {
             return Err(capture::refuse("a wait for the device"));
         }
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
-        // short waits are spun through, long ones leave the core to others
-        const SPINS: u32 = 20_000;
         let mut watch = None;
         let so_far = lane.so_far();
         for turn in 0u32.. {
@@ -446,10 +392,7 @@ impl Cuda {
                 std::hint::spin_loop();
                 continue;
             }
-            watch.get_or_insert_with(Watch::new).look()?;
-            if turn > SPINS {
-                std::thread::sleep(std::time::Duration::from_micros(50));
-            }
+            watch.get_or_insert_with(Watch::new).rest()?;
         }
         Ok(())
     }

@@ -80,6 +80,7 @@ impl Flags {
     ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
         if state.used + words > WORDS {
+            let _entered = cuda.enter()?;
             self.collect(cuda, lane, &mut state)?;
         }
         let first = state.used;

@@ -13,6 +13,7 @@ use super::device::{lock, Cuda, TICKETS};
 use super::flags::Flags;
 use super::landing::Slots;
 use super::memory::{Host, Small};
+use super::submit;
 use crate::error::Result;
 
 /// Events that a lane keeps: uses that lie further back are waited for by the oldest of them.
@@ -93,23 +94,37 @@ impl Lane {
 
     /// The stream, for who queues work on it next.
     pub(super) fn queue(&self) -> Stream {
+        submit::settle();
+        self.submitted()
+    }
+
+    /// The stream, for a launch that is left to the thread that makes them; all other work comes behind those.
+    pub(super) fn submitted(&self) -> Stream {
         self.queued.fetch_add(1, Ordering::Relaxed);
         self.stream
     }
 
     /// The stream, for who asks, waits or compares.
     pub(super) fn handle(&self) -> Stream {
+        submit::settle();
         self.stream
     }
 
     /// The stream, for someone outside, who may queue work on it at any time.
     pub(super) fn give_out(&self) -> Stream {
+        submit::settle();
         self.given_out.store(true, Ordering::Relaxed);
         self.stream
     }
 
+    /// Whether work of others may lie between ours.
+    pub(super) fn is_given_out(&self) -> bool {
+        self.given_out.load(Ordering::Relaxed)
+    }
+
     /// The stream, for who has it wait for work of others.
     pub(super) fn delayed(&self) -> Stream {
+        submit::settle();
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.stream
     }
@@ -126,13 +141,13 @@ impl Lane {
 
     /// Whether all that was queued is known to be done, without asking the driver.
     pub(super) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire) == self.so_far() && !self.given_out.load(Ordering::Relaxed)
+        self.done.load(Ordering::Acquire) == self.so_far() && !self.is_given_out()
     }
 
     /// What CUDA's default stream is to wait for; None where it waits for that already.
     pub(super) fn to_tell(&self) -> Option<u64> {
         let queued = self.queued.load(Ordering::Acquire);
-        let known = self.told.load(Ordering::Acquire) == queued && !self.given_out.load(Ordering::Relaxed);
+        let known = self.told.load(Ordering::Acquire) == queued && !self.is_given_out();
         (!known).then_some(queued)
     }
 
@@ -162,7 +177,7 @@ impl Lane {
             marks.ring.push(event);
         }
         // SAFETY: a live event and a live stream; who waits for its last recording waits for that.
-        cuda.check(unsafe { (cuda.driver.event_record)(marks.ring[place], self.stream) }, "cuEventRecord")?;
+        cuda.check(unsafe { (cuda.driver.event_record)(marks.ring[place], self.handle()) }, "cuEventRecord")?;
         marks.last = next;
         Ok(next)
     }

@@ -1,9 +1,16 @@
-//! Kernels and their arguments.
+//! Kernels, their arguments, and how they are launched.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
-use super::api::Function;
+use super::api::{Function, Stream};
+use super::device::{checks_launches, Cuda};
+use super::submit;
+use crate::error::{Error, Result};
+use crate::few::Few;
+use crate::kernel::{Arguments, USUAL};
 
 /// The most bytes that a kernel's parameters may have on every device.
 pub const MOST_BYTES: usize = 4096;
@@ -19,6 +26,36 @@ pub struct Kernel {
     pub local_bytes: u32,
     /// The largest block that fits.
     pub max_threads: u32,
+    /// Threads of a block, and in the low word bytes of shared memory, that the driver has taken.
+    pub taken: Arc<AtomicU64>,
+}
+
+impl Kernel {
+    /// Whether the driver has launched it so already and needs no memory to do it again: then it will not refuse.
+    fn is_proven(&self, shape: Shape) -> bool {
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.local_bytes == 0
+            && shape.threads() <= taken >> 32
+            && u64::from(shape.shared) <= taken & u64::from(u32::MAX)
+    }
+
+    fn note_taken(&self, shape: Shape) {
+        self.taken.store(shape.threads() << 32 | u64::from(shape.shared), Ordering::Relaxed);
+    }
+}
+
+/// What a launch asks for: blocks, threads of each, bytes of shared memory that is not declared.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+}
+
+impl Shape {
+    fn threads(&self) -> u64 {
+        self.block.iter().map(|&threads| u64::from(threads)).product()
+    }
 }
 
 /// A value that may be passed to a kernel as it is.
@@ -34,46 +71,23 @@ plain!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
 
 /// The arguments of one launch, in the order of the kernel's parameters.
 #[derive(Default)]
-pub struct Args {
-    // 16-byte units, so that every argument can be aligned
-    memory: Vec<u128>,
-    offsets: Vec<usize>,
-}
+pub struct Args(Arguments);
 
 impl Args {
     pub fn new() -> Args {
         Args::default()
     }
 
-    fn room(&mut self, bytes: usize) -> *mut u8 {
-        let at = self.memory.len();
-        self.memory.resize(at + bytes.div_ceil(16).max(1), 0);
-        self.offsets.push(at);
-        // SAFETY: within the memory just made.
-        unsafe { self.memory.as_mut_ptr().add(at).cast() }
-    }
-
     /// A number, or a device address as `u64`.
     pub fn push<T: Argument>(&mut self, value: T) -> &mut Args {
-        let at = self.room(std::mem::size_of::<T>());
-        // SAFETY: there is room, and it is aligned to 16.
-        unsafe { at.cast::<T>().write_unaligned(value) };
-        self
+        // SAFETY: the bytes of a plain value.
+        self.push_bytes(unsafe { std::slice::from_raw_parts((&raw const value).cast(), std::mem::size_of::<T>()) })
     }
 
     /// A struct, as its bytes.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> &mut Args {
-        let at = self.room(bytes.len());
-        // SAFETY: there is room.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+        self.0.push(bytes);
         self
-    }
-
-    /// The array of pointers that `cuLaunchKernel` takes; valid until the arguments change.
-    pub(super) fn pointers(&mut self) -> Vec<*mut c_void> {
-        let base = self.memory.as_mut_ptr();
-        // SAFETY: offsets are within the memory.
-        self.offsets.iter().map(|&at| unsafe { base.add(at) }.cast()).collect()
     }
 }
 
@@ -127,6 +141,104 @@ impl Packed {
     }
 }
 
+impl Cuda {
+    /// Queues a kernel.
+    pub fn launch(
+        &self,
+        kernel: &Arc<Kernel>,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        args: &mut Args,
+    ) -> Result<()> {
+        // SAFETY: the arguments are those of the kernel's signature, which the caller knows.
+        unsafe { self.launch_at(kernel, Shape { grid, block, shared }, &args.0.all()) }
+    }
+
+    /// As `launch`, with the bytes of the arguments. Asks for no memory.
+    ///
+    /// # Safety
+    /// Each is an argument as the kernel declares it; the grid and the block are within the device's limits.
+    pub(super) unsafe fn launch_at(&self, kernel: &Arc<Kernel>, shape: Shape, arguments: &[&[u8]]) -> Result<()> {
+        let told = |error: Error| {
+            let Shape { grid, block, shared } = shape;
+            error.advise(format!(
+                "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
+                kernel.name, kernel.registers
+            ))
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_told(kernel, shape, arguments, told) }
+    }
+
+    /// As `launch_at`, for who says himself what was launched: `told` adds it to the error of a launch that failed.
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn launch_told(
+        &self,
+        kernel: &Arc<Kernel>,
+        shape: Shape,
+        arguments: &[&[u8]],
+        told: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
+        let lane = self.lane();
+        if self.mode() == 0 && kernel.is_proven(shape) && !lane.is_given_out() && !checks_launches() {
+            let cuda = self.usable()?;
+            // SAFETY: the caller's promise; the function is loaded in this device's context.
+            if unsafe { submit::leave(cuda, kernel.function, shape, || lane.submitted(), arguments) } {
+                self.note_recent(kernel);
+                return Ok(());
+            }
+        }
+        let mut pointers = Few::<*mut c_void, USUAL>::default();
+        arguments.iter().for_each(|bytes| pointers.push(bytes.as_ptr().cast_mut().cast()));
+        // SAFETY: as above.
+        let call = || unsafe { self.call_launch(kernel.function, shape, self.stream(), pointers.as_mut_ptr()) };
+        self.queue(kernel, "cuLaunchKernel", call, told)?;
+        kernel.note_taken(shape);
+        Ok(())
+    }
+
+    /// The driver's call. Returns its status.
+    ///
+    /// # Safety
+    /// The context is current, the function loaded in it, the arguments those that it declares.
+    pub(super) unsafe fn call_launch(
+        &self,
+        function: Function,
+        Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared }: Shape,
+        stream: Stream,
+        arguments: *mut *mut c_void,
+    ) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (self.driver.launch)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, std::ptr::null_mut())
+        }
+    }
+
+    /// Queues a kernel by a call of the driver; remembers it for messages, and waits for it where launches are to be checked.
+    pub(super) fn queue(
+        &self,
+        kernel: &Arc<Kernel>,
+        function: &str,
+        call: impl FnOnce() -> u32,
+        told: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
+        // after a failure this is refused, and that is not this launch's doing
+        let _entered = self.enter()?;
+        self.note_recent(kernel);
+        let done = {
+            let _timed = self.timed("kernel", self.stream(), 0, || kernel.name.clone());
+            self.check(call(), function)
+        };
+        let waited = || if checks_launches() && !self.is_capturing() { self.wait() } else { Ok(()) };
+        // an earlier kernel's failure may show here, too
+        let ours = || checks_launches() || !self.is_broken();
+        done.and_then(|()| waited()).map_err(|error| if ours() { told(error) } else { error })
+    }
+}
+
 /// Blocks of `threads` that cover `n`.
 pub fn blocks(n: usize, threads: usize) -> u32 {
     n.div_ceil(threads).max(1) as u32
@@ -154,18 +266,5 @@ mod tests {
         (0..1000).for_each(|k| p.u64(k));
         assert_eq!((p.len(), p.bytes().len()), (8000, MOST_BYTES));
         assert_eq!(p.bytes()[8 * 511..], 511u64.to_ne_bytes());
-    }
-
-    #[test]
-    fn arguments_keep_their_places() {
-        let mut args = Args::new();
-        args.push(7u32).push(-1i64).push_bytes(&[1, 2, 3]);
-        let p = args.pointers();
-        // SAFETY: the pointers are to the values just pushed.
-        unsafe {
-            assert_eq!(p[0].cast::<u32>().read(), 7);
-            assert_eq!(p[1].cast::<i64>().read(), -1);
-            assert_eq!(p[2].cast::<u8>().add(2).read(), 3);
-        }
     }
 }

@@ -17,8 +17,8 @@ const AHEAD: usize = 16 << 20;
 const SMALL: usize = 64 << 10;
 const LEAST: usize = 256;
 const SIZES: usize = (SMALL / LEAST).ilog2() as usize + 1;
-/// So many of a size: 8 MB in all.
-const KEPT: usize = 64;
+/// So many bytes of each size: as many blocks as a loop of small operations drops between two of R's collections.
+const KEPT: usize = 16 << 20;
 
 /// The index of the kept size that serves these bytes; None for larger ones.
 fn small(bytes: usize) -> Option<usize> {
@@ -196,7 +196,7 @@ impl Cuda {
         let stream = match (lane, small(bytes)) {
             (Ok(lane), Some(size)) => {
                 let kept = &mut lock(&lane.small)[size];
-                if kept.len() < KEPT {
+                if kept.len() < KEPT / (LEAST << size) {
                     return kept.push(address);
                 }
                 lane.queue()

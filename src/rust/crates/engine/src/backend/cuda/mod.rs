@@ -2,7 +2,7 @@
 //!
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context, `lane` its streams, `order` what they wait for; `capture` makes graphs of what is queued; `memory` and `transfer` move bytes, `nvrtc` and `compile` turn CUDA C into
-//! kernels and `launch` passes their arguments; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
+//! kernels, `launch` passes their arguments and `submit` has a thread do it; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
 //! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
 //! and `solver` do what is no plan.
 
@@ -44,6 +44,7 @@ mod select;
 mod solver;
 mod sort;
 mod streams;
+mod submit;
 mod transfer;
 
 use std::sync::Arc;

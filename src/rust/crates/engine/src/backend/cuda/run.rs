@@ -1,14 +1,13 @@
 //! Carries out plans: finds or makes the kernel, fills its parameters, launches it.
 
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
 use super::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
 use super::device::{lock, Cuda};
 use super::flags::{Place, Queueing};
-use super::launch::{blocks, Kernel, Packed};
+use super::launch::{blocks, Kernel, Packed, Shape};
 use super::{interpret, select, tier};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -138,11 +137,11 @@ impl Planned {
         let (flags, _queueing) = flag_words(cuda, &self.places, self.words, bound)?;
         let mut params = Packed::default();
         parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
-        let address = |packed: &Packed| packed.bytes().as_ptr().cast_mut().cast::<c_void>();
-        let mut arguments = [address(&params), job.map_or(std::ptr::null_mut(), address)];
+        let arguments = [params.bytes(), job.map_or(&[], Packed::bytes)];
         let count = 1 + usize::from(job.is_some());
+        let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared: 0 };
         // SAFETY: the structs are those that the kernel's source declares.
-        unsafe { cuda.launch_at(&self.kernel, [grid, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments[..count]) }
+        unsafe { cuda.launch_at(&self.kernel, shape, &arguments[..count]) }
     }
 }
 
@@ -165,7 +164,6 @@ pub(super) fn flag_words<'a>(
             own.map(move |(_, place)| (*place, site.clone()))
         })
         .collect();
-    let _entered = cuda.enter()?;
     let lane = cuda.lane();
     let (flags, queueing) = lane.flags.take(cuda, lane, words, &sites)?;
     Ok((flags, Some(queueing)))

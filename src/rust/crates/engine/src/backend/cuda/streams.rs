@@ -125,8 +125,7 @@ impl Streams for OfDevice {
     fn event_wait(&self, event: u64) -> Result<()> {
         let mut watch = Watch::new();
         while !self.event_is_done(event)? {
-            watch.look()?;
-            std::thread::sleep(std::time::Duration::from_micros(20));
+            watch.rest()?;
         }
         Ok(())
     }

@@ -300,9 +300,10 @@ fn idle(worker: &Worker, most: Duration) -> bool {
     !state.busy && state.jobs.is_empty()
 }
 
-/// Before the process ends: nothing more is queued, and a compilation that is under way is waited for. NVRTC must not work while
+/// Before the process ends: what was queued is with the driver, nothing more is, and a compilation that is under way is waited for. NVRTC must not work while
 /// its own clean-up runs.
 pub fn end() {
+    super::submit::end();
     // a forked child has no worker
     if let (true, Some(worker)) = (super::device::at_home(), worker()) {
         let mut state = lock(&worker.state);

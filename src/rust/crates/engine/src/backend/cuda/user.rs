@@ -23,15 +23,14 @@ use super::api::{
 };
 use super::compile::{self, Image, Target, USUAL_SHARED};
 use super::device::{self, lock, Cuda};
-use super::launch::Kernel;
+use super::launch::{Kernel, Shape};
 use super::nvrtc::{self, Request};
 use super::{cache, library};
 use crate::backend::Launch;
 use crate::buffer::Buffer;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
-use crate::few::Few;
-use crate::kernel::{is_mangled, Function, Module, Signature, USUAL};
+use crate::kernel::{is_mangled, Function, Module, Signature};
 
 /// Without `--fmad=false`: these kernels are the user's arithmetic, compiled as nvcc would.
 const OPTIONS: &[&str] = &["--std=c++17", "--device-as-default-execution-space"];
@@ -409,10 +408,6 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         cuda.allow_shared(kernel, shared)?;
         ready.allowed.store(shared, Ordering::Relaxed);
     }
-    let mut pointers = Few::<*mut c_void, USUAL>::default();
-    for k in 0..launch.arguments.len() {
-        pointers.push(launch.arguments.bytes(k).as_ptr().cast_mut().cast());
-    }
     let told = |error: Error| {
         error.advise(format!(
             "Kernel `{}` was launched with grid {}, block {}, {shared} bytes of shared memory; arguments {}.",
@@ -423,13 +418,11 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         ))
     };
     let asked = launch.geometry;
-    // after a failure this is refused, and that is not this launch's doing
-    let entered = cuda.enter()?;
+    let arguments = launch.arguments.all();
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
-        return unsafe { cuda.queue_launch(&entered, kernel, grid, block, shared, &mut pointers) }.map_err(told);
+        return unsafe { cuda.launch_told(kernel, Shape { grid, block, shared }, &arguments, told) };
     }
-    let stream = cuda.stream();
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {
         // SAFETY: plain numbers, of which all bits zero are a value.
@@ -453,12 +446,13 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         blockDimY: block[1],
         blockDimZ: block[2],
         sharedMemBytes: shared,
-        hStream: stream.as_raw(),
+        hStream: cuda.stream().as_raw(),
         attrs: attributes.as_mut_ptr(),
         numAttrs: attributes.len() as u32,
     };
+    let mut pointers: Vec<*mut c_void> = arguments.iter().map(|bytes| bytes.as_ptr().cast_mut().cast()).collect();
     // SAFETY: as above; the attributes outlive the call.
-    let queue =
+    let call =
         || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
-    cuda.queue(&entered, kernel, "cuLaunchKernelEx", queue).map_err(told)
+    cuda.queue(kernel, "cuLaunchKernelEx", call, told)
 }
