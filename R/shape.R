@@ -25,7 +25,7 @@ recycle <- function(x, n) {
 is_number <- function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
 # The device of the first array of a list.
-device_of <- function(parts) gpu_device(Find(is_gpu, parts))
+device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_device(part))
 
 # One after the other, in the dtype that all meet in.
 join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
@@ -350,9 +350,9 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
   }
   device <- device_of(list(X, Y))
-  dims <- lapply(list(X, Y), function(x) dim(x) %||% length(x))
+  dims <- list(dim(X) %||% length(X), dim(Y) %||% length(Y))
   rank <- max(lengths(dims))
-  dims <- lapply(dims, function(d) c(d, rep(1L, rank - length(d))))
+  for (k in 1:2) dims[[k]] <- c(dims[[k]], rep.int(1L, rank - length(dims[[k]])))
   # axis k of the result walks Y's axis k within each element of X's
   extent <- as.vector(rbind(dims[[2L]], dims[[1L]]))
   axes <- rep(seq_len(rank), each = 2L)
@@ -398,7 +398,7 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   p <- trunc(p[[1L]])
   m <- min(n, p)
   y <- gpu_full(vector(typeof(x), 1L), n * p, dtype = gpu_dtype(x), device = gpu_device(x))
-  y[seq(1, by = n + 1, length.out = m)] <- recycle(x, m)
+  y[1 + (n + 1) * (seq_len(m) - 1)] <- recycle(x, m)
   dim(y) <- c(n, p)
   y
 }
