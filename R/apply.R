@@ -49,11 +49,11 @@ reduce_margin <- function(name, x, kept, na.rm) {
 
 #' Functions along margins
 #'
-#' [base::apply()], [base::sweep()], [base::scale()] and [base::asplit()] of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the
+#' [base::apply()], [base::sweep()], [base::scale()], [base::asplit()], [base::marginSums()] and [base::proportions()] of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the
 #' device, with whatever was recorded in the array; other functions get the parts as ordinary vectors, on the host (see option
 #' `verdigris.host_access` in [verdigris-package]). `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()` record operations, in which the statistics are views that repeat.
 #' @param X,x An array with dimensions.
-#' @param MARGIN,FUN,simplify,STATS,check.margin As in [base::apply()] and [base::sweep()].
+#' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
 #' @param ... Passed on to `FUN`; of the functions that `apply()` knows `na.rm` is taken.
 #' @returns What base R gives, in an array on the device of `x`; of `apply()` with another function what base R gives. `scale()` has its centres and scales
@@ -65,6 +65,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
 #' apply(m, 1, max)
 #' sweep(m, 2, colMeans(m))
 #' scale(m)
+#' proportions(m, 1)
 #' @name apply
 NULL
 
@@ -95,8 +96,8 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
       }
     }
   }
-  # base R puts the elements in another order first, which is a copy
-  call_base(base::apply, list(read_by("apply", X, host_view), MARGIN, FUN, ..., simplify = simplify), parent.frame())
+  # base R puts the elements in another order first, one by one
+  call_base(base::apply, list(read_by("apply", X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
 }
 
 #' @rdname apply
@@ -126,6 +127,39 @@ sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   }
   dim(spread) <- d
   FUN(x, spread, ...)
+}
+
+#' @rdname apply
+#' @export
+marginSums <- interposed("marginSums", "x", sums_of_margin(x, margin))
+#' @rdname apply
+#' @export margin.table
+margin.table <- interposed("margin.table", "x", sums_of_margin(x, margin))
+
+sums_of_margin <- function(x, margin) {
+  if (!is.array(x)) {
+    if (!is.numeric(x)) stop_as_base("'x' is not an array")
+    dim(x) <- length(x)
+  }
+  if (!length(margin)) return(sum(x))
+  out <- apply(x, margin, sum)
+  if (is.array(out)) return(out)
+  if (is.character(margin)) margin <- match(margin, names(dimnames(x)))
+  dim(out) <- dim(x)[margin]
+  names <- dimnames(x)[margin]
+  if (!is.null(names)) dimnames(out) <- names
+  out
+}
+
+#' @rdname apply
+#' @export
+proportions <- interposed("proportions", "x", shares_of_margin(x, margin))
+#' @rdname apply
+#' @export prop.table
+prop.table <- interposed("prop.table", "x", shares_of_margin(x, margin))
+
+shares_of_margin <- function(x, margin) {
+  if (length(margin)) sweep(x, margin, sums_of_margin(x, margin), `/`, check.margin = FALSE) else x / sum(x)
 }
 
 # From R 4.5 on it has an argument `drop`.

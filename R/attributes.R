@@ -3,10 +3,11 @@
 
 #' @export
 `dim<-.gpu_array` <- function(x, value) {
-  attributes <- attributes(x)[setdiff(names(attributes(x)), c("class", "dim", "dimnames", "names", "gpu_dtype"))]
+  keep <- attributes(x)
+  keep <- keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
   dim(x) <- value
-  attributes(x) <- c(attributes(x), attributes)
+  if (length(keep)) attributes(x) <- c(attributes(x), keep)
   .Call(C_classed, x)
 }
 

@@ -29,16 +29,19 @@ collect.default <- function(x, ...) x
 collect.gpu_array <- function(x, ...) {
   exact <- gpu_dtype(x) == "int64"
   if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
-  with_host_attributes(if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x), x, exact)
+  y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
+  keep <- host_attributes(x, exact)
+  for (name in names(keep)) attr(y, name) <- keep[[name]]
+  y
 }
 
-# The array's attributes, as an ordinary vector has them.
-with_host_attributes <- function(y, x, exact = FALSE) {
+# The array's attributes, as an ordinary vector has them, in an order in which they can be given one by one. R makes a wrapper around
+# a large vector that gets all at once, or that somebody else holds; base R's loops take longer through that.
+host_attributes <- function(x, exact = FALSE) {
   keep <- attributes(x)
   keep <- keep[setdiff(names(keep), c("class", "gpu_dtype"))]
   class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
-  attributes(y) <- c(keep, if (length(class)) list(class = class))
-  y
+  c(keep["dim"[!is.null(keep$dim)]], keep[names(keep) != "dim"], if (length(class)) list(class = class))
 }
 
 # What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, since most of

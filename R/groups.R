@@ -141,7 +141,8 @@ pieced <- function(y, counts, name) {
 #' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their codes; where there are more
 #' groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
 #' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. `split()` gives views of
-#' the elements, put in the order of their groups once, which keep the memory of all. On the cpu device `rowsum()` is base R's where groups are no whole numbers.
+#' the elements, put in the order of their groups once, which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and
+#' with one of these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no whole numbers.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place of each group come to the host; which groups there are is waited for.
 #' @param x,X An array: a vector, or for `rowsum()` a matrix too.
@@ -232,11 +233,15 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
-  columns <- lapply(seq_len(p), function(k) {
-    reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", isTRUE(as.logical(na.rm)), NULL)
-  })
-  if (is.integer(x) && any(vapply(columns, is.double, NA))) return(on_base())
-  out <- if (p == 1L) columns[[1L]] else join(columns)
+  na.rm <- isTRUE(as.logical(na.rm))
+  out <- if (p > 1L && !(na.rm && anyNA(x))) reduce_coded(strip(x), codes, length(values), "sum")
+  if (is.null(out)) {
+    columns <- lapply(seq_len(p), function(k) reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", na.rm, NULL))
+    out <- if (p == 1L) columns[[1L]] else join(columns)
+  } else {
+    out <- as_base_sum(out, x, "sum")
+  }
+  if (is.integer(x) && is.double(out)) return(on_base())
   dim(out) <- c(length(values), p)
   names <- list(as.character(values), if (length(dim(x)) == 2L) colnames(x))
   if (!reorder) {
@@ -262,9 +267,7 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
   places <- places_by(f, gpu_device(x))
   counts <- places$counts
   # the elements in the order of their groups: each group is a view of them
-  ordered <- strip(x)[places$at]
-  ends <- cumsum(counts)
-  parts <- lapply(seq_along(counts), function(k) ordered[if (counts[k] > 0) (ends[k] - counts[k] + 1):ends[k] else 0L])
+  parts <- .Call(C_pieces, strip(x)[places$at], counts)
   names(parts) <- places$levels
   if (drop) parts[counts > 0] else parts
 }
@@ -305,6 +308,22 @@ ave_array <- function(x, keys, FUN) {
   usable <- length(extents) && all(vapply(values, is_number, NA)) && identical(as.double(extents), as.double(lengths(values)))
   if (!usable) return(call_base(base::`split<-.default`, list(x, f, drop = drop, ..., value = value)))
   at <- if (is.null(places)) base::unlist(at, use.names = FALSE) else places$at[seq_len(sum(extents))]
-  x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, as_elements)) else base::unlist(values)
+  x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, function(v) if (is_gpu(v)) v else as_elements(v))) else base::unlist(values)
   x
+}
+
+# Groups of a frame's rows. Base R makes a string of each element of a key that is an object.
+#' @rdname gpu_group
+#' @usage NULL
+#' @export
+aggregate <- interposed("aggregate", quote(is_frame_of_arrays(x)), aggregate_frame(x, ...), home = "stats")
+
+is_frame_of_arrays <- function(x) !missing(x) && is.data.frame(x) && any(vapply(x, is_gpu, NA))
+
+aggregate_frame <- function(x, by, FUN, ...) {
+  args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
+  if (is.list(args$by)) args$by[] <- lapply(args$by, ordinary_copy)
+  # what is a number of each group is one of ordinary parts, too
+  if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, ordinary_copy)
+  call_base(stats::aggregate, args, parent.frame())
 }

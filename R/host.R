@@ -11,7 +11,10 @@ hosted <- function(f, args, exact = FALSE) {
 
 # An ordinary result of numbers as an array where x is, with all its attributes.
 back_beside <- function(y, x) {
-  with_attributes(as_gpu(as.vector(y), dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), attributes(y))
+  keep <- attributes(y)
+  # no copy, as as.vector() would be one
+  attributes(y) <- NULL
+  with_attributes(as_gpu(y, dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), keep)
 }
 
 # The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.
@@ -117,5 +120,9 @@ read_by <- function(name, x, copy = ordinary_copy) {
 # as long on a large vector in memory of ours, each of whose elements is a call.
 ordinary_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact))
-  with_host_attributes(.Call(C_collect_into, x, vector(typeof(x), length(x))), x)
+  y <- vector(typeof(x), length(x))
+  .Call(C_collect_into, x, y)
+  keep <- host_attributes(x)
+  for (name in names(keep)) attr(y, name) <- keep[[name]]
+  y
 }

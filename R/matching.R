@@ -30,6 +30,7 @@ repeated_flags <- function(x, from_last) {
   x <- strip(x)
   at <- if (!from_last) first_places(x)
   if (!is.null(at)) {
+    if (length(at) == length(x)) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
     flags <- gpu_full(TRUE, length(x), device = gpu_device(x))
     flags[at] <- FALSE
     return(flags)
@@ -83,7 +84,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   x <- strip(x)
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   at <- if (!from_last) first_places(x)
-  if (!is.null(at)) x[at] else x[!repeated_flags(x, from_last)]
+  if (is.null(at)) x[!repeated_flags(x, from_last)] else if (length(at) == length(x)) x else x[at]
 }
 
 #' @rdname matching
@@ -112,8 +113,9 @@ setMethod("rle", "gpu_array", function(x) {
   if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
-  ends <- c(collect(which(changes | is.na(changes))), n)
-  structure(list(lengths = diff(c(0L, ends)), values = collect(x[ends])), class = "rle")
+  at <- which(changes | is.na(changes))
+  ends <- join(list(at, n))
+  structure(list(lengths = collect(gpu_cast(ends - join(list(0L, at)), "int32")), values = collect(x[ends])), class = "rle")
 })
 
 # ---- matching ----------------------------------------------------------------------------------------

@@ -58,8 +58,9 @@ time.gpu_array <- function(x, ...) time(timed(x), ...)
 #' @export
 cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 
+# The package's own function of that name (groups.R) stands in front.
 #' @importFrom stats aggregate
-#' @export
+#' @rawNamespace S3method(aggregate, gpu_array)
 aggregate.gpu_array <- function(x, ...) aggregate(host_copy(x), ...)
 
 # Base R's methods ask is.vector(), which is FALSE of what has a class.

@@ -25,7 +25,7 @@ recycle <- function(x, n) {
 is_number <- function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
 # The device of the first array of a list.
-device_of <- function(parts) gpu_device(Find(is_gpu, parts))
+device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_device(part))
 
 # One after the other, in the dtype that all meet in.
 join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
@@ -57,10 +57,49 @@ joined_names <- function(parts, use.names) {
 # Labels of the arguments of cbind() and rbind(): their names, else by `deparse.level` the symbols or the expressions.
 labels_of <- function(expressions, level) {
   given <- unname(names(expressions)) %||% character(length(expressions))
+  if (level == 0) return(given)
   found <- vapply(expressions, function(e) {
     if (level == 1 && is.symbol(e)) as.character(e) else if (level == 2) deparse(e, control = NULL, nlines = 1L) else ""
   }, "")
   unname(ifelse(given == "", unname(found), given))
+}
+
+# Arrays alone, all of them matrices or all vectors of one length, without names: beside or below each other, NULL of all else. What `bind()`
+# looks at takes longer than small arrays do.
+bind_plain <- function(parts, by_row) {
+  if (by_row && settings$compose) return(NULL)
+  first <- attr(parts[[1L]], "dim")
+  side <- if (by_row) 2L else 1L
+  shared <- if (is.null(first)) length(parts[[1L]]) else first[side]
+  total <- 0L
+  for (x in parts) {
+    d <- attr(x, "dim")
+    if (!is_gpu(x) || is.null(first) != is.null(d) || !is.null(attr(x, "tsp"))) return(NULL)
+    if (is.null(d)) {
+      if (length(x) != shared || !is.null(attr(x, "names"))) return(NULL)
+      total <- total + 1L
+    } else {
+      if (length(d) != 2L || d[side] != shared || !is.null(attr(x, "dimnames"))) return(NULL)
+      total <- total + d[3L - side]
+    }
+  }
+  if (shared == 0L) return(NULL)
+  device <- gpu_device(parts[[1L]])
+  out <- if (by_row) .Call(C_join_rows, parts, shared, device) else .Call(C_join, parts, NULL, device)
+  if (!is.null(out)) dim(out) <- if (by_row) c(total, shared) else c(shared, total)
+  out
+}
+
+# The result of `bind_plain()` with the labels of vectors as names; NULL where they need a closer look.
+label_plain <- function(parts, expressions, level, by_row) {
+  vectors <- is.null(attr(parts[[1L]], "dim"))
+  if (vectors && !isTRUE(level == 1) && !isTRUE(level == 0)) return(NULL)
+  out <- bind_plain(parts, by_row)
+  if (vectors && !is.null(out)) {
+    labels <- labels_of(expressions, level)
+    if (any(labels != "")) dimnames(out) <- if (by_row) list(labels, NULL) else list(NULL, labels)
+  }
+  out
 }
 
 bind <- function(parts, labels, given, level, by_row) {
@@ -96,16 +135,19 @@ bind <- function(parts, labels, given, level, by_row) {
 
   device <- device_of(parts)
   present <- which(counts)
+  # rows below each other in one pass, or as columns of which the result is a view
+  below <- by_row && n > 0L && device == "cpu" && !settings$compose
+  turned <- by_row && !below
   columns <- lapply(present, function(k) {
     x <- parts[[k]] %||% logical()
     if (!matrices[k]) return(if (length(x) == 1L && !is_gpu(x)) rep_len(strip(x), n) else if (is_gpu(x)) recycle(x, n) else rep_len(strip(x), n))
-    if (by_row && is_gpu(x)) strip(t(x)) else as_elements(if (by_row) t(x) else x)
+    if (turned && is_gpu(x)) strip(t(x)) else as_elements(if (turned) t(x) else x)
   })
   size <- vapply(present, function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)
   # of all arguments the type, also of those that are empty
   types <- lapply(parts[!vapply(parts, is.null, NA)], function(x) if (is_gpu(x)) recycle(x, 0) else as.vector(x)[0L])
-  out <- .Call(C_join, c(columns, types), NULL, device)
-  if (by_row) out <- .Call(C_permute, out, c(n, sum(size)), 2:1)
+  out <- if (below) .Call(C_join_rows, c(columns, types), n, device) else .Call(C_join, c(columns, types), NULL, device)
+  if (turned) out <- .Call(C_permute, out, c(n, sum(size)), 2:1)
   dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
 
   # the first names that come
@@ -120,7 +162,7 @@ as_elements <- function(x) if (is_gpu(x)) strip(x) else if (inherits(x, "integer
 
 #' Arrays bound by columns or rows
 #'
-#' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the device. What
+#' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the device. On a GPU what
 #' `rbind()` gives is a view of rows that lie one after the other. With a data frame among them the result is one, whose columns stay
 #' arrays; with what is no number, such as a string or a factor, base R decides, on the host.
 #' @param ... Arrays, numbers, matrices.
@@ -141,6 +183,8 @@ NULL
 cbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
   parts <- list(...)
+  out <- label_plain(parts, expressions, level_given(base::cbind, deparse.level), FALSE)
+  if (!is.null(out)) return(out)
   if (any(vapply(parts, function(x) !is.null(attr(x, "tsp")), NA)) && !any(vapply(parts, is.data.frame, NA))) {
     # base R's method for time series names columns by the expressions, at any level
     texts <- vapply(expressions, function(e) deparse(e)[1L], "")
@@ -160,6 +204,8 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
 rbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
   deparse.level <- level_given(base::rbind, deparse.level)
+  out <- label_plain(list(...), expressions, deparse.level, TRUE)
+  if (!is.null(out)) return(out)
   given <- names(expressions) %||% character(length(expressions))
   labels <- labels_of(expressions, deparse.level)
   bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given, deparse.level, TRUE)
@@ -250,6 +296,13 @@ outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FU
 outer_arrays <- function(X, Y, FUN, ...) {
   if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))
   if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
+  # of plain vectors of doubles
+  if (identical(FUN, "*") && is.double(X) && is.double(Y) && is_plain(X) && is_plain(Y) && gpu_device(X) == gpu_device(Y)) {
+    d <- c(length(X), length(Y))
+    out <- repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0
+    dim(out) <- d
+    return(out)
+  }
   shape <- function(x) dim(x) %||% length(x)
   names_of <- function(x) if (is.null(dim(x))) list(names(x)) else dimnames(x) %||% vector("list", length(dim(x)))
   device <- device_of(list(X, Y))
@@ -269,6 +322,9 @@ outer_arrays <- function(X, Y, FUN, ...) {
   dim(out) <- d
   with_dimnames(out, c(names_of(X), names_of(Y)))
 }
+
+# An array without dimensions and names.
+is_plain <- function(x) is_gpu(x) && is.null(attr(x, "dim")) && is.null(attr(x, "names")) && is.null(attr(x, "tsp"))
 
 # Base R multiplies matrices: in doubles, each product added to 0.
 matrix_like <- function(a, b) if (is.complex(a) || is.complex(b)) a * b + 0 else as_doubles(a) * as_doubles(b) + 0
@@ -294,9 +350,9 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
   }
   device <- device_of(list(X, Y))
-  dims <- lapply(list(X, Y), function(x) dim(x) %||% length(x))
+  dims <- list(dim(X) %||% length(X), dim(Y) %||% length(Y))
   rank <- max(lengths(dims))
-  dims <- lapply(dims, function(d) c(d, rep(1L, rank - length(d))))
+  for (k in 1:2) dims[[k]] <- c(dims[[k]], rep.int(1L, rank - length(dims[[k]])))
   # axis k of the result walks Y's axis k within each element of X's
   extent <- as.vector(rbind(dims[[2L]], dims[[1L]]))
   axes <- rep(seq_len(rank), each = 2L)
@@ -342,7 +398,7 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   p <- trunc(p[[1L]])
   m <- min(n, p)
   y <- gpu_full(vector(typeof(x), 1L), n * p, dtype = gpu_dtype(x), device = gpu_device(x))
-  y[seq(1, by = n + 1, length.out = m)] <- recycle(x, m)
+  y[1 + (n + 1) * (seq_len(m) - 1)] <- recycle(x, m)
   dim(y) <- c(n, p)
   y
 }

@@ -89,3 +89,57 @@ test_that("conversions to R's types are base R's, with its warnings", {
     found <- c(found, compare(f, list(v), ulp = 0, what = paste(typeof(v), deparse1(f))))
   expect_all_same(found)
 })
+
+test_that("vectors that repeat, and parts of matrices, are read where they lie", {
+  set.seed(12)
+  found <- list()
+  # the cpu device's blocks have 1024 elements; an emulated GPU takes long
+  for (rows in if (emulated) 300L else c(200L, 256L, 300L, 1024L, 1100L, 2050L)) for (type in c("double", "integer", "logical")) {
+    v <- switch(type, double = rnorm(rows), integer = sample.int(99L, rows, TRUE), logical = runif(rows) < 0.5)
+    m <- matrix(switch(type, double = rnorm(rows * 5L), integer = sample.int(99L, rows * 5L, TRUE), logical = runif(rows * 5L) < 0.5), rows)
+    calls <- list(
+      recycled = function(m, v) m + v, "recycled twice" = function(m, v) (m + v) * v[-1L], rows = function(m, v) m[3:(nrow(m) - 4L), ] * 2L, "rows beside" = function(m, v) m[-1L, ] - v[-1L],
+      columns = function(m, v) m[, c(4L, 1L)] + v, turned = function(m, v) t(m) * 3L, sweep = function(m, v) sweep(m, 1L, v), outer = function(m, v) outer(v, 1:3), sums = function(m, v) colSums(m + v), all = function(m, v) sum(m[-1L, ] * 2L))
+    for (call in names(calls)) found <- c(found, compare(calls[[call]], list(m, v), ulp = if (call %in% c("sums", "all")) 64 else 0, what = paste(call, rows, type)))
+  }
+  expect_all_same(found)
+})
+
+test_that("views with short axes are read in order", {
+  set.seed(13)
+  found <- list()
+  for (rows in if (emulated) c(1L, 3L) else c(1:9, 40L)) for (columns in c(1L, 2L, 5L, if (!emulated) 300L)) {
+    m <- matrix(round(rnorm(rows * columns), 3), rows)
+    found <- c(found, compare(function(m) kronecker(m, matrix(1:4, 2)), list(m), what = paste("kronecker", rows, columns)), compare(function(m) aperm(array(m, c(dim(m), 1L)), c(3, 2, 1)) + 0, list(m), what = paste("aperm", rows, columns)),
+      compare(function(m) rep(m, each = 3L) + 0, list(m), what = paste("each", rows, columns)), compare(function(m) t(m)[, rev(seq_len(nrow(m)))] + 0, list(m), what = paste("turned", rows, columns)))
+  }
+  expect_all_same(found)
+})
+
+test_that("sums of short groups see what is missing, infinite and -0", {
+  set.seed(14)
+  found <- list()
+  for (rows in if (emulated) c(4L, 64L) else c(1:9, 63L, 64L)) for (odd in list(numeric(), NA, NaN, Inf, c(Inf, -Inf), -0)) for (na.rm in c(FALSE, TRUE)) {
+    m <- matrix(round(rnorm(rows * 100L), 3), rows)
+    if (length(odd)) m[sample.int(length(m), 40L)] <- rep_len(odd, 40L)
+    if (identical(odd, -0)) m[, 7L] <- -0
+    for (name in c("colSums", "colMeans")) found <- c(found, compare(function(m) get(name)(m, na.rm = na.rm), list(m), ulp = 4, what = paste(name, rows, deparse(odd), na.rm)))
+  }
+  expect_all_same(found)
+  # base R's sum of nothing but -0 is 0
+  expect_identical(1 / as.vector(colSums(gpu(matrix(-0, 4, 9)))), rep(Inf, 9L))
+})
+
+test_that("keys that are few, near each other, or each there once are put in order", {
+  set.seed(15)
+  n <- 2000L
+  with_na <- function(x) replace(x, sample.int(length(x), 50L), NA)
+  vectors <- list(permutation = sample.int(n), shifted = sample.int(n) - 700L, "nearly one" = replace(sample.int(n), 5L, 7L), near = sample(3000L, n, TRUE), few = sample(-2:0, n, TRUE), two = sample(0:1, n, TRUE), one = rep(7L, n), far = as.integer(sample(c(-2e9, 2e9), n, TRUE)),
+    l = sample(c(TRUE, FALSE), n, TRUE), true = rep(TRUE, n), x = rnorm(n), zeros = sample(c(0, -0, 1, -1), n, TRUE), whole = round(rnorm(n)) + 0)
+  vectors <- c(vectors, stats::setNames(lapply(vectors, with_na), paste(names(vectors), "NA")))
+  calls <- list(order = order, decreasing = function(v) order(v, decreasing = TRUE), first = function(v) order(v, na.last = FALSE), sort = sort, "sort decreasing" = function(v) sort(v, decreasing = TRUE), named = function(v) sort(stats::setNames(v, seq_along(v))),
+    unique = unique, duplicated = duplicated, match = function(v) match(v, v[600:1]))
+  found <- list()
+  for (what in names(vectors)) for (call in names(calls)) found <- c(found, compare(calls[[call]], list(vectors[[what]]), what = paste(call, what)))
+  expect_all_same(found)
+})

@@ -138,3 +138,31 @@ test_that("weighted means and histograms agree with base R", {
 test_that("the groups are as many as they were", {
   expect_cases(4000L)
 })
+
+test_that("sums and shares of margins, extremes of rows and fits agree with base R", {
+  calls <- list("marginSums 1" = function(m) marginSums(m, 1), "margin.table 2" = function(m) margin.table(m, 2), marginSums = function(m) marginSums(m), "marginSums both" = function(m) marginSums(m, 1:2), "marginSums NULL" = function(m) marginSums(m, NULL),
+    "marginSums name" = function(m) marginSums(`dimnames<-`(m, list(a = NULL, b = NULL)), "b"), "marginSums wrong" = function(m) marginSums(m, 4), "marginSums vector" = function(m) marginSums(m[seq_along(m)]))
+  shares <- list("proportions 1" = function(m) proportions(m, 1), "prop.table 2" = function(m) prop.table(m, 2), proportions = function(m) proportions(m), "proportions both" = function(m) proportions(m, 2:1))
+  rows <- list("max.col" = function(m) max.col(m, "first"), "max.col last" = function(m) max.col(m, ties.method = "last"), "max.col wrong" = function(m) max.col(m, "second"))
+  some <- if (emulated) list(c(3L, 4L)) else list(c(3L, 4L), c(64L, 2L), c(1L, 1L))
+  layouts <- if (emulated) "whole" else names(arrangements)
+  expect_all_same(c(over_matrices(calls, kinds = c("plain", "ties"), shapes = some, limit = 4, layouts = layouts), over_matrices(shares, c("double", "integer"), "plain", some, limit = 16, layouts = layouts),
+    over_matrices(rows, c("double", "integer"), "plain", some, layouts = layouts)))
+  set.seed(8)
+  m <- matrix(rnorm(60), 20, dimnames = list(NULL, c("a", "b", "c")))
+  m[, 3L] <- m[, 1L] + m[, 2L]
+  y <- stats::setNames(rnorm(20), letters[1:20])
+  fit <- c("coefficients", "residuals", "effects", "rank", "fitted.values", "weights", "df.residual")
+  of <- function(fit, parts) fit[intersect(parts, names(fit))]
+  expect_all_same(c(
+    compare(function(x, y) of(lm.fit(x, y), fit), list(m, y), what = "lm.fit"), compare(function(x, y) of(lm.fit(x, cbind(y, 2 * y)), fit), list(m, y), what = "lm.fit of two"), compare(function(x, y) of(lm.fit(x, y, offset = y / 2, tol = 1e-9), fit), list(m, y), what = "offset"),
+    compare(function(x, y) of(lm.wfit(x, y, rep_len(c(1, 2, 0), 20)), fit), list(m, y), what = "lm.wfit"), compare(function(x, y) lm.fit(x, y, singular.ok = FALSE), list(m, y), what = "singular"), compare(function(x, y) lm.fit(x, y[1:3]), list(m, y), what = "wrong"),
+    compare(function(x, y) lm.fit(x), list(m, y), what = "no y")))
+  expect_true(is_gpu(lm.fit(gpu(m), gpu(y))$residuals))
+  frame <- function(v) data.frame(v = v, w = v * 2)
+  keys <- rep_len(c(3L, 1L, 2L, 1L), 20L)
+  expect_all_same(c(
+    compare(function(v, g) aggregate(frame(v), list(g = g, h = rep_len(1:2, length(v))), sum), list(y, keys), what = "two keys"), compare(function(v, g) aggregate(frame(v), list(g), function(p) p[1L] + 1), list(y, keys), what = "own"),
+    compare(function(v, g) aggregate(frame(v), by = list(g = g), FUN = range), list(y, keys), what = "range"), compare(function(v, g) aggregate(v ~ g, data.frame(v = v, g = as.vector(g)), mean), list(y, keys), what = "formula"),
+    compare(function(v, g) aggregate(frame(v), list(1:3), sum), list(y, keys), what = "wrong")))
+})

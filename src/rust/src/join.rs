@@ -3,6 +3,7 @@
 use crate::r::{self, *};
 use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::buffer::Device;
+use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::layout::Axis;
 use verdigris_engine::ops::rule::promote;
@@ -12,29 +13,43 @@ use crate::convert;
 use crate::entry;
 use crate::handle;
 
+/// The arrays and numbers of a list on a device, and the dtype that all meet in unless one is given.
+fn operands(parts: SEXP, dtype: SEXP, device: Device) -> Result<(Vec<Array>, DType)> {
+    let operands = (0..r::len(parts))
+        // SAFETY: a list that R code made.
+        .map(|k| convert::operand(unsafe { VECTOR_ELT(parts, k as R_xlen_t) }, device))
+        .collect::<Result<Vec<_>>>()?;
+    let types: Vec<_> = operands.iter().map(Operand::typed).collect();
+    let dtype = match convert::dtype(dtype)? {
+        Some(dtype) => dtype,
+        None if types.is_empty() => return Err(Error::new(Kind::Argument, "there is nothing to join")),
+        None => promote(&types),
+    };
+    let arrays = operands.into_iter().map(|operand| match operand {
+        Operand::Array(a) | Operand::Vector(a, _) => Ok(a),
+        Operand::Value(scalar, _) => Array::full(scalar, dtype, 1, device),
+    });
+    Ok((arrays.collect::<Result<Vec<_>>>()?, dtype))
+}
+
 entry! {
     /// The elements of a list's arrays and host numbers one after the other, without attributes, on `device`, in the dtype that
     /// all meet in unless one is given.
     fn join(parts, dtype, device) {
         let device: Device = convert::device(device)?;
-        let operands = (0..r::len(parts))
-            // SAFETY: a list that R code made.
-            .map(|k| convert::operand(unsafe { VECTOR_ELT(parts, k as R_xlen_t) }, device))
-            .collect::<Result<Vec<_>>>()?;
-        let types: Vec<_> = operands.iter().map(Operand::typed).collect();
-        let dtype = match convert::dtype(dtype)? {
-            Some(dtype) => dtype,
-            None if types.is_empty() => return Err(Error::new(Kind::Argument, "there is nothing to join")),
-            None => promote(&types),
-        };
-        let parts = operands
-            .into_iter()
-            .map(|operand| match operand {
-                Operand::Array(a) | Operand::Vector(a, _) => Ok(a),
-                Operand::Value(scalar, _) => Array::full(scalar, dtype, 1, device),
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let (parts, dtype) = operands(parts, dtype, device)?;
         Ok(handle::wrap(Array::join(&parts, dtype, device)?))
+    }
+
+    /// The same of matrices with so many columns, the rows of one below those of the other; NULL where the device has no pass for that.
+    fn join_rows(parts, columns, device) {
+        let device: Device = convert::device(device)?;
+        let (parts, dtype) = operands(parts, r::null(), device)?;
+        let columns = convert::sizes(columns)?.first().copied().unwrap_or(0);
+        if columns == 0 || parts.iter().any(|part| part.len() % columns != 0) {
+            return Err(Error::new(Kind::Argument, "matrices that are joined have columns"));
+        }
+        Ok(Array::join_rows(&parts, columns, dtype, device)?.map_or(r::null(), handle::wrap))
     }
 
     /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from 0) on by
@@ -57,27 +72,53 @@ entry! {
     fn slices(x, dim) {
         let (array, shape) = (handle::array(x)?, convert::sizes(dim)?);
         let size: usize = shape.iter().product();
-        let count = array.len() / size.max(1);
-        // SAFETY: the list is protected while its elements are made, and each element while it gets its attributes.
+        // SAFETY: integers are made of whole numbers, and protected while they are in use.
         unsafe {
             let extents = Rf_protect(r::Rf_coerceVector(dim, SEXPTYPE::INTSXP));
-            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, count as R_xlen_t));
-            for k in 0..count {
-                let part = Axis { of: 0, start: k * size, step: 1, extent: size };
-                let part = match array.strided(&[array.len()], &[part]).and_then(|part| part.fixed()) {
-                    Ok(part) => part,
-                    Err(error) => {
-                        Rf_unprotect(2);
-                        return Err(error);
-                    }
-                };
-                let part = Rf_protect(handle::bare(part));
-                r::Rf_setAttrib(part, r::R_DimSymbol, extents);
-                SET_VECTOR_ELT(out, k as R_xlen_t, attributes::classed(part));
-                Rf_unprotect(1);
-            }
-            Rf_unprotect(2);
-            Ok(out)
+            let out = views(&array, std::iter::repeat_n(size, array.len() / size.max(1)), extents);
+            Rf_unprotect(1);
+            out
         }
+    }
+
+    /// A list of views of so many elements each, one after the other.
+    fn pieces(x, lengths) {
+        let (array, lengths) = (handle::array(x)?, convert::sizes(lengths)?);
+        if lengths.iter().sum::<usize>() > array.len() {
+            return Err(Error::new(Kind::Argument, "pieces are within their array"));
+        }
+        // SAFETY: no dimensions are given.
+        unsafe { views(&array, lengths.into_iter(), r::null()) }
+    }
+}
+
+/// A list of views that follow each other, with dimensions where these are not NULL.
+///
+/// # Safety
+/// `dim` is NULL or protected, and fits each view.
+unsafe fn views(array: &Array, lengths: impl ExactSizeIterator<Item = usize>, dim: SEXP) -> Result<SEXP> {
+    let mut start = 0;
+    // SAFETY: the list is protected while its elements are made, and each element while it gets its attributes.
+    unsafe {
+        let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, lengths.len() as R_xlen_t));
+        for (k, extent) in lengths.enumerate() {
+            let part = Axis { of: 0, start, step: 1, extent };
+            let part = match array.strided(&[array.len()], &[part]).and_then(|part| part.fixed()) {
+                Ok(part) => part,
+                Err(error) => {
+                    Rf_unprotect(1);
+                    return Err(error);
+                }
+            };
+            let part = Rf_protect(handle::bare(part));
+            if !r::is_null(dim) {
+                r::Rf_setAttrib(part, r::R_DimSymbol, dim);
+            }
+            SET_VECTOR_ELT(out, k as R_xlen_t, attributes::classed(part));
+            Rf_unprotect(1);
+            start += extent;
+        }
+        Rf_unprotect(1);
+        Ok(out)
     }
 }

@@ -32,6 +32,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/backend/cpu/fold.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/quick.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/counts.h");
+    println!("cargo:rerun-if-changed=src/backend/cpu/gammas.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/lanes.h");
     println!("cargo:rerun-if-changed=src/ops/table");
     println!("cargo:rerun-if-changed=src/dtype.rs");
@@ -73,7 +74,7 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     for header in HEADERS {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"counts.h\"\n");
+    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"gammas.h\"\n");
     text.push_str(CLONES);
     text.push_str(body);
     let source = out.join(format!("{name}.cpp"));
@@ -109,12 +110,17 @@ const CLONES: &str = r#"
 #endif
 "#;
 
-/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`) than by the table's function for each element.
+/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`, `gammas.h`) than by the table's function for each element.
 fn quick(op: &Op, class: Class) -> Option<&'static str> {
     match (op.name, class) {
         ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
         ("intdiv", Class::F64) => Some("intdiv_block(o, a, b, n)"),
         ("div", Class::C128) => Some("div_block(o, a, b, n)"),
+        ("rgamma", Class::F64) => Some("gamma_block(o, a, b, c, i, n, w)"),
+        ("rchisq", Class::F64) => Some("chisq_block(o, a, b, i, n, w)"),
+        ("rbeta", Class::F64) => Some("beta_block(o, a, b, c, i, n, w)"),
+        ("rt", Class::F64) => Some("t_block(o, a, b, i, n, w)"),
+        ("weibull_draw", Class::F64) => Some("weibull_block(o, a, b, c, n, w)"),
         ("rpois", Class::F64) => Some("poisson_block(o, a, b, i, n, w)"),
         ("rbinom", Class::F64) => Some("binomial_block(o, a, b, c, i, n, w)"),
         _ => None,
@@ -165,7 +171,7 @@ fn memory(declared: &mut String) -> String {
         let _ = writeln!(
             text,
             "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
-             extern \"C\" void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; if (step == 0) {{ const {c} same = load_{d}(p, 0); for (i32 k = 0; k < n; k++) o[k] = same; return; }} for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
+             extern \"C\" VG_CLONES void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; if (step == 0) {{ const {c} same = load_{d}(p, 0); for (i32 k = 0; k < n; k++) o[k] = same; return; }} for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
              extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_gather_{d}(void* o_, const void* p_, i64 m, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = pick_{d}(p, m, at[k]); }}\n\
              extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
@@ -196,8 +202,8 @@ fn reductions(declared: &mut String) -> String {
                  extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
                  extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold(*({a}*)a, (const {t}*)x, i, n, narm != 0); }}\n\
                  extern \"C\" VG_CLONES void vg_rows_{name}(void* a, const void* x, i64 i, i32 rows, i32 inner, i32 narm) {{ fold_rows(({a}*)a, (const {t}*)x, i, rows, inner, narm != 0); }}\n\
-                 extern \"C\" VG_CLONES void vg_groups_{name}(void* a, const void* x, i32 length, i32 n, i32 narm) {{ fold_groups(({a}*)a, (const {t}*)x, length, n, narm != 0); }}\n\
-                 extern \"C\" void vg_coded_{name}(void* a, const void* x, const i32* codes, i32 n, i32 groups, i32 narm) {{ for (i32 k = 0; k < n; k++) {{ const u32 g = (u32)codes[k] - 1u; if (g < (u32)groups) accumulate((({a}*)a)[g], ((const {t}*)x)[k], k, narm != 0); }} }}\n\
+                 extern \"C\" VG_CLONES u32 vg_short_{name}(void* o, const void* x, i32 length, i32 n, i32 narm) {{ u32 w = 0; Groups<{a}, {t}>::values(({a}::value*)o, (const {t}*)x, length, n, narm != 0, w); return w; }}\n\
+                 extern \"C\" void vg_coded_{name}(void* a, const void* x, const i32* codes, i32 n, i32 groups, i32 narm) {{ fold_coded(({a}*)a, (const {t}*)x, codes, n, groups, narm != 0); }}\n\
                  extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
                  extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
             );
@@ -207,7 +213,7 @@ fn reductions(declared: &mut String) -> String {
                  fn vg_start_{name}(a: *mut c_void, n: i32);\n\
                  fn vg_fold_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
                  fn vg_rows_{name}(a: *mut c_void, x: *const c_void, i: i64, rows: i32, inner: i32, narm: i32);\n\
-                 fn vg_groups_{name}(a: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32);\n\
+                 fn vg_short_{name}(o: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32) -> u32;\n\
                  fn vg_coded_{name}(a: *mut c_void, x: *const c_void, codes: *const i32, n: i32, groups: i32, narm: i32);\n\
                  fn vg_merge_{name}(a: *mut c_void, b: *const c_void, n: i32);\n\
                  fn vg_finish_{name}(o: *mut c_void, a: *const c_void, n: i32) -> u32;"
@@ -325,7 +331,7 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
                     return "None".into();
                 }
                 let n = format!("{}_{}", r.accumulator().to_lowercase(), c.c_type());
-                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, groups: vg_groups_{n}, coded: vg_coded_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
+                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, short: vg_short_{n}, coded: vg_coded_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
             })
             .collect();
         let _ = writeln!(text, "[{}],", row.join(", "));

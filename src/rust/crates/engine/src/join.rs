@@ -23,6 +23,19 @@ impl Array {
         Ok(Array::from_view(View::contiguous(output, dtype, n)))
     }
 
+    /// The rows of matrices with so many columns, one below the other, in one pass; None where the device does it by views.
+    pub fn join_rows(parts: &[Array], columns: usize, dtype: DType, device: Device) -> Result<Option<Array>> {
+        let ready = |part: &Array| part.to_device(device)?.cast(dtype, None)?.contiguous();
+        if device != Device::Cpu {
+            return Ok(None);
+        }
+        let views = parts.iter().map(ready).collect::<Result<Vec<_>>>()?;
+        let n = views.iter().map(View::len).sum::<usize>();
+        let output = backend::of(device)?.allocate(n * dtype.size())?;
+        backend::cpu::join_rows(&views, columns, &output)?;
+        Ok(Some(Array::from_view(View::contiguous(output, dtype, n))))
+    }
+
     /// A view whose axes each walk one of this array's, of shape `dim`: several may walk the same one, whose index is then the sum
     /// of theirs, and an axis with a step of 0 repeats.
     ///

@@ -28,6 +28,10 @@ const ALONE: usize = 4 * TASK;
 const RUN: usize = 32;
 /// A view whose first axis has this many elements or more is read run by run.
 const AXIS: usize = 8;
+/// Runs of so many neighbours are read where they lie.
+const LONG: usize = 256;
+/// A block ends with such a run, unless less than this is left of it.
+const REST: usize = 128;
 /// Bytes of a register: a block of the widest class.
 const ROOM: usize = BLOCK * 16;
 
@@ -38,6 +42,19 @@ enum Place {
     Slot(usize),
     /// In the input's own buffer: element `i` of a contiguous input that is stored as it computes.
     Input(usize),
+    /// Of an input that consists of long runs: in its buffer where a block is part of one, else copied to the slot.
+    Run(usize, usize),
+}
+
+/// The length of the runs of neighbours that a view consists of, where they are long and stored as they compute.
+fn long_runs(view: &View, access: Access) -> Option<usize> {
+    let run = match access {
+        Access::Linear => return None,
+        Access::Recycled => view.len(),
+        _ if view.layout.strides().first() == Some(&1) => view.layout.shape()[0],
+        _ => return None,
+    };
+    (run >= LONG && stored_as_computed(view.dtype)).then_some(run)
 }
 
 /// A plan with its registers placed.
@@ -85,12 +102,11 @@ impl<'a> Schedule<'a> {
             };
             let place = match instruction {
                 Instruction::Load(input) => {
-                    let Access::Linear = plan.inputs[*input as usize].access else {
-                        places.push(Place::Slot(take(&mut free)));
-                        continue;
-                    };
-                    if stored_as_computed(plan.inputs[*input as usize].dtype) {
-                        Place::Input(*input as usize)
+                    let (input, access) = (*input as usize, plan.inputs[*input as usize].access);
+                    if long_runs(&bound.inputs[input], access).is_some() {
+                        Place::Run(take(&mut free), input)
+                    } else if matches!(access, Access::Linear) && stored_as_computed(plan.inputs[input].dtype) {
+                        Place::Input(input)
                     } else {
                         Place::Slot(take(&mut free))
                     }
@@ -107,7 +123,7 @@ impl<'a> Schedule<'a> {
                 }
                 Instruction::Result { call, result } => match places[*call as usize] {
                     Place::Slot(first) => Place::Slot(first + *result as usize),
-                    Place::Input(_) => unreachable!("results are computed"),
+                    Place::Input(_) | Place::Run(..) => unreachable!("results are computed"),
                 },
                 // the result never shares a slot with an operand: the loops' pointers do not alias
                 Instruction::Apply { .. } | Instruction::Pick { .. } => Place::Slot(take(&mut free)),
@@ -122,7 +138,7 @@ impl<'a> Schedule<'a> {
                 let again = operands[..j.min(operands.len())].contains(&r);
                 let r = r as usize;
                 if last[r] == k && !again && !own(r) {
-                    if let Place::Slot(slot) = places[r] {
+                    if let Place::Slot(slot) | Place::Run(slot, _) = places[r] {
                         free.push(slot);
                     }
                 }
@@ -166,8 +182,8 @@ impl<'a> Schedule<'a> {
     /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements.
     pub fn with_scratch<R>(&self, most: usize, body: impl FnOnce(&mut Scratch) -> R) -> R {
         let mut memory = SCRATCH.take();
-        // one more for the places of strided inputs
-        let wanted = (self.slots + 1) * ROOM / 64;
+        // one more for the places of strided inputs, and one for where runs lie
+        let wanted = (self.slots + 2) * ROOM / 64;
         if memory.len() < wanted {
             memory.resize(wanted, [0; 8]);
         }
@@ -204,17 +220,28 @@ impl<'a> Schedule<'a> {
     ) -> *const u8 {
         let mut result = std::ptr::null();
         for (k, instruction) in self.plan.code.iter().enumerate() {
-            let place = match direct {
-                Some(out) if k == wanted as usize => out,
+            let place = match (direct, self.places[k]) {
+                (Some(out), _) if k == wanted as usize => out,
+                (_, Place::Run(slot, input)) => {
+                    let (start, left) = self.run(input, i);
+                    let place = if left < n { scratch.slot(slot) } else { start };
+                    // SAFETY: the slot has room for a pointer of each register.
+                    unsafe { scratch.slot(self.slots + 1).cast::<*mut u8>().add(k).write(place) };
+                    if left >= n {
+                        result = place.cast_const();
+                        if k == wanted as usize {
+                            break;
+                        }
+                        continue;
+                    }
+                    place
+                }
                 _ => self.value(scratch, k as Register, i),
             };
             match instruction {
                 Instruction::Scalar(..) => {}
-                Instruction::Load(input) => {
-                    if let Place::Slot(_) = self.places[k] {
-                        self.load(scratch, *input as usize, i, n, place);
-                    }
-                }
+                Instruction::Load(_) if matches!(self.places[k], Place::Input(_)) => {}
+                Instruction::Load(input) => self.load(scratch, *input as usize, i, n, place),
                 Instruction::Pick { input, at } => {
                     let view = &self.bound.inputs[*input as usize];
                     let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
@@ -299,7 +326,30 @@ impl<'a> Schedule<'a> {
                 // SAFETY: the input has more than i elements.
                 unsafe { (view.address() as *mut u8).add(i * view.dtype.size()) }
             }
+            // SAFETY: its load has written this for the block at hand.
+            Place::Run(..) => unsafe { *scratch.slot(self.slots + 1).cast::<*mut u8>().add(register as usize) },
         }
+    }
+
+    /// Where element `i` of an input that consists of runs lies, and how many neighbours there are from there on.
+    fn run(&self, input: usize, i: usize) -> (*mut u8, usize) {
+        let view = &self.bound.inputs[input];
+        let at = i % view.len();
+        let (place, left) = match self.plan.inputs[input].access {
+            Access::Recycled => (view.layout.offset() + at, view.len() - at),
+            _ => (view.layout.place(at), view.layout.shape()[0] - at % view.layout.shape()[0]),
+        };
+        // SAFETY: the place is within the buffer.
+        (unsafe { (view.buffer.address as *mut u8).add(place * view.dtype.size()) }, left)
+    }
+
+    /// How many elements a block at `i` has, so that runs need not be copied.
+    fn block(&self, i: usize) -> usize {
+        let left = |place: &Place| match *place {
+            Place::Run(_, input) => Some(self.run(input, i).1).filter(|&left| left >= REST),
+            _ => None,
+        };
+        self.places.iter().filter_map(left).fold(BLOCK, usize::min)
     }
 
     fn load(&self, scratch: &mut Scratch, input: usize, i: usize, n: usize, place: *mut u8) {
@@ -341,13 +391,7 @@ impl<'a> Schedule<'a> {
                 let at = scratch.slot(self.slots).cast::<i64>();
                 // SAFETY: the slot past the registers has room for a block of places, all within the view.
                 unsafe {
-                    let places = std::slice::from_raw_parts_mut(at, n);
-                    let step = view.layout.strides()[0] as i64;
-                    runs(view, i, n, |done, at, run| {
-                        for (k, place) in (0..).zip(&mut places[done..done + run]) {
-                            *place = at + k * step;
-                        }
-                    });
+                    places(view, i, std::slice::from_raw_parts_mut(at, n));
                     PICKS[dtype](place.cast(), view.buffer.address as *const c_void, at, n as i32);
                 }
             }
@@ -407,37 +451,81 @@ impl Scratch {
     }
 }
 
-/// Elements `i .. i + n` of a view, modulo its length, as runs along its first axis: how many come before the run, the place of
-/// its first element in the buffer, and its length.
-fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usize)) {
-    let (shape, strides) = (view.layout.shape(), view.layout.strides());
-    let mut index = i % view.len();
-    let mut at: Vec<usize> = Vec::with_capacity(shape.len());
-    for &extent in shape {
-        at.push(index % extent);
-        index /= extent;
+/// Walks a view, modulo its length, element by element of its first axis.
+struct Walk<'a> {
+    view: &'a View,
+    at: Vec<usize>,
+    /// In the buffer.
+    place: i64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(view: &'a View, i: usize) -> Walk<'a> {
+        let mut index = i % view.len();
+        let place = view.layout.place(index) as i64;
+        let along = |&extent: &usize| {
+            let at = index % extent;
+            index /= extent;
+            at
+        };
+        Walk { view, at: view.layout.shape().iter().map(along).collect(), place }
     }
-    let mut place = view.layout.place(i % view.len()) as i64;
-    let step = strides[0] as i64;
-    let mut done = 0;
-    while done < n {
-        // along the first axis, then one on along the others
-        let length = (shape[0] - at[0]).min(n - done);
-        run(done, place, length);
-        done += length;
-        at[0] += length;
-        place += length as i64 * step;
-        for axis in 0..shape.len() {
-            if at[axis] < shape[axis] {
+
+    /// Goes on along an axis; at its end along the next one, too.
+    fn step(&mut self, axis: usize, by: usize) {
+        let (shape, strides) = (self.view.layout.shape(), self.view.layout.strides());
+        self.at[axis] += by;
+        self.place += by as i64 * strides[axis] as i64;
+        for axis in axis..shape.len() {
+            if self.at[axis] < shape[axis] {
                 break;
             }
-            at[axis] = 0;
-            place -= strides[axis] as i64 * shape[axis] as i64;
+            self.at[axis] = 0;
+            self.place -= strides[axis] as i64 * shape[axis] as i64;
             if axis + 1 < shape.len() {
-                at[axis + 1] += 1;
-                place += strides[axis + 1] as i64;
+                self.at[axis + 1] += 1;
+                self.place += strides[axis + 1] as i64;
             }
         }
+    }
+}
+
+/// Elements `i .. i + n` of a view as runs along its first axis: how many come before the run, the place of its first element in
+/// the buffer, and its length.
+fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usize)) {
+    let (mut walk, extent) = (Walk::new(view, i), view.layout.shape()[0]);
+    let mut done = 0;
+    while done < n {
+        let length = (extent - walk.at[0]).min(n - done);
+        run(done, walk.place, length);
+        done += length;
+        walk.step(0, length);
+    }
+}
+
+/// The places of elements from `i` on, of a view whose first axis is short: it goes together with the second.
+fn places(view: &View, i: usize, mut out: &mut [i64]) {
+    let (mut walk, shape, strides) = (Walk::new(view, i), view.layout.shape(), view.layout.strides());
+    let (extent, step) = (shape[0], strides[0] as i64);
+    while !out.is_empty() {
+        let whole = if walk.at[0] > 0 || shape.len() < 2 { 0 } else { (out.len() / extent).min(shape[1] - walk.at[1]) };
+        let length = if whole > 0 { whole * extent } else { (extent - walk.at[0]).min(out.len()) };
+        let (here, rest) = std::mem::take(&mut out).split_at_mut(length);
+        let mut first = walk.place;
+        for run in here.chunks_mut(extent) {
+            let mut place = first;
+            for slot in run {
+                *slot = place;
+                place += step;
+            }
+            first += strides.get(1).map_or(0, |&step| step as i64);
+        }
+        if whole > 0 {
+            walk.step(1, whole);
+        } else {
+            walk.step(0, length);
+        }
+        out = rest;
     }
 }
 
@@ -458,8 +546,9 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let written = written.filter(|&k| !twice && bound.inputs.iter().all(|v| v.buffer.address != outputs[k].address));
     spread(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
         schedule.with_scratch(to - from, |scratch| {
-            for i in (from..to).step_by(BLOCK) {
-                let n = BLOCK.min(to - i);
+            let mut i = from;
+            while i < to {
+                let n = schedule.block(i).min(to - i);
                 // SAFETY: the buffer has bound.n elements of the dtype.
                 let direct =
                     written.map(|k| unsafe { (outputs[k].address as *mut u8).add(i * plan.outputs[k].1.size()) });
@@ -473,6 +562,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
                         };
                     }
                 }
+                i += n;
             }
         });
     })?;

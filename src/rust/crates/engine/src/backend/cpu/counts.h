@@ -67,6 +67,20 @@ VG_FN bool poisson_try(f64& k, f64 u, f64 v, f64 mean, const poisson_shape& s) {
   return (rest >= 0.07) & (v <= s.sure);
 }
 
+// What no first try decides, of one mean from 10 on: poisson_draw(), whose shape is known.
+static __attribute__((noinline, unused)) f64 poisson_rest(i64 key, i64 i, f64 mean, const poisson_shape& s) {
+  f64 height = 1.1239 + 1.1328 / (s.b - 3.4), k = 0;
+  for (u32 j = 0; j < MOST_TRIES; j++) {
+    philox_block c = block_of(key, i, j, FOR_COUNT);
+    f64 u = uniform_of(word64(c, 0)) - 0.5, v = uniform_of(word64(c, 1)), rest = 0.5 - fabs(u);
+    k = floor((2.0 * s.a / rest + s.b) * u + mean + 0.43);
+    if (rest >= 0.07 && v <= s.sure) break;
+    if (k < 0 || (rest < 0.013 && v > rest)) continue;
+    if (own_log(v * height / (s.a / (rest * rest) + s.b)) <= log_poisson(k, mean)) break;
+  }
+  return k;
+}
+
 VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict mean, i64 i, i32 n, u32& w) {
   f64 u[COUNTS], v[COUNTS], p[COUNTS], m[COUNTS];
   i64 few[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
@@ -100,6 +114,10 @@ VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64*
       o[k] = sure ? count : o[k];
       decided[k] |= sure ? 1 : 0;
     }
+    if (same) {
+      for (i32 k = 0; k < n; k++) if (!decided[k]) o[k] = poisson_rest(key[k], i + k, mean[0], first);
+      return;
+    }
   }
   for (i32 k = 0; k < n; k++) all &= decided[k];
   if (!all) for (i32 k = 0; k < n; k++) if (!decided[k]) o[k] = any_poisson(key[k], i + k, mean[k], w);
@@ -123,6 +141,21 @@ VG_FN bool binomial_try(f64& k, f64 u, f64 v, f64 n, f64 p, const binomial_shape
   f64 rest = 0.5 - fabs(u);
   k = floor((2.0 * s.a / rest + s.b) * u + n * p + 0.5);
   return (k >= 0) & (k <= n) & (rest >= 0.07) & (v <= s.sure);
+}
+
+// What no first try decides, of one number of trials and one probability: binomial_draw(), whose shape is known, and the logarithm
+// at the mode.
+static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n, f64 p, const binomial_shape& s, f64 top) {
+  f64 height = (2.83 + 5.1 / s.b) * sqrt(n * p * (1.0 - p)), k = 0;
+  for (u32 j = 0; j < MOST_TRIES; j++) {
+    philox_block c = block_of(key, i, j, FOR_COUNT);
+    f64 u = uniform_of(word64(c, 0)) - 0.5, v = uniform_of(word64(c, 1)), rest = 0.5 - fabs(u);
+    k = floor((2.0 * s.a / rest + s.b) * u + n * p + 0.5);
+    if (k < 0 || k > n) continue;
+    if (rest >= 0.07 && v <= s.sure) break;
+    if (own_log(v * height / (s.a / (rest * rest) + s.b)) <= log_binomial(k, n, p) - top) break;
+  }
+  return k;
 }
 
 VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict size, const f64* __restrict prob, i64 i, i32 n, u32& w) {
@@ -149,11 +182,18 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
       for (f64 j = 0; j < t && j < 150 && go_on(o, u, now, n); j += 1) now *= (t - j) / (j + 1.0) * ratio;
     } else {
       f64 most = 0;
+      for (i32 k = 0; k < n; k++) most = few[k] && trials[k] > most ? trials[k] : most;
+      for (i32 k = 0; k < n; k++) odds[k] = p[k] / (1.0 - p[k]);
+      // the probability of 0, by own_log1p in loops that vectorise
+      f64 rest[COUNTS], log[COUNTS];
+      for (i32 k = 0; k < n; k++) rest[k] = 1.0 - p[k];
+      for (i32 k = 0; k < n; k++) log[k] = own_log(rest[k]);
       for (i32 k = 0; k < n; k++) {
-        odds[k] = p[k] / (1.0 - p[k]);
-        most = few[k] && trials[k] > most ? trials[k] : most;
+        f64 exact = log[k] * (-p[k] / (rest[k] - 1.0));
+        log[k] = trials[k] * (rest[k] == 1.0 ? -p[k] : exact);
       }
-      for (i32 k = 0; k < n; k++) at[k] = few[k] ? own_exp(trials[k] * own_log1p(-p[k])) : 1.0;
+      for (i32 k = 0; k < n; k++) at[k] = own_exp(log[k]);
+      for (i32 k = 0; k < n; k++) at[k] = few[k] ? at[k] : 1.0;
       for (f64 j = 0; j < most && j < 150; j += 1) {
         // who has as many as trials stays
         for (i32 k = 0; k < n; k++) at[k] = j < trials[k] ? at[k] : 1.0;
@@ -170,6 +210,11 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
       bool sure = binomial_try(count, u[k], v[k], trials[k], p[k], same ? first : shape_of(trials[k], p[k])) & !few[k] & (trials[k] * p[k] >= 10);
       o[k] = sure ? count : o[k];
       decided[k] |= sure ? 1 : 0;
+    }
+    if (same) {
+      f64 top = log_binomial(floor((trials[0] + 1.0) * p[0]), trials[0], p[0]);
+      for (i32 k = 0; k < n; k++) if (!decided[k]) o[k] = binomial_rest(key[k], i + k, trials[0], p[0], first, top);
+      for (i32 k = 0; k < n; k++) decided[k] = 1;
     }
   }
   for (i32 k = 0; k < n; k++) {

@@ -6,57 +6,109 @@ use std::sync::Arc;
 use super::parallel::parallel;
 use super::select::elements;
 use super::sort::Sortable;
-use crate::buffer::{Buffer, View};
+use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::host::Block;
 use crate::transfer::Shared;
 
-/// The finalizer of MurmurHash3 (Appleby).
-fn hash(mut x: u64) -> usize {
-    x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (x ^ (x >> 33)) as usize
+/// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is folded.
+fn hash(x: u64) -> usize {
+    (((x ^ (x >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32) as usize
 }
 
 /// Whole numbers that reach no further than this many times the number of elements have a place each.
 const SPREAD: u64 = 16;
 
-/// The first place of each key among some elements, from 1; 0 for none. Fresh memory is zero, and not touched before it is used.
+/// A hashed element's line of the table is asked for while so many before it are looked up.
+const AHEAD: usize = 16;
+
+/// The first place of each key among some elements, from 1; 0 for none.
 enum Table<'a, T> {
     /// Of every key from the first on.
-    Direct(u64, Vec<u32>),
-    Hashed(&'a [T], Vec<u32>),
+    Direct(u64, Places),
+    Hashed(&'a [T], Places),
+}
+
+/// Places in memory that is used again: fresh pages would cost more than all the rest.
+struct Places {
+    block: Block,
+    len: usize,
+}
+
+impl Places {
+    fn new(len: usize) -> Result<Places> {
+        let block = Block::new(len * 4, Device::Cpu)?;
+        // SAFETY: the block has room for them.
+        unsafe { block.start().write_bytes(0, len * 4) };
+        Ok(Places { block, len })
+    }
+
+    fn all(&self) -> &[u32] {
+        // SAFETY: so many were cleared, and blocks are aligned to 64 bytes.
+        unsafe { std::slice::from_raw_parts(self.block.start().cast(), self.len) }
+    }
+
+    fn all_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.len) }
+    }
 }
 
 impl<'a, T: Sortable> Table<'a, T> {
     /// `new` hears of first places, from 0, in order.
-    fn of(from: &'a [T], mut new: impl FnMut(u32)) -> Table<'a, T> {
-        let known = || from.iter().zip(1u32..).filter(|(x, _)| !x.missing()).map(|(x, place)| (x.key(), place));
-        let (low, high) = known().fold((u64::MAX, 0), |(low, high), (key, _)| (low.min(key), high.max(key)));
+    fn of(from: &'a [T], mut new: impl FnMut(u32)) -> Result<Table<'a, T>> {
+        let (low, high) = T::extremes(from);
         let reach = high.wrapping_sub(low);
         let is_near = low <= high && reach / SPREAD < from.len() as u64;
         let size = if is_near { reach as usize + 1 } else { (2 * from.len()).next_power_of_two() };
-        let mut places = vec![0u32; size];
-        for (key, place) in known() {
-            let at = if is_near { (key - low) as usize } else { find(from, &places, key) };
+        let mut table = Places::new(size)?;
+        let places = table.all_mut();
+        for (k, x) in from.iter().enumerate() {
+            if let Some(next) = from.get(k + AHEAD).filter(|_| !is_near) {
+                fetch(places, hash(next.key()) & (size - 1));
+            }
+            if x.missing() {
+                continue;
+            }
+            let at = if is_near { (x.key() - low) as usize } else { find(from, places, x.key()) };
             if places[at] == 0 {
-                places[at] = place;
-                new(place - 1);
+                places[at] = k as u32 + 1;
+                new(k as u32);
             }
         }
-        if is_near {
-            Table::Direct(low, places)
-        } else {
-            Table::Hashed(from, places)
-        }
+        Ok(if is_near { Table::Direct(low, table) } else { Table::Hashed(from, table) })
     }
 
-    fn place(&self, key: u64) -> u32 {
+    /// The places of elements, 0 for none and for what is missing.
+    fn places(&self, values: &[T], out: &mut [i32]) {
         match self {
-            Table::Direct(low, places) => places.get(key.wrapping_sub(*low) as usize).copied().unwrap_or(0),
-            Table::Hashed(from, places) => places[find(from, places, key)],
+            Table::Direct(low, places) => {
+                let place = |x: &T| places.all().get(x.key().wrapping_sub(*low) as usize).copied().unwrap_or(0);
+                out.iter_mut().zip(values).for_each(|(slot, x)| *slot = if x.missing() { 0 } else { place(x) as i32 });
+            }
+            Table::Hashed(from, places) => {
+                let places = places.all();
+                for (k, (slot, x)) in out.iter_mut().zip(values).enumerate() {
+                    if let Some(next) = values.get(k + AHEAD) {
+                        fetch(places, hash(next.key()) & (places.len() - 1));
+                    }
+                    *slot = if x.missing() { 0 } else { places[find(from, places, x.key())] as i32 };
+                }
+            }
         }
     }
+}
+
+/// Asks for the memory of a place that will be looked at.
+fn fetch(places: &[u32], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, of any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(places.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (places, at);
 }
 
 /// Where a key is in a table that is at most half full, or would be.
@@ -69,21 +121,19 @@ fn find<T: Sortable>(from: &[T], places: &[u32], key: u64) -> usize {
     at
 }
 
-fn firsts_as<T: Sortable>(values: &View) -> Vec<i32> {
+fn firsts_as<T: Sortable>(values: &View) -> Result<Vec<i32>> {
     let mut out = Vec::new();
-    Table::<T>::of(elements(values), |place| out.push(place as i32));
-    out
+    Table::<T>::of(elements(values), |place| out.push(place as i32))?;
+    Ok(out)
 }
 
 fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
-    let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| {}));
+    let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| {})?);
     let room = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 15, |first, end| {
         // SAFETY: the output has a place for each element, and tasks write different ones.
         let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
-        for (slot, x) in room.iter_mut().zip(&from[first..end]) {
-            *slot = if x.missing() { 0 } else { table.place(x.key()) as i32 };
-        }
+        table.places(&from[first..end], room);
     })
 }
 
@@ -99,7 +149,7 @@ pub fn matches(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
 }
 
 /// The places, in order, where each known value stands first; of at most 2^31 - 1 elements.
-pub fn firsts(values: &View) -> Vec<i32> {
+pub fn firsts(values: &View) -> Result<Vec<i32>> {
     match values.dtype {
         DType::Int32 => firsts_as::<i32>(values),
         DType::Int64 => firsts_as::<i64>(values),

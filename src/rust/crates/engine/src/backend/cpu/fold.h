@@ -26,12 +26,24 @@ template <class A, class T> VG_FN void fold_rows(A* a, const T* x, i64 i, i32 ro
   fold_rows_each(a, x, i, rows, inner, narm);
 }
 
-// `n` groups of `length` elements that follow each other, each into its own, which has only been started.
-template <class A, class T> VG_FN void fold_group(A& a, const T* __restrict x, i32 length, bool narm) {
+// `n` groups of `length` elements that follow each other, each to its value.
+template <class A, class T> VG_FN typename A::value value_of(const T* __restrict x, i32 length, bool narm, u32& w) {
+  A a = A::start();
   for (i32 l = 0; l < length; l++) accumulate(a, x[l], l, narm);
+  return A::finish(a, w);
 }
-template <class A, class T> VG_FN void fold_groups(A* a, const T* x, i32 length, i32 n, bool narm) {
-  for (i32 g = 0; g < n; g++) fold_group(a[g], x + (i64)g * length, length, narm);
+template <class A, class T> struct Groups {
+  VG_FN void values(typename A::value* o, const T* x, i32 length, i32 n, bool narm, u32& w) {
+    for (i32 g = 0; g < n; g++) o[g] = value_of<A>(x + (i64)g * length, length, narm, w);
+  }
+};
+
+// Elements into the accumulators of their codes, which are 1 to `groups`; others are passed over.
+template <class A, class T> VG_FN void fold_coded(A* a, const T* x, const i32* codes, i32 n, i32 groups, bool narm) {
+  for (i32 k = 0; k < n; k++) {
+    const u32 g = (u32)codes[k] - 1u;
+    if (g < (u32)groups) accumulate(a[g], x[k], k, narm);
+  }
 }
 
 // ---- sums of doubles --------------------------------------------------------------------------------
@@ -114,30 +126,67 @@ VG_FN Sum<f64>& sum_in(Mean<f64>& a) { return a.s; }
 VG_FN void count_in(Sum<f64>&, i64) {}
 VG_FN void count_in(Mean<f64>& a, i64 n) { a.n += n; }
 
-// Eight groups side by side; their accumulators have only been started.
-template <class A> VG_FN void sum_groups(A* a, const f64* x, i32 length, i32 n, bool narm) {
+VG_FN void store_sums(f64* o, Sum<f64>, f64x4 hi, f64x4 lo, i32, u32&) {
+  f64x4 s = hi + lo;
+  memcpy(o, &s, 32);
+}
+VG_FN void store_sums(f64* o, Mean<f64> a, f64x4 hi, f64x4 lo, i32 length, u32& w) {
+  a.n = length;
+  for (int k = 0; k < 4; k++) {
+    a.s.s = dd{hi[k], lo[k]};
+    o[k] = Mean<f64>::finish(a, w);
+  }
+}
+// Eight groups side by side. Their first elements are the sums so far, without errors; 0 is added, which makes 0 of -0.
+template <class A> VG_FN void values_of_sums(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) {
   i32 g = 0;
+  i64 d = length;
   for (; g + 8 <= n; g += 8) {
-    const f64* p = x + (i64)g * length;
-    i64 d = length;
-    f64x4 hi[2] = {}, lo[2] = {};
-    for (i32 l = 0; l < length; l++, p++) {
+    const f64* p = x + g * d;
+    f64x4 none = {}, lo[2] = {}, hi[2] = {{p[0], p[d], p[2 * d], p[3 * d]}, {p[4 * d], p[5 * d], p[6 * d], p[7 * d]}};
+    for (int j = 0; j < 2; j++) hi[j] += none;
+    for (i32 l = 1; l < length; l++) {
+      p++;
       f64x4 u = {p[0], p[d], p[2 * d], p[3 * d]}, v = {p[4 * d], p[5 * d], p[6 * d], p[7 * d]};
       add_4(hi[0], lo[0], u);
       add_4(hi[1], lo[1], v);
     }
     f64x4 unsettled = ((hi[0] - hi[0]) + (lo[0] - lo[0])) + ((hi[1] - hi[1]) + (lo[1] - lo[1]));
     if ((unsettled[0] + unsettled[1]) + (unsettled[2] + unsettled[3]) == 0.0) {
-      for (int k = 0; k < 8; k++) {
-        sum_in(a[g + k]).s = normal(dd{hi[k / 4][k % 4], lo[k / 4][k % 4]});
-        count_in(a[g + k], length);
+      for (int j = 0; j < 2; j++) {
+        f64x4 s = hi[j] + lo[j];
+        store_sums(o + g + 4 * j, A::start(), s, lo[j] - (s - hi[j]), length, w);
       }
-    } else for (int k = 0; k < 8; k++) fold_group(a[g + k], x + (g + k) * d, length, narm);
+    } else for (int k = 0; k < 8; k++) o[g + k] = value_of<A>(x + (g + k) * d, length, narm, w);
   }
-  for (; g < n; g++) fold_group(a[g], x + (i64)g * length, length, narm);
+  for (; g < n; g++) o[g] = value_of<A>(x + g * d, length, narm, w);
 }
-VG_FN void fold_groups(Sum<f64>* a, const f64* x, i32 length, i32 n, bool narm) { sum_groups(a, x, length, n, narm); }
-VG_FN void fold_groups(Mean<f64>* a, const f64* x, i32 length, i32 n, bool narm) { sum_groups(a, x, length, n, narm); }
+template <> struct Groups<Sum<f64>, f64> {
+  VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Sum<f64>>(o, x, length, n, narm, w); }
+};
+template <> struct Groups<Mean<f64>, f64> {
+  VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Mean<f64>>(o, x, length, n, narm, w); }
+};
+
+// By code, as dd_add(). What is not finite is for the accumulator; where it has come to a sum there is no rest.
+template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x, const i32* __restrict codes, i32 n, i32 groups, bool narm) {
+  for (i32 k = 0; k < n; k++) {
+    const u32 g = (u32)codes[k] - 1u;
+    if (g >= (u32)groups) continue;
+    if (x[k] - x[k] == 0) {
+      dd& to = sum_in(a[g]).s;
+      dd s = two_sum(to.hi, x[k]);
+      to = quick_two_sum(s.hi, s.lo + to.lo);
+      count_in(a[g], 1);
+    } else accumulate(a[g], x[k], k, narm);
+  }
+  for (i32 g = 0; g < groups; g++) {
+    dd& s = sum_in(a[g]).s;
+    if (s.hi - s.hi != 0) s.lo = 0;
+  }
+}
+VG_FN void fold_coded(Sum<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) { sum_coded(a, x, codes, n, groups, narm); }
+VG_FN void fold_coded(Mean<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) { sum_coded(a, x, codes, n, groups, narm); }
 
 // Lanes beside each other take as many whole rows as there is room for.
 template <class A> VG_FN void sum_rows(A* a, const f64* __restrict x, i64 i, i32 rows, i32 inner, bool narm) {
@@ -334,6 +383,26 @@ template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool n
   a.low.m = low < a.low.m ? low : a.low.m;
   a.high.m = high > a.high.m ? high : a.high.m;
   a.low.any = a.high.any = 1;
+}
+
+// ---- any, all ----------------------------------------------------------------------------------------
+VG_FN void fold(Any<i32>& a, const i32* __restrict x, i64 i, i32 n, bool narm) {
+  u32 bits = 0, missing = 0;
+  for (i32 k = 0; k < n; k++) {
+    bits |= (u32)x[k] & 0x7FFFFFFFu;  // 0 of NA too
+    missing |= (u32)(x[k] == NA_I32);
+  }
+  a.yes |= (u32)(bits != 0);
+  a.na |= missing & (u32)!narm;
+}
+VG_FN void fold(All<i32>& a, const i32* __restrict x, i64 i, i32 n, bool narm) {
+  u32 no = 0, missing = 0;
+  for (i32 k = 0; k < n; k++) {
+    no |= (u32)(x[k] == 0);
+    missing |= (u32)(x[k] == NA_I32);
+  }
+  a.no |= no;
+  a.na |= missing & (u32)!narm;
 }
 
 // ---- scans ----------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ pub struct Folding {
     pub fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
     /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into accumulator `k`.
     pub rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
-    /// Whole groups of neighbours, of some length, so many; each into its own accumulator.
-    pub groups: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32),
+    /// Whole groups of neighbours, of some length, so many: their values, and status bits.
+    pub short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
     /// Elements with codes, so many, into the accumulators of their codes, which are 1 to some number; others are passed over.
     pub coded: unsafe extern "C" fn(*mut c_void, *const c_void, *const i32, i32, i32, i32),
     pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),

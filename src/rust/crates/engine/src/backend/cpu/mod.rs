@@ -18,6 +18,7 @@ mod select;
 mod sort;
 
 pub(crate) use parallel::parallel;
+pub(crate) use select::join_rows;
 #[cfg(not(target_os = "macos"))] // of CUDA's selections
 pub(crate) use select::na_bytes;
 
@@ -269,7 +270,7 @@ impl Backend for Cpu {
         if values.len() > i32::MAX as usize {
             return Ok(None);
         }
-        let places = distinct::firsts(values);
+        let places = distinct::firsts(values)?;
         let out = self.allocate(places.len() * 4)?;
         self.upload(sort::bytes_of(&places), &out, 0)?;
         Ok(Some(View::contiguous(out, DType::Int32, places.len())))

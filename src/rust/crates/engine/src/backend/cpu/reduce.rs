@@ -164,18 +164,15 @@ impl Job<'_> {
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
         spread(outer, (PIECE / length).next_multiple_of(width), self.is_worth(), |from, to| {
-            let mut own = Accumulators::new(self.f, width);
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for group in (from..to).step_by(width) {
                     let n = width.min(to - group);
                     let values = self.schedule.evaluate(scratch, group * length, n * length, self.register, None);
-                    // SAFETY: n * length values of the class, n accumulators, and room for the results, which no other task has.
-                    unsafe {
-                        (self.f.start)(own.at(0), n as i32);
-                        (self.f.groups)(own.at(0), values.cast(), length as i32, n as i32, self.na_rm);
-                        let bits = (self.f.finish)(out.at(group * bytes).cast(), own.at(0), n as i32);
-                        status.fetch_or(bits, Ordering::Relaxed);
-                    }
+                    // SAFETY: n * length values of the class, and room for the results, which no other task has.
+                    let bits = unsafe {
+                        (self.f.short)(out.at(group * bytes).cast(), values.cast(), length as i32, n as i32, self.na_rm)
+                    };
+                    status.fetch_or(bits, Ordering::Relaxed);
                 }
             });
         })?;

@@ -90,6 +90,44 @@ fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values:
     }
 }
 
+/// Matrices of so many columns one below the other.
+pub fn join_rows(parts: &[View], columns: usize, output: &Arc<Buffer>) -> Result<()> {
+    match parts.first().map_or(1, |part| part.dtype.size()) {
+        1 => join_rows_as::<u8>(parts, columns, output),
+        2 => join_rows_as::<u16>(parts, columns, output),
+        4 => join_rows_as::<u32>(parts, columns, output),
+        8 => join_rows_as::<u64>(parts, columns, output),
+        _ => join_rows_as::<[u64; 2]>(parts, columns, output),
+    }
+}
+
+fn join_rows_as<T: Copy + Sync>(parts: &[View], columns: usize, output: &Arc<Buffer>) -> Result<()> {
+    let parts: Vec<&[T]> = parts.iter().map(elements::<T>).collect();
+    let all = parts.iter().map(|part| part.len()).sum::<usize>() / columns.max(1);
+    let out = output.address;
+    parallel(columns, (1 << 16) / all.max(1), |first, end| {
+        let mut above = 0;
+        for part in &parts {
+            let rows = part.len() / columns;
+            // SAFETY: within the output, which has `all` rows, and tasks write different columns.
+            unsafe {
+                let to = (out as *mut T).add(above);
+                if rows == 1 {
+                    for column in first..end {
+                        to.add(column * all).write(part[column]);
+                    }
+                } else {
+                    for column in first..end {
+                        let from = &part[column * rows..][..rows];
+                        std::ptr::copy_nonoverlapping(from.as_ptr(), to.add(column * all), rows);
+                    }
+                }
+            }
+            above += rows;
+        }
+    })
+}
+
 fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);

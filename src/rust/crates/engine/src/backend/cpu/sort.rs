@@ -30,6 +30,11 @@ pub(super) trait Sortable: Copy + Default {
     const WHOLE: bool;
     fn missing(self) -> bool;
     fn key(self) -> u64;
+    /// The smallest and the largest key of what is not missing; the greater one first where there is none.
+    fn extremes(from: &[Self]) -> (u64, u64) {
+        let keys = from.iter().filter(|x| !x.missing()).map(|x| x.key());
+        keys.fold((u64::MAX >> (64 - Self::BITS), 0), |(low, high), key| (low.min(key), high.max(key)))
+    }
     /// The value that has this key; None where several have it, which are the zeros.
     fn of_key(key: u64) -> Option<Self>;
 }
@@ -45,6 +50,13 @@ macro_rules! integers {
             }
             fn key(self) -> u64 {
                 (self as i64).wrapping_sub(<$type>::MIN as i64) as u64
+            }
+            // in registers of the type, of which more go at once; what is missing is the smallest
+            fn extremes(from: &[$type]) -> (u64, u64) {
+                let known = |x: $type| if x.missing() { <$type>::MAX } else { x };
+                let low = from.iter().fold(<$type>::MAX, |low, &x| low.min(known(x)));
+                let high = from.iter().fold(<$type>::MIN, |high, &x| high.max(x));
+                (low.key(), high.key())
             }
             fn of_key(key: u64) -> Option<$type> {
                 Some((key as $type).wrapping_add(<$type>::MIN))
@@ -68,16 +80,12 @@ macro_rules! floats {
             fn missing(self) -> bool {
                 self.is_nan()
             }
-            // positive numbers grow with their bits, negative ones fall; -0 equals 0
+            // positive numbers grow with their bits, negative ones fall; -0 equals 0. Signs come in any order, so nothing branches.
             fn key(self) -> u64 {
                 let (bits, sign) = (u64::from(self.to_bits()), 1u64 << ($bits - 1));
-                if bits == sign {
-                    sign
-                } else if bits & sign != 0 {
-                    !bits & (sign | (sign - 1))
-                } else {
-                    bits | sign
-                }
+                let bits = if bits == sign { 0 } else { bits };
+                let negative = (bits >> ($bits - 1)).wrapping_neg();
+                bits ^ (sign | (negative & (sign - 1)))
             }
             fn of_key(key: u64) -> Option<$type> {
                 let sign = 1u64 << ($bits - 1);
@@ -128,19 +136,21 @@ pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
 }
 
-/// The smallest key, and how many bits tell the keys apart from there on.
-fn reach(keys: impl Iterator<Item = u64>) -> (u64, u32) {
-    let (low, high) = keys.fold((u64::MAX, 0), |(low, high), key| (low.min(key), high.max(key)));
-    (low, 64 - high.saturating_sub(low).leading_zeros())
+/// So many keys next to each other are counted: their counters stay in the second-level cache.
+const COUNTED: u64 = 1 << 18;
+/// A look at this many counters takes no longer than one at an element.
+const PER_ELEMENT: u64 = 4;
+
+/// Whether `n` elements are counted whose keys reach this far from the smallest one.
+fn is_counted(n: usize, reach: u64) -> bool {
+    reach < COUNTED && reach / PER_ELEMENT < n as u64 && u32::try_from(n).is_ok()
 }
-/// Keys of so many bits are counted.
-const COUNTED: u32 = 16;
 
 /// Elements of a piece that counts by itself, at least.
 const PIECE: usize = 1 << 17;
 
 /// A position: int32 where that reaches (`place_dtype`).
-trait Place: Copy {
+trait Place: Copy + PartialEq {
     fn of(k: usize) -> Self;
 }
 impl Place for i32 {
@@ -154,31 +164,72 @@ impl Place for i64 {
     }
 }
 
-/// Places in order, and values where there is room for them, by counting keys, which reach `1 << bits` from `low` on; what is missing
+/// How many elements there are of each place among `width`.
+fn count_places<T: Copy>(from: &[T], counts: &mut [u32], place: impl Fn(T) -> usize) {
+    for &x in from {
+        // SAFETY: the caller's places are below the width.
+        unsafe { *counts.get_unchecked_mut(place(x)) += 1 };
+    }
+}
+
+/// Elements whose places are taken in together where there are few places.
+const TOGETHER: usize = 256;
+
+/// The numbers `first ..` of elements, to where those of their place begin, of `W` places. Registers know how far each has come, since
+/// neighbours mostly have the same place and would wait for a counter in memory.
+///
+/// # Safety
+/// There is room for all at `at`, and no one else writes there.
+unsafe fn place_few<const W: usize, T: Copy, P: Place>(
+    from: &[T],
+    first: usize,
+    starts: &mut [u32],
+    place: impl Fn(T) -> usize,
+    at: *mut P,
+) {
+    let mut rooms = [[P::of(0); TOGETHER + 1]; W];
+    for (turn, some) in from.chunks(TOGETHER).enumerate() {
+        let mut counts = [0; W];
+        for (k, &x) in (first + turn * TOGETHER..).zip(some) {
+            let own = place(x);
+            for digit in 0..W {
+                rooms[digit][counts[digit]] = P::of(k);
+                counts[digit] += usize::from(own == digit);
+            }
+        }
+        for digit in 0..W {
+            // SAFETY: the caller's promise; the places of a digit end where those of the next begin.
+            unsafe {
+                let to = at.add(starts[digit] as usize);
+                std::ptr::copy_nonoverlapping(rooms[digit].as_ptr(), to, counts[digit]);
+            }
+            starts[digit] += counts[digit] as u32;
+        }
+    }
+}
+
+/// Places in order, and values where there is room for them, by counting keys, which reach this far from `low` on; what is missing
 /// comes last. Pieces count and place their elements on all cores.
 fn by_counts<T: Sortable + Sync, P: Place>(
     from: &[T],
-    (low, bits): (u64, u32),
+    (low, reach): (u64, u64),
     key: impl Fn(T) -> u64 + Sync,
     value: impl Fn(u64) -> T,
     sorted: Option<u64>,
     (at, first): (u64, usize),
 ) -> Result<()> {
-    let (n, width) = (from.len(), (1usize << bits) + 1);
+    let (n, width) = (from.len(), reach as usize + 2);
     let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
     let each = n.div_ceil(pieces);
     let place = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
     let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
-    let mut starts = vec![0usize; pieces * width];
+    let mut starts = vec![0u32; pieces * width];
     let memory = Shared(starts.as_mut_ptr().cast());
     // SAFETY: a piece has its row to itself.
     let row = |piece: usize| unsafe {
-        std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<usize>()).cast::<usize>(), width)
+        std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)
     };
-    spread(pieces, 1, true, |piece, _| {
-        let counts = row(piece);
-        from[of(piece)].iter().for_each(|&x| counts[place(x)] += 1);
-    })?;
+    spread(pieces, 1, true, |piece, _| count_places(&from[of(piece)], row(piece), place))?;
     let mut sum = 0;
     for digit in 0..width {
         for piece in 0..pieces {
@@ -192,7 +243,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     if let Some(sorted) = sorted.as_ref().filter(|_| T::WHOLE) {
         let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
         for digit in 0..width {
-            let (first, end) = (row(0)[digit], row(0).get(digit + 1).copied().unwrap_or(n));
+            let (first, end) = (row(0)[digit] as usize, row(0).get(digit + 1).map_or(n, |&end| end as usize));
             let value = if digit + 1 == width { missing } else { value(low + digit as u64) };
             // SAFETY: there is room for every element.
             unsafe { std::slice::from_raw_parts_mut(sorted.at(first * size_of::<T>()).cast::<T>(), end - first) }
@@ -200,17 +251,23 @@ fn by_counts<T: Sortable + Sync, P: Place>(
         }
     }
     spread(pieces, 1, true, |piece, _| {
-        let starts = row(piece);
-        for k in of(piece) {
-            let start = &mut starts[place(from[k])];
-            // SAFETY: both have room for every element, and no two have the same place.
-            unsafe {
-                if let Some(sorted) = moved {
-                    sorted.at(*start * size_of::<T>()).cast::<T>().write(from[k]);
-                }
-                at.at(*start * size_of::<P>()).cast::<P>().write(P::of(k + first));
+        let (starts, from, first) = (row(piece), &from[of(piece)], of(piece).start + first);
+        // SAFETY: there is room for every element, and no two have the same place.
+        unsafe {
+            let all = at.at(0).cast::<P>();
+            match (width, &moved) {
+                (2, None) => return place_few::<2, T, P>(from, first, starts, place, all),
+                (3, None) => return place_few::<3, T, P>(from, first, starts, place, all),
+                _ => {}
             }
-            *start += 1;
+            for (k, &x) in (first..).zip(from) {
+                let start = starts.get_unchecked_mut(place(x));
+                if let Some(sorted) = &moved {
+                    sorted.at(*start as usize * size_of::<T>()).cast::<T>().write(x);
+                }
+                all.add(*start as usize).write(P::of(k));
+                *start += 1;
+            }
         }
     })
 }
@@ -239,25 +296,36 @@ fn sort_as<T: Sortable + Sync>(
         cpu.upload(raw, &buffer, 0)?;
         Ok(View::contiguous(buffer, dtype, n))
     };
+    let (low, high) = T::extremes(from);
+    let (low, high) = if decreasing { (!high & all, !low & all) } else { (low, high) };
+    let reach = high.saturating_sub(low);
+    let bits = 64 - reach.leading_zeros();
     if wanted == Wanted::Values {
+        if T::WHOLE && is_counted(from.len(), reach) {
+            let mut counts = vec![0u32; reach as usize + 2];
+            let last = counts.len() - 1;
+            count_places(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
+            let buffer = cpu.allocate(size_of_val(from))?;
+            // SAFETY: the buffer is written before anyone else sees it, has room for all, and is aligned to 64 bytes.
+            let mut room = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, from.len()) };
+            for (digit, count) in counts.into_iter().enumerate() {
+                let (run, rest) = std::mem::take(&mut room).split_at_mut(count as usize);
+                let value = |key: u64| T::of_key(if decreasing { !key & all } else { key });
+                let missing = || from.iter().copied().find(|x| x.missing());
+                if !run.is_empty() {
+                    let value = if digit == last { missing() } else { value(low + digit as u64) };
+                    run.fill(value.unwrap_or_default());
+                }
+                room = rest;
+            }
+            return Ok((Some(View::contiguous(buffer, values.dtype, from.len())), None));
+        }
         // the keys themselves, where they tell the values
         let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));
         let mut plain = true;
         let mut keys: Vec<u64> = keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key).collect();
         if plain {
-            let (low, bits) = reach(keys.iter().copied());
-            if bits <= COUNTED && keys.len() >> bits.saturating_sub(4) > 0 {
-                let mut counts = vec![0usize; 1 << bits];
-                keys.iter().for_each(|key| counts[(key - low) as usize] += 1);
-                let mut room = keys.as_mut_slice();
-                for (key, count) in counts.into_iter().enumerate() {
-                    let (run, rest) = std::mem::take(&mut room).split_at_mut(count);
-                    run.fill(low + key as u64);
-                    room = rest;
-                }
-            } else {
-                by_key(&mut keys, bits, |&key| key - low);
-            }
+            by_key(&mut keys, bits, |&key| key - low);
             let back = |key: u64| T::of_key(if decreasing { !key & all } else { key });
             let sorted: Vec<T> = keys.into_iter().filter_map(back).collect();
             return Ok((Some(keep(bytes_of(&sorted), values.dtype)?), None));
@@ -269,15 +337,28 @@ fn sort_as<T: Sortable + Sync>(
     }
     let value = |key: u64| T::of_key(if decreasing { !key & all } else { key }).unwrap_or_default();
     match place_dtype(from.len()) {
-        DType::Int32 => with_places::<T, i32>(cpu, values, key, value, DType::Int32, wanted),
-        _ => with_places::<T, i64>(cpu, values, key, value, DType::Int64, wanted),
+        DType::Int32 => with_places::<T, i32>(cpu, values, (low, reach), key, value, DType::Int32, wanted),
+        _ => with_places::<T, i64>(cpu, values, (low, reach), key, value, DType::Int64, wanted),
     }
+}
+
+/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
+fn is_permutation<T: Sortable, P: Place>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
+    at.fill(P::of(0));
+    for (k, &x) in (1..).zip(from) {
+        if x.missing() {
+            return false;
+        }
+        at[number(x)] = P::of(k);
+    }
+    at.iter().all(|&place| place != P::of(0))
 }
 
 /// Values in order, where they are wanted, and the places that they had.
 fn with_places<T: Sortable + Sync, P: Place>(
     cpu: &dyn Backend,
     values: &View,
+    (low, reach): (u64, u64),
     key: impl Fn(T) -> u64 + Sync,
     value: impl Fn(u64) -> T,
     place: DType,
@@ -293,9 +374,15 @@ fn with_places<T: Sortable + Sync, P: Place>(
     };
     // places alone are what R is given, which counts from 1
     let first = usize::from(wanted == Wanted::Places);
-    let (low, bits) = reach(from.iter().filter(|x| !x.missing()).map(|&x| key(x)));
-    if bits <= COUNTED && from.len() >> bits.saturating_sub(4) > 0 {
-        by_counts::<T, P>(from, (low.min(u64::MAX >> (64 - T::BITS)), bits), key, value, address, (at.address, first))?;
+    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 && is_counted(n, reach) {
+        // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
+        let room = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
+        if is_permutation(from, |x| (key(x) - low) as usize, room) {
+            return Ok(done(at));
+        }
+    }
+    if is_counted(n, reach) {
+        by_counts::<T, P>(from, (low, reach), key, value, address, (at.address, first))?;
         return Ok(done(at));
     }
     let put = |k: usize, (x, p): (T, P)| {
@@ -309,7 +396,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
     };
     let placed = || from.iter().copied().zip((first..).map(P::of));
     let known = || placed().filter(|(x, _)| !x.missing());
-    let count = by_digits(known, from.len(), bits, |x| key(x) - low, put);
+    let count = by_digits(known, n, 64 - reach.leading_zeros(), |x| key(x) - low, put);
     placed().filter(|(x, _)| x.missing()).zip(count..).for_each(|(pair, k)| put(k, pair));
     Ok(done(at))
 }
