@@ -55,7 +55,7 @@ host_copy <- function(x, exact = FALSE) {
 # For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(x)
-  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) .Call(C_lend, x)) %||% host_copy(x)
+  (if (!settings$compose && is.null(names(x)) && is.null(attr(x, "tsp"))) .Call(C_lend, x)) %||% host_copy(x)
 }
 
 # For bit64's generic: whole numbers of any array, exactly.

@@ -322,8 +322,9 @@ is_frame_of_arrays <- function(x) !missing(x) && is.data.frame(x) && any(vapply(
 
 aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
-  if (is.list(args$by)) args$by[] <- lapply(args$by, ordinary_copy)
+  read <- function(v) if (is_gpu(v)) read_by("aggregate", v) else v
+  if (is.list(args$by)) args$by[] <- lapply(args$by, read)
   # what is a number of each group is one of ordinary parts, too
-  if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, ordinary_copy)
+  if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, read)
   call_base(stats::aggregate, args, parent.frame())
 }

@@ -17,15 +17,15 @@ approx <- interposed("approx", c("x", "y", "xout"), hosted_call(stats::approx, e
 #' @rdname host
 #' @usage NULL
 #' @export lm.fit
-lm.fit <- interposed("lm.fit", c("x", "y"), fit_on_host(stats::lm.fit, y, list(x, y, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)), home = "stats")
+lm.fit <- interposed("lm.fit", c("x", "y"), fit_on_host("lm.fit", y, list(x, y, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)), home = "stats")
 #' @rdname host
 #' @usage NULL
 #' @export lm.wfit
-lm.wfit <- interposed("lm.wfit", c("x", "y", "w"), fit_on_host(stats::lm.wfit, y, list(x, y, w, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)), home = "stats")
+lm.wfit <- interposed("lm.wfit", c("x", "y", "w"), fit_on_host("lm.wfit", y, list(x, y, w, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)), home = "stats")
 
 # What is as long as an array y is an array, too.
-fit_on_host <- function(f, y, args) {
-  out <- call_base(f, lapply(args, ordinary_copy), parent.frame())
+fit_on_host <- function(name, y, args) {
+  out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) read_by(name, a) else a), parent.frame())
   if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) out[[part]] <- back_beside(out[[part]], y)
   out
 }
@@ -36,7 +36,7 @@ fit_on_host <- function(f, y, args) {
 #' @export max.col
 max.col <- interposed("max.col", "m", extremes_of_rows(m, if (!missing(ties.method)) ties.method))
 
-extremes_of_rows <- function(m, ties) call_base(base::max.col, c(list(host_view(m)), if (!is.null(ties)) list(ties)), parent.frame())
+extremes_of_rows <- function(m, ties) call_base(base::max.col, c(list(read_by("max.col", m, host_view)), if (!is.null(ties)) list(ties)), parent.frame())
 
 # Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call.
 rank_test <- function(generic) {
