@@ -37,6 +37,9 @@
 #' - `verdigris.debug`: whether each launch on a GPU is waited for and checked, so that an error names the kernel that made it. Looked at when a kernel of
 #'   [gpu_kernel()] is called; slow.
 #'
+#' Where kernels are launched closely one after the other, a thread of the package's does it while R goes on; what else is asked of the GPU comes behind them
+#' as ever. It looks for more for 0.1 ms before it sleeps. With fewer than four processors there is none, nor with the environment variable `VERDIGRIS_SUBMIT=never`.
+#'
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::api::{self, CUmemPool_attribute, CUresult, Driver, MemoryPool, SUCCESS};
 use super::capture;
 use super::device::{at_home, lock, Cuda, Properties};
+use super::submit;
 use crate::backend::Memory;
 use crate::buffer::{Buffer, Device};
 use crate::error::Result;
@@ -293,7 +294,8 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if at_home() {
-            // SAFETY: allocated in `new`, freed once; a status cannot be used here.
+            submit::settle();
+            // SAFETY: allocated in `new`, freed once, with nothing queued that uses it; a status cannot be used here.
             unsafe { (self.driver.host_free)(self.host.cast()) };
         }
     }
