@@ -30,14 +30,6 @@ fit_on_host <- function(name, y, args) {
   out
 }
 
-# Its loop reads the memory at one go.
-#' @rdname host
-#' @usage NULL
-#' @export max.col
-max.col <- interposed("max.col", "m", extremes_of_rows(m, if (!missing(ties.method)) ties.method))
-
-extremes_of_rows <- function(m, ties) call_base(base::max.col, c(list(read_by("max.col", m, host_view)), if (!is.null(ties)) list(ties)), parent.frame())
-
 # Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call.
 rank_test <- function(generic) {
   f <- get(generic, envir = asNamespace("stats"))
