@@ -81,6 +81,7 @@ int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values);
 // ---- conditions.c, for owners.rs: functions of users that are called when their memory is let go of ----
 extern int vg_freed;                 // Rust: nonzero where there are any
 SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
+SEXP vg_next_freed(void);            // Rust
 
 // The end of every entry: what its Rust body has left to do is done.
 static inline SEXP vg_returned(SEXP result) {
@@ -88,7 +89,6 @@ static inline SEXP vg_returned(SEXP result) {
   if (vg_pending) return vg_settle(result);
   return vg_freed ? vg_tell_freed(result) : result;
 }
-SEXP vg_next_freed(void);            // Rust
 
 // ---- callables.c: what other packages' C calls (inst/include/verdigris.h) ------------------------
 void vg_register_callables(void);

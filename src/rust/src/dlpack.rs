@@ -14,10 +14,9 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
 use verdigris_engine::scalar::Scalar;
 
-use crate::attributes::Shape;
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle, owned, owners, pointer, streams};
+use crate::{altrep, attributes, convert, entry, handle, owned, owners, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
@@ -223,12 +222,7 @@ pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
             r::Rf_setAttrib(out, r::R_DimSymbol, value);
             r::Rf_unprotect(1);
         }
-        let shape = match dim.len() {
-            0 | 1 => Shape::Vector,
-            2 => Shape::Matrix,
-            _ => Shape::Array,
-        };
-        let out = r::vg_set_class(out, shape as c_int);
+        let out = attributes::set_class(out, if dim.len() > 1 { dim.len() } else { 0 });
         r::Rf_unprotect(1);
         Ok(out)
     }

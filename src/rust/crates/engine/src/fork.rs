@@ -1,12 +1,13 @@
-//! Whether this process was forked off the one that made an object: what a parent owns is not its child's to free. Answered by
-//! one load; to ask for the process's number is a call of the system, which takes a microsecond on some virtual machines.
+//! Whether this process was forked off the one that made an object: what a parent owns is not its child's to free, and its threads
+//! and its CUDA are not there. Answered by one load; to ask for the process's number is a call of the system, which takes a microsecond
+//! on some virtual machines.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Counts forks from now on.
-pub fn watch() {
+/// Counts forks from now on, and gives their number.
+pub fn watch() -> u32 {
     #[cfg(unix)]
     {
         extern "C" fn child() {
@@ -22,6 +23,7 @@ pub fn watch() {
             pthread_atfork(None, None, Some(child));
         });
     }
+    depth()
 }
 
 /// How many forks lie between this process and the one that first called `watch`: 0 there.

@@ -7,6 +7,11 @@ use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::layout::Axis;
 
+/// A part's elements one after the other, as they are joined.
+fn ready(part: &Array, dtype: DType, device: Device) -> Result<View> {
+    part.to_device(device)?.cast(dtype, None)?.contiguous()
+}
+
 impl Array {
     /// The elements of all parts, in order, cast to the dtype, in new memory of the device.
     pub fn join(parts: &[Array], dtype: DType, device: Device) -> Result<Array> {
@@ -16,7 +21,7 @@ impl Array {
         let output = backend.allocate(n * size)?;
         let mut at = 0;
         for part in parts.iter().filter(|part| !part.is_empty()) {
-            let view = part.to_device(device)?.cast(dtype, None)?.contiguous()?;
+            let view = ready(part, dtype, device)?;
             backend.copy(&view.buffer, view.layout.offset() * size, &output, at * size, view.len() * size)?;
             at += view.len();
         }
@@ -25,11 +30,10 @@ impl Array {
 
     /// The rows of matrices with so many columns, one below the other, in one pass; None where the device does it by views.
     pub fn join_rows(parts: &[Array], columns: usize, dtype: DType, device: Device) -> Result<Option<Array>> {
-        let ready = |part: &Array| part.to_device(device)?.cast(dtype, None)?.contiguous();
         if device != Device::Cpu {
             return Ok(None);
         }
-        let views = parts.iter().map(ready).collect::<Result<Vec<_>>>()?;
+        let views = parts.iter().map(|part| ready(part, dtype, device)).collect::<Result<Vec<_>>>()?;
         let n = views.iter().map(View::len).sum::<usize>();
         let output = backend::of(device)?.allocate(n * dtype.size())?;
         backend::cpu::join_rows(&views, columns, &output)?;

@@ -32,6 +32,7 @@ use crate::buffer::{Buffer, Device, View};
 use crate::counters;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::fork;
 use crate::host;
 use crate::plan::{Bound, Plan};
 use crate::profile;
@@ -48,7 +49,7 @@ pub fn backend() -> &'static dyn Backend {
 /// Whether the thread pool can be used: not in a forked child, where its threads are gone.
 pub(crate) fn threads_usable() -> bool {
     static HOME: OnceLock<u32> = OnceLock::new();
-    *HOME.get_or_init(std::process::id) == std::process::id()
+    *HOME.get_or_init(fork::watch) == fork::depth()
 }
 
 /// A buffer's memory as bytes.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, SUCCESS};
@@ -18,6 +18,7 @@ use super::transfer::{Side, Staging};
 use crate::buffer::Device;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
+use crate::fork;
 use crate::interrupt::Watch;
 
 /// What is known of a device without making a context on it.
@@ -69,35 +70,20 @@ pub const TICKETS: usize = 1 << 14;
 const RECENT: usize = 8;
 const MOST_DEVICES: usize = 64;
 
-/// Whether this process has used CUDA, or is a child forked from one that has. Asked for at every call of the driver, where
-/// `getpid`, a call of the system, would cost more than the rest.
-static HOME: AtomicU8 = AtomicU8::new(UNUSED);
-const UNUSED: u8 = 0;
-const USED: u8 = 1;
-const FORKED: u8 = 2;
+/// `fork::depth()` of the process that has used CUDA. Asked for at every call of the driver.
+static HOME: AtomicU32 = AtomicU32::new(UNUSED);
+const UNUSED: u32 = u32::MAX;
 
 /// Whether this process may call the driver: not a child forked from one that has used it.
 pub(super) fn at_home() -> bool {
-    HOME.load(Ordering::Relaxed) != FORKED
+    let home = HOME.load(Ordering::Relaxed);
+    home == UNUSED || home == fork::depth()
 }
 
 /// Notes that this process uses CUDA.
 fn settle_home() {
-    if HOME.compare_exchange(UNUSED, USED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-        return;
-    }
-    #[cfg(unix)]
-    {
-        extern "C" fn child() {
-            HOME.store(FORKED, Ordering::Relaxed);
-        }
-        type Handler = Option<extern "C" fn()>;
-        unsafe extern "C" {
-            fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
-        }
-        // SAFETY: the handler stores a number, which is allowed in a child; this library is never unloaded.
-        unsafe { pthread_atfork(None, None, Some(child)) };
-    }
+    // another's note stays
+    _ = HOME.compare_exchange(UNUSED, fork::watch(), Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Whether each launch is waited for, so that an error names the kernel that made it.

@@ -112,9 +112,8 @@ impl Lane {
 
     /// The stream, for someone outside, who may queue work on it at any time.
     pub(super) fn give_out(&self) -> Stream {
-        submit::settle();
         self.given_out.store(true, Ordering::Relaxed);
-        self.stream
+        self.handle()
     }
 
     /// Whether work of others may lie between ours.
@@ -124,9 +123,8 @@ impl Lane {
 
     /// The stream, for who has it wait for work of others.
     pub(super) fn delayed(&self) -> Stream {
-        submit::settle();
         self.waits.fetch_add(1, Ordering::Relaxed);
-        self.stream
+        self.handle()
     }
 
     /// What is queued so far, for `note_done`.

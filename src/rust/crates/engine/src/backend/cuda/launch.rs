@@ -267,4 +267,11 @@ mod tests {
         assert_eq!((p.len(), p.bytes().len()), (8000, MOST_BYTES));
         assert_eq!(p.bytes()[8 * 511..], 511u64.to_ne_bytes());
     }
+    #[test]
+    fn arguments_keep_their_places() {
+        let mut args = Args::new();
+        args.push(7u32).push(-1i64).push_bytes(&[1, 2, 3]);
+        assert_eq!(args.0.all()[..], [&7u32.to_ne_bytes()[..], &(-1i64).to_ne_bytes(), &[1, 2, 3]]);
+        assert!(args.0.all().iter().all(|bytes| bytes.as_ptr().addr().is_multiple_of(16)));
+    }
 }

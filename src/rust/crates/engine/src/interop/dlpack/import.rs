@@ -123,8 +123,7 @@ pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Resu
         }
     }
     .map_err(|e| Error::new(Kind::Argument, e.to_string()))?;
-    fork::watch();
-    let owner = Foreign { deleter: Some(deleter), device: place.device, depth: fork::depth(), ours, stream };
+    let owner = Foreign { deleter: Some(deleter), device: place.device, depth: fork::watch(), ours, stream };
     let mut buffer = place.buffer(Box::new(owner));
     buffer.set_read_only(flags.contains(DlpackFlags::READ_ONLY));
     buffer.share();
