@@ -16,6 +16,7 @@
 
 struct Job {
   i64 length, inner, groups;  // as reduction.rs names them; groups counts the results
+  i64 span;                   // elements of a group (or places on the axis) that one of them takes, the last fewer
   u32 slices;                 // blocks that share a group (or a block of lanes)
   u32 x, y;                   // LANES: packs abreast in a block, and threads that share each
   u32 across;                 // LANES: blocks that lie abreast
@@ -71,7 +72,7 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
   return last;
 }
 
-// Adds a group's elements `start .. end`: this thread is number `rank` of `team` that share them.
+// Adds the elements `from .. end` of the group that begins at `start`: this thread is number `rank` of `team` that share them.
 constexpr int L = V < 4 ? V : 4;
 #ifdef KEPT
 #define KEPT_IN , T* kept
@@ -80,12 +81,12 @@ constexpr int L = V < 4 ? V : 4;
 #define KEPT_IN
 #define KEEP(i, x)
 #endif
-VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W] KEPT_IN) {
+VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, u32 (&w)[W] KEPT_IN) {
   A lane[L];
 #pragma unroll
   for (int l = 0; l < L; l++) lane[l] = A::start();
-  // packs lie on multiples of V in the whole array; `first .. last` are wholly the group's own
-  const i64 first = (start + V - 1) / V, last = end / V;
+  // packs lie on multiples of V in the whole array; `first .. last` are wholly among them
+  const i64 first = (from + V - 1) / V, last = end / V;
   for (i64 pack = first + rank; pack < last; pack += team * U) {
     In x[U];
 #pragma unroll
@@ -109,19 +110,19 @@ VG_FN A walk(const Params& p, i64 start, i64 end, i64 rank, i64 team, u32 (&w)[W
 #pragma unroll
   for (int l = 1; l < L; l++) A::merge(lane[0], lane[l]);
   // the packs at its ends, shared with the neighbours; merged, not added, since the first comes before what was added
-  if (V > 1 && start < end) {
+  if (V > 1 && from < end) {
     A ends = A::start();
 #pragma unroll 1
     for (i64 edge = rank; edge < 2; edge += team) {
-      const i64 at = edge == 0 ? start / V : end / V;
-      const bool whole = edge == 0 ? start % V == 0 : end % V == 0;
-      if (whole || (edge == 1 && at == start / V && start % V != 0)) continue;
+      const i64 at = edge == 0 ? from / V : end / V;
+      const bool whole = edge == 0 ? from % V == 0 : end % V == 0;
+      if (whole || (edge == 1 && at == from / V && from % V != 0)) continue;
       In x;
       fetch(p, (idx)(at * V), x);
 #pragma unroll
       for (int k = 0; k < V; k++) {
         const i64 i = at * V + k;
-        if (i < start || i >= end) continue;
+        if (i < from || i >= end) continue;
         Out y;
         compute(p, x, k, i, w, y);
         accumulate(ends, y.y0, i - start, NARM);
@@ -139,14 +140,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   u32 w[W] = {};
   const i64 group = blockIdx.x / job.slices;
   const u32 slice = blockIdx.x % job.slices;
-  const i64 start = group * job.length;
-  // each round of the loop reads U neighbouring stretches of THREADS packs
-  const i64 stride = (i64)job.slices * THREADS;
+  const i64 start = group * job.length, end = start + job.length;
 #ifdef KEPT
   __shared__ __align__(16) T kept[KEPT];
-  A a = merge_block(walk(p, start, start + job.length, threadIdx.x, THREADS, w, kept));
+  A a = merge_block(walk(p, start, start, end, threadIdx.x, THREADS, w, kept));
 #else
-  A a = merge_block(walk(p, start, start + job.length, (i64)slice * THREADS + threadIdx.x, stride, w));
+  // neighbouring stretches in turn, as the card hands out blocks: their ends are where packs end, but the group's
+  const auto cut = [&](u32 s) { return s == 0 ? start : s == job.slices ? end : (start + s * job.span + V - 1) / V * V; };
+  A a = merge_block(walk(p, start, cut(slice), cut(slice + 1), threadIdx.x, THREADS, w));
 #endif
   if (job.slices > 1) {
     A* parts = job.partial + group * job.slices;
@@ -167,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     job.out[group] = result;
   }
   __syncthreads();
-  const i64 end = start + job.length, last = (end + after::V - 1) / after::V;
+  const i64 last = (end + after::V - 1) / after::V;
   for (i64 pack = start / after::V + threadIdx.x; pack < last; pack += THREADS * after::U)
 #ifdef KEPT
     after::run(job.after, pack, last, start, end, result, kept);
@@ -192,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   const bool real = group < job.groups;
   const i64 start = real ? group * job.length : 0;
   // all threads of a warp stay, for the shuffles
-  A a = walk(p, start, real ? start + job.length : 0, threadIdx.x % team, team, w);
+  A a = walk(p, start, start, real ? start + job.length : 0, threadIdx.x % team, team, w);
 #pragma unroll
   for (int by = team / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
   if (real && threadIdx.x % team == 0) put(job, group, a);
@@ -250,19 +251,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   A a[V];
 #pragma unroll
   for (int k = 0; k < V; k++) a[k] = A::start();
-  const i64 stride = (i64)job.slices * job.y, base = outer * job.length;
+  const i64 base = outer * job.length, end = slice + 1u == job.slices ? job.length : (slice + 1u) * job.span;
   if (real) {
-    for (i64 l = (i64)slice * job.y + ty; l < job.length; l += stride * U) {
+    for (i64 l = slice * job.span + ty; l < end; l += job.y * U) {
       In x[U];
 #pragma unroll
       for (int u = 0; u < U; u++) {
-        const i64 at = l + u * stride;
-        fetch(p, (idx)((base + (at < job.length ? at : l)) * job.inner + lane), x[u]);
+        const i64 at = l + u * job.y;
+        fetch(p, (idx)((base + (at < end ? at : l)) * job.inner + lane), x[u]);
       }
 #pragma unroll
       for (int u = 0; u < U; u++) {
-        const i64 at = l + u * stride;
-        if (at >= job.length) continue;
+        const i64 at = l + u * job.y;
+        if (at >= end) continue;
 #pragma unroll
         for (int k = 0; k < V; k++) {
           Out y;

@@ -19,6 +19,8 @@ use crate::reduction::{Groups, Reduction};
 const ACCUMULATOR: usize = 64;
 /// Bytes of a `Job` without an epilogue, at most.
 const MOST_JOB: usize = 128;
+/// Rounds of a block's loop that outweigh its start and its end.
+const ROUNDS: usize = 8;
 /// Where in the slot of a whole reduction the status word is; the value is at 0.
 const STATUS: usize = 32;
 
@@ -96,42 +98,52 @@ pub fn groups(
 struct Shape {
     grid: usize,
     slices: usize,
+    /// Elements of a group, or places on the axis, of a slice.
+    span: usize,
     x: usize,
     y: usize,
     across: usize,
 }
 
 fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
-    // one wave of blocks: more would only give more parts to merge
+    // blocks that the card runs at once: a wave
     let wave = planned.wave;
     let v = planned.v;
     match form {
         Form::Block | Form::Kept(_) => {
-            let most = groups.length.div_ceil(THREADS * v * u).max(1);
-            let slices = if groups.outer < wave && !plan.spreads() { (wave / groups.outer).clamp(1, most) } else { 1 };
-            Shape { grid: groups.outer * slices, slices, x: 0, y: 0, across: 0 }
+            let (round, most) = (THREADS * v * u, groups.length.max(1));
+            // several waves of short blocks keep the card evenly busy, but give more parts of a group to merge: a wave's at most
+            let rounds = (groups.outer * most).div_ceil(round);
+            let waves = (rounds / (wave * ROUNDS)).clamp(1, groups.outer);
+            let apart = groups.outer < wave && !plan.spreads();
+            let span = if apart { (rounds.div_ceil(waves * wave) * round).min(most) } else { most };
+            let slices = most.div_ceil(span);
+            Shape { grid: groups.outer * slices, slices, span, x: 0, y: 0, across: 0 }
         }
         Form::Team(threads) => {
             let grid = groups.outer.div_ceil(THREADS / threads as usize);
-            Shape { grid, slices: 1, x: 0, y: 0, across: 0 }
+            Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 }
         }
         Form::Packs(threads) => {
             let grid = (groups.outer * threads as usize).div_ceil(THREADS * u);
-            Shape { grid, slices: 1, x: 0, y: 0, across: 0 }
+            Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 }
         }
         Form::Lanes | Form::SingleLanes => {
-            let packs = groups.inner / v;
+            let (packs, length) = (groups.inner / v, groups.length.max(1));
             // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
             // alone fill the card, no two threads share one and nothing is merged
             let alone = packs.div_ceil(THREADS) * groups.outer >= wave;
             let x = packs.min(if alone { THREADS } else { 64 });
-            let y = if alone { 1 } else { (THREADS / x).min(groups.length.max(1)) };
+            let y = if alone { 1 } else { (THREADS / x).min(length) };
             let across = packs.div_ceil(x);
-            // the last block merges the slices' parts, a thread every y-th: no more than it does in some microseconds
-            let most = groups.length.div_ceil(y * u).clamp(1, 64 * y);
+            // one wave, since there are parts of all lanes to merge: the last block does, a thread every y-th, and no more of
+            // them than it does in some microseconds
+            let most = length.div_ceil(y * u).clamp(1, 64 * y);
             let columns = across * groups.outer;
-            let slices = if columns < wave.min(TICKETS) { (wave / columns).clamp(1, most) } else { 1 };
-            Shape { grid: columns * slices, slices, x, y, across }
+            let span =
+                if columns < wave.min(TICKETS) { length.div_ceil((wave / columns).clamp(1, most)) } else { length };
+            let slices = length.div_ceil(span);
+            Shape { grid: columns * slices, slices, span, x, y, across }
         }
     }
 }
@@ -233,6 +245,7 @@ impl Work<'_> {
         job.u64(groups.length as u64);
         job.u64(groups.inner as u64);
         job.u64(groups.count() as u64);
+        job.u64(shape.span as u64);
         job.u32(shape.slices as u32);
         job.u32(shape.x as u32);
         job.u32(shape.y as u32);
