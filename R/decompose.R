@@ -41,14 +41,12 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   device <- gpu_device(x) != "cpu" && length(d) == 2L && all(d > 0)
   own <- device && !is.complex(x) && isFALSE(LAPACK) && is.numeric(tol) && length(tol) == 1L && !is.na(tol) && max(d) < 2^31
   if (own) {
-    y <- strip_names(x)
-    norms <- sqrt(colSums(as_doubles(y)^2))
-    f <- .Call(C_qr, y, d)
+    f <- .Call(C_qr, strip_names(x), d)
     k <- min(d)
-    left <- abs(diagonal_of(f$qr, d[1L], k))
+    norms <- f$told[seq_len(d[2L])]
+    left <- abs(f$told[d[2L] + seq_len(k)])
     # beyond this a column stands, in whichever way its norm is rounded
     limit <- max(2 * tol, if (is_narrow(x)) 1e-5 else 0)
-    norms <- collect(norms)
     own <- all(is.finite(norms)) && all(left >= limit * norms[seq_len(k)] & left > 0)
   }
   if (!own) {
@@ -60,18 +58,13 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   }
   form <- f$qr
   dim(form) <- d
-  aux <- collect(as_doubles(f$qraux))
+  aux <- f$told[d[2L] + k + seq_len(d[2L])]
   # of a column that has zeros below its diagonal LINPACK turns the sign, and LAPACK nothing
   idle <- which(aux == 0 & seq_along(aux) < d[1L])
   if (length(idle)) {
     aux[idle] <- 2
     turn <- as_gpu(replace(rep(1, d[1L]), idle, -1), dtype = gpu_dtype(form), device = gpu_device(x))
     form <- ifelse(upper.tri(form, TRUE), form * turn, form)
-  }
-  # from the last row on there is no reflector, and LINPACK leaves what is left of the columns
-  if (d[2L] >= d[1L]) {
-    at <- d[1L]:d[2L]
-    aux[at] <- abs(collect(strided(strip(form), prod(d), 1, length(at), step = d[1L], start = d[1L]^2 - 1)))
   }
   form <- with_dimnames(as_wide_as(form, x), dimnames(x) %||% list(NULL))
   structure(list(qr = form, rank = as.integer(k), qraux = aux, pivot = seq_len(d[2L])), class = c("gpu_qr", "qr"))

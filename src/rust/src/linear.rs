@@ -10,7 +10,7 @@ use verdigris_engine::linear::{self, Options};
 use crate::convert;
 use crate::entry;
 use crate::r::{self, List, SEXP};
-use crate::{attributes, handle};
+use crate::{attributes, handle, vectors};
 
 /// So many sizes.
 fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
@@ -162,11 +162,11 @@ entry! {
         Ok(handle::wrap(linear::upper_triangle(&x, rows, columns)?))
     }
 
-    /// list(qr, qraux) in LINPACK's form.
+    /// list(qr, told): LINPACK's form, and a vector of the columns' norms, the diagonal and qraux.
     fn qr(x, sizes) {
         let [m, n] = extents(sizes)?;
-        let (form, aux) = linear::qr(&handle::array(x)?, m, n)?;
-        Ok(List::new(2).add("qr", handle::wrap(form)).add("qraux", handle::wrap(aux)).finish())
+        let (form, told) = linear::qr(&handle::array(x)?, m, n)?;
+        Ok(List::new(2).add("qr", handle::wrap(form)).add("told", vectors::read(&told, 0, told.len())?).finish())
     }
 
     /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.

@@ -15,6 +15,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::layout::{Axis, Layout};
 use crate::ops::id;
 use crate::ops::rule::{self, Typed};
+use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 
 /// From so many columns on a matrix times its own transpose is computed by halves (syrk); below, the general product is
@@ -273,21 +274,42 @@ pub fn triangular_solve(r: &Array, n: usize, b: &Array, columns: usize, upper: b
     Ok(array_of(b, dtype, n * columns))
 }
 
-/// The QR decomposition of a real `m × n` matrix in LINPACK's form, and what LINPACK calls qraux: LAPACK's reflectors `v`, whose first
-/// element is 1, times their factor `tau` are LINPACK's, and `tau` is their first element.
+/// The QR decomposition of a real `m × n` matrix in LINPACK's form: LAPACK's reflectors `v`, whose first element is 1, times their
+/// factor `tau` are LINPACK's, and `tau` is their first element. Beside it in one array of float64, so that they are
+/// fetched together: the columns' norms, the first `min(m, n)` elements of the diagonal, and what LINPACK calls qraux.
 pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
     checked(x, m, n)?;
     let x = working(x)?;
-    let dtype = x.dtype();
+    let (dtype, device) = (x.dtype(), x.device());
+    let (wide, columns) = (x.cast(DType::Float64, None)?, Groups { outer: n, length: m, inner: 1 });
+    let squares = Array::apply(id::MUL, &[Operand::Array(wide.clone()), Operand::Array(wide)], None)?;
+    let sums = squares.reduce_groups(Reduction::Sum, false, columns)?;
+    let norms = Array::apply(id::SQRT, &[Operand::Array(sums)], None)?;
+    norms.compute()?;
     let (a, backend) = copied(&x)?;
     let tau = backend.allocate(m.min(n) * dtype.size())?;
     backend.factor(dtype, &Task::Qr { a: &a, m, n, tau: &tau })?;
     let (a, tau) = (array_of(a, dtype, m * n), array_of(tau, dtype, m.min(n)));
+    let every = |x: &Array, start, step: usize, extent| {
+        x.view(&[x.len()], &[Axis { of: 0, start, step: step as isize, extent }])
+    };
+    let diagonal = every(&a, 0, m + 1, m.min(n))?;
+    let mut told = vec![norms, diagonal];
+    if n < m {
+        told.push(tau.clone());
+    } else {
+        // from the last row on there is no reflector, and LINPACK leaves what is left of the columns
+        let left = every(&a, m * m - 1, m, n - m + 1)?;
+        told.push(every(&tau, 0, 1, m - 1)?);
+        told.push(Array::apply(id::ABS, &[Operand::Array(left)], None)?);
+    }
+    let told = Array::join(&told, DType::Float64, device)?;
     // a wide matrix has columns without a reflector: nothing is below their diagonal
     let factors = spread(&padded(&tau, n)?, m, n, false)?;
     let scaled = Array::apply(id::MUL, &[Operand::Array(a.clone()), Operand::Array(factors)], None)?;
     let form = select(is_upper(&a, m, n, true)?, Operand::Array(a), Operand::Array(scaled))?;
-    Ok((form, padded(&tau, n)?))
+    form.compute()?;
+    Ok((form, told))
 }
 
 /// With zeros behind it up to `n` elements.
