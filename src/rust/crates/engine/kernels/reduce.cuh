@@ -22,27 +22,34 @@ struct Job {
   u32 across;                 // LANES: blocks that lie abreast
   A* partial;                 // room for the slices' parts
   A::value* out;
-  u32* status;                // or null
   u32* tickets;               // zero before and after
-  u32* ready;                 // where the host waits for `mark`, or null
+  volatile u64* told;         // where the host waits for `mark` in the high half of five words, or null
   u32 mark;
 #ifdef AFTER
   after::Params after;        // of the epilogue, which stores what `out` would
 #endif
 };
 
+// Tells the host a result of 16 bytes at most, and its status. A word's halves arrive together, so nobody waits until one store is
+// there before the other (the LL protocol of NCCL).
+VG_FN void tell(const Job& job, const A::value& value, u32 status) {
+  u32 words[5] = {};
+  static_assert(sizeof(value) <= 16, "a result of more than four words");
+  memcpy(words, &value, sizeof(value));
+  words[4] = status;
+#pragma unroll
+  for (int k = 0; k < 5; k++) job.told[k] = (u64)job.mark << 32 | words[k];
+}
+
 VG_FN void put(const Job& job, i64 group, const A& a) {
   u32 status = 0;
 #if defined(AFTER) && !defined(SPREAD)
   after::run(job.after, group, A::finish(a, status));
 #else
-  job.out[group] = A::finish(a, status);
+  const A::value value = A::finish(a, status);
+  job.out[group] = value;
+  if (job.told != nullptr) tell(job, value, status);
 #endif
-  if (job.status != nullptr) *job.status = status;
-  if (job.ready != nullptr) {
-    __threadfence_system();  // the value first
-    *(volatile u32*)job.ready = job.mark;
-  }
 }
 
 // All threads' accumulators in thread 0, in a fixed tree.

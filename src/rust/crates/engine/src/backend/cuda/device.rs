@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::api::{self, CUdevice_attribute, CUresult, Context, Driver, SUCCESS};
@@ -63,8 +63,10 @@ pub struct Cuda {
 }
 
 /// Counters that `Cuda::tickets` points to.
-/// Where in the 64 bytes of host memory that a value arrives in the mark is written.
-pub(super) const READY: usize = 60;
+/// Words of host memory in which a kernel tells a result: 32 bits of it each, of 16 bytes and a status, below a mark.
+pub(super) type Told = [AtomicU64; 5];
+/// Where they are in a lane's slot: behind what `receive` gives.
+const TOLD: usize = 64;
 
 pub const TICKETS: usize = 1 << 14;
 const RECENT: usize = 8;
@@ -419,42 +421,38 @@ impl Cuda {
         Ok(out)
     }
 
-    /// As `receive`, for one kernel that at its end writes the mark that `queue` is told to the word at `READY`.
-    pub fn receive_marked(&self, queue: impl FnOnce(u64, u32) -> Result<()>) -> Result<[u8; 64]> {
+    /// As `receive`, for one kernel that at its end tells a result with the mark that `queue` gets, in words at the second address.
+    pub fn receive_told(&self, queue: impl FnOnce(u64, u64, u32) -> Result<()>) -> Result<[u32; 5]> {
         if self.is_capturing() {
             return Err(capture::refuse("a number that the host reads at once"));
         }
         let lane = self.lane();
         let slot = lock(&lane.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
-        let word = unsafe { AtomicU32::from_ptr(slot.host.add(READY).cast()) };
-        let mark = word.load(Ordering::Relaxed).wrapping_add(1);
-        queue(slot.device, mark)?;
-        self.await_mark(lane, word, mark)?;
-        let mut out = [0; 64];
-        // SAFETY: the slot is larger, and the kernel has written it.
-        unsafe { std::ptr::copy_nonoverlapping(slot.host, out.as_mut_ptr(), 64) };
-        Ok(out)
+        let words = unsafe { &*slot.host.add(TOLD).cast::<Told>() };
+        let mark = ((words[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
+        queue(slot.device, slot.device + TOLD as u64, mark)?;
+        self.await_told(lane, words, mark)
     }
 
-    /// Waits until a kernel has written `mark`, the last thing that it does, to a word of host memory. Looking at that
-    /// word is some microseconds faster than asking the driver whether the stream is done.
-    pub(super) fn await_mark(&self, lane: &Lane, word: &AtomicU32, mark: u32) -> Result<()> {
+    /// Waits until a kernel has told a result with this mark, which is the last thing that it does. Looking there
+    /// is some microseconds faster than asking the driver whether the stream is done.
+    pub(super) fn await_told(&self, lane: &Lane, words: &Told, mark: u32) -> Result<[u32; 5]> {
         // beyond this the few microseconds do not matter, and the processor may do something else
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
+        let look = || words.each_ref().map(|word| word.load(Ordering::Acquire));
         let began = std::time::Instant::now();
         let mut seen = false;
         while !seen && !lane.flags.any_pending() && began.elapsed() < LONGEST {
             seen = (0..64).any(|_| {
                 std::hint::spin_loop();
-                word.load(Ordering::Acquire) == mark
+                look().iter().all(|word| (word >> 32) as u32 == mark)
             });
         }
-        if seen {
-            Ok(())
-        } else {
-            self.wait_lane(lane)
+        if !seen {
+            self.wait_lane(lane)?;
         }
+        Ok(look().map(|word| word as u32))
     }
 
     /// Copies up to 64 bytes to the host; waits.

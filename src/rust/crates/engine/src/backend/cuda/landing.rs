@@ -3,11 +3,10 @@
 //! A reduction writes its value to a slot of page-locked host memory. Who reads it waits; who computes with it has
 //! it copied to the device, in the stream's order.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
 use super::capture::{self, Arena};
-use super::device::{lock, Cuda, READY};
+use super::device::{lock, Cuda, Told};
 use super::lane::Lane;
 use super::memory::Host;
 use super::reduce;
@@ -17,8 +16,9 @@ use crate::error::Result;
 use crate::plan::{Bound, Plan};
 use crate::reduction::Reduction;
 
-/// Bytes of a slot: a value and its status.
+/// Bytes of a slot: a value, and the words in which the host is told it.
 const BYTES: usize = 64;
+const TOLD: usize = BYTES - size_of::<Told>();
 /// Slots of a lane; where all are taken, a reduction waits for its value at once.
 const SLOTS: usize = 4096;
 
@@ -104,13 +104,9 @@ impl Landing for Slot {
         if cuda.is_capturing() {
             return Err(capture::refuse("a number that R reads"));
         }
-        // SAFETY: within the slot, aligned, and the device writes it whole.
-        let word = unsafe { AtomicU32::from_ptr(self.host.add(READY).cast()) };
-        cuda.await_mark(self.lane, word, self.mark)?;
-        let mut bytes = [0; BYTES];
-        // SAFETY: the slot is this long, and the device has finished writing.
-        unsafe { std::ptr::copy_nonoverlapping(self.host, bytes.as_mut_ptr(), BYTES) };
-        Ok(reduce::outcome(&bytes))
+        // SAFETY: within the slot, aligned, and the device writes words whole.
+        let words = unsafe { &*self.host.add(TOLD).cast::<Told>() };
+        Ok(reduce::outcome(cuda.await_told(self.lane, words, self.mark)?))
     }
 
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
@@ -145,6 +141,7 @@ pub(super) fn reduce_later(
     na_rm: bool,
 ) -> Result<Option<Box<dyn Landing>>> {
     let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
-    reduce::to_slot(cuda, plan, bound, reduction, na_rm, slot.device, slot.mark)?;
+    let target = reduce::Target::slot(slot.device, slot.device + TOLD as u64, slot.mark);
+    reduce::to_slot(cuda, plan, bound, reduction, na_rm, target)?;
     Ok(Some(Box::new(slot)))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::codegen::reduce::{epilogue_pack, epilogue_variant, form, pack_size, packs_in_flight, Form};
 use super::codegen::{body, parameters, Variant, THREADS};
-use super::device::{Cuda, READY, TICKETS};
+use super::device::{Cuda, TICKETS};
 use super::launch::{Packed, MOST_BYTES};
 use super::run::{self, flag_words, planned, Planned, Use};
 use super::{interpret, shipped, tier};
@@ -21,8 +21,6 @@ const ACCUMULATOR: usize = 64;
 const MOST_JOB: usize = 128;
 /// Rounds of a block's loop that outweigh its start and its end.
 const ROUNDS: usize = 8;
-/// Where in the slot of a whole reduction the status word is; the value is at 0.
-const STATUS: usize = 32;
 
 /// A reduction to carry out.
 #[derive(Clone, Copy)]
@@ -37,30 +35,29 @@ struct Work<'a> {
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
-    Ok(outcome(&cuda.receive_marked(|slot, mark| to_slot(cuda, plan, bound, reduction, na_rm, slot, mark))?))
+    let queue = |out, told, mark| to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, told, mark));
+    Ok(outcome(cuda.receive_told(queue)?))
 }
 
-/// Queues a reduction of everything to 64 bytes of host memory; the mark is written last, at `READY`.
+/// Queues a reduction of everything.
 pub(super) fn to_slot(
     cuda: &Cuda,
     plan: &Plan,
     bound: &Bound,
     reduction: Reduction,
     na_rm: bool,
-    slot: u64,
-    mark: u32,
+    target: Target,
 ) -> Result<()> {
-    let target =
-        Target { out: slot, status: slot + STATUS as u64, ready: slot + READY as u64, mark, after: Vec::new() };
     Work { cuda, plan, bound, reduction, na_rm, groups: Groups::whole(bound.n) }.queue(target)
 }
 
-/// What a slot says.
-pub(super) fn outcome(bytes: &[u8; 64]) -> Outcome {
+/// What a kernel has told.
+pub(super) fn outcome(words: [u32; 5]) -> Outcome {
     let mut value = [0u8; 32];
-    value.copy_from_slice(&bytes[..32]);
-    let status = u32::from_ne_bytes([bytes[STATUS], bytes[STATUS + 1], bytes[STATUS + 2], bytes[STATUS + 3]]);
-    Outcome { value, status }
+    for (bytes, word) in value.chunks_exact_mut(4).zip(&words[..4]) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+    Outcome { value, status: words[4] }
 }
 
 /// Reduces within groups, to a buffer, or to those of the epilogue.
@@ -149,11 +146,10 @@ fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -
 }
 
 /// Addresses that the results go to; 0 where they are not wanted.
-struct Target {
+pub(super) struct Target {
     out: u64,
-    status: u64,
-    /// Where the host waits for `mark`.
-    ready: u64,
+    /// Where the host waits for them with `mark`.
+    told: u64,
     mark: u32,
     /// The epilogue's `Params`, which say where its outputs go.
     after: Vec<u8>,
@@ -161,7 +157,12 @@ struct Target {
 
 impl Target {
     fn buffer(out: u64) -> Target {
-        Target { out, status: 0, ready: 0, mark: 0, after: Vec::new() }
+        Target { out, told: 0, mark: 0, after: Vec::new() }
+    }
+
+    /// Host memory that the device reaches: the result goes to the first address, and for the host to the second.
+    pub(super) fn slot(out: u64, told: u64, mark: u32) -> Target {
+        Target { out, told, mark, after: Vec::new() }
     }
 }
 
@@ -252,9 +253,8 @@ impl Work<'_> {
         job.u32(shape.across as u32);
         job.u64(partial.as_ref().map_or(0, |partial| partial.address));
         job.u64(target.out);
-        job.u64(target.status);
         job.u64(cuda.tickets());
-        job.u64(target.ready);
+        job.u64(target.told);
         job.u32(target.mark);
         // a struct's size is a multiple of its alignment
         job.u32(0);
