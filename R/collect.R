@@ -113,7 +113,11 @@ as.character.gpu_array <- function(x, ...) {
 
 #' @rdname collect
 #' @export
-as.matrix.gpu_array <- function(x, ...) as.matrix(collect(x))
+as.matrix.gpu_array <- function(x, ...) {
+  # max.col() is no generic, and asks for a matrix that it only reads
+  if (length(attr(x, "dim")) == 2L && is.double(x) && identical(sys.function(sys.parent()), base::max.col)) return(host_view(x))
+  as.matrix(collect(x))
+}
 
 #' @rdname collect
 #' @export

@@ -27,7 +27,7 @@ on_host_words <- function(f, x, subscripts, ...) {
   subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
   out <- call_base(f, c(list(host_copy(x, exact = TRUE)), subscripts, list(...)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
-  as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
+  .Call(C_result, out, if (typeof(out) == typeof(x)) gpu_dtype(x), gpu_device(x))
 }
 
 # The places (from 1) that the rows of an index matrix name.

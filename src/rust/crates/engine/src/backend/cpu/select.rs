@@ -128,19 +128,20 @@ fn join_rows_as<T: Copy + Sync>(parts: &[View], columns: usize, output: &Arc<Buf
     })
 }
 
-fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
+fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);
     let count = mask.iter().filter(|&&x| keeps(x)).count();
     // one place more, since every element is written and only those that count move on
-    let mut out = vec![0i64; count + 1];
+    let buffer = cpu.allocate(8 * (count + 1))?;
+    // SAFETY: the buffer is written before anyone else sees it, has room for so many, and is aligned to 64 bytes.
+    let out = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, count + 1) };
     let mut at = 0;
     for (k, &x) in mask.iter().enumerate() {
         out[at] = if x == 1 { k as i64 } else { -1 };
         at += usize::from(keeps(x));
     }
-    out.truncate(count);
-    out
+    Ok(View::contiguous(buffer, DType::Int64, count))
 }
 
 /// What the plan's first output, a mask, chooses of the second, or the positions.
@@ -164,13 +165,9 @@ pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) ->
         let fresh = |buffer| View::contiguous(buffer, output.1, bound.n);
         ready(output).or_else(|| computed.next().map(fresh)).expect("an output is ready or computed")
     });
-    let at = positions(&views.next().expect("a mask"), keep_na);
-    let (dtype, values) = views.next().map_or((DType::Int64, None), |view| (view.dtype, Some(view)));
-    let out = cpu.allocate(at.len() * dtype.size())?;
-    match values {
-        Some(values) => take(&values, &at, &out)?,
-        // SAFETY: i64 may be read as bytes.
-        None => cpu.upload(unsafe { std::slice::from_raw_parts(at.as_ptr().cast(), at.len() * 8) }, &out, 0)?,
-    }
-    Ok(View::contiguous(out, dtype, at.len()))
+    let at = positions(cpu, &views.next().expect("a mask"), keep_na)?;
+    let Some(values) = views.next() else { return Ok(at) };
+    let out = cpu.allocate(at.len() * values.dtype.size())?;
+    take(&values, elements(&at), &out)?;
+    Ok(View::contiguous(out, values.dtype, at.len()))
 }
