@@ -39,7 +39,8 @@ collect.gpu_array <- function(x, ...) {
 # a large vector that gets all at once, or that somebody else holds; base R's loops take longer through that.
 host_attributes <- function(x, exact = FALSE) {
   keep <- attributes(x)
-  keep <- keep[setdiff(names(keep), c("class", "gpu_dtype"))]
+  keep$class <- keep$gpu_dtype <- NULL
+  if (length(keep) < 2L && is.null(keep$tsp) && !exact) return(keep)
   class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
   c(keep["dim"[!is.null(keep$dim)]], keep[names(keep) != "dim"], if (length(class)) list(class = class))
 }

@@ -41,8 +41,10 @@ const WORTH: usize = 1 << 14;
 /// Where a large ordinary vector that nobody else holds lies.
 fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
     // SAFETY: x is a value that R gave us.
-    let alone = unsafe { r::ALTREP(x) == 0 && r::vg_is_shared(x) == 0 };
-    if alone { convert::lying(x) } else { None }.filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
+    if unsafe { r::ALTREP(x) != 0 || r::vg_is_shared(x) != 0 } {
+        return None;
+    }
+    convert::lying(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
 }
 
 entry! {

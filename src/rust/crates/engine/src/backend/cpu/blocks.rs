@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::spread;
-use super::routine;
+use super::{memory, routine};
 use crate::buffer::{Buffer, View};
 use crate::dtype::{Class, DType};
 use crate::error::Result;
@@ -548,6 +548,13 @@ fn places(view: &View, i: usize, mut out: &mut [i64]) {
 /// # Errors
 /// `Interrupt`.
 pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+    if let ([Instruction::Scalar(s, _), Instruction::Apply { op, .. }], [(_, dtype)]) =
+        (&plan.code[..], &plan.outputs[..])
+    {
+        if *op == id::CONSTANT && bound.scalars[*s as usize].bytes().iter().all(|&byte| byte == 0) {
+            return memory::clear(&outputs[0], bound.n * dtype.size());
+        }
+    }
     let mut schedule = Schedule::new(plan, bound);
     let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
     // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:

@@ -5,10 +5,12 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::parallel::spread;
 use crate::buffer::{Buffer, Device};
 use crate::error::Result;
 use crate::host::{self, Block};
 use crate::memory::{self, Held, Source};
+use crate::transfer::Shared;
 
 /// A block, counted as the device's while it lives.
 struct Owned {
@@ -66,6 +68,18 @@ pub fn allocate(bytes: usize) -> Result<Arc<Buffer>> {
     let address = block.start() as u64;
     let owner = Owned { _block: block, _held: Held::new(Device::Cpu, bytes as u64) };
     Ok(Arc::new(Buffer::new(Device::Cpu, address, bytes, Box::new(owner))))
+}
+
+/// Bytes that one task clears.
+const CLEARED: usize = 1 << 20;
+
+/// Fills a buffer with zeros, which are zero bytes in all types. The C library writes many without reading what was there.
+pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
+    let start = Shared(output.address as *mut u8);
+    spread(bytes, CLEARED, bytes > 4 * CLEARED, |from, to| {
+        // SAFETY: the output has so many bytes, and no other task has this part.
+        unsafe { start.at(from).write_bytes(0, to - from) };
+    })
 }
 
 /// Numbers that a computation needs until it ends, on a block that the next one uses again: a `Vec` of many would take fresh pages

@@ -66,6 +66,46 @@ fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> R
     })
 }
 
+/// The elements at positions on each axis; where one is negative NA.
+pub fn take_axes(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
+    match source.dtype.size() {
+        1 => take_axes_as::<u8>(source, dim, axes, output),
+        2 => take_axes_as::<u16>(source, dim, axes, output),
+        4 => take_axes_as::<u32>(source, dim, axes, output),
+        8 => take_axes_as::<u64>(source, dim, axes, output),
+        _ => take_axes_as::<[u64; 2]>(source, dim, axes, output),
+    }
+}
+
+fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
+    let from: &[T] = elements(source);
+    let na = na_bytes(source.dtype);
+    // SAFETY: the bytes are an element's.
+    let na: T = unsafe { na.as_ptr().cast::<T>().read_unaligned() };
+    let ((first, others), extent) = (axes.split_first().expect("an array has axes"), dim[0]);
+    let columns: usize = others.iter().map(Vec::len).product();
+    let out = output.address;
+    parallel(columns, (1 << 15) / first.len().max(1), |begin, end| {
+        for column in begin..end {
+            // where the column begins; None where a position is NA
+            let (mut left, mut stride, mut start) = (column, extent, Some(0));
+            for (axis, &extent) in others.iter().zip(&dim[1..]) {
+                let at = usize::try_from(axis[left % axis.len()]);
+                start = start.zip(at.ok()).map(|(start, at)| start + at * stride);
+                (left, stride) = (left / axis.len(), stride * extent);
+            }
+            let from = start.map_or(&[][..], |start| &from[start..start + extent]);
+            // SAFETY: the output has an element for every position, and tasks write different columns.
+            let room =
+                unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(column * first.len()), first.len()) };
+            for (slot, &p) in room.iter_mut().zip(first) {
+                // a negative position is a very large one
+                *slot = from.get(p as usize).copied().unwrap_or(na);
+            }
+        }
+    })
+}
+
 pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
     match dtype.size() {
         1 => scatter_as::<u8>(target, n, positions, values),

@@ -102,7 +102,10 @@ floats! { f64, 64; f32, 32; half::f16, 16; half::bf16, 16; }
 /// order by themselves.
 const fn left_out(n: usize, bits: u32) -> u32 {
     let sorted_by = 32u32.next_multiple_of(digit(n));
-    if bits < sorted_by + digit(n) { 0 } else { bits - sorted_by }
+    if bits < sorted_by + digit(n) {
+        return 0;
+    }
+    bits - sorted_by
 }
 
 /// Sorts what is in order but for the lowest bits of its keys, which `rest` says.
@@ -365,16 +368,11 @@ fn sort_as<T: Sortable + Sync>(
     }
 }
 
-/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
+/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1. What is none
+/// mostly has a number twice among the first.
 fn is_permutation<T: Sortable, P: Place>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
     at.fill(P::of(0));
-    for (k, &x) in (1..).zip(from) {
-        if x.missing() {
-            return false;
-        }
-        at[number(x)] = P::of(k);
-    }
-    at.iter().all(|&place| place != P::of(0))
+    (1..).zip(from).all(|(k, &x)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0))
 }
 
 /// Values in order, where they are wanted, and the places that they had.
@@ -397,7 +395,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
     };
     // places alone are what R is given, which counts from 1
     let first = usize::from(wanted == Wanted::Places);
-    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 && is_counted(n, reach) {
+    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 {
         // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
         let room = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
         if is_permutation(from, |x| (key(x) - low) as usize, room) {
