@@ -54,7 +54,8 @@ is_index_matrix <- function(i, d) {
 #'
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are recorded: the kernel that
-#' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between.
+#' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between. On the cpu device
+#' `x[i, j]` of an array that is computed is a copy.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
 #'
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
