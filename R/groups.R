@@ -305,10 +305,11 @@ ave_array <- function(x, keys, FUN) {
   at <- if (is.null(places)) split(seq_along(x), f, drop = drop, ...)
   extents <- if (is.null(places)) unname(lengths(at)) else if (drop) places$counts[places$counts > 0] else places$counts
   values <- if (is.list(value)) rep_len(unname(value), length(extents)) else list()
-  usable <- length(extents) && all(vapply(values, is_number, NA)) && identical(as.double(extents), as.double(lengths(values)))
+  on_device <- vapply(values, inherits, NA, "gpu_array")
+  usable <- length(extents) && all(vapply(values[!on_device], is_number, NA)) && identical(as.double(extents), as.double(lengths(values)))
   if (!usable) return(call_base(base::`split<-.default`, list(x, f, drop = drop, ..., value = value)))
   at <- if (is.null(places)) base::unlist(at, use.names = FALSE) else places$at[seq_len(sum(extents))]
-  x[at] <- if (any(vapply(values, is_gpu, NA))) join(lapply(values, function(v) if (is_gpu(v)) v else as_elements(v))) else base::unlist(values)
+  x[at] <- if (all(on_device)) join(values) else if (any(on_device)) join(lapply(values, as_elements)) else base::unlist(values)
   x
 }
 

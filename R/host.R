@@ -6,7 +6,7 @@ hosted <- function(f, args, exact = FALSE) {
   y <- call_base(f, lapply(args, ordinary_copy, exact = exact), parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
   like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
-  as_gpu(y, dtype = width_beside(y, gpu_dtype(like)), device = gpu_device(like))
+  .Call(C_result, y, width_beside(y, gpu_dtype(like)), gpu_device(like))
 }
 
 # An ordinary result of numbers as an array where x is, with all its attributes.
@@ -14,7 +14,7 @@ back_beside <- function(y, x) {
   keep <- attributes(y)
   # no copy, as as.vector() would be one
   attributes(y) <- NULL
-  with_attributes(as_gpu(y, dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x)), keep)
+  with_attributes(.Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x)), keep)
 }
 
 # The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.

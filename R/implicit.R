@@ -6,7 +6,7 @@ IMPLICIT <- list(
   stats = c("aggregate", "cycle", "diffinv", "kernapply", "monthplot", "time"),
   graphics = c("boxplot", "lines"),
   grDevices = "as.raster",
-  utils = c("head", "relist", "tail")
+  utils = c("relist", "tail")
 )
 
 register_implicit_methods <- function() {

@@ -27,7 +27,7 @@ on_host_words <- function(f, x, subscripts, ...) {
   subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
   out <- call_base(f, c(list(host_copy(x, exact = TRUE)), subscripts, list(...)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
-  as_gpu(out, dtype = if (typeof(out) == typeof(x)) gpu_dtype(x), device = gpu_device(x))
+  .Call(C_result, out, if (typeof(out) == typeof(x)) gpu_dtype(x), gpu_device(x))
 }
 
 # The places (from 1) that the rows of an index matrix name.
@@ -54,7 +54,8 @@ is_index_matrix <- function(i, d) {
 #'
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are recorded: the kernel that
-#' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between.
+#' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between. On the cpu device
+#' `x[i, j]` of an array that is computed is a copy.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
 #'
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
@@ -85,6 +86,16 @@ NULL
   # a list of subscripts is for R code: names, index matrices, and what is at fault
   if (is.list(out)) in_base_words(select(x, out, drop), `[`, x, out, drop = drop) else out
 }
+
+# Base R's method asks for the extents of an array, and takes twice as long.
+#' @rdname subsetting
+#' @usage NULL
+#' @importFrom utils head
+#' @export
+head.gpu_array <- function(x, n = 6L, ...) {
+  if (is_plain(x) && is.numeric(n) && length(n) == 1L && isTRUE(n >= 0) && ...length() == 0L) x[seq_len(min(n, length(x)))] else head_of_others(x, n, ...)
+}
+head_of_others <- implicit_method("head", asNamespace("utils"))
 
 select <- function(x, given, drop) {
   out <- .Call(C_take, x, if (length(given) > 1L) on_axes(x, given) else list(on_vector(x, given[[1L]][[1L]])), drop)

@@ -26,7 +26,11 @@ lm.wfit <- interposed("lm.wfit", c("x", "y", "w"), fit_on_host("lm.wfit", y, lis
 # What is as long as an array y is an array, too.
 fit_on_host <- function(name, y, args) {
   out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) read_by(name, a) else a), parent.frame())
-  if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) out[[part]] <- back_beside(out[[part]], y)
+  if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) {
+    values <- out[[part]]
+    out[part] <- list(NULL) # nobody else holds them now
+    out[[part]] <- back_beside(values, y)
+  }
   out
 }
 

@@ -345,13 +345,9 @@ spread_over <- function(x, grid) {
     cell <- cell[inside]
     right <- right[inside]
   }
-  out <- numeric(m + 2L)
-  if (length(cell)) {
-    upper <- gpu_group(right, cell, "sum")
-    at <- as.integer(names(upper) %||% dimnames(upper)[[1L]])
-    upper <- as.vector(upper)
-    out[at + 2L] <- as.vector(gpu_group(right, cell, "count")) - upper
-    out[at + 3L] <- out[at + 3L] + upper
-  }
-  out[seq_len(m) + 1L] / length(x)
+  if (!length(cell)) return(numeric(m))
+  cell <- cell + 2L
+  upper <- as.vector(reduce_by(right, cell, m + 1L, "sum", FALSE, NULL))
+  lower <- as.vector(.Call(C_count_bins, cell, 1, m + 1L))[seq_len(m + 1L)] - upper
+  (lower[-1L] + upper[-(m + 1L)]) / length(x)
 }

@@ -200,7 +200,7 @@ setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
     # as stats::var() has it
     if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
-    if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x)) return(call_base(stats::var, list(host_copy(x), host_copy(y), na.rm = na.rm, use = use)))
+    if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x)) return(call_base(stats::var, list(host_view(x), host_view(y), na.rm = na.rm, use = use)))
     return(covariance(x, y, use, "pearson", FALSE))
   }
   reduce_one("var", x, if (na.rm) TRUE else FALSE)

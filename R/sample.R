@@ -6,7 +6,7 @@
 #' probabilities; `gpu_sample(5)` is a permutation of `1:5`. The numbers of one seed are others than base R's, and the same on every device.
 #'
 #' With replacement and equal probabilities the positions are recorded, and drawn when they are used (Lemire's unbiased integers); with probabilities by searching
-#' their running sum. Without replacement by sorting random keys (exponentials over the probabilities: Efraimidis and Spirakis 2006), or, for a small part of
+#' their running sum. Without replacement by sorting random keys (with probabilities exponentials divided by these: Efraimidis and Spirakis 2006), or, for a small part of
 #' many, by drawing until enough are different.
 #' @param x A vector, array or factor to sample from, or one number: its positions `1:x`.
 #' @param n How many positions there are to choose from.
@@ -62,9 +62,8 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
     return(as_wanted(pmin(at, max(which(prob > 0)))))
   }
   if (is.null(prob) && size <= n / 8) return(different_positions(n, size, dtype, device))
-  keys <- gpu_rexp(n, device = device)
-  if (!is.null(prob)) keys <- keys / prob
-  at <- order(keys)
+  keys <- if (is.null(prob)) gpu_runif(n, device = device) else gpu_rexp(n, device = device) / prob
+  at <- .Call(C_order, keys, FALSE)
   as_wanted(if (size < n) at[seq_len(size)] else at)
 }
 

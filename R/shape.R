@@ -158,7 +158,8 @@ bind <- function(parts, labels, given, level, by_row) {
   with_dimnames(out, if (by_row) rev(names) else names)
 }
 
-as_elements <- function(x) if (is_gpu(x)) strip(x) else if (inherits(x, "integer64")) x else as.vector(x)
+# What is joined: of arrays and integer64 the elements alone count.
+as_elements <- function(x) if (is_gpu(x) || inherits(x, "integer64")) x else as.vector(x)
 
 #' Arrays bound by columns or rows
 #'
@@ -294,15 +295,19 @@ array_of_array <- function(data, dim, dimnames) {
 outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else match.fun(FUN), ...))
 
 outer_arrays <- function(X, Y, FUN, ...) {
-  if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))
-  if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
   # of plain vectors of doubles
-  if (identical(FUN, "*") && is.double(X) && is.double(Y) && is_plain(X) && is_plain(Y) && gpu_device(X) == gpu_device(Y)) {
-    d <- c(length(X), length(Y))
-    out <- repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0
+  if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
+    n <- length(X)
+    m <- length(Y)
+    d <- c(n, m)
+    a <- .Call(C_strided, X, n, c(1, 1), c(0, 0), c(1, 0), d)
+    b <- .Call(C_strided, Y, m, c(1, 1), c(0, 0), c(0, 1), d)
+    out <- a * b + 0
     dim(out) <- d
     return(out)
   }
+  if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))
+  if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
   shape <- function(x) dim(x) %||% length(x)
   names_of <- function(x) if (is.null(dim(x))) list(names(x)) else dimnames(x) %||% vector("list", length(dim(x)))
   device <- device_of(list(X, Y))
@@ -349,21 +354,23 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
     f <- if (isS4(host_copy(X)) || isS4(host_copy(Y))) methods::kronecker else base::kronecker
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
   }
-  device <- device_of(list(X, Y))
-  dims <- list(dim(X) %||% length(X), dim(Y) %||% length(Y))
-  rank <- max(lengths(dims))
-  for (k in 1:2) dims[[k]] <- c(dims[[k]], rep.int(1L, rank - length(dims[[k]])))
+  device <- gpu_device(if (is_gpu(X)) X else Y)
+  dx <- attr(X, "dim") %||% length(X)
+  dy <- attr(Y, "dim") %||% length(Y)
+  rank <- max(length(dx), length(dy))
+  dx <- c(dx, rep.int(1L, rank - length(dx)))
+  dy <- c(dy, rep.int(1L, rank - length(dy)))
   # axis k of the result walks Y's axis k within each element of X's
-  extent <- as.vector(rbind(dims[[2L]], dims[[1L]]))
+  ours <- rep.int(c(FALSE, TRUE), rank)
+  extent <- numeric(2L * rank)
+  extent[ours] <- dx
+  extent[!ours] <- dy
   axes <- rep(seq_len(rank), each = 2L)
-  spread <- function(x, which) {
-    x <- if (is_gpu(x)) x else as_gpu(as.vector(x), device = device)
-    strided(x, dims[[which]], axes, extent, step = rep(if (which == 1L) c(0, 1) else c(1, 0), rank))
-  }
-  a <- spread(X, 1L)
-  b <- spread(Y, 2L)
+  spread <- function(x, dim, step) strided(if (is_gpu(x)) x else .Call(C_result, as.vector(x), NULL, device), dim, axes, extent, step)
+  a <- spread(X, dx, as.double(ours))
+  b <- spread(Y, dy, as.double(!ours))
   out <- if (identical(FUN, `*`)) matrix_like(a, b) else FUN(a, b, ...)
-  dim(out) <- dims[[1L]] * dims[[2L]]
+  dim(out) <- dx * dy
   out
 }
 
@@ -372,20 +379,20 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
 diag <- interposed("diag", "x", diag_of_array(x, if (!missing(nrow)) nrow, if (!missing(ncol)) ncol, names, nargs()))
 
 diag_of_array <- function(x, nrow, ncol, names, given) {
-  if (length(dim(x)) == 2L) {
+  d <- attr(x, "dim")
+  if (length(d) == 2L) {
     if (!is.null(nrow) || !is.null(ncol)) stop_as_base("'nrow' or 'ncol' cannot be specified when 'x' is a matrix")
-    d <- dim(x)
     m <- min(d)
     if (m == 0L) return(recycle(x, 0))
-    y <- strided(x, length(x), 1, m, step = d[1L] + 1)
-    nms <- dimnames(x)
-    if (names && !any(vapply(nms, is.null, NA)) && length(nms) == 2L) {
+    y <- .Call(C_strided, x, length(x), 1, 0, d[1L] + 1, m)
+    nms <- attr(x, "dimnames")
+    if (names && length(nms) == 2L && !any(vapply(nms, is.null, NA))) {
       own <- lapply(nms, `[`, seq_len(m))
       if (identical(own[[1L]], own[[2L]])) names(y) <- own[[1L]]
     }
     return(y)
   }
-  if (is.array(x) && length(dim(x)) != 1L) stop_as_base("'x' is an array, but not one-dimensional.")
+  if (length(d) > 2L) stop_as_base("'x' is an array, but not one-dimensional.")
   # of one number without extents the number is the extent
   if (length(x) == 1L && given == 1L) return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
   n <- nrow %||% length(x)
@@ -397,8 +404,8 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   n <- trunc(n[[1L]])
   p <- trunc(p[[1L]])
   m <- min(n, p)
-  y <- gpu_full(vector(typeof(x), 1L), n * p, dtype = gpu_dtype(x), device = gpu_device(x))
-  y[1 + (n + 1) * (seq_len(m) - 1)] <- recycle(x, m)
+  y <- .Call(C_full, vector(typeof(x), 1L), n * p, gpu_dtype(x), gpu_device(x))
+  y <- .Call(C_put, y, list(1 + (n + 1) * (seq_len(m) - 1)), if (length(x) == m) x else recycle(x, m), NULL)
   dim(y) <- c(n, p)
   y
 }

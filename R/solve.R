@@ -169,6 +169,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   n <- order_of(a)
   frame <- environment()
   inverse <- missing(b)
+  if (is.null(n)) return(by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame))
   d <- if (inverse) c(n, n) else dim(b)
   fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L && d[1L] == n && d[2L] > 0L))
   # base R says what is wrong, in its words

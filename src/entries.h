@@ -5,6 +5,7 @@
 // entries.rs: arrays in and out
 ENTRY(attach, 2)
 ENTRY(upload, 4)
+ENTRY(result, 3)
 ENTRY(cast, 3)
 ENTRY(to_device, 2)
 ENTRY(collect, 1)

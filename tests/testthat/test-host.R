@@ -107,3 +107,32 @@ test_that("int64 arrays reach base R as numbers, not as the bits of an integer64
   expect_identical(format(gpu(big)), "9007199254740993")
   expect_identical(collect(unique(gpu(c(big, big)))), big)
 })
+
+test_that("what base R has computed is not copied to the cpu device, and no write to one shows in the other", {
+  skip_if(test_device != "cpu")
+  sent <- function() .Call(verdigris:::C_counters)[[2L]]
+  v <- runif(5000)
+  before <- sent()
+  x <- .Call(verdigris:::C_result, v, NULL, "cpu")
+  expect_identical(sent(), before)
+  first <- v[1L]
+  v[1L] <- 2
+  expect_identical(as.vector(x[1L]), first)
+  y <- x
+  y[2L] <- 3
+  expect_true(v[2L] < 1 && as.vector(x[2L]) < 1)
+  sum <- sum(x)
+  rm(v, y)
+  for (k in 1:3) gc()
+  expect_identical(sum(x), sum)
+  # somebody else holds it: copied
+  v <- runif(5000)
+  w <- v
+  before <- sent()
+  x <- .Call(verdigris:::C_result, v, NULL, "cpu")
+  expect_identical(sent() - before, 40000)
+  w[1L] <- 2
+  expect_identical(as.vector(x), v)
+  m <- matrix(runif(4e4), 200, dimnames = list(NULL, paste(1:200)))
+  expect_identical(collect(.Call(verdigris:::C_result, m, NULL, "cpu")), m)
+})

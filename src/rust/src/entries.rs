@@ -1,14 +1,16 @@
 //! Entries: arrays in and out, and what they are.
 
+use std::sync::Arc;
+
 use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::buffer::Device;
+use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::memory;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, List, SEXP};
-use crate::{attributes, convert, entry, guard, handle, host, pressure, site, vectors};
+use crate::{attributes, convert, entry, guard, handle, host, owners, pressure, site, vectors};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
@@ -31,6 +33,18 @@ fn given(x: SEXP) -> Result<Option<Array>> {
     } else {
         Ok(None)
     }
+}
+
+/// Below this a copy costs less than a hold on the vector.
+const WORTH: usize = 1 << 14;
+
+/// Where a large ordinary vector that nobody else holds lies.
+fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
+    // SAFETY: x is a value that R gave us.
+    if unsafe { r::ALTREP(x) != 0 || r::vg_is_shared(x) != 0 } {
+        return None;
+    }
+    convert::lying(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
 }
 
 entry! {
@@ -63,6 +77,23 @@ entry! {
                 let site = if kept { site::of(call) } else { None };
                 convert::upload(x, dtype, convert::device(device)?, site)?
             }
+        };
+        Ok(attributes::wrap_like(array, x))
+    }
+
+    /// An array of what base R has just computed, with its shape and names. On the cpu device a large vector that nobody else
+    /// holds is not copied: its memory becomes the array's.
+    fn result(x, dtype, device) {
+        let (dtype, device) = (convert::dtype(dtype)?, convert::device(device)?);
+        let array = match lying_alone(x) {
+            Some((address, own)) if device == Device::Cpu && dtype.is_none_or(|dtype| dtype == own) => {
+                let n = r::len(x);
+                // SAFETY: x is our caller's argument. From here on R copies it before it writes.
+                unsafe { r::MARK_NOT_MUTABLE(x) };
+                let buffer = Buffer::new(Device::Cpu, address, n * own.size(), owners::keep(x));
+                Array::from_view(View::contiguous(Arc::new(buffer), own, n))
+            }
+            _ => convert::upload(x, dtype, device, None)?,
         };
         Ok(attributes::wrap_like(array, x))
     }

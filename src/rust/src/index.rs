@@ -132,11 +132,14 @@ entry! {
         }
         let out = match ranges {
             Some(axes) => array.view(&dim, &axes)?.fixed()?,
-            None => {
-                let positions = positions(&dim, &found, &array)?;
-                let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
-                if is_inside { array.gather_inside(&positions)? } else { array.gather(&positions)? }
-            }
+            None => match select::taken(&array, &dim, &found)? {
+                Some(taken) => taken,
+                None => {
+                    let positions = positions(&dim, &found, &array)?;
+                    let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
+                    if is_inside { array.gather_inside(&positions)? } else { array.gather(&positions)? }
+                }
+            },
         };
         Ok(handle::wrap(out))
     }

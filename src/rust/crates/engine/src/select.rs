@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use crate::array::{Array, Host, HostMut, Operand};
-use crate::backend;
+use crate::backend::{self, cpu};
 use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -53,6 +53,20 @@ impl Selection {
 
     pub fn any_na(&self) -> bool {
         matches!(self, Selection::At { any_na: true, .. })
+    }
+
+    /// The positions, in reach.
+    fn on_host(&self) -> Result<Vec<i64>> {
+        match self {
+            Selection::Range { start, step, count } => {
+                Ok((0..*count as isize).map(|k| (*start as isize + k * step) as i64).collect())
+            }
+            Selection::At { positions, .. } => {
+                let mut room = vec![0; positions.len()];
+                positions.read(0, HostMut::Integer64(&mut room))?;
+                Ok(room)
+            }
+        }
     }
 
     /// The positions as an array.
@@ -396,6 +410,20 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
     }
 }
 
+/// The elements that a selection on each axis of `dim` means, of an array in memory on the cpu: to copy them takes less than to write
+/// their positions. None of all others.
+pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<Option<Array>> {
+    if array.device() != Device::Cpu || dim.len() < 2 || !array.is_ready() {
+        return Ok(None);
+    }
+    let source = array.contiguous()?;
+    let axes = selections.iter().map(Selection::on_host).collect::<Result<Vec<_>>>()?;
+    let total: usize = axes.iter().map(Vec::len).product();
+    let buffer = backend::of(Device::Cpu)?.allocate(total * source.dtype.size())?;
+    cpu::take_axes(&source, dim, &axes, &buffer)?;
+    Ok(Some(Array::from_view(View::contiguous(buffer, source.dtype, total))))
+}
+
 /// As `combine`, where the positions are in reach: a loop an axis instead of a division an element.
 fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
     let total = selections.iter().map(Selection::len).product();
@@ -405,16 +433,7 @@ fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
     flat[..total.min(1)].fill(0);
     let (mut done, mut stride, mut any_na) = (1, 1i64, false);
     for (selection, &extent) in selections.iter().zip(dim).filter(|_| total > 0) {
-        let axis: Vec<i64> = match selection {
-            Selection::Range { start, step, count } => {
-                (0..*count as isize).map(|k| (*start as isize + k * step) as i64).collect()
-            }
-            Selection::At { positions, .. } => {
-                let mut room = vec![0; positions.len()];
-                positions.read(0, HostMut::Integer64(&mut room))?;
-                room
-            }
-        };
+        let axis = selection.on_host()?;
         any_na |= axis.iter().any(|&p| p < 0);
         // the positions on the axes below stand first, and are shifted last
         let (below, rest) = flat.split_at_mut(done);

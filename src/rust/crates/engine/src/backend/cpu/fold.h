@@ -107,6 +107,16 @@ VG_FN void fold(Mean<f64>& a, const f64* x, i64 i, i32 n, bool narm) {
   fold(a.s, x, i, n, narm);
   a.n += narm ? count_known(x, n) : n;
 }
+VG_FN void fold(Sum<i32>& a, const i32* __restrict x, i64, i32 n, bool narm) {
+  i64 s = 0;
+  i32 missing = 0;
+  for (i32 k = 0; k < n; k++) {
+    s += x[k] == NA_I32 ? 0 : x[k];
+    missing |= x[k] == NA_I32;
+  }
+  a.s += s;
+  a.na |= (u32)missing & !narm;
+}
 VG_FN void fold(Sum<c128>& a, const c128* x, i64 i, i32 n, bool narm) {
   dd s[2];
   if (quick_sums<2, false>(s, (const f64*)x, 2 * n)) { a.re = dd_add(a.re, s[0]); a.im = dd_add(a.im, s[1]); }

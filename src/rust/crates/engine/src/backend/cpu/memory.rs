@@ -1,11 +1,16 @@
-//! Buffers of the cpu device: blocks of host memory, within the device's limit.
+//! Buffers of the cpu device: blocks of host memory, within the device's limit; and memory that a computation takes for itself.
 
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::parallel::spread;
 use crate::buffer::{Buffer, Device};
 use crate::error::Result;
 use crate::host::{self, Block};
 use crate::memory::{self, Held, Source};
+use crate::transfer::Shared;
 
 /// A block, counted as the device's while it lives.
 struct Owned {
@@ -63,6 +68,80 @@ pub fn allocate(bytes: usize) -> Result<Arc<Buffer>> {
     let address = block.start() as u64;
     let owner = Owned { _block: block, _held: Held::new(Device::Cpu, bytes as u64) };
     Ok(Arc::new(Buffer::new(Device::Cpu, address, bytes, Box::new(owner))))
+}
+
+/// Bytes that one task clears.
+const CLEARED: usize = 1 << 20;
+
+/// Fills a buffer with zeros, which are zero bytes in all types. The C library writes many without reading what was there.
+pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
+    let start = Shared(output.address as *mut u8);
+    spread(bytes, CLEARED, bytes > 4 * CLEARED, |from, to| {
+        // SAFETY: the output has so many bytes, and no other task has this part.
+        unsafe { start.at(from).write_bytes(0, to - from) };
+    })
+}
+
+/// Numbers that a computation needs until it ends, on a block that the next one uses again: a `Vec` of many would take fresh pages
+/// from the system each time.
+pub struct Room<T> {
+    block: Block,
+    most: usize,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Copy> Room<T> {
+    /// None yet, and room for `most`.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub fn new(most: usize) -> Result<Room<T>> {
+        assert!(align_of::<T>() <= 64, "blocks are aligned to 64 bytes");
+        Ok(Room { block: Block::new(most * size_of::<T>(), Device::Cpu)?, most, len: 0, of: PhantomData })
+    }
+
+    /// Room for `most`, and some of them.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub fn of(most: usize, items: impl Iterator<Item = T>) -> Result<Room<T>> {
+        let mut room = Room::new(most)?;
+        let mut len = 0;
+        for (slot, item) in room.slots().iter_mut().zip(items) {
+            slot.write(item);
+            len += 1;
+        }
+        room.len = len;
+        Ok(room)
+    }
+
+    /// All that there is room for.
+    pub fn slots(&mut self) -> &mut [MaybeUninit<T>] {
+        // SAFETY: the block has room for so many, is aligned, and is this value's alone.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.most) }
+    }
+
+    /// # Safety
+    /// So many slots have been written.
+    pub unsafe fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.most);
+    }
+}
+
+impl<T> Deref for Room<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: so many were written; the block is aligned.
+        unsafe { std::slice::from_raw_parts(self.block.start().cast(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Room<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.len) }
+    }
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ mod select;
 mod sort;
 
 pub(crate) use parallel::parallel;
-pub(crate) use select::join_rows;
 #[cfg(not(target_os = "macos"))] // of CUDA's selections
 pub(crate) use select::na_bytes;
+pub(crate) use select::{join_rows, take_axes};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;

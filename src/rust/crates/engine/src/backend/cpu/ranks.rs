@@ -1,5 +1,6 @@
 //! Order statistics on the cpu, by partitions (Hoare 1961): of what lies between two that are found only the part with the next is looked at.
 
+use super::memory::Room;
 use super::select::elements;
 use super::sort::{bytes_of, Sortable};
 use crate::backend::{Backend, Ranked};
@@ -20,8 +21,7 @@ fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) {
 
 fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
     let from: &[T] = elements(values);
-    let mut keys: Vec<u64> = Vec::with_capacity(from.len());
-    keys.extend(from.iter().filter(|x| !x.missing()).map(|x| x.key()));
+    let mut keys = Room::of(from.len(), from.iter().filter(|x| !x.missing()).map(|x| x.key()))?;
     let missing = from.len() - keys.len();
     if ranks.iter().any(|&rank| rank >= keys.len()) {
         return Ok(Some(Ranked { values: None, missing }));

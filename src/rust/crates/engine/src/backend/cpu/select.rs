@@ -66,6 +66,46 @@ fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> R
     })
 }
 
+/// The elements at positions on each axis; where one is negative NA.
+pub fn take_axes(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
+    match source.dtype.size() {
+        1 => take_axes_as::<u8>(source, dim, axes, output),
+        2 => take_axes_as::<u16>(source, dim, axes, output),
+        4 => take_axes_as::<u32>(source, dim, axes, output),
+        8 => take_axes_as::<u64>(source, dim, axes, output),
+        _ => take_axes_as::<[u64; 2]>(source, dim, axes, output),
+    }
+}
+
+fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
+    let from: &[T] = elements(source);
+    let na = na_bytes(source.dtype);
+    // SAFETY: the bytes are an element's.
+    let na: T = unsafe { na.as_ptr().cast::<T>().read_unaligned() };
+    let ((first, others), extent) = (axes.split_first().expect("an array has axes"), dim[0]);
+    let columns: usize = others.iter().map(Vec::len).product();
+    let out = output.address;
+    parallel(columns, (1 << 15) / first.len().max(1), |begin, end| {
+        for column in begin..end {
+            // where the column begins; None where a position is NA
+            let (mut left, mut stride, mut start) = (column, extent, Some(0));
+            for (axis, &extent) in others.iter().zip(&dim[1..]) {
+                let at = usize::try_from(axis[left % axis.len()]);
+                start = start.zip(at.ok()).map(|(start, at)| start + at * stride);
+                (left, stride) = (left / axis.len(), stride * extent);
+            }
+            let from = start.map_or(&[][..], |start| &from[start..start + extent]);
+            // SAFETY: the output has an element for every position, and tasks write different columns.
+            let room =
+                unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(column * first.len()), first.len()) };
+            for (slot, &p) in room.iter_mut().zip(first) {
+                // a negative position is a very large one
+                *slot = from.get(p as usize).copied().unwrap_or(na);
+            }
+        }
+    })
+}
+
 pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
     match dtype.size() {
         1 => scatter_as::<u8>(target, n, positions, values),
@@ -128,19 +168,20 @@ fn join_rows_as<T: Copy + Sync>(parts: &[View], columns: usize, output: &Arc<Buf
     })
 }
 
-fn positions(mask: &View, keep_na: bool) -> Vec<i64> {
+fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);
     let count = mask.iter().filter(|&&x| keeps(x)).count();
     // one place more, since every element is written and only those that count move on
-    let mut out = vec![0i64; count + 1];
+    let buffer = cpu.allocate(8 * (count + 1))?;
+    // SAFETY: the buffer is written before anyone else sees it, has room for so many, and is aligned to 64 bytes.
+    let out = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, count + 1) };
     let mut at = 0;
     for (k, &x) in mask.iter().enumerate() {
         out[at] = if x == 1 { k as i64 } else { -1 };
         at += usize::from(keeps(x));
     }
-    out.truncate(count);
-    out
+    Ok(View::contiguous(buffer, DType::Int64, count))
 }
 
 /// What the plan's first output, a mask, chooses of the second, or the positions.
@@ -164,13 +205,9 @@ pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) ->
         let fresh = |buffer| View::contiguous(buffer, output.1, bound.n);
         ready(output).or_else(|| computed.next().map(fresh)).expect("an output is ready or computed")
     });
-    let at = positions(&views.next().expect("a mask"), keep_na);
-    let (dtype, values) = views.next().map_or((DType::Int64, None), |view| (view.dtype, Some(view)));
-    let out = cpu.allocate(at.len() * dtype.size())?;
-    match values {
-        Some(values) => take(&values, &at, &out)?,
-        // SAFETY: i64 may be read as bytes.
-        None => cpu.upload(unsafe { std::slice::from_raw_parts(at.as_ptr().cast(), at.len() * 8) }, &out, 0)?,
-    }
-    Ok(View::contiguous(out, dtype, at.len()))
+    let at = positions(cpu, &views.next().expect("a mask"), keep_na)?;
+    let Some(values) = views.next() else { return Ok(at) };
+    let out = cpu.allocate(at.len() * values.dtype.size())?;
+    take(&values, elements(&at), &out)?;
+    Ok(View::contiguous(out, values.dtype, at.len()))
 }

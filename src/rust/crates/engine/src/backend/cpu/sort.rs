@@ -1,6 +1,7 @@
 //! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a fixed number of
 //! times (Knuth, TAOCP 5.2.5).
 
+use super::memory::Room;
 use super::parallel::spread;
 use super::select::elements;
 use crate::array::Array;
@@ -14,7 +15,7 @@ use crate::transfer::Shared;
 /// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that 256 of
 /// them count do too.
 const fn digit(n: usize) -> u32 {
-    if n < 1 << 18 {
+    if n < 1 << 16 {
         8
     } else {
         11
@@ -97,22 +98,41 @@ macro_rules! floats {
 }
 floats! { f64, 64; f32, 32; half::f16, 16; half::bf16, 16; }
 
+/// How many of a long key's lowest bits the passes leave out: mostly few elements have all others in common, and those are put in
+/// order by themselves.
+const fn left_out(n: usize, bits: u32) -> u32 {
+    let sorted_by = 32u32.next_multiple_of(digit(n));
+    if bits < sorted_by + digit(n) {
+        return 0;
+    }
+    bits - sorted_by
+}
+
+/// Sorts what is in order but for the lowest bits of its keys, which `rest` says.
+fn finish<E>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) {
+    if rest > 0 {
+        for run in items.chunk_by_mut(|a, b| key(a) >> rest == key(b) >> rest).filter(|run| run.len() > 1) {
+            run.sort_by_key(&key);
+        }
+    }
+}
+
 /// Sorts by `key`, of which the lowest `bits` count; equal keys stay in their order.
-fn by_key<E: Copy>(items: &mut Vec<E>, bits: u32, key: impl Fn(&E) -> u64) {
+fn by_key<E: Copy>(items: &mut Room<E>, bits: u32, key: impl Fn(&E) -> u64) -> Result<()> {
     if items.len() < FEW {
         items.sort_by_key(key);
-        return;
+        return Ok(());
     }
-    let width = digit(items.len());
-    let (passes, mask) = (bits.div_ceil(width), (1usize << width) - 1);
+    let (width, rest) = (digit(items.len()), left_out(items.len(), bits));
+    let (passes, mask) = ((bits - rest).div_ceil(width), (1usize << width) - 1);
     let mut counts = vec![0usize; (passes as usize) << width];
     for item in items.iter() {
-        let key = key(item);
+        let key = key(item) >> rest;
         for pass in 0..passes {
             counts[((pass as usize) << width) + ((key >> (pass * width)) as usize & mask)] += 1;
         }
     }
-    let mut other = items.clone();
+    let mut other = Room::new(items.len())?;
     for pass in 0..passes {
         let starts = &mut counts[(pass as usize) << width..][..1 << width];
         if starts.contains(&items.len()) {
@@ -122,13 +142,18 @@ fn by_key<E: Copy>(items: &mut Vec<E>, bits: u32, key: impl Fn(&E) -> u64) {
         for start in starts.iter_mut() {
             sum += std::mem::replace(start, sum);
         }
+        let room = other.slots();
         for item in items.iter() {
-            let start = &mut starts[(key(item) >> (pass * width)) as usize & mask];
-            other[*start] = *item;
+            let start = &mut starts[(key(item) >> (rest + pass * width)) as usize & mask];
+            room[*start].write(*item);
             *start += 1;
         }
+        // SAFETY: each of the items was written to a place of its own.
+        unsafe { other.set_len(items.len()) };
         std::mem::swap(items, &mut other);
     }
+    finish(items, rest, key);
+    Ok(())
 }
 
 pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
@@ -280,6 +305,15 @@ enum Wanted {
     Both,
 }
 
+/// The values in order.
+fn stored<T>(cpu: &dyn Backend, like: &View, sorted: impl Iterator<Item = T>) -> Result<(Option<View>, Option<View>)> {
+    let buffer = cpu.allocate(like.len() * size_of::<T>())?;
+    // SAFETY: the buffer is written before anyone else sees it, has room for all, and is aligned to 64 bytes.
+    let room = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, like.len()) };
+    room.iter_mut().zip(sorted).for_each(|(slot, x)| *slot = x);
+    Ok((Some(View::contiguous(buffer, like.dtype, like.len())), None))
+}
+
 /// Values and places, of which those that are wanted are there.
 fn sort_as<T: Sortable + Sync>(
     cpu: &dyn Backend,
@@ -290,12 +324,6 @@ fn sort_as<T: Sortable + Sync>(
     let from: &[T] = elements(values);
     let all = u64::MAX >> (64 - T::BITS);
     let key = |x: T| if decreasing { !x.key() & all } else { x.key() };
-    let keep = |raw: &[u8], dtype: DType| -> Result<View> {
-        let n = raw.len() / dtype.size();
-        let buffer = cpu.allocate(raw.len())?;
-        cpu.upload(raw, &buffer, 0)?;
-        Ok(View::contiguous(buffer, dtype, n))
-    };
     let (low, high) = T::extremes(from);
     let (low, high) = if decreasing { (!high & all, !low & all) } else { (low, high) };
     let reach = high.saturating_sub(low);
@@ -323,17 +351,15 @@ fn sort_as<T: Sortable + Sync>(
         // the keys themselves, where they tell the values
         let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));
         let mut plain = true;
-        let mut keys: Vec<u64> = keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key).collect();
+        let mut keys = Room::of(from.len(), keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key))?;
         if plain {
-            by_key(&mut keys, bits, |&key| key - low);
-            let back = |key: u64| T::of_key(if decreasing { !key & all } else { key });
-            let sorted: Vec<T> = keys.into_iter().filter_map(back).collect();
-            return Ok((Some(keep(bytes_of(&sorted), values.dtype)?), None));
+            by_key(&mut keys, bits, |&key| key - low)?;
+            let back = |&key: &u64| T::of_key(if decreasing { !key & all } else { key });
+            return stored(cpu, values, keys.iter().filter_map(back));
         }
-        let mut sorted: Vec<T> = from.iter().copied().filter(|x| !x.missing()).collect();
-        by_key(&mut sorted, T::BITS, |&x| key(x));
-        sorted.extend(from.iter().filter(|x| x.missing()));
-        return Ok((Some(keep(bytes_of(&sorted), values.dtype)?), None));
+        let mut sorted = Room::of(from.len(), from.iter().copied().filter(|x| !x.missing()))?;
+        by_key(&mut sorted, T::BITS, |&x| key(x))?;
+        return stored(cpu, values, sorted.iter().chain(from.iter().filter(|x| x.missing())).copied());
     }
     let value = |key: u64| T::of_key(if decreasing { !key & all } else { key }).unwrap_or_default();
     match place_dtype(from.len()) {
@@ -342,16 +368,11 @@ fn sort_as<T: Sortable + Sync>(
     }
 }
 
-/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
+/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1. What is none
+/// mostly has a number twice among the first.
 fn is_permutation<T: Sortable, P: Place>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
     at.fill(P::of(0));
-    for (k, &x) in (1..).zip(from) {
-        if x.missing() {
-            return false;
-        }
-        at[number(x)] = P::of(k);
-    }
-    at.iter().all(|&place| place != P::of(0))
+    (1..).zip(from).all(|(k, &x)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0))
 }
 
 /// Values in order, where they are wanted, and the places that they had.
@@ -374,7 +395,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
     };
     // places alone are what R is given, which counts from 1
     let first = usize::from(wanted == Wanted::Places);
-    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 && is_counted(n, reach) {
+    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 {
         // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
         let room = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
         if is_permutation(from, |x| (key(x) - low) as usize, room) {
@@ -396,7 +417,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
     };
     let placed = || from.iter().copied().zip((first..).map(P::of));
     let known = || placed().filter(|(x, _)| !x.missing());
-    let count = by_digits(known, n, 64 - reach.leading_zeros(), |x| key(x) - low, put);
+    let count = by_digits(known, n, 64 - reach.leading_zeros(), |x| key(x) - low, put)?;
     placed().filter(|(x, _)| x.missing()).zip(count..).for_each(|(pair, k)| put(k, pair));
     Ok(done(at))
 }
@@ -409,29 +430,32 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
     bits: u32,
     key: impl Fn(T) -> u64,
     put: impl Fn(usize, (T, P)),
-) -> usize {
+) -> Result<usize> {
     let mut last = 0;
     if pairs().map(|(x, _)| key(x)).all(|key| std::mem::replace(&mut last, key) <= key) {
-        return pairs().enumerate().map(|(k, pair)| put(k, pair)).count();
+        return Ok(pairs().enumerate().map(|(k, pair)| put(k, pair)).count());
     }
     if most < FEW {
         let mut all: Vec<(T, P)> = pairs().collect();
         all.sort_by_key(|&(x, _)| key(x));
         all.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
-        return all.len();
+        return Ok(all.len());
     }
-    let passes = bits.div_ceil(digit(most));
-    let width = bits.div_ceil(passes);
-    let of = |x: T, pass: u32| (key(x) >> (pass * width)) as usize & ((1 << width) - 1);
+    let rest = left_out(most, bits);
+    let passes = (bits - rest).div_ceil(digit(most));
+    let width = (bits - rest).div_ceil(passes);
+    let of = |x: T, pass: u32| (key(x) >> (rest + pass * width)) as usize & ((1 << width) - 1);
     let (mut counts, mut count) = (vec![0usize; (passes as usize) << width], 0);
     for (x, _) in pairs() {
         (0..passes).for_each(|pass| counts[((pass as usize) << width) + of(x, pass)] += 1);
         count += 1;
     }
-    // a digit that all share is passed over; one differs, since they are not in order
+    // a digit that all share is passed over
     let differ = |pass: &u32| !counts[(*pass as usize) << width..][..1 << width].contains(&count);
     let differing: Vec<u32> = (0..passes).filter(differ).collect();
-    let [mut now, mut next] = [const { Vec::<(T, P)>::new() }; 2];
+    // pairs of one digit go where they belong at once
+    let kept = if rest > 0 || differing.len() > 1 { count } else { 0 };
+    let (mut now, mut next) = (Room::<(T, P)>::new(kept)?, Room::new(kept)?);
     for (turn, &pass) in differing.iter().enumerate() {
         let starts = &mut counts[(pass as usize) << width..][..1 << width];
         let mut sum = 0;
@@ -442,9 +466,8 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
             let start = &mut starts[of(x, pass)];
             std::mem::replace(start, *start + 1)
         };
-        let ends = turn + 1 == differing.len();
-        next.reserve(if ends { 0 } else { count });
-        let room = next.spare_capacity_mut();
+        let ends = rest == 0 && turn + 1 == differing.len();
+        let room = next.slots();
         let mut move_on = |pair: (T, P)| match (place(pair.0), ends) {
             (k, true) => put(k, pair),
             (k, false) => _ = room[k].write(pair),
@@ -458,10 +481,16 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
             // SAFETY: each of the pairs was written to a place of its own.
             unsafe { next.set_len(count) };
             std::mem::swap(&mut now, &mut next);
-            next.clear();
         }
     }
-    count
+    if rest > 0 {
+        if differing.is_empty() {
+            now = Room::of(count, pairs())?;
+        }
+        finish(&mut now, rest, |&(x, _)| key(x));
+        now.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
+    }
+    Ok(count)
 }
 
 pub fn sort(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
@@ -517,11 +546,30 @@ mod tests {
     }
 
     #[test]
+    fn long_keys_are_sorted_to_their_last_bit() {
+        // most in one run, some in several, some that all bits tell apart
+        for n in [300u64, 5000, 1 << 18] {
+            let key = |k: u64| (k * 7919 % n) << (k % 5 * 11) | u64::from(k == 7) << 62;
+            let pairs = |k: u64| (key(k) as i64, k as i32);
+            let mut wanted: Vec<_> = (0..n).map(pairs).collect();
+            let items = wanted.clone();
+            wanted.sort_by_key(|&(x, _)| x);
+            let found = std::cell::RefCell::new(vec![(0, 0); n as usize]);
+            let put = |k: usize, pair| found.borrow_mut()[k] = pair;
+            by_digits(|| items.iter().copied(), n as usize, 63, |x| x as u64, put).unwrap();
+            assert_eq!(*found.borrow(), wanted);
+            let mut sorted = Room::of(items.len(), items.iter().copied()).unwrap();
+            by_key(&mut sorted, 63, |&(x, _)| x as u64).unwrap();
+            assert_eq!(*sorted, *wanted);
+        }
+    }
+
+    #[test]
     fn many_items_stay_in_order_where_keys_are_equal() {
-        let mut items: Vec<(u64, usize)> = (0..5000).map(|k| ((k * 7919 % 100) as u64 * 1_000_003, k)).collect();
-        let mut wanted = items.clone();
-        by_key(&mut items, 64, |i| i.0);
+        let pairs = (0..5000).map(|k| ((k * 7919 % 100) as u64 * 1_000_003, k));
+        let (mut items, mut wanted) = (Room::of(5000, pairs.clone()).unwrap(), pairs.collect::<Vec<(u64, usize)>>());
+        by_key(&mut items, 64, |i| i.0).unwrap();
         wanted.sort_by_key(|i| i.0);
-        assert_eq!(items, wanted);
+        assert_eq!(*items, *wanted);
     }
 }
