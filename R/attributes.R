@@ -4,7 +4,8 @@
 #' @export
 `dim<-.gpu_array` <- function(x, value) {
   keep <- attributes(x)
-  keep <- keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
+  # most have a class alone
+  keep <- if (length(keep) > 1L) keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
   dim(x) <- value
   if (length(keep)) attributes(x) <- c(attributes(x), keep)

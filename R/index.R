@@ -215,7 +215,7 @@ NULL
 #' @rdname transpose
 #' @export
 t.gpu_array <- function(x) {
-  d <- dim(x)
+  d <- attr(x, "dim")
   if (length(d) > 2L) stop_as_base("argument is not a matrix")
   if (length(d) < 2L) {
     names <- if (is.null(d)) names(x) else dimnames(x)[[1L]]
@@ -229,7 +229,8 @@ t.gpu_array <- function(x) {
   }
   out <- .Call(C_permute, x, d, 2:1)
   dim(out) <- d[2:1]
-  if (!is.null(dimnames(x))) dimnames(out) <- dimnames(x)[2:1]
+  names <- attr(x, "dimnames")
+  if (!is.null(names)) dimnames(out) <- names[2:1]
   out
 }
 

@@ -132,7 +132,14 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
 # Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R. They are added in float64; of arrays
 # that are no wider than float32 they are float32, so that what is made of both is, too.
 margin <- function(name, x, na.rm, dims, rows) {
-  d <- dim(x)
+  d <- attr(x, "dim")
+  # a matrix, which most are
+  if (length(d) == 2L && isFALSE(na.rm) && isTRUE(dims == 1) && !is.complex(x)) {
+    out <- .Call(C_reduce_groups, name, x, FALSE, if (rows) c(1, d[2L], d[1L]) else c(d[2L], d[1L], 1), TRUE)
+    names <- attr(x, "dimnames")[[if (rows) 1L else 2L]]
+    if (!is.null(names)) names(out) <- names
+    return(out)
+  }
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
   if (is.na(as.logical(na.rm)[1L])) stop_as_base("invalid 'na.rm' argument")
   if (length(dims) != 1L) return(call_base(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(host_copy(x), na.rm, dims)))
