@@ -297,6 +297,8 @@ outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FU
 outer_arrays <- function(X, Y, FUN, ...) {
   # of plain vectors of doubles
   if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
+    # base R's product goes through memory once
+    if (prefers_host(X)) return(.Call(C_result, host_view(X) %*% t(host_view(Y)), product_dtype(X, Y), "cpu"))
     n <- length(X)
     m <- length(Y)
     d <- c(n, m)
@@ -404,6 +406,7 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   n <- trunc(n[[1L]])
   p <- trunc(p[[1L]])
   m <- min(n, p)
+  if (gpu_dtype(x) == "float64" && prefers_host(x)) return(.Call(C_result, base::diag(host_view(as_flat(x)), n, p), "float64", "cpu"))
   y <- .Call(C_full, vector(typeof(x), 1L), n * p, gpu_dtype(x), gpu_device(x))
   y <- .Call(C_put, y, list(1 + (n + 1) * (seq_len(m) - 1)), if (length(x) == m) x else recycle(x, m), NULL)
   dim(y) <- c(n, p)
