@@ -68,3 +68,12 @@ test_that("names of what is bound come from the first argument that has some", {
 test_that("the shapes are as many as they were", {
   expect_cases(120L)
 })
+
+test_that("rows longer than a thread's task are bound and taken", {
+  m <- matrix(seq_len(120000) / 7, 40000)
+  x <- gpu(m)
+  expect_identical(collect(rbind(x, x)), rbind(m, m))
+  long <- rbind(m, m)
+  at <- c(seq_len(nrow(long)), 3L)
+  expect_identical(collect(gpu(long)[at, c(3L, 1L)]), long[at, c(3L, 1L)])
+})

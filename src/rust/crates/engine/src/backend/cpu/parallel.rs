@@ -142,7 +142,9 @@ pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Re
 /// # Errors
 /// `Interrupt`.
 pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
-    let tasks = n.div_ceil(size.max(1));
+    // of rows that are longer than a task should be each is one
+    let size = size.max(1);
+    let tasks = n.div_ceil(size);
     let mut watch = (tasks > ROUND).then(Watch::new);
     let ends = AtomicBool::new(false);
     for first in (0..tasks).step_by(ROUND) {
@@ -165,9 +167,9 @@ mod tests {
 
     #[test]
     fn every_task_runs_once() {
-        for n in [1, 2, 100, 1000] {
+        for (n, size) in [(1, 7), (2, 7), (100, 7), (1000, 7), (5, 0)] {
             let seen: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
-            parallel(n, 7, |from, to| {
+            parallel(n, size, |from, to| {
                 for slot in &seen[from..to] {
                     slot.fetch_add(1, Ordering::Relaxed);
                 }

@@ -172,13 +172,17 @@ fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);
     let count = mask.iter().filter(|&&x| keeps(x)).count();
-    // one place more, since every element is written and only those that count move on
-    let buffer = cpu.allocate(8 * (count + 1))?;
+    let buffer = cpu.allocate(8 * count)?;
+    if count == 0 {
+        return Ok(View::contiguous(buffer, DType::Int64, 0));
+    }
     // SAFETY: the buffer is written before anyone else sees it, has room for so many, and is aligned to 64 bytes.
-    let out = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, count + 1) };
-    let mut at = 0;
-    for (k, &x) in mask.iter().enumerate() {
-        out[at] = if x == 1 { k as i64 } else { -1 };
+    let out = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, count) };
+    let (mut at, mut marks) = (0, (0..).zip(mask));
+    while at < count {
+        // every element is written, and only those that count move on
+        let Some((k, &x)) = marks.next() else { break };
+        out[at] = if x == 1 { k } else { -1 };
         at += usize::from(keeps(x));
     }
     Ok(View::contiguous(buffer, DType::Int64, count))
