@@ -120,8 +120,7 @@ read_by <- function(name, x, copy = ordinary_copy) {
 # as long on a large vector in memory of ours, each of whose elements is a call.
 ordinary_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact))
-  y <- vector(typeof(x), length(x))
-  .Call(C_collect_into, x, y)
+  y <- .Call(C_collect_ordinary, x)
   keep <- host_attributes(x)
   for (name in names(keep)) attr(y, name) <- keep[[name]]
   y

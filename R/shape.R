@@ -406,7 +406,6 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   n <- trunc(n[[1L]])
   p <- trunc(p[[1L]])
   m <- min(n, p)
-  if (gpu_dtype(x) == "float64" && prefers_host(x)) return(.Call(C_result, base::diag(host_view(as_flat(x)), n, p), "float64", "cpu"))
   y <- .Call(C_full, vector(typeof(x), 1L), n * p, gpu_dtype(x), gpu_device(x))
   y <- .Call(C_put, y, list(1 + (n + 1) * (seq_len(m) - 1)), if (length(x) == m) x else recycle(x, m), NULL)
   dim(y) <- c(n, p)

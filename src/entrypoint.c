@@ -58,6 +58,7 @@ SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
 SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
 SEXP C_copy_attributes(SEXP from, SEXP to);
 SEXP C_holds_array(SEXP x);
+SEXP C_collect_ordinary(SEXP x);
 SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda); // torch_bridge.cpp
 SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho);
@@ -73,6 +74,7 @@ static const R_CallMethodDef entries[] = {
     {"C_recycled", (DL_FUNC)C_recycled, 3},
     {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
     {"C_holds_array", (DL_FUNC)C_holds_array, 1},
+    {"C_collect_ordinary", (DL_FUNC)C_collect_ordinary, 1},
     {"C_torch_start", (DL_FUNC)C_torch_start, 3},
     {"C_take", (DL_FUNC)C_take, 3},
     {"C_put", (DL_FUNC)C_put, 4},

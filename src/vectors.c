@@ -30,6 +30,16 @@ SEXP vg_new_vector(int type, void *v) {
   return x;
 }
 
+SEXP vg_collect_into(SEXP x, SEXP out); // Rust
+
+// An array's elements in memory of R's own, which R has not filled with zeros before.
+SEXP C_collect_ordinary(SEXP x) {
+  SEXP out = PROTECT(Rf_allocVector(TYPEOF(x), XLENGTH(x)));
+  SEXP done = vg_collect_into(x, out);
+  UNPROTECT(1);
+  return vg_returned(done);
+}
+
 static R_xlen_t length_method(SEXP x) { return vector(x)->length; }
 static void *dataptr_method(SEXP x, Rboolean writable) { return vector(x)->start; }
 static const void *dataptr_or_null_method(SEXP x) { return vector(x)->start; }
