@@ -133,13 +133,6 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
 # that are no wider than float32 they are float32, so that what is made of both is, too.
 margin <- function(name, x, na.rm, dims, rows) {
   d <- attr(x, "dim")
-  # a matrix, which most are
-  if (length(d) == 2L && isFALSE(na.rm) && isTRUE(dims == 1) && !is.complex(x)) {
-    out <- .Call(C_reduce_groups, name, x, FALSE, if (rows) c(1, d[2L], d[1L]) else c(d[2L], d[1L], 1), TRUE)
-    names <- attr(x, "dimnames")[[if (rows) 1L else 2L]]
-    if (!is.null(names)) names(out) <- names
-    return(out)
-  }
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
   if (is.na(as.logical(na.rm)[1L])) stop_as_base("invalid 'na.rm' argument")
   if (length(dims) != 1L) return(call_base(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(host_copy(x), na.rm, dims)))
@@ -149,12 +142,12 @@ margin <- function(name, x, na.rm, dims, rows) {
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
   out <- .Call(C_reduce_groups, name, x, as.logical(na.rm)[1L], groups, TRUE)
-  kept <- if (rows) first else setdiff(seq_along(d), first)
-  names <- dimnames(x)[kept]
+  kept <- if (rows) first else seq_along(d)[-first]
+  names <- attr(x, "dimnames")[kept]
   if (length(kept) > 1L) {
     dim(out) <- d[kept]
     dimnames(out) <- if (!all(vapply(names, is.null, NA))) names
-  } else if (length(names)) {
+  } else if (!is.null(names[[1L]])) {
     names(out) <- names[[1L]]
   }
   out

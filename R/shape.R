@@ -299,12 +299,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
   if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
     # base R's product goes through memory once
     if (prefers_host(X)) return(.Call(C_result, host_view(X) %*% t(host_view(Y)), product_dtype(X, Y), "cpu"))
-    n <- length(X)
-    m <- length(Y)
-    d <- c(n, m)
-    a <- .Call(C_strided, X, n, c(1, 1), c(0, 0), c(1, 0), d)
-    b <- .Call(C_strided, Y, m, c(1, 1), c(0, 0), c(0, 1), d)
-    out <- a * b + 0
+    d <- c(length(X), length(Y))
+    out <- repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0
     dim(out) <- d
     return(out)
   }
@@ -386,7 +382,7 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
     if (!is.null(nrow) || !is.null(ncol)) stop_as_base("'nrow' or 'ncol' cannot be specified when 'x' is a matrix")
     m <- min(d)
     if (m == 0L) return(recycle(x, 0))
-    y <- .Call(C_strided, x, length(x), 1, 0, d[1L] + 1, m)
+    y <- strided(x, length(x), 1, m, step = d[1L] + 1)
     nms <- attr(x, "dimnames")
     if (names && length(nms) == 2L && !any(vapply(nms, is.null, NA))) {
       own <- lapply(nms, `[`, seq_len(m))

@@ -38,50 +38,69 @@ pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     }
 }
 
+/// Calls a function with the word that moves elements of a size.
+macro_rules! by_size {
+    ($size:expr, $function:ident($($argument:expr),*)) => {
+        match $size {
+            1 => $function::<u8>($($argument),*),
+            2 => $function::<u16>($($argument),*),
+            4 => $function::<u32>($($argument),*),
+            8 => $function::<u64>($($argument),*),
+            _ => $function::<[u64; 2]>($($argument),*),
+        }
+    };
+}
+
+/// New elements, which `fill` writes, all of them; there are some then.
+pub(super) fn made<T>(cpu: &dyn Backend, dtype: DType, n: usize, fill: impl FnOnce(&mut [T])) -> Result<View> {
+    let buffer = cpu.allocate(n * size_of::<T>())?;
+    if n > 0 {
+        // SAFETY: nobody else sees the buffer yet; it has room for so many, and is aligned to 64 bytes.
+        fill(unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, n) });
+    }
+    Ok(View::contiguous(buffer, dtype, n))
+}
+
+/// The NA of a dtype as the word that its elements move as.
+fn na_word<T: Copy>(dtype: DType) -> T {
+    let na = na_bytes(dtype);
+    // SAFETY: the bytes are an element's, and words are plain.
+    unsafe { na.as_ptr().cast::<T>().read_unaligned() }
+}
+
+/// Those of the elements that are at the positions; outside NA.
+fn pick<T: Copy>(from: &[T], at: &[i64], na: T, room: &mut [T]) {
+    for (slot, &p) in room.iter_mut().zip(at) {
+        // a negative position is a very large one
+        *slot = from.get(p as usize).copied().unwrap_or(na);
+    }
+}
+
 /// The elements at positions; outside NA.
 fn take(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
-    match source.dtype.size() {
-        1 => take_as::<u8>(source, at, output),
-        2 => take_as::<u16>(source, at, output),
-        4 => take_as::<u32>(source, at, output),
-        8 => take_as::<u64>(source, at, output),
-        _ => take_as::<[u64; 2]>(source, at, output),
-    }
+    by_size!(source.dtype.size(), take_as(source, at, output))
 }
 
 /// Elements of one size move as plain words.
 fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     let from: &[T] = elements(source);
-    let na = na_bytes(source.dtype);
-    // SAFETY: the bytes are an element's.
-    let na: T = unsafe { na.as_ptr().cast::<T>().read_unaligned() };
+    let na = na_word(source.dtype);
     let out = output.address;
     parallel(at.len(), 1 << 15, |first, end| {
         // SAFETY: the output has an element for every position, and tasks write different ones.
         let room = unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(first), end - first) };
-        for (slot, &p) in room.iter_mut().zip(&at[first..end]) {
-            // a negative position is a very large one
-            *slot = from.get(p as usize).copied().unwrap_or(na);
-        }
+        pick(from, &at[first..end], na, room);
     })
 }
 
 /// The elements at positions on each axis; where one is negative NA.
 pub fn take_axes(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
-    match source.dtype.size() {
-        1 => take_axes_as::<u8>(source, dim, axes, output),
-        2 => take_axes_as::<u16>(source, dim, axes, output),
-        4 => take_axes_as::<u32>(source, dim, axes, output),
-        8 => take_axes_as::<u64>(source, dim, axes, output),
-        _ => take_axes_as::<[u64; 2]>(source, dim, axes, output),
-    }
+    by_size!(source.dtype.size(), take_axes_as(source, dim, axes, output))
 }
 
 fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
     let from: &[T] = elements(source);
-    let na = na_bytes(source.dtype);
-    // SAFETY: the bytes are an element's.
-    let na: T = unsafe { na.as_ptr().cast::<T>().read_unaligned() };
+    let na = na_word(source.dtype);
     let ((first, others), extent) = (axes.split_first().expect("an array has axes"), dim[0]);
     let columns: usize = others.iter().map(Vec::len).product();
     let out = output.address;
@@ -98,22 +117,13 @@ fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>],
             // SAFETY: the output has an element for every position, and tasks write different columns.
             let room =
                 unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(column * first.len()), first.len()) };
-            for (slot, &p) in room.iter_mut().zip(first) {
-                // a negative position is a very large one
-                *slot = from.get(p as usize).copied().unwrap_or(na);
-            }
+            pick(from, first, na, room);
         }
     })
 }
 
 pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) {
-    match dtype.size() {
-        1 => scatter_as::<u8>(target, n, positions, values),
-        2 => scatter_as::<u16>(target, n, positions, values),
-        4 => scatter_as::<u32>(target, n, positions, values),
-        8 => scatter_as::<u64>(target, n, positions, values),
-        _ => scatter_as::<[u64; 2]>(target, n, positions, values),
-    }
+    by_size!(dtype.size(), scatter_as(target, n, positions, values))
 }
 
 fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values: &View) {
@@ -132,13 +142,7 @@ fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values:
 
 /// Matrices of so many columns one below the other.
 pub fn join_rows(parts: &[View], columns: usize, output: &Arc<Buffer>) -> Result<()> {
-    match parts.first().map_or(1, |part| part.dtype.size()) {
-        1 => join_rows_as::<u8>(parts, columns, output),
-        2 => join_rows_as::<u16>(parts, columns, output),
-        4 => join_rows_as::<u32>(parts, columns, output),
-        8 => join_rows_as::<u64>(parts, columns, output),
-        _ => join_rows_as::<[u64; 2]>(parts, columns, output),
-    }
+    by_size!(parts.first().map_or(1, |part| part.dtype.size()), join_rows_as(parts, columns, output))
 }
 
 fn join_rows_as<T: Copy + Sync>(parts: &[View], columns: usize, output: &Arc<Buffer>) -> Result<()> {
@@ -172,20 +176,15 @@ fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);
     let count = mask.iter().filter(|&&x| keeps(x)).count();
-    let buffer = cpu.allocate(8 * count)?;
-    if count == 0 {
-        return Ok(View::contiguous(buffer, DType::Int64, 0));
-    }
-    // SAFETY: the buffer is written before anyone else sees it, has room for so many, and is aligned to 64 bytes.
-    let out = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, count) };
-    let (mut at, mut marks) = (0, (0..).zip(mask));
-    while at < count {
-        // every element is written, and only those that count move on
-        let Some((k, &x)) = marks.next() else { break };
-        out[at] = if x == 1 { k } else { -1 };
-        at += usize::from(keeps(x));
-    }
-    Ok(View::contiguous(buffer, DType::Int64, count))
+    made(cpu, DType::Int64, count, |out| {
+        let (mut at, mut marks) = (0, (0..).zip(mask));
+        while at < count {
+            // every element is written, and only those that count move on
+            let Some((k, &x)) = marks.next() else { break };
+            out[at] = if x == 1 { k } else { -1i64 };
+            at += usize::from(keeps(x));
+        }
+    })
 }
 
 /// What the plan's first output, a mask, chooses of the second, or the positions.

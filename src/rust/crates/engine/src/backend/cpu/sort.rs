@@ -3,7 +3,7 @@
 
 use super::memory::Room;
 use super::parallel::spread;
-use super::select::elements;
+use super::select::{elements, made};
 use crate::array::Array;
 use crate::backend::{place_dtype, Backend};
 use crate::buffer::View;
@@ -307,11 +307,8 @@ enum Wanted {
 
 /// The values in order.
 fn stored<T>(cpu: &dyn Backend, like: &View, sorted: impl Iterator<Item = T>) -> Result<(Option<View>, Option<View>)> {
-    let buffer = cpu.allocate(like.len() * size_of::<T>())?;
-    // SAFETY: the buffer is written before anyone else sees it, has room for all, and is aligned to 64 bytes.
-    let room = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, like.len()) };
-    room.iter_mut().zip(sorted).for_each(|(slot, x)| *slot = x);
-    Ok((Some(View::contiguous(buffer, like.dtype, like.len())), None))
+    let fill = |room: &mut [T]| room.iter_mut().zip(sorted).for_each(|(slot, x)| *slot = x);
+    Ok((Some(made(cpu, like.dtype, like.len(), fill)?), None))
 }
 
 /// Values and places, of which those that are wanted are there.
@@ -333,20 +330,19 @@ fn sort_as<T: Sortable + Sync>(
             let mut counts = vec![0u32; reach as usize + 2];
             let last = counts.len() - 1;
             count_places(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
-            let buffer = cpu.allocate(size_of_val(from))?;
-            // SAFETY: the buffer is written before anyone else sees it, has room for all, and is aligned to 64 bytes.
-            let mut room = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, from.len()) };
-            for (digit, count) in counts.into_iter().enumerate() {
-                let (run, rest) = std::mem::take(&mut room).split_at_mut(count as usize);
-                let value = |key: u64| T::of_key(if decreasing { !key & all } else { key });
-                let missing = || from.iter().copied().find(|x| x.missing());
-                if !run.is_empty() {
-                    let value = if digit == last { missing() } else { value(low + digit as u64) };
-                    run.fill(value.unwrap_or_default());
+            let fill = |mut room: &mut [T]| {
+                for (digit, count) in counts.into_iter().enumerate() {
+                    let (run, rest) = std::mem::take(&mut room).split_at_mut(count as usize);
+                    let value = |key: u64| T::of_key(if decreasing { !key & all } else { key });
+                    let missing = || from.iter().copied().find(|x| x.missing());
+                    if !run.is_empty() {
+                        let value = if digit == last { missing() } else { value(low + digit as u64) };
+                        run.fill(value.unwrap_or_default());
+                    }
+                    room = rest;
                 }
-                room = rest;
-            }
-            return Ok((Some(View::contiguous(buffer, values.dtype, from.len())), None));
+            };
+            return Ok((Some(made(cpu, values.dtype, from.len(), fill)?), None));
         }
         // the keys themselves, where they tell the values
         let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));

@@ -62,12 +62,12 @@ pub struct Cuda {
     broken: OnceLock<Error>,
 }
 
-/// Counters that `Cuda::tickets` points to.
 /// Words of host memory in which a kernel tells a result: 32 bits of it each, of 16 bytes and a status, below a mark.
 pub(super) type Told = [AtomicU64; 5];
 /// Where they are in a lane's slot: behind what `receive` gives.
 const TOLD: usize = 64;
 
+/// Counters that `Cuda::tickets` points to.
 pub const TICKETS: usize = 1 << 14;
 const RECENT: usize = 8;
 const MOST_DEVICES: usize = 64;

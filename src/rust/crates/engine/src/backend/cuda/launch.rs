@@ -267,6 +267,7 @@ mod tests {
         assert_eq!((p.len(), p.bytes().len()), (8000, MOST_BYTES));
         assert_eq!(p.bytes()[8 * 511..], 511u64.to_ne_bytes());
     }
+
     #[test]
     fn arguments_keep_their_places() {
         let mut args = Args::new();
