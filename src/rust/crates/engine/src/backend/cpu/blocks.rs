@@ -568,11 +568,18 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     if written.is_some() {
         schedule.lengthen();
     }
+    // loops that write narrower elements do not wait for memory
+    let far = |k: &usize| plan.outputs[*k].1.size() >= 8 && outputs[*k].bytes >= memory::FAR;
+    let far: Vec<usize> = (0..outputs.len()).filter(far).collect();
     spread(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
         schedule.with_scratch(to - from, |scratch| {
             let mut i = from;
             while i < to {
                 let n = schedule.block(i).min(to - i);
+                for &k in &far {
+                    let size = plan.outputs[k].1.size();
+                    memory::fetch((outputs[k].address as *const u8).wrapping_add(i * size), n * size);
+                }
                 // SAFETY: the buffer has bound.n elements of the dtype.
                 let direct =
                     written.map(|k| unsafe { (outputs[k].address as *mut u8).add(i * plan.outputs[k].1.size()) });

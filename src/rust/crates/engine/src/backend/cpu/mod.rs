@@ -90,7 +90,11 @@ fn move_bytes(source: &[u8], target: &mut [u8]) -> Result<()> {
     let out = Shared(target.as_mut_ptr());
     parallel(source.len().min(target.len()), PIECE, |from, to| {
         // SAFETY: within both, which do not overlap, and no other task has this part.
-        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr().add(from), out.at(from), to - from) };
+        unsafe {
+            let (to_read, to_write) = (source.as_ptr().add(from), out.at(from));
+            let copy = |(at, size)| std::ptr::copy_nonoverlapping(to_read.add(at), to_write.add(at), size);
+            memory::fetched(to_write, to - from).for_each(copy);
+        }
     })
 }
 
