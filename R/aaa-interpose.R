@@ -14,7 +14,7 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array") 
   theirs <- get(name, envir = asNamespace(home))
   f <- theirs
   ours <- function(call) {
-    call[[1L]] <- call("$", quote(asNamespace("verdigris")), call[[1L]])
+    call[[1L]] <- call("$", quote(.ours), call[[1L]])
     call
   }
   is_array <- function(argument) {
@@ -30,7 +30,7 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array") 
     .defined <- .Method <- .target <- NULL
     standardGeneric(.(name), .(always(theirs)))
   })
-  environment(f) <- list2env(list(.Generic = name, .Methods = NULL), parent = asNamespace(home))
+  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv()), parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))
   f
 }

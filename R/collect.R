@@ -26,8 +26,9 @@ collect <- function(x, ...) UseMethod("collect")
 collect.default <- function(x, ...) x
 
 #' @export
-collect.gpu_array <- function(x, ...) {
-  exact <- gpu_dtype(x) == "int64"
+collect.gpu_array <- function(x, ...) collected(x, gpu_dtype(x) == "int64")
+
+collected <- function(x, exact) {
   if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
   y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
   keep <- host_attributes(x, exact)
@@ -39,6 +40,8 @@ collect.gpu_array <- function(x, ...) {
 # a large vector that gets all at once, or that somebody else holds; base R's loops take longer through that.
 host_attributes <- function(x, exact = FALSE) {
   keep <- attributes(x)
+  # most have a class alone
+  if (length(keep) == 1L && !exact) return(NULL)
   keep$class <- keep$gpu_dtype <- NULL
   if (length(keep) < 2L && is.null(keep$tsp) && !exact) return(keep)
   class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
@@ -49,15 +52,22 @@ host_attributes <- function(x, exact = FALSE) {
 # base R would compute with the bits of an integer64; `exact` where bit64 has a method.
 host_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x)) return(x)
-  if (gpu_dtype(x) == "int64" && !(exact && requireNamespace("bit64", quietly = TRUE))) x <- gpu_cast(x, "float64")
-  collect(x)
+  wide <- gpu_dtype(x) == "int64"
+  if (wide && !(exact && requireNamespace("bit64", quietly = TRUE))) {
+    x <- gpu_cast(x, "float64")
+    wide <- FALSE
+  }
+  collected(x, wide)
 }
 
 # For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(x)
-  (if (!settings$compose && is.null(names(x)) && is.null(attr(x, "tsp"))) .Call(C_lend, x)) %||% host_copy(x)
+  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% host_copy(x)
 }
+
+# An array's own memory, with its shape and names alone; NULL where it is not as R has it, or not on the cpu device.
+lent <- function(x) if (!settings$compose) .Call(C_lend, x)
 
 # For bit64's generic: whole numbers of any array, exactly.
 as_integer64 <- function(x) {

@@ -25,12 +25,15 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
 # The call as the user wrote it that led to one of the package's frames: of the package's functions that are running, the
 # outermost, by the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
 written_call <- function(frame = parent.frame()) {
-  k <- Position(function(f) identical(f, frame), sys.frames())
-  if (is.na(k)) return(NULL)
+  frames <- sys.frames()
+  k <- 1L
+  while (k <= length(frames) && !identical(frames[[k]], frame)) k <- k + 1L
+  if (k > length(frames)) return(NULL)
+  home <- topenv()
   ours <- function(k) {
     if (k < 1L) return(FALSE)
     f <- sys.function(k)
-    is_interposed(f) || identical(f, base::cbind) || identical(f, base::rbind) || identical(topenv(environment(f)), topenv())
+    is_interposed(f) || identical(f, base::cbind) || identical(f, base::rbind) || identical(topenv(environment(f)), home)
   }
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]

@@ -3,22 +3,26 @@
 
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
-  y <- call_base(f, lapply(args, ordinary_copy, exact = exact), parent.frame())
+  like <- NULL
+  for (k in seq_along(args)) if (is_gpu(args[[k]])) {
+    if (is.null(like)) like <- args[[k]]
+    args[[k]] <- ordinary_copy(args[[k]], exact = exact)
+  }
+  y <- call_base(f, args, parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
-  like <- args[[which(vapply(args, is_gpu, NA))[1L]]]
   .Call(C_result, y, width_beside(y, gpu_dtype(like)), gpu_device(like))
 }
 
-# An ordinary result of numbers as an array where x is, with all its attributes.
+# An ordinary result of numbers as an array where x is, with all its attributes. What no variable holds is not copied.
 back_beside <- function(y, x) {
   keep <- attributes(y)
-  # no copy, as as.vector() would be one
-  attributes(y) <- NULL
-  with_attributes(.Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x)), keep)
+  out <- .Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x))
+  if (all(names(keep) %in% c("dim", "dimnames", "names", "tsp", "class"))) out else with_attributes(out, keep)
 }
 
 # The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.
 width_beside <- function(y, dtype) {
+  if (dtype == "float64") return(NULL)
   narrow <- c("float32", "float16", "bfloat16")
   if (is.complex(y)) return(if (dtype %in% c(narrow, "complex64")) "complex64")
   if (is.double(y) && dtype %in% narrow) return(dtype)

@@ -85,9 +85,10 @@ host_dtype <- function(x, like) {
 }
 
 product_dtype <- function(x, y) {
-  narrow <- vapply(list(x, y), function(v) if (is_gpu(v)) gpu_dtype(v) else "", "")
+  narrow <- c(if (is_gpu(x)) gpu_dtype(x), if (is_gpu(y)) gpu_dtype(y))
+  if ("float64" %in% narrow) return(NULL)
   floats <- narrow[narrow %in% c("float16", "bfloat16", "float32", "float64")]
-  if (is.complex(x) || is.complex(y) || !length(floats) || "float64" %in% floats) return(NULL)
+  if (is.complex(x) || is.complex(y) || !length(floats)) return(NULL)
   if (length(unique(floats)) == 1L) floats[1L] else "float32"
 }
 

@@ -293,10 +293,10 @@ counted_whole <- function(x) {
   low <- as.double(reach[1L])
   bins <- as.double(reach[2L]) - low + 1
   if (low != floor(low) || abs(low) > 2^52 || bins != floor(bins) || bins > min(MOST_BINS, 16 * n + 1024)) return(NULL)
-  counts <- as.vector(.Call(C_count_bins, x, low, bins))
+  counts <- .Call(C_collect, .Call(C_count_bins, x, low, bins))
   others <- counts[bins + 1]
   if (others > 0 && is.double(x) && others != sum(is.na(x))) return(NULL)
-  at <- which(counts[-(bins + 1)] > 0)
+  at <- base::which(counts[-(bins + 1)] > 0)
   list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else counts[at], missing = others)
 }
 

@@ -56,12 +56,13 @@ joined_names <- function(parts, use.names) {
 
 # Labels of the arguments of cbind() and rbind(): their names, else by `deparse.level` the symbols or the expressions.
 labels_of <- function(expressions, level) {
-  given <- unname(names(expressions)) %||% character(length(expressions))
-  if (level == 0) return(given)
-  found <- vapply(expressions, function(e) {
-    if (level == 1 && is.symbol(e)) as.character(e) else if (level == 2) deparse(e, control = NULL, nlines = 1L) else ""
-  }, "")
-  unname(ifelse(given == "", unname(found), given))
+  labels <- names(expressions) %||% character(length(expressions))
+  if (level == 0) return(labels)
+  for (k in seq_along(expressions)) if (labels[k] == "") {
+    e <- expressions[[k]]
+    if (level == 1 && is.symbol(e)) labels[k] <- as.character(e) else if (level == 2) labels[k] <- deparse(e, control = NULL, nlines = 1L)
+  }
+  labels
 }
 
 # Arrays alone, all of them matrices or all vectors of one length, without names: beside or below each other, NULL of all else. What `bind()`
@@ -296,9 +297,14 @@ outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FU
 
 outer_arrays <- function(X, Y, FUN, ...) {
   # of plain vectors of doubles
-  if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
+  if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && (device <- gpu_device(X)) == gpu_device(Y)) {
     # base R's product goes through memory once
-    if (prefers_host(X)) return(.Call(C_result, host_view(X) %*% t(host_view(Y)), product_dtype(X, Y), "cpu"))
+    if (device == "cpu" && !settings$compose) {
+      a <- lent(X)
+      b <- lent(Y)
+      dtype <- if (is.null(a) && is.null(b)) product_dtype(X, Y)
+      return(.Call(C_result, (a %||% host_copy(X)) %*% t(b %||% host_copy(Y)), dtype, "cpu"))
+    }
     d <- c(length(X), length(Y))
     out <- repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0
     dim(out) <- d
@@ -396,7 +402,7 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   n <- nrow %||% length(x)
   p <- ncol %||% n
   usual <- function(k) is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 && k <= .Machine$integer.max)
-  if (!usual(n) || !usual(p) || length(x) == 0L) {
+  if (given > 1L && (!usual(n) || !usual(p)) || length(x) == 0L) {
     return(as_gpu(call_base(base::diag, list(host_copy(x), n, p)), dtype = gpu_dtype(x), device = gpu_device(x)))
   }
   n <- trunc(n[[1L]])

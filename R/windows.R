@@ -96,10 +96,10 @@ filter_array <- function(x, filter, method, sides, circular, init) {
   usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
     length(sides) == 1L && sides %in% c(1L, 2L) && isFALSE(circular) && is.null(init)
   if (!usable) {
-    args <- list(host_series(x), weights, method = method, sides = sides, circular = circular)
+    plain <- is_plain(x) && is.double(x)
+    args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides, circular = circular)
     args$init <- init
-    out <- call_base(stats::filter, args)
-    return(back_beside(out, x))
+    return(back_beside(call_base(stats::filter, args), x))
   }
   # the last weight meets the first element of each window
   m <- n - p + 1
