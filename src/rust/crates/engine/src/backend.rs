@@ -156,7 +156,7 @@ pub trait Backend: Send + Sync {
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>>;
 
     /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere), stored as their class computes, to a
-    /// value each; None where there are too many groups to do so without a sort.
+    /// value each; None where there are too many groups to do so without a sort. Of the cpu device the values may be several columns as long as the codes.
     fn reduce_coded(
         &self,
         values: &View,

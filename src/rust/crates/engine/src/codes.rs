@@ -62,20 +62,22 @@ impl Array {
     ) -> Result<Option<Array>> {
         no_complex(self.dtype())?;
         let (n, rows) = (self.len(), codes.len());
-        if n > rows && rows > 0 && n % rows == 0 {
+        let columns = if rows > 0 && n % rows == 0 { n / rows } else { 1 };
+        // the cpu device takes all columns at once
+        if columns > 1 && self.device() != Device::Cpu {
             let column = |start| self.strided(&[n], &[Axis { of: 0, start, step: 1, extent: rows }]);
             let found = (0..n).step_by(rows).map(|start| column(start)?.reduce_coded(codes, groups, reduction, na_rm));
             let Some(parts) = found.collect::<Result<Option<Vec<Array>>>>()? else { return Ok(None) };
             return Array::join(&parts, parts[0].dtype(), self.device()).map(Some);
         }
-        if codes.len() != self.len() || !REDUCTIONS.contains(&reduction) {
+        if columns * rows != n || !REDUCTIONS.contains(&reduction) {
             return Err(Error::new(Kind::Shape, "each element needs a code"));
         }
         let class = reduction.class(self.dtype().class()).expect("what is not complex is reduced");
         let values = self.cast(natural_dtype(class), None)?.contiguous()?;
         let codes = codes.cast(DType::Int32, None)?.contiguous()?;
         let found = backend::of(self.device())?.reduce_coded(&values, &codes, groups, reduction, na_rm)?;
-        Ok(found.map(|buffer| Array::from_view(View::contiguous(buffer, reduction.result(class), groups))))
+        Ok(found.map(|buffer| Array::from_view(View::contiguous(buffer, reduction.result(class), columns * groups))))
     }
 
     /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it (int32).

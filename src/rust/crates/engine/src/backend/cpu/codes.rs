@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::loops::FOLDS;
+use super::loops::{Folding, FOLDS};
 use super::parallel::{parallel, spread};
 use super::reduce::Accumulators;
 use super::select::elements;
@@ -79,7 +79,10 @@ pub fn count(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()
     }
 }
 
-/// A value for each code from 1 to `groups`, to `out`.
+/// Elements of columns that one task takes.
+const COLUMNS: usize = 1 << 14;
+
+/// A value for each code from 1 to `groups`, to `out`; of several columns those of one after the other's.
 pub fn reduce(
     values: &View,
     codes: &View,
@@ -96,6 +99,34 @@ pub fn reduce(
     let size_of = class.size();
     // SAFETY: as `elements`, in bytes.
     let raw: &[u8] = unsafe { super::bytes(&values.buffer, values.layout.offset() * size_of, values.len() * size_of) };
+    let (from, to) = (codes.len() * size_of, groups * reduction.result(class).size());
+    let columns = values.len().checked_div(codes.len()).unwrap_or(1);
+    if columns == 1 || pieces(codes.len(), groups).0 > 1 {
+        return (0..columns).try_for_each(|k| {
+            column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, &mut out[k * to..][..to])
+        });
+    }
+    let room = Shared(out.as_mut_ptr());
+    parallel(columns, COLUMNS / codes.len(), |first, end| {
+        for k in first..end {
+            // SAFETY: the output has a place for each column, and tasks write different ones.
+            let out = unsafe { std::slice::from_raw_parts_mut(room.at(k * to), to) };
+            // one piece, which is not interrupted
+            let _ = column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, out);
+        }
+    })
+}
+
+/// A column's values, of elements of `size_of` bytes each.
+fn column(
+    f: &Folding,
+    raw: &[u8],
+    size_of: usize,
+    codes: &[i32],
+    groups: usize,
+    na_rm: bool,
+    out: &mut [u8],
+) -> Result<()> {
     let (count, each) = pieces(codes.len(), groups);
     let mut tables = Accumulators::new(f, count * groups);
     let size = tables.size();
@@ -108,7 +139,7 @@ pub fn reduce(
             unsafe {
                 (f.coded)(
                     memory.at(piece * groups * size).cast(),
-                    raw.as_ptr().add(first * class.size()).cast(),
+                    raw.as_ptr().add(first * size_of).cast(),
                     codes.as_ptr().add(first),
                     n as i32,
                     groups as i32,

@@ -252,7 +252,8 @@ impl Backend for Cpu {
         reduction: Reduction,
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>> {
-        let out = self.allocate(groups * reduction.result(values.dtype.class()).size())?;
+        let columns = values.len().checked_div(codes.len()).unwrap_or(1);
+        let out = self.allocate(columns * groups * reduction.result(values.dtype.class()).size())?;
         // SAFETY: the output is written before anyone else sees it.
         codes::reduce(values, codes, groups, reduction, na_rm, unsafe { bytes_mut(&out, 0, out.bytes) })?;
         Ok(Some(out))
