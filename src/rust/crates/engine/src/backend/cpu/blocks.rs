@@ -178,6 +178,20 @@ impl<'a> Schedule<'a> {
         1 + self.plan.code.iter().map(of).sum::<usize>()
     }
 
+    /// Whether an operation, and at most a cast before it, takes less time than memory does to be written in elements of 8 bytes. In longer loops
+    /// the processor's own looking ahead is enough, and what is asked for by hand would stand in the way of their reads.
+    fn waits_for_memory(&self) -> bool {
+        let mut left = 2;
+        self.plan.code.iter().all(|instruction| match instruction {
+            Instruction::Apply { op, .. } => {
+                left -= 1;
+                left >= 0 && op.row().arity <= 2 && is_plain(*op) && ![id::DIV, id::SQRT].contains(op)
+            }
+            Instruction::Load(_) | Instruction::Scalar(..) => true,
+            _ => false,
+        })
+    }
+
     /// How many elements a task takes, whole blocks, where they are worth more than one thread. Of a long function, whose turns are
     /// worth a dispatch each for fewer elements too, a part of a block.
     pub fn task(&self) -> usize {
@@ -568,8 +582,8 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     if written.is_some() {
         schedule.lengthen();
     }
-    // loops that write narrower elements do not wait for memory
-    let far = |k: &usize| plan.outputs[*k].1.size() >= 8 && outputs[*k].bytes >= memory::FAR;
+    let waits = schedule.waits_for_memory();
+    let far = |k: &usize| waits && plan.outputs[*k].1.size() >= 8 && outputs[*k].bytes >= memory::FAR;
     let far: Vec<usize> = (0..outputs.len()).filter(far).collect();
     spread(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
         schedule.with_scratch(to - from, |scratch| {
