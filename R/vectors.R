@@ -84,6 +84,10 @@ rep_len.gpu_array <- function(x, length.out, ...) {
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   parts <- list(...)
+  # most are numbers without names
+  bare <- !use.names || is.null(names(parts))
+  for (x in parts) if (!is_number(x) || use.names && !is.null(names(x))) bare <- FALSE
+  if (isTRUE(bare)) return(join(parts))
   plain <- vapply(parts, function(x) is.null(x) || is_number(x) || inherits(x, "integer64"), NA)
   if (!all(plain)) {
     host <- lapply(parts, function(x) {
