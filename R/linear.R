@@ -8,6 +8,8 @@ tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
   if (!is.null(out)) return(out)
+  plain <- plain_factors(x, y, turn_x, turn_y)
+  if (!is.null(plain)) return(.Call(C_result, if (own) f(plain[[1L]]) else f(plain[[1L]], plain[[2L]]), NULL, "cpu"))
   on_base <- function() call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
   if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)
@@ -40,6 +42,16 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   names <- product_dimnames(left, right)
   if (!is.null(names)) dimnames(out) <- names
   out
+}
+
+# Of matrices on the cpu device that fit, neither a row or a column nor one element between them, what base R is lent; NULL of others.
+plain_factors <- function(x, y, turn_x, turn_y) {
+  dx <- attr(x, "dim")
+  dy <- attr(y, "dim")
+  if (length(dx) != 2L || length(dy) != 2L || min(dx, dy) <= 1L || dx[2L - turn_x] != dy[1L + turn_y] || !is_gpu(x) || !is_gpu(y)) return(NULL)
+  a <- lent(x)
+  b <- lent(y)
+  if (!is.null(a) && !is.null(b)) list(a, b)
 }
 
 # A factor as an array on the device of the other.
