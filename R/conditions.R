@@ -43,7 +43,9 @@ written_call <- function(frame = parent.frame()) {
 # A call by the name of its generic, and without the data that do.call() and the Summary group put into it: who shows it
 # would read them.
 short_call <- function(call) {
-  if (is.symbol(call[[1L]])) call[[1L]] <- as.name(sub("(.)[.](gpu_array|default|data[.]frame|list)$", "\\1", as.character(call[[1L]])))
+  if (is.symbol(call[[1L]]) && grepl(".", name <- as.character(call[[1L]]), fixed = TRUE)) {
+    call[[1L]] <- as.name(sub("(.)[.](gpu_array|default|data[.]frame|list)$", "\\1", name))
+  }
   long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is.atomic(a) || is.list(a)) && (length(a) > 1L || is_gpu(a)), NA)
   call[1L + which(long)] <- list(quote(...))
   if (any(long)) call$na.rm <- NULL

@@ -115,7 +115,7 @@ products$polar <- TRUE
 
 product_options <- function() {
   wanted <- getOption("verdigris.matmul_precision", "float32")
-  precision <- match(wanted, PRECISIONS)
+  precision <- base::match(wanted, PRECISIONS)
   if (length(precision) != 1L || is.na(precision)) {
     abort_argument('getOption("verdigris.matmul_precision")', '"float32", "tf32" or "bfloat16"', wanted, parent.frame(3L))
   }
