@@ -63,6 +63,18 @@ test_that("sums of groups are as exact as sum(), and the same on every run", {
   }
 })
 
+test_that("the columns of a matrix have the sums that each has by itself", {
+  set.seed(3)
+  # several columns a task, one, and several pieces a column
+  for (rows in c(7L, 20000L, 6e5L)) {
+    m <- matrix(rnorm(3L * rows), rows)
+    g <- sample.int(5L, rows, TRUE)
+    found <- as.vector(rowsum(gpu(m), gpu(g)))
+    expect_identical(found, unlist(lapply(1:3, function(k) as.vector(rowsum(gpu(m[, k]), gpu(g))))))
+    expect_equal(found, as.vector(rowsum(m, g)))
+  }
+})
+
 test_that("distinct elements, matches and counts of many elements agree with base R", {
   table_of <- drawn("whole", 5000L)
   calls <- list(
