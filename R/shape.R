@@ -399,17 +399,20 @@ diag_of_array <- function(x, nrow, ncol, names, given) {
   if (length(d) > 2L) stop_as_base("'x' is an array, but not one-dimensional.")
   # of one number without extents the number is the extent
   if (length(x) == 1L && given == 1L) return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
-  n <- nrow %||% length(x)
-  p <- ncol %||% n
-  usual <- function(k) is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 && k <= .Machine$integer.max)
-  if (given > 1L && (!usual(n) || !usual(p)) || length(x) == 0L) {
-    return(as_gpu(call_base(base::diag, list(host_copy(x), n, p)), dtype = gpu_dtype(x), device = gpu_device(x)))
+  n <- p <- m <- length(x)
+  if (given > 1L || n == 0L) {
+    n <- nrow %||% n
+    p <- ncol %||% n
+    usual <- function(k) is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 && k <= .Machine$integer.max)
+    if (!usual(n) || !usual(p) || length(x) == 0L) {
+      return(as_gpu(call_base(base::diag, list(host_copy(x), n, p)), dtype = gpu_dtype(x), device = gpu_device(x)))
+    }
+    n <- trunc(n[[1L]])
+    p <- trunc(p[[1L]])
+    m <- min(n, p)
   }
-  n <- trunc(n[[1L]])
-  p <- trunc(p[[1L]])
-  m <- min(n, p)
-  y <- .Call(C_full, vector(typeof(x), 1L), n * p, gpu_dtype(x), gpu_device(x))
-  y <- .Call(C_put, y, list(1 + (n + 1) * (seq_len(m) - 1)), if (length(x) == m) x else recycle(x, m), NULL)
+  y <- .Call(C_full, vector(typeof(x), 1L), as.double(n) * p, gpu_dtype(x), gpu_device(x))
+  y <- .Call(C_put, y, list(seq.int(1, by = n + 1, length.out = m)), if (length(x) == m) x else recycle(x, m), NULL)
   dim(y) <- c(n, p)
   y
 }
