@@ -16,6 +16,7 @@ pub mod routine;
 mod scan;
 mod select;
 mod sort;
+mod walk;
 
 pub(crate) use parallel::parallel;
 #[cfg(not(target_os = "macos"))] // of CUDA's selections
