@@ -59,7 +59,14 @@ pub fn choose(plan: &Plan, bound: &Bound) -> Tiled {
     tiled
 }
 
-/// The kernel's second parameter, `struct Tiles`, and how many blocks there are.
+/// Whether some input that lies in the result's order is of memory that is read transposed too.
+fn is_mirrored(plan: &Plan, bound: &Bound, tiled: Tiled) -> bool {
+    let memory = |k: usize| bound.inputs[k].buffer.address;
+    let straight = (0..plan.inputs.len()).filter(|&k| tiled.inputs >> k & 1 == 0);
+    straight.filter(|&k| plan.inputs[k].access.follows()).any(|k| inputs(plan, tiled).any(|t| memory(t) == memory(k)))
+}
+
+/// The kernel's second parameter, `struct Tiles` of `kernels/tiles.cuh`, and how many blocks there are.
 pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
     let first = inputs(plan, tiled).next().expect("some input is tiled");
     let shape = bound.inputs[first].layout.shape();
@@ -68,7 +75,8 @@ pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
     let between: usize = shape[1..axis].iter().product();
     let beyond: usize = shape[axis + 1..].iter().product();
     let mut packed = Packed::default();
-    for extent in [shape[0], shape[axis], across, along, between] {
+    let mirrored = usize::from(is_mirrored(plan, bound, tiled));
+    for extent in [shape[0], shape[axis], across, along, between, mirrored] {
         packed.u32(extent as u32);
     }
     (packed, across * along * between * beyond)
@@ -114,12 +122,11 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
     let _ = write!(
         text,
-        "// extents and tiles of the result's first axis and of the one that the tiled inputs are read along, and the axes between\n\
-         struct Tiles {{ u32 across, along, tiles_across, tiles_along, between; }};\n\
+        "#include \"tiles.cuh\"\n\
          extern \"C\" __global__ void __launch_bounds__({THREADS}) {NAME}(const __grid_constant__ Params p, const __grid_constant__ Tiles q) {{\n  \
          constexpr int EDGE = {edge}, EACH = EDGE * EDGE / {THREADS};\n{shared}  u32 w[W] = {{}};\n  \
-         u32 rest = blockIdx.x;\n  const u32 from_across = rest % q.tiles_across * EDGE;\n  rest /= q.tiles_across;\n  \
-         const u32 from_along = rest % q.tiles_along * EDGE;\n  rest /= q.tiles_along;\n  \
+         const u32 squares = q.tiles_across * q.tiles_along, rest = blockIdx.x / squares;\n  u32 from_across, from_along;\n  \
+         square(q, blockIdx.x % squares, from_across, from_along);\n  from_across *= EDGE;\n  from_along *= EDGE;\n  \
          const idx lap = (idx)q.across * q.between;\n  \
          const idx first = from_across + (idx)q.across * (rest % q.between) + lap * (from_along + (idx)q.along * (rest / q.between));\n  \
          const u32 q_across = q.across - from_across, q_along = q.along - from_along;\n{read}{early}  \
