@@ -251,14 +251,18 @@ template <> struct Mean<c128> {
   VG_FN c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
 };
 
-// Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass
-// over the data serves (the sums are double-double; merging moves b to a's pivot).
+// Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass over the data serves (the sums are
+// double-double; merging moves b to a's pivot). The differences are rounded. Since p is one of the values, its distance from their mean
+// is no greater than the root of their squares' sum, so what rounding changes of the variance is 2^-52 of it where roundings go both
+// ways, and sqrt(n) as much at worst.
 // From the first value beyond 2^480 on all are kept times 2^-600, since squares would not fit: base R's 80 bits hold them. Next to
 // such a value nothing counts that becomes 0 by that. Where something is missing the variance is NA, as in base R, also of NaN.
 VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
-  typedef f64 value; f64 pivot; dd s, q; i64 n; u32 scaled, missing;
-  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.scaled = a.missing = 0; return a; }
+  typedef f64 value; f64 pivot; dd s, q; i64 n;
+  u32 usual;  // values whose high word is less, without the sign, are as usual; 0 once all are scaled
+  u32 missing;
+  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = (1023u + 480u) << 20; a.missing = 0; return a; }
   VG_FN bool is_huge(f64 x) {
     f64 size = x < 0 ? -x : x;
     return size > f64_of_bits((u64)(1023 + 480) << 52) && x - x == 0.0;
@@ -268,7 +272,7 @@ template <class T> struct Var {
     a.pivot *= by;
     a.s.hi *= by; a.s.lo *= by;
     a.q.hi = a.q.hi * by * by; a.q.lo = a.q.lo * by * by;
-    a.scaled = 1;
+    a.usual = 0;
   }
   // What is seldom so: a value that is missing, infinite or huge, or any value after a huge one. False for one that does not count.
   VG_FN bool admit(Var& a, f64& x, bool narm) {
@@ -276,29 +280,31 @@ template <class T> struct Var {
       if (narm) return false;
       a.missing = 1;
     }
-    if (!a.scaled && is_huge(x)) scale(a);
-    if (a.scaled) x *= huge_scale();
+    if (a.usual && is_huge(x)) scale(a);
+    if (!a.usual) x *= huge_scale();
+    if (a.n == 0 && x - x == 0.0) a.pivot = x;
     return true;
   }
   VG_FN void add(Var& a, T v, bool narm) {
     f64 x = (f64)v;
-    // one comparison of whole numbers: exponents from that of 2^480 on, those of infinity and NaN among them
-    if ((((u32)(bits_of(x) >> 52) & 0x7FFu) >= 1023u + 480u) | a.scaled) {
+    if (((u32)(bits_of(x) >> 32) & 0x7FFFFFFFu) >= a.usual) {
       if (!admit(a, x, narm)) return;
+    } else if (a.n == 0) {
+      a.pivot = x;
     }
-    if (a.n == 0 && x - x == 0.0) a.pivot = x;
     a.n += 1;
     // compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo
-    dd d = two_sum(x, -a.pivot), t = two_sum(a.s.hi, d.hi), p = two_product(d.hi, d.hi);
-    a.s.hi = t.hi; a.s.lo += t.lo + d.lo;
+    const f64 d = x - a.pivot;
+    dd t = two_sum(a.s.hi, d), p = two_product(d, d);
+    a.s.hi = t.hi; a.s.lo += t.lo;
     t = two_sum(a.q.hi, p.hi);
-    a.q.hi = t.hi; a.q.lo += t.lo + (p.lo + 2 * d.hi * d.lo);
+    a.q.hi = t.hi; a.q.lo += t.lo + p.lo;
   }
   VG_FN void merge(Var& a, const Var& other) {
     Var b = other;
     if (b.n == 0) return;
     if (a.n == 0) { a = b; return; }
-    if (a.scaled != b.scaled) { if (a.scaled) scale(b); else scale(a); }
+    if (a.usual != b.usual) { if (a.usual) scale(a); else scale(b); }
     // sum over b of (x - pa)^k, from its sums about pb, with g = pb - pa
     dd g = two_sum(b.pivot, -a.pivot), n; n.hi = (f64)b.n; n.lo = 0;
     dd two; two.hi = 2; two.lo = 0;
@@ -317,7 +323,7 @@ template <class T> struct Var {
     c.hi = -c.hi; c.lo = -c.lo;
     dd r = dd_add(a.q, c);
     f64 v = dd_divide(r, (f64)(a.n - 1));
-    if (a.scaled) v = v / huge_scale() / huge_scale();
+    if (!a.usual) v = v / huge_scale() / huge_scale();
     return v < 0 ? 0 : v;
   }
 };

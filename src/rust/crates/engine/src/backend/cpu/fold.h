@@ -243,17 +243,14 @@ template <bool KNOWN> VG_FN void quick_moments(dd& s, dd& q, const f64* __restri
   f64x4 sum[2] = {}, sum_rest[2] = {}, squares[2] = {}, squares_rest[2] = {}, from = {pivot, pivot, pivot, pivot};
   for (i32 k = 0; k < n; k += 8) for (int j = 0; j < 2; j++) {
     i32 at = k + 4 * j;
-    f64x4 v = from, d, rest, p, p_rest;
+    f64x4 v = from, d, p, p_rest;
     if (at + 4 <= n) v = load_4(x + at); else if (at < n) memcpy(&v, x + at, 8 * (size_t)(n - at));
     if (KNOWN) v = v == v ? v : from;
     d = v - from;
-    f64x4 t = d - v;
-    rest = (v - (d - t)) - (from + t);
     square_4(p, p_rest, d);
     add_4(sum[j], sum_rest[j], d);
-    sum_rest[j] += rest;
     add_4(squares[j], squares_rest[j], p);
-    squares_rest[j] += p_rest + 2.0 * d * rest;
+    squares_rest[j] += p_rest;
   }
   add_4(sum[0], sum_rest[0], sum[1]); sum_rest[0] += sum_rest[1];
   add_4(squares[0], squares_rest[0], squares[1]); squares_rest[0] += squares_rest[1];
@@ -265,7 +262,7 @@ template <bool KNOWN> VG_FN void quick_moments(dd& s, dd& q, const f64* __restri
   s = normal(s); q = normal(q);
 }
 VG_FN void fold(Var<f64>& a, const f64* x, i64 i, i32 n, bool narm) {
-  if (n < 32 || a.scaled || !is_plain_block(x, n, narm)) { fold_each(a, x, i, n, narm); return; }
+  if (n < 32 || !a.usual || !is_plain_block(x, n, narm)) { fold_each(a, x, i, n, narm); return; }
   i64 known = narm ? count_known(x, n) : n;
   if (known == 0) return;
   if (a.n == 0) {
