@@ -28,8 +28,9 @@ operands <- list(
   number = function(x, y, put) list(x = put(x), y = put(y)),
   margin = function(x, y, put) {
     m <- shape(put(x), side_of(x), side_of(x))
-    long <- put(rep_len(x, length(x) %/% 1e4 * 26843.5456 %/% 16 * 16))
-    soft <- put(rep_len(y, max(length(x) %/% 1e4 * 6711 %/% 64, 1) * 64))
+    # of 1e8: 2^28, and 16384 x 4096 at least. `%/%` binds more closely than `*`
+    long <- put(rep_len(x, ((length(x) %/% 1e4) * 26843.5456) %/% 16 * 16))
+    soft <- put(rep_len(y, max(((length(x) %/% 1e4) * 6711) %/% 64, 1) * 64))
     columns <- if (length(soft) >= 4096 * 64) 4096L else 8L
     rows <- length(soft) %/% columns
     soft <- soft[seq_len(rows * columns)]
