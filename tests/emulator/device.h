@@ -24,6 +24,8 @@ struct Device;
 struct Graph {
   std::vector<std::function<void()>> items;
   bool valid = true;
+  /// The nodes that were added, which end with the graph.
+  std::vector<uintptr_t> nodes;
 };
 
 /// A queue that a thread of the system works off.

@@ -185,10 +185,6 @@ API cuGraphLaunch(Graph* graph, void* handle) {
   for (const auto& item : graph->items) stream->queue(item);
   return SUCCESS;
 }
-API cuGraphDestroy(Graph* graph) {
-  delete graph;
-  return SUCCESS;
-}
 API cuGraphExecDestroy(Graph* graph) {
   delete graph;
   return SUCCESS;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "driver.h"
 #include "grid.h"
@@ -200,17 +202,20 @@ API cuOccupancyMaxPotentialBlockSize(int* grid, int* block, Function* function, 
   return status;
 }
 
-API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* handle,
-                   void** arguments, void** extra) {
-  ENTER;
-  Stream* stream = stream_of(handle);
-  if (&stream->device != function->loaded->device || current != function->loaded->device) return INVALID_HANDLE;
+namespace {
+/// A launch as nodes of graphs describe it.
+struct Node { Function* function; unsigned gx, gy, gz, bx, by, bz, shared; void **arguments, **extra; void *kern, *context; };
+
+/// What a launch queues: its arguments are read before the return.
+Status prepare(const Node& node, std::function<void()>& item) {
+  const auto& [function, gx, gy, gz, bx, by, bz, shared, arguments, extra, kern, context] = node;
+  Device* device = function->loaded->device;
+  if (current != device) return INVALID_HANDLE;
   const uint64_t threads = (uint64_t)bx * by * bz;
   if (extra || !gx || !gy || !gz || !threads || gx > 0x7FFFFFFFu || gy > 65535 || gz > 65535 || threads > 1024 || bz > 64) return INVALID_VALUE;
   const Kernel& kernel = *function->kernel;
   if (threads > most_threads(kernel)) return LAUNCH_OUT_OF_RESOURCES;
   if (shared > function->most_shared) return INVALID_VALUE;
-  // the arguments are read before the return
   auto launch = std::make_shared<Launch>();
   *launch = {function->loaded->module, &kernel, {gx, gy, gz}, {bx, by, bz}, shared, {}, {}};
   size_t bytes = 0;
@@ -222,11 +227,62 @@ API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
     launch->arguments.push_back(at);
     at += (kernel.sizes[k] + 15) / 16 * 16;
   }
-  return queue(stream, [stream, launch] {
+  item = [device, launch] {
+    if (device->broken) return;
     const Outcome outcome = run_grid(*launch);
     if (!outcome.status) return;
-    stream->device.fail(outcome.status, std::string("kernel `") + launch->kernel->name + "`: " + outcome.message);
-  });
+    device->fail(outcome.status, std::string("kernel `") + launch->kernel->name + "`: " + outcome.message);
+  };
+  return SUCCESS;
+}
+}  // namespace
+
+API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* handle,
+                   void** arguments, void** extra) {
+  ENTER;
+  Stream* stream = stream_of(handle);
+  if (&stream->device != function->loaded->device) return INVALID_HANDLE;
+  std::function<void()> item;
+  const Status status = prepare({function, gx, gy, gz, bx, by, bz, shared, arguments, extra, nullptr, nullptr}, item);
+  if (!status) stream->queue(item);
+  return status;
+}
+API cuGraphCreate(Graph** out, unsigned) {
+  ENTER;
+  *out = new Graph;
+  return SUCCESS;
+}
+namespace {
+/// Nodes of the graphs that there are, with their places in them and in what was made of them.
+std::map<uintptr_t, size_t> nodes;
+std::mutex nodes_lock;
+}  // namespace
+API cuGraphAddKernelNode_v2(uintptr_t* out, Graph* graph, const uintptr_t*, size_t, const Node* node) {
+  ENTER;
+  std::function<void()> item;
+  const Status status = prepare(*node, item);
+  if (status) return status;
+  static uintptr_t last = 0;
+  std::lock_guard<std::mutex> guard(nodes_lock);
+  nodes[*out = ++last] = graph->items.size();
+  graph->items.push_back(item);
+  graph->nodes.push_back(last);
+  return SUCCESS;
+}
+API cuGraphExecKernelNodeSetParams_v2(Graph* graph, uintptr_t known, const Node* node) {
+  ENTER;
+  std::lock_guard<std::mutex> guard(nodes_lock);
+  const auto found = nodes.find(known);
+  if (found == nodes.end() || found->second >= graph->items.size()) return INVALID_VALUE;
+  return prepare(*node, graph->items[found->second]);
+}
+API cuGraphDestroy(Graph* graph) {
+  {
+    std::lock_guard<std::mutex> guard(nodes_lock);
+    for (uintptr_t node : graph->nodes) nodes.erase(node);
+  }
+  delete graph;
+  return SUCCESS;
 }
 
 namespace {

@@ -142,9 +142,39 @@ VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, 
 }
 
 #ifdef SEGMENTS_BLOCK
+// At most 32 packs, a thread each: what a number takes that somebody waits for is the way to it.
+VG_FN A few(const Params& p, i64 length, u32 (&w)[W]) {
+  A a = A::start();
+  const i64 at = (i64)threadIdx.x * V;
+  if (at < length) {
+    In x;
+    fetch(p, (idx)at, x);
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      if (at + k >= length) break;
+      Out y;
+      compute(p, x, k, at + k, w, y);
+      accumulate(a, y.y0, at + k, NARM);
+    }
+  }
+#pragma unroll 1
+  for (int by = 16; by > 0; by >>= 1)
+    if (by * V < length) A::merge(a, shuffle_down(a, by));
+  return a;
+}
+
 // A group is `length` neighbours; `slices` blocks share it.
 extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
   u32 w[W] = {};
+#ifndef SPREAD
+  if (gridDim.x == 1u && job.length <= 32 * V) {
+    if (threadIdx.x >= 32u) return;
+    const A a = few(p, job.length, w);
+    if (threadIdx.x == 0) put(job, 0, a);
+    note_flags(w, p.flags, p.any);
+    return;
+  }
+#endif
   const i64 group = blockIdx.x / job.slices;
   const u32 slice = blockIdx.x % job.slices;
   const i64 start = group * job.length, end = start + job.length;

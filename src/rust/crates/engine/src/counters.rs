@@ -22,6 +22,8 @@ impl Counter {
 
 /// Kernels queued on CUDA devices, and plans that the cpu device has run.
 pub static LAUNCHES: Counter = Counter::new();
+/// Those among them that were launched as graphs of one kernel (`backend/cuda/relaunch.rs`).
+pub static RELAUNCHES: Counter = Counter::new();
 /// Bytes copied from the host to a device's buffers, and back.
 pub static BYTES_UP: Counter = Counter::new();
 pub static BYTES_DOWN: Counter = Counter::new();

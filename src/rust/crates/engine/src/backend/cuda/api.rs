@@ -6,6 +6,7 @@
 //! The libraries stay loaded until the process ends.
 
 use std::ffi::{c_char, c_void, CStr};
+use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys;
@@ -31,6 +32,14 @@ impl<T> PartialEq for Shared<T> {
     }
 }
 
+impl<T> Eq for Shared<T> {}
+
+impl<T> Hash for Shared<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
 // SAFETY: nothing is read through the pointer but by the driver, which takes its handles on any thread.
 unsafe impl<T: Opaque> Send for Shared<T> {}
 // SAFETY: as above; the driver locks for itself.
@@ -39,7 +48,7 @@ unsafe impl<T: Opaque> Sync for Shared<T> {}
 /// What only the driver looks into.
 pub trait Opaque {}
 macro_rules! opaque { ($($t:ident)*) => { $(impl Opaque for sys::$t {})* } }
-opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st CUgraph_st CUgraphExec_st);
+opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st CUgraph_st CUgraphExec_st CUgraphNode_st);
 
 impl<T> Shared<T> {
     pub const NULL: Shared<T> = Shared(std::ptr::null_mut());
@@ -77,6 +86,10 @@ pub type Module = Shared<sys::CUmod_st>;
 pub type Graph = Shared<sys::CUgraph_st>;
 /// `CUgraphExec`.
 pub type GraphExec = Shared<sys::CUgraphExec_st>;
+/// `CUgraphNode`.
+pub type GraphNode = Shared<sys::CUgraphNode_st>;
+/// A kernel as a node of a graph.
+pub type KernelNode = sys::CUDA_KERNEL_NODE_PARAMS_v2_st;
 /// `CUlinkState`, used by the thread that made it.
 pub type LinkState = sys::CUlinkState;
 /// `CUfunction`.
@@ -141,6 +154,9 @@ functions! {
         stream_priorities = cuCtxGetStreamPriorityRange(*mut i32, *mut i32);
         capture_begin = cuStreamBeginCapture_v2(Stream, CUstreamCaptureMode);
         capture_end = cuStreamEndCapture(Stream, *mut Graph);
+        graph_create = cuGraphCreate(*mut Graph, u32);
+        graph_add_kernel = cuGraphAddKernelNode_v2(*mut GraphNode, Graph, *const GraphNode, usize, *const KernelNode);
+        graph_exec_set_kernel = cuGraphExecKernelNodeSetParams_v2(GraphExec, GraphNode, *const KernelNode);
         graph_nodes = cuGraphGetNodes(Graph, *mut *mut c_void, *mut usize);
         graph_instantiate = cuGraphInstantiateWithFlags(*mut GraphExec, Graph, u64);
         graph_launch = cuGraphLaunch(GraphExec, Stream);

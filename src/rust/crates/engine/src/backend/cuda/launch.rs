@@ -45,7 +45,7 @@ impl Kernel {
 }
 
 /// What a launch asks for: blocks, threads of each, bytes of shared memory that is not declared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -152,14 +152,20 @@ impl Cuda {
         args: &mut Args,
     ) -> Result<()> {
         // SAFETY: the arguments are those of the kernel's signature, which the caller knows.
-        unsafe { self.launch_at(kernel, Shape { grid, block, shared }, &args.0.all()) }
+        unsafe { self.launch_at(kernel, Shape { grid, block, shared }, &args.0.all(), false) }
     }
 
-    /// As `launch`, with the bytes of the arguments. Asks for no memory.
+    /// As `launch`, with the bytes of the arguments, and whether the host is about to wait for it. Asks for no memory.
     ///
     /// # Safety
     /// Each is an argument as the kernel declares it; the grid and the block are within the device's limits.
-    pub(super) unsafe fn launch_at(&self, kernel: &Arc<Kernel>, shape: Shape, arguments: &[&[u8]]) -> Result<()> {
+    pub(super) unsafe fn launch_at(
+        &self,
+        kernel: &Arc<Kernel>,
+        shape: Shape,
+        arguments: &[&[u8]],
+        awaited: bool,
+    ) -> Result<()> {
         let told = |error: Error| {
             let Shape { grid, block, shared } = shape;
             error.advise(format!(
@@ -168,7 +174,7 @@ impl Cuda {
             ))
         };
         // SAFETY: the caller's promise.
-        unsafe { self.launch_told(kernel, shape, arguments, told) }
+        unsafe { self.launch_told(kernel, shape, arguments, awaited, told) }
     }
 
     /// As `launch_at`, for who says himself what was launched: `told` adds it to the error of a launch that failed.
@@ -180,10 +186,12 @@ impl Cuda {
         kernel: &Arc<Kernel>,
         shape: Shape,
         arguments: &[&[u8]],
+        awaited: bool,
         told: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
         let lane = self.lane();
-        if self.mode() == 0 && kernel.is_proven(shape) && !lane.is_given_out() && !checks_launches() {
+        let proven = self.mode() == 0 && kernel.is_proven(shape) && !lane.is_given_out() && !checks_launches();
+        if proven && !(awaited && submit::is_idle()) {
             let cuda = self.usable()?;
             // SAFETY: the caller's promise; the function is loaded in this device's context.
             if unsafe { submit::leave(cuda, kernel.function, shape, || lane.submitted(), arguments) } {
@@ -193,8 +201,9 @@ impl Cuda {
         }
         let mut pointers = Few::<*mut c_void, USUAL>::default();
         arguments.iter().for_each(|bytes| pointers.push(bytes.as_ptr().cast_mut().cast()));
+        let make = if proven { submit::launch } else { Cuda::call_launch };
         // SAFETY: as above.
-        let call = || unsafe { self.call_launch(kernel.function, shape, self.stream(), pointers.as_mut_ptr()) };
+        let call = || unsafe { make(self, kernel.function, shape, self.stream(), pointers.as_mut_ptr()) };
         self.queue(kernel, "cuLaunchKernel", call, told)?;
         kernel.note_taken(shape);
         Ok(())

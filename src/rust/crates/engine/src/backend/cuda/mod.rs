@@ -2,7 +2,7 @@
 //!
 //! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
 //! device's context, `lane` its streams, `order` what they wait for; `capture` makes graphs of what is queued; `memory` and `transfer` move bytes, `nvrtc` and `compile` turn CUDA C into
-//! kernels, `launch` passes their arguments and `submit` has a thread do it; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
+//! kernels, `launch` passes their arguments, `submit` has a thread do it, and `relaunch` does it faster where they come again; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
 //! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
 //! and `solver` do what is no plan.
 
@@ -37,6 +37,7 @@ mod order;
 mod profile;
 mod rank;
 mod reduce;
+mod relaunch;
 mod run;
 mod scan;
 mod search;

@@ -259,6 +259,8 @@ impl Work<'_> {
         // a struct's size is a multiple of its alignment
         job.u32(0);
         job.field(&target.after, 8);
-        planned.launch(cuda, plan, bound, variant, &[], Some(&job), shape.grid as u32)
+        let packed = parameters::packable(plan, bound, planned.v, &[]);
+        let grid = shape.grid as u32;
+        planned.launch_fit(cuda, plan, bound, (variant, packed), &[], Some(&job), grid, target.told != 0)
     }
 }

@@ -118,12 +118,12 @@ impl Planned {
         grid: u32,
     ) -> Result<()> {
         let packed = parameters::packable(plan, bound, self.v, outputs);
-        self.launch_fit(cuda, plan, bound, (variant, packed), outputs, job, grid)
+        self.launch_fit(cuda, plan, bound, (variant, packed), outputs, job, grid, false)
     }
 
-    /// `launch` where it is known what may be moved by packs. Asks for no memory.
+    /// `launch` where it is known what may be moved by packs, and whether the host is about to wait for it. Asks for no memory.
     #[allow(clippy::too_many_arguments)]
-    fn launch_fit(
+    pub fn launch_fit(
         &self,
         cuda: &Cuda,
         plan: &Plan,
@@ -132,6 +132,7 @@ impl Planned {
         outputs: &[u64],
         job: Option<&Packed>,
         grid: u32,
+        awaited: bool,
     ) -> Result<()> {
         // words for the launch's warnings where somebody waits for them, until the kernel is queued
         let (flags, _queueing) = flag_words(cuda, &self.places, self.words, bound)?;
@@ -141,7 +142,7 @@ impl Planned {
         let count = 1 + usize::from(job.is_some());
         let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared: 0 };
         // SAFETY: the structs are those that the kernel's source declares.
-        unsafe { cuda.launch_at(&self.kernel, shape, &arguments[..count]) }
+        unsafe { cuda.launch_at(&self.kernel, shape, &arguments[..count], awaited) }
     }
 }
 
@@ -194,7 +195,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         });
         if let Some((planned, fit, block)) = hit {
             tier::count_compiled(cuda);
-            return planned.launch_fit(cuda, plan, bound, fit, addresses, None, blocks(bound.n, block));
+            return planned.launch_fit(cuda, plan, bound, fit, addresses, None, blocks(bound.n, block), false);
         }
     }
     let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };

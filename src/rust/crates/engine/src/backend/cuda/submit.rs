@@ -1,9 +1,9 @@
 //! Launches that a thread hands to the driver while R's thread goes on.
 //!
 //! `cuLaunchKernel` takes 3 to 5 µs of the thread that calls it, more than all else that a small operation costs. When launches come
-//! closely one after the other, a thread of ours makes them: R's thread leaves each in a ring and goes on.
+//! closely one after the other, a thread of ours makes them, by `relaunch` where they are the same: R's thread leaves each in a ring and goes on.
 //! Nothing of it shows: every other call of the driver comes behind `settle`, so the driver sees the order in which work was
-//! queued. A lone launch, which someone may be waiting for, is made by who asks for it.
+//! queued. A lone launch, and one that the host is about to wait for, is made by who asks for it: to hand it over would take longer.
 //!
 //! Only what cannot fail for its own sake is left to the thread (`Kernel::is_proven`). Where the driver refuses it after all, results are missing that
 //! R believes to be there, so the device counts as failed.
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use super::api::{Function, Stream};
 use super::device::{at_home, Cuda};
 use super::launch::Shape;
+use super::relaunch::Relaunch;
 
 /// Launches that wait at most.
 const PLACES: u64 = 1024;
@@ -80,15 +81,15 @@ impl Place {
     }
 
     /// Makes the launch. The device's context must be current.
-    fn launch(&mut self) {
+    fn launch(&mut self, before: &mut Relaunch) {
         let Some(cuda) = self.cuda else { return };
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
         for (pointer, &at) in pointers.iter_mut().zip(&self.at[..self.count as usize]) {
             // SAFETY: within the units.
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
-        // SAFETY: who left the launch here promises the arguments; its module is unloaded behind `settle` only.
-        let status = unsafe { cuda.call_launch(self.function, self.shape, self.stream, pointers.as_mut_ptr()) };
+        // SAFETY: who left the launch here promises the arguments; no module is ever unloaded.
+        let status = unsafe { before.launch(cuda, self.function, self.shape, self.stream, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }
 }
@@ -110,6 +111,8 @@ struct Apart<T>(T);
 struct Ring {
     /// Leaves every launch that can be left to the thread, close or not.
     always: bool,
+    /// Whether there are processors enough for the thread.
+    threaded: bool,
     places: Box<[UnsafeCell<Place>]>,
     thread: OnceLock<Option<Thread>>,
     state: Apart<AtomicU8>,
@@ -120,6 +123,8 @@ struct Ring {
     /// locks would wait for the other processor to hand over the place that was written.
     held: Apart<AtomicBool>,
     leaving: UnsafeCell<Leaving>,
+    /// For the thread while launches wait, else for who holds `held`.
+    before: UnsafeCell<Relaunch>,
 }
 
 /// For who leaves launches.
@@ -132,7 +137,7 @@ struct Leaving {
 }
 
 // SAFETY: a place is written by who holds `held`, while it is neither left nor being made, and read by the thread after; `leaving`
-// is for who holds `held`.
+// is for who holds `held`; `before` as it says, since nobody leaves a launch without `held`.
 unsafe impl Sync for Ring {}
 
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
@@ -143,12 +148,13 @@ static RING: OnceLock<Option<Ring>> = OnceLock::new();
 fn made() -> Option<Ring> {
     let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
     let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
-    let fits = || processors() >= PROCESSORS && std::env::var_os("NVTX_INJECTION64_PATH").is_none();
-    if wish == "never" || wish != "always" && !fits() {
+    let profiled = || std::env::var_os("NVTX_INJECTION64_PATH").is_some();
+    if wish == "never" || wish != "always" && profiled() {
         return None;
     }
     Some(Ring {
         always: wish == "always",
+        threaded: wish == "always" || processors() >= PROCESSORS,
         places: (0..PLACES).map(|_| UnsafeCell::new(Place::EMPTY)).collect(),
         thread: OnceLock::new(),
         state: Apart(AtomicU8::new(State::Asleep as u8)),
@@ -156,6 +162,7 @@ fn made() -> Option<Ring> {
         made: Apart(AtomicU64::new(0)),
         held: Apart(AtomicBool::new(false)),
         leaving: UnsafeCell::new(Leaving { made: 0, close: 0, last: None }),
+        before: UnsafeCell::default(),
     })
 }
 
@@ -170,7 +177,7 @@ pub(super) unsafe fn leave(
     stream: impl Fn() -> Stream,
     arguments: &[&[u8]],
 ) -> bool {
-    RING.get_or_init(made).as_ref().is_some_and(|ring| {
+    RING.get_or_init(made).as_ref().filter(|ring| ring.threaded).is_some_and(|ring| {
         ring.alone(|leaving| {
             let awake = ring.state() == State::Awake;
             if !(awake || ring.always && ring.runs()) {
@@ -194,6 +201,36 @@ pub(super) unsafe fn leave(
             }
             true
         })
+    })
+}
+
+/// Whether no launch waits to be made.
+pub(super) fn is_idle() -> bool {
+    RING.get().is_none_or(|ring| ring.as_ref().is_none_or(Ring::is_idle))
+}
+
+/// Makes a launch on this thread. Returns the driver's status.
+///
+/// # Safety
+/// As for `Cuda::call_launch`; the function is never unloaded.
+pub(super) unsafe fn launch(
+    cuda: &Cuda,
+    function: Function,
+    shape: Shape,
+    stream: Stream,
+    arguments: *mut *mut c_void,
+) -> u32 {
+    let Some(ring) = RING.get_or_init(made) else {
+        // SAFETY: the caller's promise.
+        return unsafe { cuda.call_launch(function, shape, stream, arguments) };
+    };
+    ring.alone(|_| {
+        // other threads may have left some
+        while !ring.is_idle() {
+            std::hint::spin_loop();
+        }
+        // SAFETY: `held` is ours and no launch waits; the caller's promise.
+        unsafe { (*ring.before.get()).launch(cuda, function, shape, stream, arguments) }
     })
 }
 
@@ -232,6 +269,11 @@ impl Ring {
             2 => State::Awake,
             _ => State::Ended,
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        let left = self.left.0.load(Ordering::Acquire);
+        self.made.0.load(Ordering::Acquire) >= left
     }
 
     /// By who holds `held`.
@@ -322,7 +364,8 @@ impl Ring {
                     cuda.bind();
                     context = Some(cuda.properties.ordinal);
                 }
-                place.launch();
+                // SAFETY: a launch waits, so it is ours.
+                place.launch(unsafe { &mut *self.before.get() });
                 next += 1;
                 self.made.0.store(next, Ordering::Release);
                 idle = None;

@@ -421,7 +421,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments.all();
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
-        return unsafe { cuda.launch_told(kernel, Shape { grid, block, shared }, &arguments, told) };
+        return unsafe { cuda.launch_told(kernel, Shape { grid, block, shared }, &arguments, false, told) };
     }
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {

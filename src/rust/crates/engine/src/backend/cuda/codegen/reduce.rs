@@ -96,7 +96,9 @@ pub fn packs_in_flight(plan: &Plan, reduction: Reduction) -> usize {
     let most = match reduction {
         Sum | Mean | Min | Max | Any | All => 4,
         Range | WhichMax | WhichMin => 2,
-        Product | Var => 1,
+        // eight elements
+        Var => 8 / body::pack_size(plan).clamp(2, 8),
+        Product => 1,
     };
     body::packs_in_flight(plan).min(most)
 }
