@@ -38,7 +38,8 @@
 #'   [gpu_kernel()] is called; slow.
 #'
 #' Where kernels are launched closely one after the other, a thread of the package's does it while R goes on; what else is asked of the GPU comes behind them
-#' as ever. It looks for more for 0.1 ms before it sleeps. With fewer than four processors there is none, nor with the environment variable `VERDIGRIS_SUBMIT=never`.
+#' as ever. It looks for more for 0.1 ms before it sleeps. With fewer than four processors there is none. The same launch is handed to the driver as a graph of one kernel from the 17th time
+#' on. The environment variable `VERDIGRIS_SUBMIT=never` does without both.
 #'
 #' # Conditions
 #'

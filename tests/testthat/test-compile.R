@@ -556,6 +556,19 @@ test_that("shapes, recycling and names of arguments", {
   expect_warning(gpu_map(function(x, y) x + y, gpu(1:3), 1:2), "longer argument not a multiple")
 })
 
+test_that("a function takes more arrays than a word has bits", {
+  names <- paste0("x", 1:40)
+  f <- eval(call("function", as.pairlist(setNames(rep(list(quote(expr = )), 40), names)), Reduce(function(a, b) call("+", a, b), lapply(names, as.name))))
+  m <- lapply(1:40, function(k) matrix(k + 1:420 / 7, 20))
+  for (turned in c(1, 33, 40)) {
+    own <- lapply(m, gpu)
+    # read along the other axis, and from an odd place
+    own[[turned]] <- t(gpu(t(m[[turned]])))
+    own[[41 - turned]] <- gpu(rbind(0, m[[41 - turned]]))[-1L, ]
+    expect_equal(collect(do.call(gpu_map, c(list(f), own))), Reduce(`+`, m), tolerance = 1e-12, label = turned)
+  }
+})
+
 test_that("a compiled call is part of the graph", {
   f <- gpu_compile(function(x) if (x > 0) sqrt(x) else 0)
   x <- gpu(c(-1, 4, 9))

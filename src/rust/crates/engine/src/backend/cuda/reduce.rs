@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::codegen::reduce::{epilogue_pack, epilogue_variant, form, pack_size, packs_in_flight, Form};
-use super::codegen::{body, parameters, Variant, THREADS};
+use super::codegen::{body, parameters, Tiled, Variant, THREADS};
 use super::device::{Cuda, TICKETS};
 use super::launch::{Packed, MOST_BYTES};
 use super::run::{self, flag_words, planned, Planned, Use};
@@ -199,6 +199,9 @@ impl Work<'_> {
     /// none that does.
     fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<bool> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
+        if after.results as usize >= Tiled::MOST {
+            return Ok(false);
+        }
         let form = form(plan, reduction, groups);
         let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();

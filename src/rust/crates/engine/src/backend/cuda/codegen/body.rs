@@ -177,8 +177,8 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
     let mut fields = String::new();
     let mut code = String::new();
     for (k, input) in plan.inputs.iter().enumerate() {
-        let c = input.dtype.c_type();
-        if variant.tiled.inputs >> k & 1 == 1 {
+        let (c, packed) = (input.dtype.c_type(), parameters::packed(k));
+        if variant.tiled.has(k) {
             let _ = write!(fields, " {c} x{k}[1];"); // filled from the tile
             continue;
         }
@@ -192,7 +192,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
             Access::Broadcast => writeln!(code, "  x.x{k}[0] = p.x{k}[0];"),
             Access::Linear if v == 1 => writeln!(code, "  x.x{k}[0] = p.x{k}[within(i, last)];"),
             Access::Linear => {
-                let also = if variant.unaligned { format!(" && (p.packed >> {k} & 1u)") } else { String::new() };
+                let also = if variant.unaligned { format!(" && {packed}") } else { String::new() };
                 writeln!(
                     code,
                     "  if (full{also}) read_pack<V>(p.x{k} + i, x.x{k});\n  \
@@ -203,14 +203,14 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
             Access::Recycled => writeln!(
                 code,
                 "  {{\n    idx j = i - quotient(i, p.length{k}) * (idx)p.length{k}.d;\n    \
-                 if (p.packed >> {k} & 1u) read_pack<V>(p.x{k} + j, x.x{k});\n    \
+                 if ({packed}) read_pack<V>(p.x{k} + j, x.x{k});\n    \
                  else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) {{ x.x{k}[k] = p.x{k}[j]; j = j + 1 == (idx)p.length{k}.d ? 0 : j + 1; }}\n    }}\n  }}"
             ),
             Access::Strided(rank) => {
                 let place = place(k, rank);
                 writeln!(
                     code,
-                    "  if (full && (p.packed >> {k} & 1u)) {{ const idx e = i; {place} read_pack<V>(p.x{k} + at, x.x{k}); }}\n  \
+                    "  if (full && {packed}) {{ const idx e = i; {place} read_pack<V>(p.x{k} + at, x.x{k}); }}\n  \
                      else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ const idx e = within(i + k, last); {place} x.x{k}[k] = p.x{k}[at]; }}\n  }}"
                 )
             }
@@ -331,7 +331,7 @@ fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
         let _ = match instruction {
             Instruction::Load(k) => {
                 let input = &plan.inputs[*k as usize];
-                let single = input.access == Access::Broadcast || variant.tiled.inputs >> k & 1 == 1;
+                let single = input.access == Access::Broadcast || variant.tiled.has(*k as usize);
                 let at = if single { "0" } else { "k" };
                 writeln!(code, "  const {class} r{r} = load_{}(x.x{k}, {at});", input.dtype)
             }

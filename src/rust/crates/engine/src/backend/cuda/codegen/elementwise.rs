@@ -17,7 +17,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
         let _ = write!(rooms, "{} y{k}[V]; ", dtype.c_type());
         let _ = write!(stores, "store_{dtype}(y{k}, k, y.y{k}); ");
         let also = if variant.unaligned {
-            format!(" && (p.packed >> {} & 1u)", parameters::OUTPUT_BIT)
+            format!(" && {}", parameters::packed(parameters::OUTPUT_BIT))
         } else {
             String::new()
         };

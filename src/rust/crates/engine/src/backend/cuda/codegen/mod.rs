@@ -37,6 +37,15 @@ pub struct Tiled {
     pub axis: u8,
 }
 
+impl Tiled {
+    /// Inputs that have a bit.
+    pub const MOST: usize = 32;
+
+    pub fn has(self, input: usize) -> bool {
+        input < Tiled::MOST && self.inputs >> input & 1 == 1
+    }
+}
+
 /// The source of the kernel that computes a plan; for looking at, and for compiling without a device.
 pub fn source(plan: &Plan, variant: Variant) -> String {
     if variant.tiled.inputs == 0 {

@@ -10,8 +10,18 @@ use crate::dtype::Class;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Bound, Instruction, Plan};
 
-/// The bit of `packed` that stands for the outputs; inputs have theirs below it.
-pub const OUTPUT_BIT: u32 = 31;
+/// The bit of `packed` that stands for the outputs; inputs have theirs below it. Those of a call with more arguments have none, and
+/// are read one element at a time.
+pub const OUTPUT_BIT: usize = 31;
+
+/// Whether a bit of `packed` is set, in C.
+pub fn packed(bit: usize) -> String {
+    if bit <= OUTPUT_BIT {
+        format!("(p.packed >> {bit} & 1u)")
+    } else {
+        "false".into()
+    }
+}
 
 /// Bytes that a struct of this class is aligned to.
 const fn align(class: Class) -> usize {
@@ -156,7 +166,7 @@ pub fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
                 strides[0] == 1 && shape[0] % v == 0 && strides[1..].iter().all(|s| s % v as isize == 0)
             }
         };
-        if fits && packs {
+        if fits && packs && k < OUTPUT_BIT {
             bits |= 1 << k;
         }
     }
@@ -174,7 +184,8 @@ pub static ALWAYS_WIDE: AtomicBool = AtomicBool::new(false);
 pub fn fit(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> (Variant, u32) {
     let bits = packable(plan, bound, v, outputs);
     let linear = |k: usize| plan.inputs[k].access == Access::Linear;
-    let unaligned = bits >> OUTPUT_BIT & 1 == 0 || (0..plan.inputs.len()).any(|k| linear(k) && bits >> k & 1 == 0);
+    let unaligned = bits >> OUTPUT_BIT & 1 == 0
+        || (0..plan.inputs.len()).any(|k| linear(k) && (k >= OUTPUT_BIT || bits >> k & 1 == 0));
     // beyond the last element a kernel may look at indices of one more block
     const MOST: usize = (1 << 31) - (1 << 20);
     let far = |k: usize| {

@@ -132,7 +132,11 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
 
 /// The variant of what comes after a reduction: one element at a time, and its results are there without being fetched, as from a tile.
 pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
-    Variant { tiled: Tiled { inputs: 1 << after.results, axis: 0 }, unaligned: false, wide: variant.wide }
+    Variant {
+        tiled: Tiled { inputs: 1u32.checked_shl(after.results.into()).unwrap_or(0), axis: 0 },
+        unaligned: false,
+        wide: variant.wide,
+    }
 }
 
 /// Elements of a pack of what comes after a reduction.

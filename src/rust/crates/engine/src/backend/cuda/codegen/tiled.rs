@@ -25,7 +25,7 @@ fn edge(plan: &Plan, tiled: Tiled) -> usize {
 }
 
 fn inputs(plan: &Plan, tiled: Tiled) -> impl Iterator<Item = usize> + '_ {
-    (0..plan.inputs.len()).filter(move |&k| tiled.inputs >> k & 1 == 1)
+    (0..plan.inputs.len()).filter(move |&k| tiled.has(k))
 }
 
 fn bytes(plan: &Plan, tiled: Tiled) -> usize {
@@ -38,7 +38,7 @@ fn bytes(plan: &Plan, tiled: Tiled) -> usize {
 pub fn choose(plan: &Plan, bound: &Bound) -> Tiled {
     let mut tiled = Tiled::default();
     let mut shape: &[usize] = &[];
-    for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate().take(32) {
+    for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate().take(Tiled::MOST) {
         let (extents, strides) = (view.layout.shape(), view.layout.strides());
         // of a plan that is asked for its first elements alone the view has more
         if !matches!(input.access, Access::Strided(_)) || strides[0].abs() <= 1 || view.len() != bound.n {
@@ -62,7 +62,7 @@ pub fn choose(plan: &Plan, bound: &Bound) -> Tiled {
 /// Whether some input that lies in the result's order is of memory that is read transposed too.
 fn is_mirrored(plan: &Plan, bound: &Bound, tiled: Tiled) -> bool {
     let memory = |k: usize| bound.inputs[k].buffer.address;
-    let straight = (0..plan.inputs.len()).filter(|&k| tiled.inputs >> k & 1 == 0);
+    let straight = (0..plan.inputs.len()).filter(|&k| !tiled.has(k));
     straight.filter(|&k| plan.inputs[k].access.follows()).any(|k| inputs(plan, tiled).any(|t| memory(t) == memory(k)))
 }
 
