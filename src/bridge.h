@@ -105,6 +105,6 @@ void vg_error_kept(char *out, int room);
 
 // ---- contained.c: R code that Rust may call ------------------------------------------------------
 int vg_interrupted(void);
-int vg_collect_young(void);
+void vg_collect_garbage(int all);
 double vg_processor_seconds(void);
 void vg_call_text(SEXP call, char *out, int room);

@@ -3,11 +3,21 @@
 #include <time.h>
 #include <R_ext/Utils.h>
 #include "bridge.h"
+#include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
 static void look(void *unused) { R_CheckUserInterrupt(); }
 
 // Whether the user has interrupted; R then takes it as dealt with.
 int vg_interrupted(void) { return !R_ToplevelExec(look, NULL); }
+
+// An interrupt that comes meanwhile waits until R looks for one next: R's own collection would jump with it when it ends.
+static int whole(void (*run)(void *), void *data) {
+  const Rboolean before = R_interrupts_suspended;
+  R_interrupts_suspended = TRUE;
+  const int done = R_ToplevelExec(run, data);
+  R_interrupts_suspended = before;
+  return done;
+}
 
 static void collect_young(void *unused) {
   static SEXP call = NULL;
@@ -20,8 +30,10 @@ static void collect_young(void *unused) {
   Rf_eval(call, R_BaseEnv);
 }
 
-// The quick kind of garbage collection, which C cannot ask for otherwise. 0 where an interrupt ended it.
-int vg_collect_young(void) { return R_ToplevelExec(collect_young, NULL); }
+static void collect_all(void *unused) { R_gc(); }
+
+// Garbage collection, of all or of the quick kind, which C cannot ask for otherwise.
+void vg_collect_garbage(int all) { whole(all ? collect_all : collect_young, NULL); }
 
 // Processor time of this process.
 double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
@@ -44,6 +56,6 @@ void vg_call_text(SEXP call, char *out, int room) {
   Text text = {Rf_lang2(Rf_install("quote"), call), out, room};
   memset(out, 0, (size_t)room);
   PROTECT(text.call);
-  if (!R_ToplevelExec(write_text, &text)) out[0] = 0;
+  if (!whole(write_text, &text)) out[0] = 0;
   UNPROTECT(1);
 }

@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -45,8 +44,6 @@ thread_local! {
 }
 
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
-/// An interrupt that came while R collected.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 fn is_main() -> bool {
     MAIN.get() == Some(&std::thread::current().id())
@@ -66,7 +63,7 @@ fn interrupted() -> bool {
         return false;
     }
     // SAFETY: R's own thread; nothing jumps out of it.
-    INTERRUPTED.swap(false, Ordering::Relaxed) || unsafe { r::vg_interrupted() != 0 }
+    unsafe { r::vg_interrupted() != 0 }
 }
 
 /// Collects where arrays have grown by half since the last time, and not so often that it costs more than 2.5% of
@@ -115,19 +112,13 @@ pub fn collect(how: Collect) {
     // SAFETY: looks at a clock.
     let start = unsafe { r::vg_processor_seconds() };
     // SAFETY: R's own thread. Where gc is off, in Dataptr, this does nothing. Finalizers' errors stay in them.
-    match how {
-        Collect::Young => unsafe {
-            if r::vg_collect_young() == 0 {
-                INTERRUPTED.store(true, Ordering::Relaxed);
-            }
-        },
-        Collect::Full | Collect::Last => unsafe {
-            r::R_gc();
-            READ.set(0);
-            if how == Collect::Last {
-                r::vg_torch_trim();
-            }
-        },
+    unsafe { r::vg_collect_garbage((how != Collect::Young).into()) };
+    if how != Collect::Young {
+        READ.set(0);
+    }
+    if how == Collect::Last {
+        // SAFETY: as above.
+        unsafe { r::vg_torch_trim() };
     }
     // SAFETY: as above.
     let took = Duration::try_from_secs_f64(unsafe { r::vg_processor_seconds() } - start).unwrap_or_default();

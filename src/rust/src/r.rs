@@ -10,7 +10,6 @@ extern "C" {
     pub fn LOGICAL_RO(x: SEXP) -> *const c_int;
     pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
     pub fn RAW_RO(x: SEXP) -> *const u8;
-    pub fn R_gc();
     pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
     pub fn Rf_GetOption1(tag: SEXP) -> SEXP;
     pub fn Rf_ScalarReal(x: f64) -> SEXP;
@@ -32,7 +31,7 @@ extern "C" {
     pub fn vg_set_namespace(env: SEXP);
     pub fn vg_new_vector(kind: c_int, vector: *mut c_void) -> SEXP;
     pub fn vg_interrupted() -> c_int;
-    pub fn vg_collect_young() -> c_int;
+    pub fn vg_collect_garbage(all: c_int);
     pub fn vg_processor_seconds() -> f64;
     pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
 
