@@ -108,7 +108,7 @@ check_full <- function(case, f, o) {
 
 # ---- timing --------------------------------------------------------------------------------------------------------
 now <- function() as.numeric(Sys.time())
-counters <- function() stats::setNames(.Call(verdigris:::C_counters), c("launches", "up", "down", "compiled", "cache_hits", "peak"))
+counters <- function() stats::setNames(.Call(verdigris:::C_counters), c("launches", "up", "down", "compiled", "cache_hits", "peak", "relaunches"))
 computed <- function(value) {
   if (is_gpu(value)) gpu_compute(value) else if (is.list(value)) for (v in value) if (is_gpu(v)) gpu_compute(v)
   value

@@ -38,6 +38,22 @@ test_that("launches come between copies, reads, assignments and other launches a
   expect_identical(said[[2L]], said[[3L]])
 })
 
+test_that("launches that come again are graphs of one kernel, by the thread and without it", {
+  skip_if(test_device == "cpu")
+  code <- c(
+    increments,
+    "x <- as_gpu(numeric(256), dtype = \"float32\"); y <- as_gpu(1:10 + 0)",
+    "again <- function(code) { before <- .Call(verdigris:::C_counters)[[7]]; for (i in 1:200) code(); gpu_sync(); .Call(verdigris:::C_counters)[[7]] - before }",
+    "k <- again(function() more(x, 256L, grid = 1L, block = 256L))",
+    # another grid has a graph of its own, and so has a number that R waits for
+    "l <- again(function() more(x, 256L, grid = 2L, block = 128L))",
+    "s <- again(function() stopifnot(sum(y) == 55))",
+    "cat(k > 100, l > 100, s > 100, all(x == 400), \"\\n\")"
+  )
+  expect_identical(run("always", code), "TRUE TRUE TRUE TRUE ")
+  expect_identical(run("never", code), "FALSE FALSE FALSE TRUE ")
+})
+
 test_that("R ends while launches wait to be made", {
   skip_if(test_device == "cpu")
   code <- c(increments, "x <- as_gpu(numeric(256), dtype = \"float32\")", "for (i in 1:300) more(x, 256L)", "cat(\"ends\\n\")", "quit(status = 7)")

@@ -210,12 +210,13 @@ entry! {
         Ok(r::null())
     }
 
-    /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), and the peak of the
-    /// bytes that arrays held on one device since the last call.
+    /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), the peak of the
+    /// bytes that arrays held on one device since the last call, and launches that were graphs of one kernel.
     fn counters() {
         use verdigris_engine::counters::*;
-        let [launches, up, down, compiled, hits] = [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS].map(|c| c.get() as f64);
-        Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64].into_iter()))
+        let [launches, up, down, compiled, hits, again] =
+            [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS, &RELAUNCHES].map(|c| c.get() as f64);
+        Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64, again].into_iter()))
     }
 
     /// Gives what the device's pool keeps, and what is kept on the host, back to the system.

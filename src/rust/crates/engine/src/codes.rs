@@ -70,7 +70,7 @@ impl Array {
             let Some(parts) = found.collect::<Result<Option<Vec<Array>>>>()? else { return Ok(None) };
             return Array::join(&parts, parts[0].dtype(), self.device()).map(Some);
         }
-        if columns * rows != n || !REDUCTIONS.contains(&reduction) {
+        if columns == 0 || columns * rows != n || !REDUCTIONS.contains(&reduction) {
             return Err(Error::new(Kind::Shape, "each element needs a code"));
         }
         let class = reduction.class(self.dtype().class()).expect("what is not complex is reduced");

@@ -158,34 +158,3 @@ impl Single {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::array::{Array, Host, Operand};
-    use crate::backend::cuda::differential::devices;
-    use crate::buffer::Device;
-    use crate::dtype::Kind;
-    use crate::ops::OpId;
-    use crate::reduction::Reduction;
-    use crate::scalar::Scalar;
-
-    #[test]
-    fn launches_that_come_again_are_graphs() {
-        if devices().is_none() {
-            return;
-        }
-        let before = RELAUNCHES.get();
-        let ones = Array::upload(Host::Double(&[1.0; 10]), None, Device::Cuda(0), None).expect("an upload");
-        let (add, one) = (OpId::find("add").expect("it is there"), Scalar::F64(1.0));
-        let mut x = ones.clone();
-        for k in 2..200 {
-            x = Array::apply(add, &[Operand::Array(x), Operand::Value(one, Kind::Double)], None).expect("a sum");
-            x.settle().expect("a launch");
-            // a number that the host waits for, between others
-            let (_, all) = x.reduce(Reduction::Sum, false).expect("a reduction");
-            assert_eq!(f64::from_ne_bytes(all.value[..8].try_into().expect("eight bytes")), 10.0 * f64::from(k));
-        }
-        assert!(RELAUNCHES.get() - before > 100);
-    }
-}
