@@ -48,10 +48,15 @@ test_that("launches that come again are graphs of one kernel, by the thread and 
     # another grid has a graph of its own, and so has a number that R waits for
     "l <- again(function() more(x, 256L, grid = 2L, block = 128L))",
     "s <- again(function() stopifnot(sum(y) == 55))",
-    "cat(k > 100, l > 100, s > 100, all(x == 400), \"\\n\")"
+    # more of them than are kept, and one that comes when others have not come for long
+    "for (g in 1:80) for (i in 1:20) more(x, 256L, grid = g, block = 256L)",
+    "none <- again(function() more(x, 256L, grid = 100L, block = 256L))",
+    "for (i in 1:4200) more(x, 256L, grid = 1L, block = 256L)",
+    "late <- again(function() more(x, 256L, grid = 100L, block = 256L))",
+    "cat(k > 100, l > 100, s > 100, none == 0, late > 100, all(x == 800 + 1600 + 4200), \"\\n\")"
   )
-  expect_identical(run("always", code), "TRUE TRUE TRUE TRUE ")
-  expect_identical(run("never", code), "FALSE FALSE FALSE TRUE ")
+  expect_identical(run("always", code), "TRUE TRUE TRUE TRUE TRUE TRUE ")
+  expect_identical(run("never", code), "FALSE FALSE FALSE TRUE FALSE TRUE ")
 })
 
 test_that("R ends while launches wait to be made", {

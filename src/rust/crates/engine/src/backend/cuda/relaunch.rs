@@ -20,6 +20,8 @@ const OFTEN: u32 = 16;
 const MOST: usize = 64;
 /// Launches that are told apart at most.
 const MOST_SEEN: usize = 1024;
+/// A graph that was not launched among the last so many makes room for another.
+const LONG: u64 = 4096;
 
 /// What a graph keeps but for the arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,8 +33,9 @@ struct Same {
 
 enum State {
     Seen(u32),
-    Ready(Single),
-    /// There is no room for its graph.
+    /// And the number of its last launch.
+    Ready(Single, u64),
+    /// The driver has refused its graph.
     Plain,
 }
 
@@ -49,6 +52,7 @@ struct Single {
 pub(super) struct Relaunch {
     seen: HashMap<Same, State, BuildHasherDefault<Mix>>,
     graphs: usize,
+    launches: u64,
 }
 
 impl Relaunch {
@@ -65,22 +69,27 @@ impl Relaunch {
         arguments: *mut *mut c_void,
     ) -> u32 {
         if self.seen.len() >= MOST_SEEN {
-            self.seen.retain(|_, state| !matches!(state, State::Seen(_)));
+            self.seen.retain(|_, state| matches!(state, State::Ready(..)));
         }
-        let state = self.seen.entry(Same { function, stream, shape }).or_insert(State::Seen(0));
+        self.launches += 1;
+        let same = Same { function, stream, shape };
         let node = || node(function, shape, arguments);
-        match state {
+        match self.seen.entry(same).or_insert(State::Seen(0)) {
             State::Seen(times) if *times < OFTEN => *times += 1,
             State::Seen(_) => {
-                *state = State::Plain;
+                let state = if !self.has_room(cuda) {
+                    State::Seen(0)
                 // SAFETY: the caller's promise.
-                let made = if self.graphs < MOST { unsafe { Single::make(cuda, &node()) } } else { None };
-                if let Some(single) = made {
-                    *state = State::Ready(single);
+                } else if let Some(single) = unsafe { Single::make(cuda, &node()) } {
                     self.graphs += 1;
-                }
+                    State::Ready(single, self.launches)
+                } else {
+                    State::Plain
+                };
+                self.seen.insert(same, state);
             }
-            State::Ready(single) => {
+            State::Ready(single, last) => {
+                *last = self.launches;
                 // SAFETY: the graph is ours alone; the caller's promise.
                 let status = unsafe {
                     match (cuda.driver.graph_exec_set_kernel)(single.exec, single.node, &node()) {
@@ -95,12 +104,30 @@ impl Relaunch {
                 // SAFETY: nobody has it after this.
                 unsafe { single.destroy(cuda) };
                 self.graphs -= 1;
-                *state = State::Plain;
+                self.seen.insert(same, State::Plain);
             }
             State::Plain => {}
         }
         // SAFETY: the caller's promise.
         unsafe { cuda.call_launch(function, shape, stream, arguments) }
+    }
+
+    /// Whether there may be one more graph; gives up the one that was not launched for longest, if that is long.
+    fn has_room(&mut self, cuda: &Cuda) -> bool {
+        if self.graphs < MOST {
+            return true;
+        }
+        let of = |(&same, state): (&Same, &State)| match *state {
+            State::Ready(single, last) => Some((last, same, single)),
+            _ => None,
+        };
+        let oldest = self.seen.iter().filter_map(of).min_by_key(|(last, ..)| *last);
+        let Some((_, same, single)) = oldest.filter(|(last, ..)| self.launches - last > LONG) else { return false };
+        self.seen.remove(&same);
+        self.graphs -= 1;
+        // SAFETY: nobody has it after this.
+        unsafe { single.destroy(cuda) };
+        true
     }
 }
 
