@@ -297,9 +297,9 @@ outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FU
 
 outer_arrays <- function(X, Y, FUN, ...) {
   # of plain vectors of doubles
-  if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && (device <- gpu_device(X)) == gpu_device(Y)) {
+  if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
     # base R's product goes through memory once
-    if (device == "cpu" && !settings$compose) {
+    if (prefers_host(X)) {
       a <- lent(X)
       b <- lent(Y)
       dtype <- if (is.null(a) && is.null(b)) product_dtype(X, Y)

@@ -58,6 +58,14 @@ impl Shape {
     }
 }
 
+/// A launch but for its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Configuration {
+    pub function: Function,
+    pub stream: Stream,
+    pub shape: Shape,
+}
+
 /// A value that may be passed to a kernel as it is.
 ///
 /// # Safety
@@ -202,8 +210,9 @@ impl Cuda {
         let mut pointers = Few::<*mut c_void, USUAL>::default();
         arguments.iter().for_each(|bytes| pointers.push(bytes.as_ptr().cast_mut().cast()));
         let make = if proven { submit::launch } else { Cuda::call_launch };
+        let configured = || Configuration { function: kernel.function, stream: self.stream(), shape };
         // SAFETY: as above.
-        let call = || unsafe { make(self, kernel.function, shape, self.stream(), pointers.as_mut_ptr()) };
+        let call = || unsafe { make(self, &configured(), pointers.as_mut_ptr()) };
         self.queue(kernel, "cuLaunchKernel", call, told)?;
         kernel.note_taken(shape);
         Ok(())
@@ -213,13 +222,9 @@ impl Cuda {
     ///
     /// # Safety
     /// The context is current, the function loaded in it, the arguments those that it declares.
-    pub(super) unsafe fn call_launch(
-        &self,
-        function: Function,
-        Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared }: Shape,
-        stream: Stream,
-        arguments: *mut *mut c_void,
-    ) -> u32 {
+    pub(super) unsafe fn call_launch(&self, what: &Configuration, arguments: *mut *mut c_void) -> u32 {
+        let &Configuration { function, stream, shape } = what;
+        let Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared } = shape;
         // SAFETY: the caller's promise.
         unsafe {
             (self.driver.launch)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, std::ptr::null_mut())

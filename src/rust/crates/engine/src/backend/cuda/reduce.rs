@@ -171,9 +171,9 @@ impl Work<'_> {
     fn queue(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
-        let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
-        match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? {
-            Some(planned) => self.launch(&planned, variant, form, target),
+        let fit = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), fit.0)? {
+            Some(planned) => self.launch(&planned, fit, form, target),
             None => self.queue_shipped(target),
         }
     }
@@ -192,7 +192,8 @@ impl Work<'_> {
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
         let form = shipped::form_for(form(&simple, reduction, groups));
         let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
-        Work { plan: &simple, bound: &bound, ..self }.launch(&planned, shipped::PLAIN, form, target)
+        let fit = (shipped::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
+        Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }
 
     /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address; false where there is
@@ -203,7 +204,8 @@ impl Work<'_> {
             return Ok(false);
         }
         let form = form(plan, reduction, groups);
-        let (variant, _) = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        let before = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        let variant = before.0;
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
         let (apart, packed) = parameters::fit(&after.plan, given, epilogue_pack(after), &addresses);
         // words for warnings are taken once a launch
@@ -231,11 +233,11 @@ impl Work<'_> {
         let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
         let after = pack(&after.plan, given, fit, &addresses, flags)?;
         let target = Target { after: after.bytes().to_vec(), ..Target::buffer(results) };
-        self.launch(&planned, variant, form, target)?;
+        self.launch(&planned, before, form, target)?;
         Ok(true)
     }
 
-    fn launch(self, planned: &Planned, variant: Variant, form: Form, target: Target) -> Result<()> {
+    fn launch(self, planned: &Planned, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, groups, .. } = self;
         let shape = shape(plan, planned, packs_in_flight(plan, reduction), form, groups);
         let parts = match form {
@@ -262,8 +264,6 @@ impl Work<'_> {
         // a struct's size is a multiple of its alignment
         job.u32(0);
         job.field(&target.after, 8);
-        let packed = parameters::packable(plan, bound, planned.v, &[]);
-        let grid = shape.grid as u32;
-        planned.launch_fit(cuda, plan, bound, (variant, packed), &[], Some(&job), grid, target.told != 0)
+        planned.launch_fit(cuda, plan, bound, fit, &[], Some(&job), shape.grid as u32, target.told != 0)
     }
 }

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::BuildHasherDefault;
 
-use super::api::{Function, Graph, GraphExec, GraphNode, KernelNode, Stream, SUCCESS};
+use super::api::{Graph, GraphExec, GraphNode, KernelNode, SUCCESS};
 use super::device::Cuda;
-use super::launch::Shape;
+use super::launch::{Configuration, Shape};
 use crate::counters::RELAUNCHES;
 use crate::plan::Mix;
 
@@ -22,14 +22,6 @@ const MOST: usize = 64;
 const MOST_SEEN: usize = 1024;
 /// A graph that was not launched among the last so many makes room for another.
 const LONG: u64 = 4096;
-
-/// What a graph keeps but for the arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Same {
-    function: Function,
-    stream: Stream,
-    shape: Shape,
-}
 
 enum State {
     Seen(u32),
@@ -50,7 +42,7 @@ struct Single {
 /// Launches, of which one thread at a time makes one.
 #[derive(Default)]
 pub(super) struct Relaunch {
-    seen: HashMap<Same, State, BuildHasherDefault<Mix>>,
+    seen: HashMap<Configuration, State, BuildHasherDefault<Mix>>,
     graphs: usize,
     launches: u64,
 }
@@ -60,21 +52,13 @@ impl Relaunch {
     ///
     /// # Safety
     /// As for `Cuda::call_launch`; the function is never unloaded.
-    pub unsafe fn launch(
-        &mut self,
-        cuda: &Cuda,
-        function: Function,
-        shape: Shape,
-        stream: Stream,
-        arguments: *mut *mut c_void,
-    ) -> u32 {
+    pub unsafe fn launch(&mut self, cuda: &Cuda, what: &Configuration, arguments: *mut *mut c_void) -> u32 {
         if self.seen.len() >= MOST_SEEN {
             self.seen.retain(|_, state| matches!(state, State::Ready(..)));
         }
         self.launches += 1;
-        let same = Same { function, stream, shape };
-        let node = || node(function, shape, arguments);
-        match self.seen.entry(same).or_insert(State::Seen(0)) {
+        let node = || node(what, arguments);
+        match self.seen.entry(*what).or_insert(State::Seen(0)) {
             State::Seen(times) if *times < OFTEN => *times += 1,
             State::Seen(_) => {
                 let state = if !self.has_room(cuda) {
@@ -86,14 +70,14 @@ impl Relaunch {
                 } else {
                     State::Plain
                 };
-                self.seen.insert(same, state);
+                self.seen.insert(*what, state);
             }
             State::Ready(single, last) => {
                 *last = self.launches;
                 // SAFETY: the graph is ours alone; the caller's promise.
                 let status = unsafe {
                     match (cuda.driver.graph_exec_set_kernel)(single.exec, single.node, &node()) {
-                        SUCCESS => (cuda.driver.graph_launch)(single.exec, stream),
+                        SUCCESS => (cuda.driver.graph_launch)(single.exec, what.stream),
                         refused => refused,
                     }
                 };
@@ -104,12 +88,12 @@ impl Relaunch {
                 // SAFETY: nobody has it after this.
                 unsafe { single.destroy(cuda) };
                 self.graphs -= 1;
-                self.seen.insert(same, State::Plain);
+                self.seen.insert(*what, State::Plain);
             }
             State::Plain => {}
         }
         // SAFETY: the caller's promise.
-        unsafe { cuda.call_launch(function, shape, stream, arguments) }
+        unsafe { cuda.call_launch(what, arguments) }
     }
 
     /// Whether there may be one more graph; gives up the one that was not launched for longest, if that is long.
@@ -117,13 +101,13 @@ impl Relaunch {
         if self.graphs < MOST {
             return true;
         }
-        let of = |(&same, state): (&Same, &State)| match *state {
-            State::Ready(single, last) => Some((last, same, single)),
+        let of = |(&what, state): (&Configuration, &State)| match *state {
+            State::Ready(single, last) => Some((last, what, single)),
             _ => None,
         };
         let oldest = self.seen.iter().filter_map(of).min_by_key(|(last, ..)| *last);
-        let Some((_, same, single)) = oldest.filter(|(last, ..)| self.launches - last > LONG) else { return false };
-        self.seen.remove(&same);
+        let Some((_, what, single)) = oldest.filter(|(last, ..)| self.launches - last > LONG) else { return false };
+        self.seen.remove(&what);
         self.graphs -= 1;
         // SAFETY: nobody has it after this.
         unsafe { single.destroy(cuda) };
@@ -131,13 +115,10 @@ impl Relaunch {
     }
 }
 
-fn node(
-    function: Function,
-    Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared }: Shape,
-    arguments: *mut *mut c_void,
-) -> KernelNode {
+fn node(what: &Configuration, arguments: *mut *mut c_void) -> KernelNode {
+    let Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared } = what.shape;
     KernelNode {
-        func: function.as_raw(),
+        func: what.function.as_raw(),
         gridDimX: gx,
         gridDimY: gy,
         gridDimZ: gz,

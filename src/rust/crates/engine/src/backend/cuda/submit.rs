@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::api::{Function, Stream};
 use super::device::{at_home, Cuda};
-use super::launch::Shape;
+use super::launch::{Configuration, Shape};
 use super::relaunch::Relaunch;
 
 /// Launches that wait at most.
@@ -37,9 +37,7 @@ const PROCESSORS: usize = 4;
 #[repr(C, align(64))]
 struct Place {
     cuda: Option<&'static Cuda>,
-    function: Function,
-    stream: Stream,
-    shape: Shape,
+    what: Configuration,
     count: u32,
     /// The units at which the arguments begin.
     at: [u8; MOST_ARGUMENTS],
@@ -49,9 +47,11 @@ struct Place {
 impl Place {
     const EMPTY: Place = Place {
         cuda: None,
-        function: Function::NULL,
-        stream: Stream::NULL,
-        shape: Shape { grid: [0; 3], block: [0; 3], shared: 0 },
+        what: Configuration {
+            function: Function::NULL,
+            stream: Stream::NULL,
+            shape: Shape { grid: [0; 3], block: [0; 3], shared: 0 },
+        },
         count: 0,
         at: [0; MOST_ARGUMENTS],
         units: [0; MOST_UNITS],
@@ -89,7 +89,7 @@ impl Place {
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
         // SAFETY: who left the launch here promises the arguments; no module is ever unloaded.
-        let status = unsafe { before.launch(cuda, self.function, self.shape, self.stream, pointers.as_mut_ptr()) };
+        let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }
 }
@@ -142,9 +142,9 @@ unsafe impl Sync for Ring {}
 
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
 
-/// When launches are left to the thread: the environment variable `VERDIGRIS_SUBMIT` is "never", or "always" for tests, which then
-/// leave all that can be. Else where there are processors enough, and no profiler, which counts a launch to the named range (`nvtx`)
-/// of the thread that makes it.
+/// The ring, which is not there where the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler, which counts a launch to
+/// the named range (`nvtx`) of the thread that makes it. "always" is for tests, which then leave all to the thread that can be; else it
+/// takes processors enough.
 fn made() -> Option<Ring> {
     let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
     let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -194,7 +194,7 @@ pub(super) unsafe fn leave(
             if !place.fill(arguments) {
                 return false;
             }
-            (place.cuda, place.function, place.stream, place.shape) = (Some(cuda), function, stream(), shape);
+            (place.cuda, place.what) = (Some(cuda), Configuration { function, stream: stream(), shape });
             ring.left.0.store(left + 1, Ordering::Release);
             if !awake {
                 ring.wake();
@@ -213,24 +213,16 @@ pub(super) fn is_idle() -> bool {
 ///
 /// # Safety
 /// As for `Cuda::call_launch`; the function is never unloaded.
-pub(super) unsafe fn launch(
-    cuda: &Cuda,
-    function: Function,
-    shape: Shape,
-    stream: Stream,
-    arguments: *mut *mut c_void,
-) -> u32 {
+pub(super) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *mut c_void) -> u32 {
     let Some(ring) = RING.get_or_init(made) else {
         // SAFETY: the caller's promise.
-        return unsafe { cuda.call_launch(function, shape, stream, arguments) };
+        return unsafe { cuda.call_launch(what, arguments) };
     };
     ring.alone(|_| {
         // other threads may have left some
-        while !ring.is_idle() {
-            std::hint::spin_loop();
-        }
+        settle();
         // SAFETY: `held` is ours and no launch waits; the caller's promise.
-        unsafe { (*ring.before.get()).launch(cuda, function, shape, stream, arguments) }
+        unsafe { (*ring.before.get()).launch(cuda, what, arguments) }
     })
 }
 
