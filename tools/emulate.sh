@@ -17,9 +17,6 @@ engine() {
   tools/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine \
     --lib --test cuda_device --test cuda_exchange cuda -- --skip cuda_every_row_in_every_type >$logs/engine.log 2>&1
 }
-count_engine() {
-  awk '/^test result:/ { p += $4; f += $6; s += $8 } END { if (p + f == 0) f = 1; print "emulated-engine", p + 0, f + 0, s + 0 }' $logs/engine.log >>build/counts
-}
 tests() { # NAME FILTER [VARIABLE=VALUE ...]
   local name=$1 filter=$2; shift 2
   tools/emulator.sh env "$@" Rscript --vanilla tools/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; status=1; }
@@ -33,6 +30,6 @@ tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[
 tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
 tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled VERDIGRIS_SUBMIT=always
 wait $running || { echo "FAILED: engine"; status=1; }
-count_engine
+tools/count-engine.sh emulated-engine $logs/engine.log
 tail -n 40 $logs/*.log | grep -v '^$'
 exit $status

@@ -36,5 +36,6 @@ for suite in "$@"; do
       status=1
     }
   if [ -s "$home/verdigris/build/counts" ]; then cat "$home/verdigris/build/counts"; else echo "$suite 0 1 0"; fi >>build/counts
+  cat "$home/verdigris/build/failures" 2>/dev/null >>build/failures || true
 done
 exit $status

@@ -1,5 +1,5 @@
 # Runs the tests of the installed package and adds a line "NAME passed failed skipped" (tests, not
-# expectations) to build/counts. Two processes share the files (tools/test-worker.R).
+# expectations) to build/counts, and what failed, with what it said, to build/failures. Two processes share the files (tools/test-worker.R).
 #
 # usage: Rscript tools/test.R NAME [FILTER]       verdigris must be in R_LIBS
 #   VERDIGRIS_TEST_WORKERS     how many processes; default 2, on a GPU 1, since the tests look at its memory
@@ -49,7 +49,8 @@ tests <- do.call(rbind, lapply(files, function(file) {
   if (length(results[[file]])) as.data.frame(structure(results[[file]], class = "testthat_results"))
 }))
 broken <- files[vapply(results, is.null, NA)]
-if (length(broken)) cat("R ended before the end of", paste0("test-", broken, ".R", collapse = ", "), "\n")
+ended <- if (length(broken)) paste("R ended before the end of", paste0("test-", broken, ".R", collapse = ", "))
+writeLines(as.character(ended))
 failed <- sum(tests$failed > 0 | tests$error) + max(length(broken), any(status != 0L))
 skipped <- sum(tests$skipped & !(tests$failed > 0 | tests$error))
 passed <- sum(!tests$skipped & !(tests$failed > 0 | tests$error))
@@ -58,5 +59,10 @@ seconds <- seconds[seq_len(min(12L, length(seconds)))]
 cat("slowest:", paste(sprintf("%s %.0f s", sub("^test-(.*)[.]R$", "\\1", names(seconds)), seconds), collapse = ", "), "\n")
 dir.create("build", showWarnings = FALSE)
 cat(sprintf("%s %d %d %d\n", name, passed, failed, skipped), file = "build/counts", append = TRUE)
+said <- unlist(lapply(unlist(results, recursive = FALSE), function(test) {
+  bad <- Filter(function(result) inherits(result, c("expectation_failure", "expectation_error")), test$results)
+  if (length(bad)) c(sprintf("%s: %s: %s", name, test$file, test$test), paste0("  ", head(unlist(strsplit(vapply(bad, conditionMessage, ""), "\n")), 12L)))
+}))
+cat(c(said, if (length(ended)) paste0(name, ": ", ended)), file = "build/failures", sep = "\n", append = TRUE)
 cat(sprintf("%s: %d tests passed, %d failed, %d skipped\n", name, passed, failed, skipped))
 quit(save = "no", status = failed > 0)

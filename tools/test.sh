@@ -6,13 +6,13 @@ cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
 [ ! -x build/venv/bin/python ] || export VERDIGRIS_PYTHON="$PWD/build/venv/bin/python" RETICULATE_PYTHON="$PWD/build/venv/bin/python"
 mkdir -p build/library
-rm -f build/counts
+rm -f build/counts build/failures
 status=0
 
 # `R CMD` gives cargo R's environment: with another one the build scripts would run anew each time.
 # The profile is the package's, so what the tests build the installation need not build again.
 R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine 2>&1 | tee build/test-engine.log || status=1
-awk '/^test result:/ { p += $4; f += $6; s += $8 } END { if (p + f == 0) f = 1; print "engine", p + 0, f + 0, s + 0 }' build/test-engine.log >>build/counts
+tools/count-engine.sh engine build/test-engine.log
 
 if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then
   rm -rf build/kernels; mkdir build/kernels # for tools/kernels.sh
