@@ -13,9 +13,10 @@ awk '/^ok:/ { p++ } /^FAILED:/ { f++ } END { if (p + f == 0) f = 1; print "emula
 
 # Kernels start their blocks and threads in any order, and memory ends where it ends.
 export VERDIGRIS_EMULATOR_SHUFFLE=1
+# One thread uses a device, as in R: cargo's tests come one after the other.
 engine() {
   tools/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine \
-    --lib --test cuda_device --test cuda_exchange cuda -- --skip cuda_every_row_in_every_type >$logs/engine.log 2>&1
+    --lib --test cuda_device --test cuda_exchange cuda -- --test-threads=1 --skip cuda_every_row_in_every_type >$logs/engine.log 2>&1
 }
 tests() { # NAME FILTER [VARIABLE=VALUE ...]
   local name=$1 filter=$2; shift 2

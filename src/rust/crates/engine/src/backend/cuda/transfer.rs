@@ -108,6 +108,8 @@ impl Chunk {
     }
 
     fn down(&self, cuda: &Cuda, source: u64, target: *mut u8, bytes: usize) -> Result<()> {
+        // a copy from it may still wait on another stream
+        self.settle(cuda)?;
         cuda.fetch(source, self.memory.host, bytes)?;
         self.record(cuda, cuda.stream())?;
         self.settle(cuda)?;
