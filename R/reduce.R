@@ -60,7 +60,7 @@ reduce_parts <- function(name, x, na.rm) {
 #' an array are computed where it lives, in one pass that takes in whatever was recorded before, and
 #' give ordinary R values, of the type and with the warnings that base R gives.
 #'
-#' Float64 sums and means are accumulated in double-double, integer sums exactly, float32 and narrower in
+#' Float64 sums and means are accumulated in two doubles (compensated sums), integer sums exactly, float32 and narrower in
 #' float64; the order is fixed, so that the same call gives the same bits on every run.
 #' Along margins of float32 and narrower arrays they are rounded to float32, so that what is made of both is float32.
 #' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`, `var`, `sd`, `prod`, `min` and `max` of

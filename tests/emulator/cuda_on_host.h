@@ -139,6 +139,7 @@ template <class T> inline T __ldca(const T* p) { return *p; }
 template <class T> inline T __ldcs(const T* p) { return *p; }
 template <class T> inline T __ldcg(const T* p) { return *(const volatile T*)p; }
 inline uint4 __ldcg(const uint4* p) { return *p; }
+inline uint2 __ldcg(const uint2* p) { return *p; }
 template <class T> inline T __ldcv(const T* p) { return *(const volatile T*)p; }
 template <class T> inline void __stcs(T* p, T x) { *p = x; }
 template <class T> inline void __stcg(T* p, T x) { *p = x; }
@@ -279,6 +280,7 @@ inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 
 // ---- PTX that nvrtc.cpp knows -----------------------------------------------------------------------
+inline void vg_ptx_event() {}
 inline void vg_ptx_wide_product(unsigned long long& to, unsigned a, unsigned b) { to = (unsigned long long)a * b; }
 template <class T> inline void vg_ptx_rsqrt(T& to, T x) { to = (T)(1 / sqrt((double)x)); }
 inline void vg_ptx_f32_of_f16(float& to, unsigned short h) {

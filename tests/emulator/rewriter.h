@@ -13,6 +13,7 @@ using std::string;
 // What inline PTX becomes. The functions take the outputs, then the inputs; some the line too.
 struct Ptx { const char *text, *function; bool site; };
 const Ptx KNOWN[] = {
+    {"pmevent 0;", "vg_ptx_event", false},
     {"mul.wide.u32 %0, %1, %2;", "vg_ptx_wide_product", false},
     {"rsqrt.approx.ftz.f32 %0, %1;", "vg_ptx_rsqrt", false},
     {"rsqrt.approx.ftz.f64 %0, %1;", "vg_ptx_rsqrt", false},

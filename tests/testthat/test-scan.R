@@ -86,8 +86,9 @@ test_that("of NA and NaN running extremes have the one that came first", {
 
 test_that("an integer sum that overflows is NA from there on, with base R's warning", {
   most <- .Machine$integer.max
-  for (x in list(c(most, 1L, -5L), c(1L, NA, most, most), c(most, -most, most, 1L, NA), c(rep(1L, 9000), most, -most, 2L))) {
+  for (x in list(c(most, 1L, -5L), c(1L, NA, most, most), c(most, -most, most, 1L, NA), c(rep(1L, 9000), most, -most, 2L), c(rep(1L, 9000), most, rep(c(-most, NA, 5L), 20000)), c(rep(1L, 9000), NA, most, most, rep(1L, 9000)))) {
     agree("cumsum", x)
+    agree("cumsum", -x)
   }
   w <- tryCatch(cumsum(gpu(c(most, 1L))), warning = identity)
   expect_match(conditionMessage(w), "integer overflow in 'cumsum'", fixed = TRUE)

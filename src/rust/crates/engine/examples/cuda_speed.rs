@@ -119,6 +119,7 @@ fn main() -> Result<()> {
                 a.reduce_groups(reduction, false, Groups::whole(n)).map(|_| ())
             });
         }
+        row(&name("cumsum"), 2e8 * size, || a.scan(verdigris_engine::scan::Scan::Sum).map(|_| ()));
         row(&name("sum((a-b)^2)"), 2e8 * size, || {
             let d = apply("sub", &[of(&a), of(&b)])?;
             apply("mul", &[of(&d), of(&d)])?.reduce(Reduction::Sum, false).map(|_| ())

@@ -44,7 +44,7 @@ template <bool WHOLE, class Body> VG_FN void rows(const Params& p, idx first, id
 #pragma unroll
   for (int k = 0; k < K; k++) {
     const idx i = first + k * WARP;
-    fetch(p, WHOLE || i < end ? i : end - 1, x[k]);
+    fetch<WHOLE>(p, WHOLE || i < end ? i : end - 1, x[k]);
   }
 #pragma unroll
   for (int k = 0; k < K; k++) {

@@ -72,7 +72,11 @@ VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
 VG_FN bool is_nan(f64 x) { return x != x; }
 VG_FN bool is_nan(f32 x) { return x != x; }
 // NA_real_ itself, not any NaN
-VG_FN bool is_na_payload(f64 x) { return x != x && (u32)bits_of(x) == 1954u; }
+// By whole numbers, for which the card has units to spare; infinity's low half is 0.
+VG_FN bool is_na_payload(f64 x) {
+  const u64 bits = bits_of(x);
+  return (u32)bits == 1954u && ((u32)(bits >> 32) & 0x7FF00000u) == 0x7FF00000u;
+}
 
 // is.na(): NA of the type, or any NaN
 VG_FN bool is_na(i32 x) { return x == NA_I32; }

@@ -80,7 +80,7 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
 }
 
 // Adds the elements `from .. end` of the group that begins at `start`: this thread is number `rank` of `team` that share them.
-constexpr int L = V < 4 ? V : 4;
+constexpr int L = V < 4 ? V : 4;  // divides V
 #ifdef KEPT
 #define KEPT_IN , T* kept
 #define KEEP(i, x) kept[(i) - (start & ~15ll)] = (x)  // no pack is wider than 16
@@ -94,26 +94,38 @@ VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, 
   for (int l = 0; l < L; l++) lane[l] = A::start();
   // packs lie on multiples of V in the whole array; `first .. last` are wholly among them
   const i64 first = (from + V - 1) / V, last = end / V;
-  for (i64 pack = first + rank; pack < last; pack += team * U) {
+  const auto add = [&](const In& x, i64 pack) {
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      Out y;
+      compute(p, x, k, pack * V + k, w, y);
+      accumulate(lane[k % L], y.y0, pack * V + (k - k % L) - start, NARM);
+      KEEP(pack * V + k, y.y0);
+    }
+  };
+  // without a look at the end as long as there are U packs: for this thread, or for all of a team within a warp, so that none waits for others
+  i64 pack = first + rank;
+#pragma unroll 1
+  for (; U > 1 && (team < 32 ? pack - rank + U * team <= last : pack + (U - 1) * team < last); pack += U * team) {
     In x[U];
 #pragma unroll
-    for (int u = 0; u < U; u++) {
-      const i64 at = pack + u * team;
-      fetch(p, (idx)((at < last ? at : pack) * V), x[u]);
-    }
+    for (int u = 0; u < U; u++) fetch<true>(p, (idx)(pack * V), x[u], u * team * V);
+    loads_together();
 #pragma unroll
-    for (int u = 0; u < U; u++) {
-      const i64 at = pack + u * team;
-      if (at >= last) break;
-#pragma unroll
-      for (int k = 0; k < V; k++) {
-        Out y;
-        compute(p, x[u], k, at * V + k, w, y);
-        accumulate(lane[k % L], y.y0, at * V + k - start, NARM);
-        KEEP(at * V + k, y.y0);
-      }
-    }
+    for (int u = 0; u < U; u++) add(x[u], pack + u * team);
   }
+#pragma unroll 1
+  for (; pack < last; pack += U * team) {
+    In x[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) fetch<true>(p, (idx)(pack * V), x[u], pack + u * team < last ? u * team * V : 0);
+    loads_together();
+#pragma unroll
+    for (int u = 0; u < U; u++) if (pack + u * team < last) add(x[u], pack + u * team);
+    if (U > 1) break;
+  }
+#pragma unroll
+  for (int l = 1; l < L; l++) move_on(lane[l], l);
 #pragma unroll
   for (int l = 1; l < L; l++) A::merge(lane[0], lane[l]);
   // the packs at its ends, shared with the neighbours; merged, not added, since the first comes before what was added
@@ -163,6 +175,9 @@ VG_FN A few(const Params& p, i64 length, u32 (&w)[W]) {
   return a;
 }
 
+// Parts that are read together.
+constexpr int AHEAD = sizeof(A) <= 24 ? 4 : 2;
+
 // A group is `length` neighbours; `slices` blocks share it.
 extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
   u32 w[W] = {};
@@ -191,7 +206,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     if (threadIdx.x == 0) parts[slice] = a;
     if (is_last(job.tickets + group, job.slices)) {
       a = A::start();
-      for (u32 s = threadIdx.x; s < job.slices; s += THREADS) A::merge(a, read_fresh(parts + s));
+      for (u32 s = threadIdx.x; s < job.slices; s += THREADS * AHEAD) {
+        A part[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) part[u] = s + u * THREADS < job.slices ? read_fresh(parts + s + u * THREADS) : A::start();
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) A::merge(a, part[u]);
+      }
       a = merge_block(a);
       if (threadIdx.x == 0) put(job, group, a);
     }
@@ -248,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 #pragma unroll
   for (int u = 0; u < U; u++) {
     const i64 at = first + u * THREADS;
-    fetch(p, (idx)((at < packs ? at : packs - 1) * V), x[u]);
+    fetch<true>(p, (idx)((at < packs ? at : packs - 1) * V), x[u]);
   }
 #pragma unroll
   for (int u = 0; u < U; u++) {
@@ -290,24 +311,32 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   for (int k = 0; k < V; k++) a[k] = A::start();
   const i64 base = outer * job.length, end = slice + 1u == job.slices ? job.length : (slice + 1u) * job.span;
   if (real) {
-    for (i64 l = slice * job.span + ty; l < end; l += job.y * U) {
+    const auto add = [&](const In& x, i64 l) {
+#pragma unroll
+      for (int k = 0; k < V; k++) {
+        Out y;
+        compute(p, x, k, (base + l) * job.inner + lane + k, w, y);
+        accumulate(a[k], y.y0, l, NARM);
+      }
+    };
+    i64 l = slice * job.span + ty;
+#pragma unroll 1
+    for (; U > 1 && l + (U - 1) * job.y < end; l += U * job.y) {
       In x[U];
 #pragma unroll
-      for (int u = 0; u < U; u++) {
-        const i64 at = l + u * job.y;
-        fetch(p, (idx)((base + (at < end ? at : l)) * job.inner + lane), x[u]);
-      }
+      for (int u = 0; u < U; u++) fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], u * job.y * job.inner);
 #pragma unroll
-      for (int u = 0; u < U; u++) {
-        const i64 at = l + u * job.y;
-        if (at >= end) continue;
+      for (int u = 0; u < U; u++) add(x[u], l + u * job.y);
+    }
+#pragma unroll 1
+    for (; l < end; l += U * job.y) {
+      In x[U];
 #pragma unroll
-        for (int k = 0; k < V; k++) {
-          Out y;
-          compute(p, x[u], k, (base + at) * job.inner + lane + k, w, y);
-          accumulate(a[k], y.y0, at, NARM);
-        }
-      }
+      for (int u = 0; u < U; u++) fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], l + u * job.y < end ? u * job.y * job.inner : 0);
+      loads_together();
+#pragma unroll
+      for (int u = 0; u < U; u++) if (l + u * job.y < end) add(x[u], l + u * job.y);
+      if (U > 1) break;
     }
   }
 #pragma unroll 1

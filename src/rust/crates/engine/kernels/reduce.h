@@ -1,8 +1,9 @@
 // Reductions: accumulators that both devices combine in a fixed tree.
 //
 // An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same
-// sequence, and `finish(out, status)`. Float64 sums are kept in double-double (Dekker 1971, Knuth
-// TAOCP 4.2.2), because R adds in 80 bits; float32 and narrower are added in float64.
+// sequence, and `finish(out, status)`. Float64 sums are kept in two doubles, because R adds in 80 bits: compensated sums where
+// elements are added, double-double (Dekker 1971, Knuth TAOCP 4.2.2) where parts are computed with. Float32 and
+// narrower are added in float64.
 #pragma once
 #include "prelude.h"
 
@@ -57,6 +58,12 @@ VG_FN f64 dd_divide(dd a, f64 n) {
   return r - r == 0.0 ? r : q;
 }
 
+// ---- compensated sums ---------------------------------------------------------------------------
+// Sum2 of Ogita, Rump and Oishi 2005: the errors of hi gather in lo, and count where hi is finite.
+VG_FN void add_up(dd& s, f64 x) { dd t = two_sum(s.hi, x); s.hi = t.hi; s.lo += t.lo; }
+VG_FN void add_up(dd& s, dd x) { dd t = two_sum(s.hi, x.hi); s.hi = t.hi; s.lo += t.lo + x.lo; }
+VG_FN f64 total(dd s) { return s.hi - s.hi == 0.0 ? s.hi + s.lo : s.hi; }
+
 // ---- missing values in one accumulator ---------------------------------------------------------
 // R: any NA gives NA; else any NaN gives NaN. (It adds on the x87, which keeps the NaN with the larger payload.)
 // 0 nothing, 1 NaN, 2 NA.
@@ -72,11 +79,11 @@ template <> struct Sum<f64> {
   VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; a.na = 0; return a; }
   VG_FN void add(Sum& a, f64 x, bool narm) {
     if (narm && x != x) return;
-    a.s = dd_add(a.s, x);
+    add_up(a.s, x);
     a.na |= (u32)is_na_payload(x);
   }
-  VG_FN void merge(Sum& a, const Sum& b) { a.s = dd_add(a.s, b.s); a.na |= b.na; }
-  VG_FN f64 finish(const Sum& a, u32&) { return a.na ? na_f64() : a.s.hi + a.s.lo; }
+  VG_FN void merge(Sum& a, const Sum& b) { add_up(a.s, b.s); a.na |= b.na; }
+  VG_FN f64 finish(const Sum& a, u32&) { return a.na ? na_f64() : total(a.s); }
 };
 template <> struct Sum<f32> {
   typedef f64 value; f64 s;
@@ -119,10 +126,10 @@ template <> struct Sum<c128> {
   VG_FN Sum start() { Sum a; a.re.hi = a.re.lo = a.im.hi = a.im.lo = 0; return a; }
   VG_FN void add(Sum& a, c128 x, bool narm) {
     if (narm && (x.re != x.re || x.im != x.im)) return;
-    a.re = dd_add(a.re, x.re); a.im = dd_add(a.im, x.im);
+    add_up(a.re, x.re); add_up(a.im, x.im);
   }
-  VG_FN void merge(Sum& a, const Sum& b) { a.re = dd_add(a.re, b.re); a.im = dd_add(a.im, b.im); }
-  VG_FN c128 finish(const Sum& a, u32&) { c128 r; r.re = a.re.hi + a.re.lo; r.im = a.im.hi + a.im.lo; return r; }
+  VG_FN void merge(Sum& a, const Sum& b) { add_up(a.re, b.re); add_up(a.im, b.im); }
+  VG_FN c128 finish(const Sum& a, u32&) { c128 r; r.re = total(a.re); r.im = total(a.im); return r; }
 };
 
 // ---- product: a double-double mantissa in [1, 2) and an exponent, as R's 80 bits reach 2^±16384 ------
@@ -252,7 +259,7 @@ template <> struct Mean<c128> {
 };
 
 // Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass over the data serves (the sums are
-// double-double; merging moves b to a's pivot). The differences are rounded. Since p is one of the values, its distance from their mean
+// compensated; merging moves b to a's pivot, in double-double). The differences are rounded. Since p is one of the values, its distance from their mean
 // is no greater than the root of their squares' sum, so what rounding changes of the variance is 2^-52 of it where roundings go both
 // ways, and sqrt(n) as much at worst.
 // From the first value beyond 2^480 on all are kept times 2^-600, since squares would not fit: base R's 80 bits hold them. Next to
@@ -260,9 +267,10 @@ template <> struct Mean<c128> {
 VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
   typedef f64 value; f64 pivot; dd s, q; i64 n;
-  u32 usual;  // values whose high word is less, without the sign, are as usual; 0 once all are scaled
+  u32 usual;  // values whose high word is less, without the sign, are as usual: none before the first value, nor once all are scaled
   u32 missing;
-  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = (1023u + 480u) << 20; a.missing = 0; return a; }
+  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = 0; a.missing = 0; return a; }
+  VG_FN void begin(Var& a, f64 pivot) { a.pivot = pivot; a.usual = (1023u + 480u) << 20; }
   VG_FN bool is_huge(f64 x) {
     f64 size = x < 0 ? -x : x;
     return size > f64_of_bits((u64)(1023 + 480) << 52) && x - x == 0.0;
@@ -274,31 +282,25 @@ template <class T> struct Var {
     a.q.hi = a.q.hi * by * by; a.q.lo = a.q.lo * by * by;
     a.usual = 0;
   }
-  // What is seldom so: a value that is missing, infinite or huge, or any value after a huge one. False for one that does not count.
+  // What is seldom so: the first value, one that is missing, infinite or huge, or any after a huge one. False for one that does not count.
   VG_FN bool admit(Var& a, f64& x, bool narm) {
     if (x != x) {
       if (narm) return false;
       a.missing = 1;
     }
+    const bool is_first = a.n == 0;
+    if (is_first) begin(a, x - x == 0.0 ? x : 0.0);
     if (a.usual && is_huge(x)) scale(a);
     if (!a.usual) x *= huge_scale();
-    if (a.n == 0 && x - x == 0.0) a.pivot = x;
     return true;
   }
   VG_FN void add(Var& a, T v, bool narm) {
     f64 x = (f64)v;
-    if (((u32)(bits_of(x) >> 32) & 0x7FFFFFFFu) >= a.usual) {
-      if (!admit(a, x, narm)) return;
-    } else if (a.n == 0) {
-      a.pivot = x;
-    }
+    if (((u32)(bits_of(x) >> 32) & 0x7FFFFFFFu) >= a.usual && !admit(a, x, narm)) return;
     a.n += 1;
-    // compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo
     const f64 d = x - a.pivot;
-    dd t = two_sum(a.s.hi, d), p = two_product(d, d);
-    a.s.hi = t.hi; a.s.lo += t.lo;
-    t = two_sum(a.q.hi, p.hi);
-    a.q.hi = t.hi; a.q.lo += t.lo + p.lo;
+    add_up(a.s, d);
+    add_up(a.q, two_product(d, d));
   }
   VG_FN void merge(Var& a, const Var& other) {
     Var b = other;
@@ -328,15 +330,15 @@ template <class T> struct Var {
   }
 };
 
-// float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so.
+// float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so. q is NaN where something is
+// missing, and infinite where a value is.
 template <> struct Var<f32> {
-  typedef f64 value; f64 pivot, s, q; i64 n : 63; u64 missing : 1;
-  VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; a.missing = 0; return a; }
+  typedef f64 value; f64 pivot, s, q; i64 n;
+  VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; return a; }
   VG_FN void add(Var& a, f32 v, bool narm) {
     if (narm && v != v) return;
-    if (a.n == 0 && v - v == 0.0f) a.pivot = (f64)v;
+    if (a.n == 0) a.pivot = v - v == 0.0f ? (f64)v : 0.0;
     a.n += 1;
-    a.missing |= (u64)(v != v);
     f64 d = (f64)v - a.pivot;
     a.s += d; a.q += d * d;
   }
@@ -344,39 +346,44 @@ template <> struct Var<f32> {
     if (b.n == 0) return;
     if (a.n == 0) { a = b; return; }
     f64 g = b.pivot - a.pivot, n = (f64)b.n;
-    a.q += b.q + 2 * g * b.s + n * g * g;
+    a.q += b.q;
+    // sums about a pivot that are infinite have no others
+    if (a.q - a.q == 0.0) a.q += 2 * g * b.s + n * g * g;
     a.s += b.s + n * g;
     a.n += b.n;
-    a.missing |= b.missing;
   }
   VG_FN f64 finish(const Var& a, u32&) {
-    if (a.n < 2 || a.missing) return na_f64();
+    if (a.n < 2 || a.q != a.q) return na_f64();
     f64 v = (a.q - a.s * a.s / (f64)a.n) / (f64)(a.n - 1);
     return v < 0 ? 0 : v;
   }
 };
 
 // ---- which.max, which.min: position of the first, counted from 0; -1 where there is none -----------------
-template <class T> struct WhichMax {
+// Of floats nothing is yet there as long as m is NaN: whatever comes takes its place, another NaN too.
+template <class T> VG_FN T unset(T last) { return last; }
+VG_FN f32 unset(f32) { return nan_f32(); }
+VG_FN f64 unset(f64) { return nan_f64(); }
+template <class T> VG_FN bool takes_place(T x, T, i64 at, bool better) { return Limit<T>::missing(x) == 0 && (at < 0 || better); }
+VG_FN bool takes_place(f32, f32 m, i64, bool better) { return better || m != m; }
+VG_FN bool takes_place(f64, f64 m, i64, bool better) { return better || m != m; }
+template <class T, bool GREATEST> struct Which {
   typedef i64 value; T m; i64 at;
-  VG_FN WhichMax start() { WhichMax a; a.m = Limit<T>::bottom(); a.at = -1; return a; }
-  VG_FN void add_at(WhichMax& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x > a.m)) { a.m = x; a.at = i; } }
-  VG_FN void merge(WhichMax& a, const WhichMax& b) {
-    if (b.at >= 0 && (a.at < 0 || b.m > a.m || (b.m == a.m && b.at < a.at))) a = b;
+  VG_FN Which start() { Which a; a.m = unset(GREATEST ? Limit<T>::bottom() : Limit<T>::top()); a.at = -1; return a; }
+  VG_FN bool is_better(T x, T m) { return GREATEST ? x > m : x < m; }
+  VG_FN bool is_there(const Which& a) { return a.at >= 0 && Limit<T>::missing(a.m) == 0; }
+  VG_FN void add_at(Which& a, T x, i64 i) { if (takes_place(x, a.m, a.at, is_better(x, a.m))) { a.m = x; a.at = i; } }
+  VG_FN void merge(Which& a, const Which& b) {
+    if (is_there(b) && (!is_there(a) || is_better(b.m, a.m) || (b.m == a.m && b.at < a.at))) a = b;
   }
-  VG_FN i64 finish(const WhichMax& a, u32&) { return a.at; }
+  VG_FN i64 finish(const Which& a, u32&) { return is_there(a) ? a.at : -1; }
 };
-template <class T> struct WhichMin {
-  typedef i64 value; T m; i64 at;
-  VG_FN WhichMin start() { WhichMin a; a.m = Limit<T>::top(); a.at = -1; return a; }
-  VG_FN void add_at(WhichMin& a, T x, i64 i) { if (Limit<T>::missing(x) == 0 && (a.at < 0 || x < a.m)) { a.m = x; a.at = i; } }
-  VG_FN void merge(WhichMin& a, const WhichMin& b) {
-    if (b.at >= 0 && (a.at < 0 || b.m < a.m || (b.m == a.m && b.at < a.at))) a = b;
-  }
-  VG_FN i64 finish(const WhichMin& a, u32&) { return a.at; }
-};
+template <class T> using WhichMax = Which<T, true>;
+template <class T> using WhichMin = Which<T, false>;
 
 // One name for adding, whether the position matters or not.
 template <class A, class T> VG_FN void accumulate(A& a, T x, i64, bool narm) { A::add(a, x, narm); }
-template <class T> VG_FN void accumulate(WhichMax<T>& a, T x, i64 i, bool) { WhichMax<T>::add_at(a, x, i); }
-template <class T> VG_FN void accumulate(WhichMin<T>& a, T x, i64 i, bool) { WhichMin<T>::add_at(a, x, i); }
+template <class T, bool GREATEST> VG_FN void accumulate(Which<T, GREATEST>& a, T x, i64 i, bool) { Which<T, GREATEST>::add_at(a, x, i); }
+// One that was given positions less than they are.
+template <class A> VG_FN void move_on(A&, i64) {}
+template <class T, bool GREATEST> VG_FN void move_on(Which<T, GREATEST>& a, i64 by) { if (a.at >= 0) a.at += by; }

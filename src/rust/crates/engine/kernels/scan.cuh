@@ -24,7 +24,7 @@ struct Total { Piece piece[PIECES]; };
 struct Job {
   Total *tiles, *groups, *thousands;  // zero before; the thousands' are of all up to their end
   u32* ticket;                        // zero before
-  u32* status;                        // or null
+  u64* first;                         // the first place whose sum does not fit, beyond the end before; or null
 };
 
 template <class S> VG_FN S shuffle_up(const S& a, int by) {
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
   const u32 tile = my_tile, t = threadIdx.x, warp = t >> 5, lane = t & 31u;
   const idx n = (idx)p.n, first = (idx)tile * (idx)(THREADS * V * R);
   const bool full = first + (idx)(THREADS * V * R) <= n;
-  u32 w[W] = {}, status = 0;
+  u32 w[W] = {}, unfit = 0;  // of this thread's places, counted from 1, the first whose sum does not fit
   // neighbouring threads compute neighbouring packs ...
 #pragma unroll 1
   for (int r = 0; r < R; r += U) {
@@ -174,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
       A::add(a, x[k]);
       u32 here = 0;
       put(y, k, A::value(a, here));
-      if (full || first + (idx)((t * R + r) * V + k) < n) status |= here;
+      if (here != 0u && unfit == 0u && (full || first + (idx)((t * R + r) * V + k) < n)) unfit = r * V + k + 1;
     }
     write_pack<V>((O*)at, y);
   }
@@ -191,6 +191,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
       for (int k = 0; k < V; k++) if (i + k < n) p.y0[i + k] = y[k];
     }
   }
-  if (status && job.status != nullptr) *(volatile u32*)job.status = status;
+  if (unfit != 0u && job.first != nullptr) {
+    const u64 at = (u64)first + t * R * V + unfit - 1u;
+    // most come after one that has told already
+    if (at < *(volatile u64*)job.first) atomicMin(job.first, at);
+  }
   note_flags(w, p.flags, p.any);
 }

@@ -10,7 +10,7 @@ template <class T> struct CumSum;
 #ifdef VG_DEVICE
 // As in base R the first that is missing stays, NA or NaN; it is in hi.
 VG_FN f64 keep_first(f64 r, f64 a) { return a == a ? r : a; }
-// Compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo, and count where hi is finite.
+// Compensated sums.
 template <> struct CumSum<f64> {
   dd s;
   VG_FN CumSum start() { CumSum a; a.s.hi = a.s.lo = 0; return a; }
@@ -22,7 +22,7 @@ template <> struct CumSum<f64> {
     dd t = two_sum(a.s.hi, b.s.hi);
     a.s.hi = keep_first(t.hi, a.s.hi); a.s.lo += t.lo + b.s.lo;
   }
-  VG_FN f64 value(const CumSum& a, u32&) { return a.s.hi - a.s.hi == 0.0 ? a.s.hi + a.s.lo : a.s.hi; }
+  VG_FN f64 value(const CumSum& a, u32&) { return total(a.s); }
 };
 #else
 template <> struct CumSum<f64> {
@@ -47,7 +47,7 @@ template <> struct CumSum<c128> {
   VG_FN void merge(CumSum& a, const CumSum& b) { CumSum<f64>::merge(a.re, b.re); CumSum<f64>::merge(a.im, b.im); }
   VG_FN c128 value(const CumSum& a, u32& w) { c128 r; r.re = CumSum<f64>::value(a.re, w); r.im = CumSum<f64>::value(a.im, w); return r; }
 };
-// From the first NA on, all are NA. A sum that does not fit is NA too, and says so; what follows it is the caller's matter.
+// From the first NA on, all are NA. A sum that does not fit is NA too, and says so; that what follows it is NA is the caller's matter.
 template <> struct CumSum<i32> {
   Sum<i32> s;
   VG_FN CumSum start() { CumSum a; a.s = Sum<i32>::start(); return a; }

@@ -431,32 +431,13 @@ impl Array {
         let array = self.in_class(class)?;
         let backend = backend::of(self.device())?;
         let output = backend.allocate(self.len() * dtype.size())?;
-        let mut status = 0;
+        let mut unfit = false;
         if !self.is_empty() {
             let (mut plan, bound) = array.planned(true)?;
             plan.outputs[0].1 = dtype;
-            status = backend.scan(&plan, &bound, scan, &output)?;
+            unfit = backend.scan(&plan, &bound, scan, &output)?;
         }
-        let out = Array::from_view(View::contiguous(output, dtype, self.len()));
-        if status == 0 {
-            return Ok((out, false));
-        }
-        let missing = Array::apply(id::IS_NA, &[Operand::Array(out.clone())], None)?;
-        let (_, first) = missing.reduce(Reduction::WhichMax, false)?;
-        let first = i64::from_ne_bytes(first.value[..8].try_into().expect("eight bytes"));
-        let index = Array::source(
-            id::SEQ,
-            Class::I64,
-            DType::Int64,
-            self.len(),
-            self.device(),
-            &[Scalar::I64(0), Scalar::I64(1)],
-        )?;
-        let before = [Operand::Array(index), Operand::Value(Scalar::I64(first), Kind::Integer64)];
-        let before = Array::apply(id::LT, &before, None)?;
-        let na = Operand::Value(Scalar::I32(crate::scalar::NA_I32), Kind::Logical);
-        let kept = Array::apply(id::SELECT, &[Operand::Array(before), Operand::Array(out), na], None)?;
-        Ok((kept.cast(dtype, None)?, true))
+        Ok((Array::from_view(View::contiguous(output, dtype, self.len())), unfit))
     }
 
     /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last

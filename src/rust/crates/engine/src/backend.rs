@@ -126,9 +126,9 @@ pub trait Backend: Send + Sync {
         outputs: &[Arc<Buffer>],
     ) -> Result<()>;
 
-    /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns the status bits: waits for them where
-    /// the scan can give any, which are sums of whole numbers.
-    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32>;
+    /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns whether a sum did not fit, from which on all
+    /// are NA; waits where one may not, which are sums of whole numbers.
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool>;
 
     /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;

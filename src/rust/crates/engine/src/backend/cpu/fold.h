@@ -47,7 +47,7 @@ template <class A, class T> VG_FN void fold_coded(A* a, const T* x, const i32* c
 }
 
 // ---- sums of doubles --------------------------------------------------------------------------------
-// Compensated sums (Ogita, Rump and Oishi 2005, Sum2): the errors of hi gather in lo, which is exact enough for a block. A block
+// Compensated sums, as of `add_up`, in lanes. A block
 // that is not finite is added element by element, so that what is missing is seen and Inf stays Inf.
 typedef f64 f64x4 __attribute__((vector_size(32)));
 VG_FN f64x4 load_4(const f64* x) { f64x4 v; memcpy(&v, x, 32); return v; }
@@ -55,11 +55,6 @@ VG_FN void add_4(f64x4& hi, f64x4& lo, f64x4 x) {
   f64x4 s = hi + x, t = s - hi;
   lo += (hi - (s - t)) + (x - t);
   hi = s;
-}
-VG_FN void add_1(dd& a, f64 hi, f64 lo) {
-  dd s = two_sum(a.hi, hi);
-  a.hi = s.hi;
-  a.lo += lo + s.lo;
 }
 VG_FN bool is_settled(dd a) { return (a.hi - a.hi) + (a.lo - a.lo) == 0.0; }
 VG_FN dd normal(dd a) { return quick_two_sum(a.hi, a.lo); }
@@ -83,7 +78,7 @@ template <int PARTS, bool KNOWN> VG_FN bool quick_sums(dd* out, const f64* __res
   bool settled = true;
   for (int p = 0; p < PARTS; p++) {
     dd s = {hi[0][p], lo[0][p]};
-    for (int l = p + PARTS; l < 4; l += PARTS) add_1(s, hi[0][l], lo[0][l]);
+    for (int l = p + PARTS; l < 4; l += PARTS) add_up(s, dd{hi[0][l], lo[0][l]});
     settled &= is_settled(s);
     out[p] = normal(s);
   }
@@ -215,7 +210,7 @@ template <class A> VG_FN void sum_rows(A* a, const f64* __restrict x, i64 i, i32
   }
   for (i32 k = 0; k < inner; k++) {
     dd s = {hi[k], lo[k]};
-    for (i32 l = k + inner; l < lanes; l += inner) add_1(s, hi[l], lo[l]);
+    for (i32 l = k + inner; l < lanes; l += inner) add_up(s, dd{hi[l], lo[l]});
     if (is_settled(s)) {
       sum_in(a[k]).s = dd_add(sum_in(a[k]).s, normal(s));
       count_in(a[k], rows);
@@ -256,19 +251,19 @@ template <bool KNOWN> VG_FN void quick_moments(dd& s, dd& q, const f64* __restri
   add_4(squares[0], squares_rest[0], squares[1]); squares_rest[0] += squares_rest[1];
   s.hi = s.lo = q.hi = q.lo = 0;
   for (int l = 0; l < 4; l++) {
-    add_1(s, sum[0][l], sum_rest[0][l]);
-    add_1(q, squares[0][l], squares_rest[0][l]);
+    add_up(s, dd{sum[0][l], sum_rest[0][l]});
+    add_up(q, dd{squares[0][l], squares_rest[0][l]});
   }
   s = normal(s); q = normal(q);
 }
 VG_FN void fold(Var<f64>& a, const f64* x, i64 i, i32 n, bool narm) {
-  if (n < 32 || !a.usual || !is_plain_block(x, n, narm)) { fold_each(a, x, i, n, narm); return; }
+  if (n < 32 || (a.n > 0 && !a.usual) || !is_plain_block(x, n, narm)) { fold_each(a, x, i, n, narm); return; }
   i64 known = narm ? count_known(x, n) : n;
   if (known == 0) return;
   if (a.n == 0) {
     i32 first = 0;
     while (x[first] != x[first]) first++;
-    a.pivot = x[first];
+    Var<f64>::begin(a, x[first]);
   }
   dd s, q;
   if (known < n) quick_moments<true>(s, q, x, n, a.pivot); else quick_moments<false>(s, q, x, n, a.pivot);
@@ -377,12 +372,12 @@ template <class T> VG_FN i64 place_of(const T* __restrict x, T wanted) {
 template <class T> VG_FN void fold(WhichMax<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;
   if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
-  if (a.at < 0 || high > a.m) { a.m = high; a.at = i + place_of(x, high); }
+  if (takes_place(high, a.m, a.at, high > a.m)) { a.m = high; a.at = i + place_of(x, high); }
 }
 template <class T> VG_FN void fold(WhichMin<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;
   if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
-  if (a.at < 0 || low < a.m) { a.m = low; a.at = i + place_of(x, low); }
+  if (takes_place(low, a.m, a.at, low < a.m)) { a.m = low; a.at = i + place_of(x, low); }
 }
 template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;

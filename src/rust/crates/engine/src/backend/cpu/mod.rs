@@ -9,7 +9,7 @@ mod distinct;
 mod loops;
 mod memory;
 mod multiply;
-mod parallel;
+pub mod parallel;
 mod ranks;
 mod reduce;
 pub mod routine;
@@ -207,7 +207,7 @@ impl Backend for Cpu {
         }
     }
 
-    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
         #[cfg(not(target_os = "macos"))]
         super::trace::scan(plan, scan);
         let _span = profile::on_host(|| format!("{} of {}", scan.name(), plan.key()));

@@ -154,7 +154,7 @@ impl Backend for Cuda {
         reduce::groups(self, plan, bound, reduction, na_rm, groups, outputs)
     }
 
-    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
+    fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
         let _ordered = self.ordered(|t| _ = t.bound(bound).write(output))?;
         scan::run(self, plan, bound, scan, output)
     }

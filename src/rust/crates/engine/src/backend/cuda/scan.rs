@@ -12,7 +12,8 @@ use crate::array::natural_dtype;
 use crate::buffer::{Buffer, View};
 use crate::dtype::Class;
 use crate::error::Result;
-use crate::plan::{Bound, Plan};
+use crate::plan::{Bound, Instruction, Plan};
+use crate::scalar::{Scalar, NA_I32, NA_I64};
 use crate::scan::Scan;
 
 /// Bytes of a total that travels: the largest state of `scan.h` has 32, and as many marks go with them.
@@ -20,33 +21,44 @@ const TOTAL: usize = 64;
 /// Tiles of a group, and groups of a thousand: `GROUP` in scan.cuh.
 const GROUP: usize = 32;
 
-pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<u32> {
-    if bound.n == 0 {
-        return Ok(0);
+pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
+    let (register, dtype) = plan.outputs[0];
+    let na = match plan.class(register) {
+        _ if bound.n == 0 => return Ok(false),
+        Class::I32 if scan == Scan::Sum => Scalar::I32(NA_I32),
+        Class::I64 if scan == Scan::Sum => Scalar::I64(NA_I64),
+        _ => return queue(cuda, plan, bound, scan, output, 0).map(|()| false),
+    };
+    let first = cuda.allocate(8)?;
+    cuda.fill(first.address, 0xFF, first.bytes)?;
+    queue(cuda, plan, bound, scan, output, first.address)?;
+    let bytes = cuda.read(first.address, 8)?;
+    let first = u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
+    if first >= bound.n {
+        return Ok(false);
     }
-    let whole_numbers = matches!(plan.class(plan.outputs[0].0), Class::I32 | Class::I64);
-    if scan != Scan::Sum || !whole_numbers {
-        queue(cuda, plan, bound, scan, output, 0)?;
-        return Ok(0);
-    }
-    let bytes = cuda.receive(|slot| {
-        cuda.fill(slot, 0, 4)?;
-        queue(cuda, plan, bound, scan, output, slot)
-    })?;
-    Ok(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    let missing = Plan {
+        code: vec![Instruction::Scalar(0, na.class())],
+        scalars: 1,
+        outputs: vec![(0, dtype)],
+        ..Plan::default()
+    };
+    let rest = Bound { n: bound.n - first, scalars: vec![na], ..Bound::default() };
+    interpret::run(cuda, &missing, &rest, &[output.address + (first * dtype.size()) as u64])?;
+    Ok(true)
 }
 
-fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, status: u64) -> Result<()> {
+fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, first: u64) -> Result<()> {
     let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
     match tier::kernel(cuda, plan, Use::Scan(scan), variant)? {
-        Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, status),
-        None => queue_shipped(cuda, plan, bound, scan, output.address, status),
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, first),
+        None => queue_shipped(cuda, plan, bound, scan, output.address, first),
     }
 }
 
 /// Scans without a kernel of the plan's own: its values are interpreted into memory, a shipped kernel scans those, and
 /// where the result is stored in another type than it is computed in, that is interpreted too.
-fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, status: u64) -> Result<()> {
+fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
     let (register, dtype) = plan.outputs[0];
     let natural = natural_dtype(plan.class(register));
     let simple = shipped::plain(natural);
@@ -55,10 +67,10 @@ fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u6
     let values = of(interpret::values(cuda, &stored, bound)?);
     let planned = planned(cuda, &simple, Use::Scan(scan), shipped::PLAIN)?;
     if dtype == natural && output.is_multiple_of(16) {
-        return launch(cuda, &planned, &simple, &values, shipped::PLAIN, output, status);
+        return launch(cuda, &planned, &simple, &values, shipped::PLAIN, output, first);
     }
     let scanned = cuda.allocate(bound.n * natural.size())?;
-    launch(cuda, &planned, &simple, &values, shipped::PLAIN, scanned.address, status)?;
+    launch(cuda, &planned, &simple, &values, shipped::PLAIN, scanned.address, first)?;
     let scanned = View::contiguous(scanned, natural, bound.n);
     let stored = Plan { outputs: vec![(0, dtype)], ..simple };
     interpret::run(cuda, &stored, &of(vec![scanned]), &[output])
@@ -71,7 +83,7 @@ fn launch(
     bound: &Bound,
     variant: Variant,
     output: u64,
-    status: u64,
+    first: u64,
 ) -> Result<()> {
     let tiles = bound.n.div_ceil(tile(plan));
     let groups = tiles.div_ceil(GROUP);
@@ -84,6 +96,6 @@ fn launch(
     for at in [0, tiles, tiles + groups, all] {
         job.u64(totals.address + (at * TOTAL) as u64);
     }
-    job.u64(status);
+    job.u64(first);
     planned.launch(cuda, plan, bound, variant, &[output], Some(&job), tiles as u32)
 }

@@ -171,7 +171,8 @@ pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) 
     text
 }
 
-/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored. Where they pass the end, the
+/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored, where i is `from + ahead` (apart, so that several packs are read
+/// at one address and numbers that the compiler knows). Where they pass the end, which those of `fetch<true>` do not, the
 /// last element stands in, so that what is computed from it raises no warning of its own.
 fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut fields = String::new();
@@ -190,12 +191,14 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
         };
         let _ = match input.access {
             Access::Broadcast => writeln!(code, "  x.x{k}[0] = p.x{k}[0];"),
-            Access::Linear if v == 1 => writeln!(code, "  x.x{k}[0] = p.x{k}[within(i, last)];"),
+            Access::Linear if v == 1 => {
+                writeln!(code, "  x.x{k}[0] = WHOLE ? (p.x{k} + from)[ahead] : p.x{k}[within(i, last)];")
+            }
             Access::Linear => {
                 let also = if variant.unaligned { format!(" && {packed}") } else { String::new() };
                 writeln!(
                     code,
-                    "  if (full{also}) read_pack<V>(p.x{k} + i, x.x{k});\n  \
+                    "  if (full{also}) read_pack<V>(p.x{k} + from + ahead, x.x{k});\n  \
                      else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) x.x{k}[k] = p.x{k}[within(i + k, last)];\n  }}"
                 )
             }
@@ -228,8 +231,8 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
     }
     format!(
         "typedef {} step;\nVG_FN idx within(idx i, idx last) {{ return i < last ? i : last; }}\nstruct In {{{fields} }};\n\
-         VG_FN void fetch(const Params& p, idx i, In& x) {{\n  \
-         const idx last = (idx)(p.n - 1); const bool full = i + V <= (idx)p.n; (void)last; (void)full;\n{code}}}\n",
+         template <bool WHOLE = false> VG_FN void fetch(const Params& p, idx from, In& x, i64 ahead = 0) {{\n  \
+         const idx i = from + (idx)ahead, last = (idx)(p.n - 1); const bool full = WHOLE || i + V <= (idx)p.n; (void)last; (void)full;\n{code}}}\n",
         if variant.wide { "i64" } else { "i32" }
     )
 }

@@ -68,7 +68,7 @@ pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     }
 }
 
-/// Whether merging accumulators is next to nothing: not double-double ones, nor several numbers.
+/// Whether merging accumulators is next to nothing: not those in two doubles, nor several numbers.
 fn merges_fast(plan: &Plan, reduction: Reduction) -> bool {
     use Reduction::*;
     match reduction {
