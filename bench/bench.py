@@ -127,8 +127,9 @@ def build(peers):
         case(name, lambda o: f(np, o), numpy=(lambda o: f(np, o)) if stub else None, cupy=xp(f), jax=jit(f), torch=th(torch), torch_compile=compiled(ctorch) if ctorch else None, **more)
 
     fuse = None
+    # named, since "<lambda>" is no name of a kernel
     if cp is not None:
-        fused = cp.fuse()(lambda a, b: cp.sqrt(a * a + b * b) * 2 - cp.exp(-a) / (1 + cp.abs(b)))
+        fused = cp.fuse(kernel_name="chain")(lambda a, b: cp.sqrt(a * a + b * b) * 2 - cp.exp(-a) / (1 + cp.abs(b)))
         fuse = lambda o: fused(o.x, o.y)
     axpy = lambda x, y: 2.5 * x + y
     chain = (lambda x, y: tc.sqrt(x * x + y * y) * 2 - tc.exp(-x) / (1 + tc.abs(y)))
@@ -437,7 +438,7 @@ def run_fresh(table, round, peers, cases, host):
             for k in range((round - 1) * 30, (round - 1) * 30 + (3 if way == "torch_compile" else 30)):
                 f = eval("lambda x, y: " + fresh_source(k, "m", "atan" if peer.name == "torch" else "arctan"), dict(m=peer.m))
                 peer.wait((x, y)); start = time.perf_counter()
-                g = peer.m.fuse()(f) if way == "cupy_fuse" else peer.m.compile(f) if way == "torch_compile" else f
+                g = peer.m.fuse(kernel_name="fresh")(f) if way == "cupy_fuse" else peer.m.compile(f) if way == "torch_compile" else f
                 if peer.name == "jax": import jax; g = jax.jit(f)
                 r = g(x, y); peer.wait(r); ms.append((time.perf_counter() - start) * 1e3)
                 wanted = eval("lambda x, y: " + fresh_source(k, "m", "arctan"), dict(m=np))(host["x"][:100], host["y"][:100])
@@ -470,7 +471,7 @@ def run_loop(table, round, peers, cases, host):
         if peer.name == "jax":
             import jax
             ways = {"jax": jax.jit(step)}
-        if peer.name == "cupy": ways["cupy_fuse"] = peer.m.fuse()(step)
+        if peer.name == "cupy": ways["cupy_fuse"] = peer.m.fuse(kernel_name="step")(step)
         if peer.name == "torch": ways["torch_compile"] = peer.m.compile(step)
         for way, f in ways.items():
             try:
