@@ -1,9 +1,10 @@
 //! Host memory of an array: R reads and writes it; it stays at one address for the array's life.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use verdigris_engine::array::{Array, Host, HostMut};
+use verdigris_engine::backend::cpu::parallel::parallel;
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::Result;
@@ -11,6 +12,7 @@ use verdigris_engine::expr::Site;
 use verdigris_engine::host;
 use verdigris_engine::memory::Held;
 use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
+use verdigris_engine::transfer::Shared;
 
 use crate::guard;
 use crate::r::{Rcomplex, SEXPTYPE};
@@ -94,6 +96,36 @@ fn double_of(x: i64) -> f64 {
     }
 }
 
+/// Puts R's doubles where int64 elements are.
+///
+/// # Errors
+/// `Interrupt`: some are not.
+///
+/// # Safety
+/// There are `n` elements, which nobody else uses.
+unsafe fn make_doubles(elements: Shared, n: usize) -> Result<()> {
+    const TASK: usize = 1 << 16;
+    let lost = AtomicBool::new(false);
+    parallel(n, TASK, |from, to| {
+        let mut seen = false;
+        // SAFETY: tasks do not overlap.
+        let values: &mut [i64] =
+            unsafe { std::slice::from_raw_parts_mut(elements.at(from * size_of::<i64>()).cast(), to - from) };
+        for value in values {
+            let double = double_of(*value);
+            seen |= double.is_nan() && *value != NA_I64;
+            *value = double.to_bits() as i64;
+        }
+        if seen {
+            lost.store(true, Ordering::Relaxed);
+        }
+    })?;
+    if lost.into_inner() {
+        guard::warn("NAs produced: integers beyond 2^53 have no double of their own", None);
+    }
+    Ok(())
+}
+
 fn integer64_of(x: f64) -> i64 {
     if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 {
         NA_I64
@@ -120,18 +152,8 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
             Kind::Double => array.read(from, HostMut::Double(std::slice::from_raw_parts_mut(out.cast(), n))),
             Kind::Complex => array.read(from, HostMut::Complex(std::slice::from_raw_parts_mut(out.cast(), n))),
             Kind::Integer64 => {
-                let values: &mut [i64] = std::slice::from_raw_parts_mut(out.cast(), n);
-                array.read(from, HostMut::Integer64(values))?;
-                let mut lost = false;
-                for value in values {
-                    let double = double_of(*value);
-                    lost |= double.is_nan() && *value != NA_I64;
-                    *value = double.to_bits() as i64;
-                }
-                if lost {
-                    guard::warn("NAs produced: integers beyond 2^53 have no double of their own", None);
-                }
-                Ok(())
+                array.read(from, HostMut::Integer64(std::slice::from_raw_parts_mut(out.cast(), n)))?;
+                make_doubles(Shared(out), n)
             }
         }
     }

@@ -22,7 +22,7 @@ const LARGE: usize = 1 << 16;
 const PAGES: usize = 1 << 20;
 /// A page that the system clears at once, where it has such pages.
 const HUGE_PAGE: usize = 2 << 20;
-/// Bytes that are kept at most where no CUDA device is in use.
+/// Bytes that are kept at most where no CUDA device is in use, if a sixteenth of the machine's memory is less.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// Page-locked bytes, in use or kept.
@@ -33,8 +33,8 @@ static FRESH: AtomicU64 = AtomicU64::new(0);
 /// From so many on garbage is likely to hold blocks that would have served.
 const LIKELY: u64 = 64 << 20;
 const MISSED: u64 = 8 << 20;
-/// Bytes that may be kept.
-static MOST_KEPT: AtomicU64 = AtomicU64::new(MOST_BYTES);
+/// Bytes that may be kept for a CUDA device that is in use.
+static FOR_CUDA: AtomicU64 = AtomicU64::new(0);
 
 /// Memory that was freed.
 static KEPT: Mutex<Kept> = Mutex::new(Kept { classes: BTreeMap::new(), bytes: 0, freed: 0 });
@@ -180,7 +180,7 @@ impl Block {
         let size = class(bytes);
         if let Device::Cuda(_) = device {
             let most = memory::pinned_limit(memory::machine() / 4)?.min(memory::machine() / 8);
-            MOST_KEPT.store(most.max(MOST_BYTES), Ordering::Relaxed);
+            FOR_CUDA.store(most, Ordering::Relaxed);
         }
         let asked = ASKED.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
         if let Some(raw) = kept().take(size) {
@@ -275,7 +275,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(raw) = self.raw.take() else { return };
-        let most = MOST_KEPT.load(Ordering::Relaxed);
+        let most = FOR_CUDA.load(Ordering::Relaxed).max(MOST_BYTES).max(memory::machine() / 16);
         if raw.layout.size() < LARGE || raw.bytes() > most {
             return;
         }

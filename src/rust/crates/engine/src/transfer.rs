@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// A host address that threads may share: each of them uses a part of its own.
 #[derive(Clone, Copy)]
-pub(crate) struct Shared(pub(crate) *mut u8);
+pub struct Shared(pub *mut u8);
 // SAFETY: see above.
 unsafe impl Send for Shared {}
 // SAFETY: see above.
@@ -17,7 +17,7 @@ unsafe impl Sync for Shared {}
 impl Shared {
     /// # Safety
     /// `at` must be within the memory.
-    pub(crate) unsafe fn at(self, at: usize) -> *mut u8 {
+    pub unsafe fn at(self, at: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(at) }
     }
