@@ -13,10 +13,11 @@ awk '/^ok:/ { p++ } /^FAILED:/ { f++ } END { if (p + f == 0) f = 1; print "emula
 
 # Kernels start their blocks and threads in any order, and memory ends where it ends.
 export VERDIGRIS_EMULATOR_SHUFFLE=1
-# One thread uses a device, as in R: cargo's tests come one after the other.
-engine() {
-  tools/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine \
-    --lib --test cuda_device --test cuda_exchange cuda -- --test-threads=1 --skip cuda_every_row_in_every_type >$logs/engine.log 2>&1
+# One thread uses a device, as in R: cargo's tests of a process come one after the other.
+engine() { # NAME TARGET ...
+  local name=$1; shift
+  tools/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine "$@" cuda \
+    -- --test-threads=1 --skip cuda_every_row_in_every_type >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; return 1; }
 }
 tests() { # NAME FILTER [VARIABLE=VALUE ...]
   local name=$1 filter=$2; shift 2
@@ -25,12 +26,13 @@ tests() { # NAME FILTER [VARIABLE=VALUE ...]
 
 # Left out for their time: a kernel for each row and type (the grids have them all), tests of full memory, most cases of long tables, and what the
 # cpu device shows as well: examples, plots, models, distributions.
-engine & running=$!
+engine engine --lib & running=$!
+engine engine-device --test cuda_device --test cuda_exchange & running="$running $!"
 tests grids '^(grid|hunt|odd)' VERDIGRIS_TIER=interpreted
 tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[^e]|o[^d]|p[^l]|[q-z])' VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12
 tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
 tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled VERDIGRIS_SUBMIT=always
-wait $running || { echo "FAILED: engine"; status=1; }
-tools/count-engine.sh emulated-engine $logs/engine.log
+for each in $running; do wait "$each" || status=1; done
+for log in engine engine-device; do tools/count-engine.sh "emulated-$log" "$logs/$log.log"; done
 tail -n 40 $logs/*.log | grep -v '^$'
 exit $status
