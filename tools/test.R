@@ -45,11 +45,10 @@ for (file in files) {
 }
 reporter$end_reporter()
 
-none <- data.frame(file = character(), failed = integer(), skipped = logical(), error = logical(), real = numeric())
 tests <- do.call(rbind, lapply(files, function(file) {
   if (length(results[[file]])) as.data.frame(structure(results[[file]], class = "testthat_results"))
 }))
-if (is.null(tests)) tests <- none
+if (is.null(tests)) tests <- data.frame(file = character(), failed = integer(), skipped = logical(), error = logical(), real = numeric())
 broken <- files[vapply(results, is.null, NA)]
 ended <- if (length(broken)) paste("R ended before the end of", paste0("test-", broken, ".R", collapse = ", "))
 writeLines(as.character(ended))

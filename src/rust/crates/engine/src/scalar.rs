@@ -36,6 +36,18 @@ impl fmt::Display for Scalar {
 }
 
 impl Scalar {
+    /// What is missing, as `na_of` in prelude.h.
+    pub const fn na(class: Class) -> Scalar {
+        match class {
+            Class::I32 => Scalar::I32(NA_I32),
+            Class::I64 => Scalar::I64(NA_I64),
+            Class::F32 => Scalar::F32(f32::NAN),
+            Class::F64 => Scalar::F64(NA_F64),
+            Class::C64 => Scalar::C64([f32::NAN; 2]),
+            Class::C128 => Scalar::C128([NA_F64; 2]),
+        }
+    }
+
     pub const fn class(self) -> Class {
         match self {
             Scalar::I32(_) => Class::I32,

@@ -369,15 +369,11 @@ template <class T> VG_FN i64 place_of(const T* __restrict x, T wanted) {
   while (x[k] != wanted) k++;
   return k;
 }
-template <class T> VG_FN void fold(WhichMax<T>& a, const T* x, i64 i, i32 n, bool narm) {
+template <class T, bool GREATEST> VG_FN void fold(Which<T, GREATEST>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;
   if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
-  if (takes_place(high, a.m, a.at, high > a.m)) { a.m = high; a.at = i + place_of(x, high); }
-}
-template <class T> VG_FN void fold(WhichMin<T>& a, const T* x, i64 i, i32 n, bool narm) {
-  T low, high;
-  if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
-  if (takes_place(low, a.m, a.at, low < a.m)) { a.m = low; a.at = i + place_of(x, low); }
+  const T best = GREATEST ? high : low;
+  if (takes_place(best, a.m, a.at, Which<T, GREATEST>::is_better(best, a.m))) { a.m = best; a.at = i + place_of(x, best); }
 }
 template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;

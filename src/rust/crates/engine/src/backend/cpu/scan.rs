@@ -3,10 +3,9 @@
 use super::blocks::{stored_as_computed, Schedule, Scratch, BLOCK};
 use super::loops::{SCANS, STORES};
 use super::parallel::stoppable;
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::plan::{Bound, Plan};
-use crate::scalar::{NA_I32, NA_I64};
+use crate::scalar::Scalar;
 use crate::scan::Scan;
 
 /// Scans the plan's value into memory for `bound.n` elements of its output's dtype. From the first sum on that does not fit all
@@ -23,6 +22,8 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
     // aligned for any state and any element
     let (mut state, mut room) = ([0u128; 4], vec![0u128; BLOCK]);
     let mut unfit = false;
+    let (size, na) = (dtype.size(), Scalar::na(dtype.class()).bytes());
+    let na = &na[..size];
     // SAFETY: a state has at most 64 bytes (build.rs checks); the block has room for BLOCK elements of any class.
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
     let work = |scratch: &mut Scratch| {
@@ -31,13 +32,13 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
             // evaluated in any case: what it warns of is noted
             let values = schedule.evaluate(scratch, i, n, register, None);
             if unfit {
-                make_missing(&mut out[i * dtype.size()..(i + n) * dtype.size()], na(dtype));
+                make_missing(&mut out[i * size..(i + n) * size], na);
                 continue;
             }
             // SAFETY: as above, and `out` has bound.n elements of the dtype, whose class the results have.
             let status = unsafe {
                 if stored_as_computed(dtype) {
-                    let direct = out.as_mut_ptr().add(i * dtype.size());
+                    let direct = out.as_mut_ptr().add(i * size);
                     (f.scan)(state.as_mut_ptr().cast(), direct.cast(), values.cast(), n as i32)
                 } else {
                     let status = (f.scan)(state.as_mut_ptr().cast(), room.as_mut_ptr().cast(), values.cast(), n as i32);
@@ -47,27 +48,16 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
             };
             if status != 0 {
                 unfit = true;
-                let (block, na) = (&mut out[i * dtype.size()..(i + n) * dtype.size()], na(dtype));
+                let block = &mut out[i * size..(i + n) * size];
                 // nothing is missing before, or no sum would have been told of
-                let fitted = block.chunks_exact(na.len()).take_while(|&sum| sum != na).count();
-                make_missing(&mut block[fitted * na.len()..], na);
+                let fitted = block.chunks_exact(size).take_while(|&sum| sum != na).count();
+                make_missing(&mut block[fitted * size..], na);
             }
         }
     };
     stoppable(|| schedule.with_scratch(bound.n, work))?;
     schedule.warn();
     Ok(unfit)
-}
-
-/// NA as sums of whole numbers have it.
-fn na(dtype: DType) -> &'static [u8] {
-    const SHORT: [u8; 4] = NA_I32.to_ne_bytes();
-    const LONG: [u8; 8] = NA_I64.to_ne_bytes();
-    if dtype == DType::Int64 {
-        &LONG
-    } else {
-        &SHORT
-    }
 }
 
 fn make_missing(sums: &mut [u8], na: &[u8]) {

@@ -13,7 +13,7 @@ use crate::buffer::{Buffer, View};
 use crate::dtype::Class;
 use crate::error::Result;
 use crate::plan::{Bound, Instruction, Plan};
-use crate::scalar::{Scalar, NA_I32, NA_I64};
+use crate::scalar::Scalar;
 use crate::scan::Scan;
 
 /// Bytes of a total that travels: the largest state of `scan.h` has 32, and as many marks go with them.
@@ -23,12 +23,13 @@ const GROUP: usize = 32;
 
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
     let (register, dtype) = plan.outputs[0];
-    let na = match plan.class(register) {
-        _ if bound.n == 0 => return Ok(false),
-        Class::I32 if scan == Scan::Sum => Scalar::I32(NA_I32),
-        Class::I64 if scan == Scan::Sum => Scalar::I64(NA_I64),
-        _ => return queue(cuda, plan, bound, scan, output, 0).map(|()| false),
-    };
+    let class = plan.class(register);
+    if bound.n == 0 {
+        return Ok(false);
+    }
+    if scan != Scan::Sum || !matches!(class, Class::I32 | Class::I64) {
+        return queue(cuda, plan, bound, scan, output, 0).map(|()| false);
+    }
     let first = cuda.allocate(8)?;
     cuda.fill(first.address, 0xFF, first.bytes)?;
     queue(cuda, plan, bound, scan, output, first.address)?;
@@ -37,13 +38,9 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
     if first >= bound.n {
         return Ok(false);
     }
-    let missing = Plan {
-        code: vec![Instruction::Scalar(0, na.class())],
-        scalars: 1,
-        outputs: vec![(0, dtype)],
-        ..Plan::default()
-    };
-    let rest = Bound { n: bound.n - first, scalars: vec![na], ..Bound::default() };
+    let missing =
+        Plan { code: vec![Instruction::Scalar(0, class)], scalars: 1, outputs: vec![(0, dtype)], ..Plan::default() };
+    let rest = Bound { n: bound.n - first, scalars: vec![Scalar::na(class)], ..Bound::default() };
     interpret::run(cuda, &missing, &rest, &[output.address + (first * dtype.size()) as u64])?;
     Ok(true)
 }

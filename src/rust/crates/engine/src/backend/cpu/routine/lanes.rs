@@ -12,7 +12,7 @@ use super::program::*;
 use crate::backend::cpu::parallel::goes_on;
 use crate::dtype::Class;
 use crate::routine::Failed;
-use crate::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
+use crate::scalar::{Scalar, NA_I32};
 
 /// Lanes times steps between two looks for an interrupt: a millisecond or so.
 const LOOK: usize = 1 << 21;
@@ -187,7 +187,7 @@ impl Lanes<'_> {
             unsafe { *self.home().add(k) = k as i32 };
         }
         for array in &program.arrays {
-            let bytes = na(array.class).bytes();
+            let bytes = Scalar::na(array.class).bytes();
             // SAFETY: the array has room for its length times the width.
             unsafe {
                 let to = self.base.add(array.offset as usize);
@@ -253,7 +253,7 @@ impl Lanes<'_> {
             self.note_failed(k, failure, 0.0, 0);
         }
         for (&(place, class), &result) in self.program.results.iter().zip(self.results) {
-            let (size, bytes) = (place.size as usize, na(class).bytes());
+            let (size, bytes) = (place.size as usize, Scalar::na(class).bytes());
             for k in from..to {
                 // SAFETY: the results have room for all elements of the call.
                 unsafe {
@@ -534,17 +534,5 @@ unsafe fn exchange<T>(register: *mut T, a: &[u16], b: &[u16]) {
     for (&a, &b) in a.iter().zip(b) {
         // SAFETY: the caller's promise; a lane is in one list only.
         unsafe { std::ptr::swap_nonoverlapping(register.add(a as usize), register.add(b as usize), 1) };
-    }
-}
-
-/// As `na_of` in prelude.h.
-pub fn na(class: Class) -> Scalar {
-    match class {
-        Class::I32 => Scalar::I32(NA_I32),
-        Class::I64 => Scalar::I64(NA_I64),
-        Class::F32 => Scalar::F32(f32::NAN),
-        Class::F64 => Scalar::F64(NA_F64),
-        Class::C64 => Scalar::C64([f32::NAN; 2]),
-        Class::C128 => Scalar::C128([NA_F64; 2]),
     }
 }

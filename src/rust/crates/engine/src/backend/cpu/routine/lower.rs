@@ -1,7 +1,6 @@
 //! From structured code over registers to loops over lanes: every register gets a place in scratch memory, which it
 //! shares with others that are never live together.
 
-use super::lanes::na;
 use super::live::{across, at_head, at_return, Around, Set};
 use super::program::*;
 use super::simplify::{is_noted, merged, simplify};
@@ -453,7 +452,7 @@ impl<'a> Lowering<'a> {
                 let dtype = routine.tables[*table as usize].dtype;
                 let none = match dtype {
                     DType::UInt8 => Scalar::I32(0),
-                    _ => na(self.classes[*register as usize]),
+                    _ => Scalar::na(self.classes[*register as usize]),
                 };
                 Step::Read { body: GATHERS[dtype as usize], to, none, table: *table, at: self.of(*at) }
             }

@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 
-use super::lanes::na;
 use crate::backend::cpu::loops::{LOADS, LOOPS, NUMBERED};
 use crate::dtype::{Class, DType};
 use crate::ops::OpId;
@@ -57,7 +56,7 @@ pub fn run(
     let mut element = Element {
         routine,
         registers: vec![None; routine.registers.len()],
-        arrays: routine.arrays.iter().map(|a| vec![na(a.class); a.length as usize]).collect(),
+        arrays: routine.arrays.iter().map(|a| vec![Scalar::na(a.class); a.length as usize]).collect(),
         tables,
         index,
         words: vec![0; routine.notes.len()],
@@ -68,7 +67,7 @@ pub fn run(
     }
     let failed = matches!(element.block(&routine.body), Flow::Failed);
     let result = |(r, _): &(u16, DType)| match failed {
-        true => na(routine.registers[*r as usize]),
+        true => Scalar::na(routine.registers[*r as usize]),
         false => element.registers[*r as usize].expect("a result is written"),
     };
     (routine.results.iter().map(result).collect(), element.words.clone(), element.failed)
@@ -183,14 +182,14 @@ impl Element<'_> {
                     unsafe { LOADS[dtype as usize](out.as_mut_ptr().cast(), address, at, 1) };
                     scalar(dtype.class(), &out)
                 } else {
-                    na(dtype.class())
+                    Scalar::na(dtype.class())
                 };
                 self.set(*to, value);
             }
             Statement::Get { to, array, at } => {
                 let at = self.i64(*at);
                 let elements = &self.arrays[*array as usize];
-                let none = na(self.routine.arrays[*array as usize].class);
+                let none = Scalar::na(self.routine.arrays[*array as usize].class);
                 let value = usize::try_from(at).ok().and_then(|at| elements.get(at).copied()).unwrap_or(none);
                 self.set(*to, value);
             }
