@@ -22,6 +22,22 @@ test_that("reductions agree with base R", {
   }
 })
 
+test_that("a variance of many has the odd values that lie among usual ones", {
+  n <- 20011L
+  x <- values("double", n)
+  x[is.na(x) | abs(x) > 1e4] <- 3
+  found <- compare(var, list(x + 1e6), ulp = 8, what = "far from nought")
+  for (odd in c(NA, NaN, Inf, 1e150, -1e300, 5e-324)) for (at in c(1L, 2L, 777L, 9000L, n)) for (na.rm in c(FALSE, TRUE)) {
+    v <- replace(x, at, odd)
+    found <- c(found, compare(function(w) var(w, na.rm = na.rm), list(v), ulp = 8, what = sprintf("%g at %d, na.rm = %s", odd, at, na.rm)))
+  }
+  for (share in c(0.01, 0.5)) {
+    v <- replace(x, seq_len(n) %% round(1 / share) == 0, NA)
+    found <- c(found, compare(function(w) var(w, na.rm = TRUE), list(v), ulp = 8, what = sprintf("%g of them missing", share)))
+  }
+  expect_all_same(found)
+})
+
 test_that("reductions take several arguments, and refuse as base R does", {
   x <- values("double", 65L)[-(1:2)]
   found <- list(

@@ -80,7 +80,7 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
 }
 
 // Adds the elements `from .. end` of the group that begins at `start`: this thread is number `rank` of `team` that share them.
-constexpr int L = V < 4 ? V : 4;  // divides V
+constexpr int L = ADDS_ALL<A> ? 1 : V < 4 ? V : 4;  // divides V
 #ifdef KEPT
 #define KEPT_IN , T* kept
 #define KEEP(i, x) kept[(i) - (start & ~15ll)] = (x)  // no pack is wider than 16
@@ -103,6 +103,19 @@ VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, 
       KEEP(pack * V + k, y.y0);
     }
   };
+  // what a batch of packs holds; false where they must be added one by one
+  const auto add_packs = [&](const In (&x)[U], i64 pack) {
+    T y[U * V];
+#pragma unroll
+    for (int j = 0; j < U * V; j++) {
+      const i64 i = (pack + j / V * team) * V + j % V;
+      Out out;
+      compute(p, x[j / V], j % V, i, w, out);
+      y[j] = out.y0;
+      KEEP(i, y[j]);
+    }
+    return add_all(lane[0], y);
+  };
   // without a look at the end as long as there are U packs: for this thread, or for all of a team within a warp, so that none waits for others
   i64 pack = first + rank;
 #pragma unroll 1
@@ -111,8 +124,17 @@ VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, 
 #pragma unroll
     for (int u = 0; u < U; u++) fetch<true>(p, (idx)(pack * V), x[u], u * team * V);
     loads_together();
+    if (ADDS_ALL<A>) {
+      if (add_packs(x, pack)) continue;
+#pragma unroll 1
+      for (int u = 0; u < U; u++) {
+        fetch<true>(p, (idx)((pack + u * team) * V), x[0]);
+        add(x[0], pack + u * team);
+      }
+    } else {
 #pragma unroll
-    for (int u = 0; u < U; u++) add(x[u], pack + u * team);
+      for (int u = 0; u < U; u++) add(x[u], pack + u * team);
+    }
   }
 #pragma unroll 1
   for (; pack < last; pack += U * team) {
@@ -120,7 +142,7 @@ VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, 
 #pragma unroll
     for (int u = 0; u < U; u++) fetch<true>(p, (idx)(pack * V), x[u], pack + u * team < last ? u * team * V : 0);
     loads_together();
-#pragma unroll
+#pragma unroll (ADDS_ALL<A> ? 1 : U)
     for (int u = 0; u < U; u++) if (pack + u * team < last) add(x[u], pack + u * team);
     if (U > 1) break;
   }

@@ -239,7 +239,7 @@ impl Work<'_> {
 
     fn launch(self, planned: &Planned, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, groups, .. } = self;
-        let shape = shape(plan, planned, packs_in_flight(plan, reduction), form, groups);
+        let shape = shape(plan, planned, packs_in_flight(plan, reduction, form), form, groups);
         let parts = match form {
             _ if shape.slices == 1 => 0,
             Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),

@@ -27,14 +27,14 @@ pub fn pack_size(plan: &Plan) -> usize {
     (16 / widest).max((16 / narrowest).min(4))
 }
 
-/// Packs that a thread has in flight: enough bytes to hide the memory's latency.
-pub fn packs_in_flight(plan: &Plan) -> usize {
+/// Packs that a thread has in flight, of so many at most: enough bytes to hide the memory's latency.
+pub fn packs_in_flight(plan: &Plan, most: usize) -> usize {
     if most_in_flight(plan) < pack_size(plan) {
         return 1;
     }
     match plan.inputs.iter().filter(|i| i.access.follows()).count() {
-        0 | 1 => 4,
-        2 => 2,
+        0 | 1 => most,
+        2 => most.min(2),
         _ => 1,
     }
 }

@@ -45,7 +45,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
 /// of 25, and 3% longer for 1e8 doubles.
 fn packs(plan: &Plan) -> usize {
     let picks = plan.inputs.iter().any(|i| i.access == Access::Picked);
-    body::packs_in_flight(plan).min(if picks { 1 } else { 2 })
+    body::packs_in_flight(plan, if picks { 1 } else { 2 })
 }
 
 /// Elements of a block.

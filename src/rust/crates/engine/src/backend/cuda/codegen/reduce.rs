@@ -91,16 +91,19 @@ pub fn pack_size(plan: &Plan, form: Form) -> usize {
 }
 
 /// Packs that a thread has in flight: fewer where adding an element is much code.
-pub fn packs_in_flight(plan: &Plan, reduction: Reduction) -> usize {
+pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     use Reduction::*;
-    let most = match reduction {
-        Sum | Mean | Min | Max | Any | All => 4,
-        Range | WhichMax | WhichMin => 2,
-        // eight elements
-        Var => 8 / body::pack_size(plan).clamp(2, 8),
-        Product => 1,
+    let elements = |count: usize| count / pack_size(plan, form);
+    let most = match (form, reduction) {
+        (_, Product) => 1,
+        // an accumulator for each element of a pack
+        (Form::Lanes | Form::SingleLanes, _) => elements(8).clamp(2, 4),
+        (Form::Team(_) | Form::Packs(_), Sum | Mean | Min | Max | Any | All) => 4,
+        (Form::Block | Form::Kept(_), Sum | Mean | Min | Max | Any | All) => elements(16).clamp(4, 8),
+        (Form::Block | Form::Kept(_), Var) if plan.class(plan.outputs[0].0) == Class::F64 => elements(16).clamp(2, 8),
+        (_, Range | WhichMax | WhichMin | Var) => elements(8).clamp(2, 4),
     };
-    body::packs_in_flight(plan).min(most)
+    body::packs_in_flight(plan, most)
 }
 
 pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, form: Form) -> String {
@@ -108,7 +111,8 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     let mut text = String::from("#include \"reduce.h\"\n");
     text += &body::text(plan, variant, pack_size(plan, form));
     let _ = writeln!(text, "typedef {class} T;\ntypedef {}<{class}> A;", reduction.accumulator());
-    let _ = writeln!(text, "constexpr bool NARM = {na_rm};\nconstexpr int U = {};", packs_in_flight(plan, reduction));
+    let u = packs_in_flight(plan, reduction, form);
+    let _ = writeln!(text, "constexpr bool NARM = {na_rm};\nconstexpr int U = {u};");
     if let Some(after) = &plan.after {
         let given = after.values.filter(|_| matches!(form, Form::Kept(_)));
         text += &epilogue(after, epilogue_variant(after, variant), given);
@@ -202,7 +206,7 @@ fn each(after: &After, given: Option<Register>) -> String {
          #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    const i64 at = pack + u * {THREADS}, i = at * V;\n    if (at >= last) break;\n    \
          {rooms}\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ Out y; compute(p, x[u], k, i + k, w, y); {stores}}}{writes}\n  }}\n{note}}}\n\
          }}\n#define SPREAD\n",
-        u = body::packs_in_flight(plan).min(2),
+        u = body::packs_in_flight(plan, 2),
         results = after.results
     )
 }

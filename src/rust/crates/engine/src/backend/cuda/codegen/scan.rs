@@ -32,7 +32,7 @@ pub fn source(plan: &Plan, variant: Variant, scan: Scan) -> String {
          VG_FN void put(O* y, int k, T x) {{ store_{dtype}(y, k, x); }}\n#include \"scan.cuh\"",
         dtype.c_type(),
         scan.state(),
-        body::packs_in_flight(plan),
+        body::packs_in_flight(plan, 4),
     );
     text
 }
