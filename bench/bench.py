@@ -116,6 +116,7 @@ def build(peers):
     stub = "numpy" in peers
     if jx is not None: import jax
     def jit(f): return None if jx is None else (lambda g: lambda o: g(dict(o)))(jax.jit(lambda o: f(jx, Operands(o))))
+    def fetched(f): return None if f is None else (lambda o: np.asarray(f(o)))
     def xp(f): return None if cp is None else (lambda o: f(cp, o))
     def th(f): return None if tc is None else f
     def compiled(f):
@@ -180,7 +181,7 @@ def build(peers):
          cupy_scatter_add=xp(lambda m, o: added(m, o, cupyx.scatter_add)), jax=jit(lambda m, o: m.bincount(o.g, o.x, length=1000)),
          torch=th(lambda o: tc.bincount(o.g, o.x, 1000)), torch_index_add=th(lambda o: tc.zeros(1000, dtype=o.x.dtype, device=o.x.device).index_add_(0, o.g, o.x)))
     probs = (0, 0.25, 0.5, 0.75, 1)
-    case("quantile", lambda o: np.quantile(o.x, probs), numpy=(lambda o: np.quantile(o.x, probs)) if stub else None, cupy=xp(lambda m, o: m.quantile(o.x, m.asarray(probs)).get()), jax=jit(lambda m, o: m.quantile(o.x, m.asarray(probs))))
+    case("quantile", lambda o: np.quantile(o.x, probs), numpy=(lambda o: np.quantile(o.x, probs)) if stub else None, cupy=xp(lambda m, o: m.quantile(o.x, m.asarray(probs)).get()), jax=fetched(jit(lambda m, o: m.quantile(o.x, m.asarray(probs)))))
     case("table_256", lambda o: np.bincount(o.b, minlength=256), numpy=(lambda o: np.bincount(o.b, minlength=256)) if stub else None, cupy=xp(lambda m, o: m.bincount(o.b, minlength=256).get()),
          torch=th(lambda o: tc.bincount(o.b, minlength=256).cpu().numpy()))
     case("unique_1e6", lambda o: np.unique(o.u), numpy=(lambda o: np.unique(o.u)) if stub else None, cupy=xp(lambda m, o: m.unique(o.u)), torch=th(lambda o: tc.unique(o.u)))

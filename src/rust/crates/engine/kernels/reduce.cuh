@@ -52,15 +52,22 @@ VG_FN void put(const Job& job, i64 group, const A& a) {
 #endif
 }
 
-// All threads' accumulators in thread 0, in a fixed tree.
+// All threads' accumulators in thread 0, in a fixed tree. The warps' parts: one thread merges those that are little, which takes it
+// less than sending them about.
 VG_FN A merge_block(A a) {
-  __shared__ A parts[THREADS / 32];
+  constexpr int WARPS = THREADS / 32;
+  __shared__ A parts[WARPS];
 #pragma unroll
   for (int by = 16; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
   if ((threadIdx.x & 31u) == 0u) parts[threadIdx.x >> 5] = a;
   __syncthreads();
-  if (threadIdx.x == 0)
-    for (int k = 1; k < THREADS / 32; k++) A::merge(a, parts[k]);
+  if (sizeof(A) > 24 && threadIdx.x < 32) {
+    a = parts[threadIdx.x % WARPS];
+#pragma unroll
+    for (int by = WARPS / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
+  } else if (threadIdx.x == 0) {
+    for (int k = 1; k < WARPS; k++) A::merge(a, parts[k]);
+  }
   __syncthreads();
   return a;
 }

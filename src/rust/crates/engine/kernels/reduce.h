@@ -328,11 +328,12 @@ template <class T> struct Var {
     if (b.n == 0) return;
     if (a.n == 0) { a = b; return; }
     if (a.usual != b.usual) { if (a.usual) scale(a); else scale(b); }
-    // sum over b of (x - pa)^k, from its sums about pb, with g = pb - pa
-    dd g = two_sum(b.pivot, -a.pivot), n; n.hi = (f64)b.n; n.lo = 0;
-    dd two; two.hi = 2; two.lo = 0;
-    a.q = dd_add(a.q, dd_add(b.q, dd_add(dd_multiply(two, dd_multiply(g, b.s)), dd_multiply(n, dd_multiply(g, g)))));
-    a.s = dd_add(a.s, dd_add(b.s, dd_multiply(n, g)));
+    // b's sums about a's pivot, from those about its own: with g between the pivots s + n g, and q + g (2 s + n g)
+    const dd g = two_sum(b.pivot, -a.pivot), n = {(f64)b.n, 0}, shift = dd_multiply(n, g);
+    dd both = {2 * b.s.hi, 2 * b.s.lo};
+    add_up(both, shift);
+    add_up(a.q, b.q); add_up(a.q, dd_multiply(g, both));
+    add_up(a.s, b.s); add_up(a.s, shift);
     a.n += b.n;
     a.missing |= b.missing;
   }

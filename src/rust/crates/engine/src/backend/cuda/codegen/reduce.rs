@@ -96,12 +96,9 @@ pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     let elements = |count: usize| count / pack_size(plan, form);
     let most = match (form, reduction) {
         (_, Product) => 1,
-        // an accumulator for each element of a pack
-        (Form::Lanes | Form::SingleLanes, _) => elements(8).clamp(2, 4),
-        (Form::Team(_) | Form::Packs(_), Sum | Mean | Min | Max | Any | All) => 4,
-        (Form::Block | Form::Kept(_), Sum | Mean | Min | Max | Any | All) => elements(16).clamp(4, 8),
-        (Form::Block | Form::Kept(_), Var) if plan.class(plan.outputs[0].0) == Class::F64 => elements(16).clamp(2, 8),
         (_, Range | WhichMax | WhichMin | Var) => elements(8).clamp(2, 4),
+        (Form::Block | Form::Kept(_), Sum | Mean | Min | Max | Any | All) => elements(16).clamp(4, 8),
+        (_, Sum | Mean | Min | Max | Any | All) => 4,
     };
     body::packs_in_flight(plan, most)
 }
