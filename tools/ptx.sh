@@ -3,8 +3,8 @@
 # and where a result should not wait for it. Run it after a change of kernels/, of the operation table or of the
 # code that writes reductions, selections or sorts; the engine's test `what_is_shipped_is_what_would_be_compiled` says when.
 #
-# NVRTC 12.0 writes PTX 8.0, which every driver of CUDA 12.0 and later takes (525.60 and later), and machine code of the
-# architectures of its time; a later one that of those that came after.
+# NVRTC 12.0 writes PTX 8.0, which every driver of CUDA 12.0 and later takes (525.60 and later). Machine code is 12.9's, the last one
+# before CUDA's functions changed: drivers of all of CUDA 12 and later take it. `shipped.rs` says both, for the values' sake.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:$PATH"
@@ -26,8 +26,8 @@ command -v zstd >/dev/null || { echo "ptx.sh: zstd is missing: apt-get install z
 out=src/rust/crates/engine/ptx
 made=build/ptx
 rm -rf $made; mkdir -p $made
-make_packs 12.0.140 ptx 75 80 90
-make_packs 12.9.86 100 120
+make_packs 12.0.140 ptx
+make_packs 12.9.86 75 80 90 100 120
 for pack in $made/*; do
   case $pack in
     *.txt) cp "$pack" $out/ ;;

@@ -29,21 +29,22 @@ VG_FN c64 complex_like(c64, f64 re) { c64 r = {(f32)re, 0}; return r; }
 VG_FN c128 complex_like(c128, f64 re) { c128 r = {re, 0}; return r; }
 
 // ---- sin(pi x) and its like -------------------------------------------------------------------------
-// An exact fmod, then exact reflections into 0 ... 1/4, where a product with pi is harmless.
+// The exact distance to the nearest whole number, then an exact reflection into 0 ... 1/4, where a product with pi is
+// harmless. The zeros of sin_pi have its operand's sign, as C23 says.
 // R leaves sinpi and cospi to libm where libm has them (glibc 2.41) and else computes sin(pi * fmod(x, 2)),
 // which loses all digits next to the zeros; ours agrees with the former to 1 ulp.
 #define VG_PI 3.141592653589793238462643383280
+template <class T> VG_FN bool is_odd(T whole) { return 2 * floor((T)0.5f * whole) != whole; }
 template <class T> VG_FN T sin_pi(T a) {
-  T x = fmod(a, (T)2), y = fabs(x), sign = x < 0 ? (T)-1 : (T)1;
-  if (y > 1) { y = 2 - y; sign = -sign; }
-  if (y > (T)0.5f) y = 1 - y;
-  return sign * (y > (T)0.25f ? cos((T)VG_PI * ((T)0.5f - y)) : sin((T)VG_PI * y));
+  T n = rint(a), x = a - n, y = fabs(x);
+  if (y == 0) return a * 0;
+  T s = y > (T)0.25f ? cos((T)VG_PI * ((T)0.5f - y)) : sin((T)VG_PI * y);
+  return (x < 0) != is_odd(n) ? -s : s;
 }
 template <class T> VG_FN T cos_pi(T a) {
-  T y = fmod(fabs(a), (T)2), sign = (T)1;
-  if (y > 1) y = 2 - y;
-  if (y > (T)0.5f) { y = 1 - y; sign = (T)-1; }
-  return sign * (y > (T)0.25f ? sin((T)VG_PI * ((T)0.5f - y)) : cos((T)VG_PI * y));
+  T n = rint(a), y = fabs(a - n);
+  T c = y > (T)0.25f ? sin((T)VG_PI * ((T)0.5f - y)) : cos((T)VG_PI * y);
+  return is_odd(n) ? -c : c;
 }
 // Every R multiplies by pi in double here. float is computed with digits to spare.
 VG_FN f64 tan_of_pi_times(f64 x) { return tan(VG_PI * x); }
@@ -53,7 +54,7 @@ VG_FN f32 tan_of_pi_times(f32 x) { return sinpif(x) / cospif(x); }
 VG_FN f32 tan_of_pi_times(f32 x) { return (f32)tan(VG_PI * (f64)x); }
 #endif
 template <class T> VG_FN T tan_pi(T a) {
-  T x = fmod(a, (T)1);
+  T x = a - trunc(a);
   x = x <= (T)-0.5f ? x + 1 : x > (T)0.5f ? x - 1 : x;
   return x == 0 ? (T)0 : x == (T)0.5f ? (T)nan_f32() : x == (T)0.25f ? (T)1 : x == (T)-0.25f ? (T)-1
          : tan_of_pi_times(x);

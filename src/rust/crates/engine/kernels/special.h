@@ -23,11 +23,5 @@ template <int N> VG_FN f64 polynomial(const f64 (&c)[N], f64 x) {
 
 VG_FN f64 infinity_f64() { return f64_of_bits(0x7FF0000000000000ull); }
 VG_FN bool is_finite_f64(f64 x) { return fabs(x) <= 1.7976931348623157e308; }
-VG_FN bool is_odd(f64 x) { return 2 * floor(0.5 * x) != x; }  // of a whole number
 // a new NaN, noted in w: R's "NaNs produced"
 VG_FN f64 nan_noted(u32& w) { w |= 1u; return nan_f64(); }
-// sin(pi x) by the exact distance to the nearest whole number
-VG_FN f64 sin_pi(f64 x) {
-  f64 n = rint(x), s = sin(3.14159265358979323846 * (x - n));
-  return is_odd(n) ? -s : s;
-}

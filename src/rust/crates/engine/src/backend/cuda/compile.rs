@@ -118,11 +118,15 @@ impl Cuda {
         }
     }
 
-    /// Whether an interpreter's machine code is there: shipped, or from an earlier compilation by the driver.
-    pub(super) fn has_interpreter(&self, family: Family) -> bool {
+    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an earlier compilation
+    /// by the driver.
+    pub(super) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
         let name = family.name();
-        shipped::machine_code(name, self.properties.capability).is_some()
-            || shipped::named(name).and_then(|ptx| self.linked_name(&ptx).ok()).is_some_and(|name| cache::has(&name))
+        if shipped::machine_code(name, self.properties.capability).is_some() {
+            return Some(shipped::CODE_IS_OF);
+        }
+        let linked = self.linked_name(&shipped::named(name)?).ok()?;
+        cache::has(&linked).then_some(shipped::PTX_IS_OF)
     }
 
     /// What compiled PTX is called on disk.

@@ -109,7 +109,7 @@ pub(super) fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 63, 64, 65, 255, 257, 4095, 4097, 8193, 65_537, 1_000_000];
 
 /// Whether tests/emulator stands in for the GPU; what is large takes it minutes.
-fn emulated() -> bool {
+pub(super) fn emulated() -> bool {
     std::env::var_os("VERDIGRIS_EMULATOR").is_some()
 }
 

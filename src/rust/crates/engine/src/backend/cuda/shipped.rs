@@ -29,7 +29,11 @@ pub const ARCH: u32 = 75;
 /// Architectures whose machine code is shipped; code of one serves the later ones of the same generation.
 pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
 
-/// The interpreters whose machine code is shipped.
+/// The NVRTCs that wrote PTX and machine code: `tools/ptx.sh` has them.
+pub const PTX_IS_OF: (u32, u32) = (12, 0);
+pub const CODE_IS_OF: (u32, u32) = (12, 9);
+
+/// The interpreters whose machine code is shipped. That of the others would take 1.1 MB of the package's 5.
 pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
 
 /// A kernel to ship.

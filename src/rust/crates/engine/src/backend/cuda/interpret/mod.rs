@@ -4,6 +4,8 @@
 //! of a plan's own kernel to the last bit: both are the operation table's expressions, compiled without fused
 //! multiply-add.
 
+#[cfg(test)]
+mod bits;
 pub mod encode;
 pub mod source;
 #[cfg(all(test, target_os = "linux"))]
@@ -19,12 +21,10 @@ use super::device::{lock, Cuda};
 use super::launch::Args;
 use super::nvrtc;
 use super::run::flag_words;
-use super::shipped::COMPILED;
 use crate::backend::cuda::launch::Kernel;
 use crate::buffer::{Buffer, View};
-use crate::dtype::DType;
+use crate::dtype::{Class, DType};
 use crate::error::{Error, Kind, Result};
-use crate::ops::OpId;
 use crate::plan::{Bound, Instruction, Plan};
 
 pub(super) use encode::family_of;
@@ -101,20 +101,40 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
 
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
 pub(super) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
-    let Some(family) = family_of(plan).filter(|family| COMPILED.contains(family)) else { return false };
-    let tested = nvrtc::version().is_ok_and(|version| version <= NEWEST);
-    let same = |op: OpId| op.row().ulp == 0.0 || tested && UNCHANGED.contains(&op.row().name);
-    let all_same = plan.code.iter().all(|instruction| match instruction {
-        Instruction::Apply { op, .. } => same(*op),
+    let Some(family) = family_of(plan) else { return false };
+    let Some(interpreter) = cuda.interpreter_at_hand(family) else { return false };
+    let compiler = nvrtc::version().ok();
+    plan.code.iter().all(|instruction| match instruction {
+        Instruction::Apply { op, class, .. } => {
+            op.row().ulp == 0.0
+                || compiler.is_some_and(|compiler| are_same(op.row().name, *class, interpreter, compiler))
+        }
         _ => true,
-    });
-    let loaded = || cuda.kernels.interpreters[family as usize].get().is_some();
-    all_same && (loaded() || cuda.has_interpreter(family))
+    })
 }
 
-/// Rows whose values are CUDA's functions', and the same in every NVRTC from 12.0, of which the interpreters are, to `NEWEST`:
-/// the PTX of both has the same floating point instructions and constants. CUDA 12.4 changed the float32 forms of asin, acos, atan
-/// and pow, 13.0 the hyperbolic functions and atan2, 13.5 expm1.
-const UNCHANGED: [&str; 12] =
-    ["exp", "log", "log2", "log10", "log1p", "log_base", "sin", "cos", "tan", "tanh", "sinpi", "cospi"];
-const NEWEST: (u32, u32) = (13, 5);
+/// Versions of CUDA.
+type Version = (u32, u32);
+
+/// Where CUDA's functions got other bits from one version to the next, and the rows that have them: found with
+/// `tools/functions.py`, which compares every float32, and 2^30 random operands of each other function, from 12.0 to `NEWEST`.
+#[rustfmt::skip]
+const CHANGES: [(Version, &[&str], &[Class]); 5] = [
+    ((12, 1), &["asin", "acos", "atan", "pow", "tanpi"], &[Class::F32]),
+    ((13, 0), &["acosh"], &[Class::F32]),
+    ((13, 0), &["asinh", "atan2"], &[Class::F32, Class::F64]),
+    // complex numbers are computed in float64: these by atan2
+    ((13, 0), &["log", "log2", "log10", "log_base", "pow", "asin", "acos", "atan", "asinh", "acosh", "atanh", "argument"],
+        &[Class::C64, Class::C128]),
+    ((13, 2), &["expm1"], &[Class::F32]),
+];
+const NEWEST: Version = (13, 5);
+
+/// Whether a row's values are the same to the last bit where two versions of NVRTC compiled it.
+fn are_same(row: &str, class: Class, one: Version, other: Version) -> bool {
+    let (first, last) = (one.min(other), one.max(other));
+    let changes = |(version, rows, classes): &(Version, &[&str], &[Class])| {
+        first < *version && *version <= last && rows.contains(&row) && classes.contains(&class)
+    };
+    last <= NEWEST && !CHANGES.iter().any(changes)
+}

@@ -61,6 +61,11 @@ impl Family {
         16 / self.cell()
     }
 
+    /// Whether its functions are long, so that they stand there once and are called.
+    pub const fn has_long_code(self) -> bool {
+        self.pack() == 2
+    }
+
     /// Bytes of a slot, for one thread.
     pub const fn slot(self) -> usize {
         self.cell() * self.pack()
@@ -112,7 +117,7 @@ fn table(op: OpId) -> usize {
 
 /// Whether a row's code is short enough, and the row common enough, to stand there once for every element of a pack.
 fn is_short(family: Family, op: OpId, class: Class) -> bool {
-    if family.pack() == 2 {
+    if family.has_long_code() {
         return false;
     }
     match (op.row().name, class) {
@@ -182,9 +187,9 @@ impl Codes {
 /// The source of an interpreter.
 pub fn source(family: Family) -> String {
     let codes = Codes::of(family);
-    let calls = if family.pack() == 2 { "#define VG_CALLS\n" } else { "" };
+    let calls = if family.has_long_code() { "#define VG_CALLS\n" } else { "" };
     let mut text = format!("{calls}#define VG_CELL {}\n#define VG_PACK {}\n", family.cell(), family.pack());
-    if family.pack() == 2 {
+    if family.has_long_code() {
         text.push_str("#include \"once.h\"\n");
     }
     for header in HEADERS {
