@@ -1,0 +1,24 @@
+# Runs code in an R of its own, so that a crash or a hang is a failure and not the end of the suite. The child uses the device of
+# the tests. The value is what it printed; attribute "status" is its exit status: 0, R's own, 128 + a signal's number, or 124
+# where `timeout` seconds were not enough.
+in_child <- function(code, timeout = 60, env = character(), R = "Rscript", arguments = "--vanilla") {
+  file <- tempfile(fileext = ".R")
+  on.exit(unlink(file))
+  head <- c("suppressMessages(library(verdigris))", sprintf("gpu_use(%s)", deparse(test_device)))
+  writeLines(c(head, if (is.language(code)) deparse(code) else code), file)
+  env <- c(env, paste0("R_LIBS=", paste(.libPaths(), collapse = ":")))
+  out <- suppressWarnings(system2(
+    "timeout", c("--kill-after=5", timeout, file.path(R.home("bin"), R), arguments, shQuote(file)),
+    stdout = TRUE, stderr = TRUE, env = env
+  ))
+  status <- attr(out, "status")
+  structure(as.vector(out), status = if (is.null(status)) 0L else status)
+}
+
+# The child came to its end, and its last line is "end".
+expect_child_ends <- function(code, ...) {
+  out <- in_child(c(if (is.language(code)) deparse(code) else code, "cat(\"end\\n\")"), ...)
+  ended <- attr(out, "status") == 0L && length(out) && out[length(out)] == "end"
+  testthat::expect(ended, paste(c(sprintf("the child ended with status %d:", attr(out, "status")), utils::tail(out, 12L)), collapse = "\n"))
+  invisible(out)
+}
