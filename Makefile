@@ -12,6 +12,8 @@ help:
 	@echo "make demo              install into build/library and run examples/basket-option.R"
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
+	@echo "make test-one F=index  tests/testthat/test-index.R alone"
+	@echo "make full              the slow gates (.ci/slow), of which each CI run takes one"
 	@echo "make examples          R's own examples, all of them, with their numbers in arrays"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
@@ -40,6 +42,12 @@ library: setup-rust setup-r
 
 test: setup-rust setup-test setup-python
 	tools/test.sh
+
+test-one: library setup-test
+	$(USE) Rscript --vanilla tools/test.R R '^$(F)$$'
+
+full:
+	.ci/full
 
 kernels: setup-rust setup-test setup-python
 	tools/kernels.sh
@@ -109,4 +117,4 @@ clean:
 setup-%:
 	@tools/setup.sh $*
 
-.PHONY: help demo install library test examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test test-one full examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
