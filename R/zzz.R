@@ -6,6 +6,9 @@
     x
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
+  # what of R calls them calls other packages' C too, which may keep addresses (src/holders.c)
+  .Call(C_learn_call)
+  .External2(C_learn_external)
   register_methods()
   if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())

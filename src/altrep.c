@@ -170,6 +170,13 @@ static R_xlen_t length_method(SEXP x) {
   return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_altrep_length(R_ExternalPtrAddr(data));
 }
 
+// Who asks to write may do so until his C function returns.
+static void *given_out(void *h, void *host, int writable, const void *frame) {
+  const vg_holding *holder = writable && host != NULL ? vg_holder(frame) : NULL;
+  if (holder != NULL) vg_handle_hold(h, holder);
+  return host;
+}
+
 // R's gc is off in here.
 static void *dataptr_method(SEXP x, Rboolean writable) {
   static int nothing;
@@ -179,10 +186,11 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
     return &nothing;
   }
   void *h = handle(x);
+  const void *frame = __builtin_frame_address(0);
   void *host = vg_host_pointer(h, writable);
-  if (host != NULL) return host;
+  if (host != NULL) return given_out(h, host, writable, frame);
   permit(h);
-  host = vg_host_fetch(h, writable);
+  host = given_out(h, vg_host_fetch(h, writable), writable, frame);
   if (vg_pending) vg_settle(R_NilValue);
   inform(h);
   return host;

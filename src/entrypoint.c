@@ -60,6 +60,8 @@ SEXP C_copy_attributes(SEXP from, SEXP to);
 SEXP C_holds_array(SEXP x);
 SEXP C_collect_ordinary(SEXP x);
 SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda); // torch_bridge.cpp
+SEXP C_learn_call(void); // holders.c
+SEXP C_learn_external(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
@@ -76,6 +78,7 @@ static const R_CallMethodDef entries[] = {
     {"C_holds_array", (DL_FUNC)C_holds_array, 1},
     {"C_collect_ordinary", (DL_FUNC)C_collect_ordinary, 1},
     {"C_torch_start", (DL_FUNC)C_torch_start, 3},
+    {"C_learn_call", (DL_FUNC)C_learn_call, 0},
     {"C_take", (DL_FUNC)C_take, 3},
     {"C_put", (DL_FUNC)C_put, 4},
     {NULL, NULL, 0}};
@@ -86,12 +89,14 @@ static const R_ExternalMethodDef externals[] = {
     {"C_launch", (DL_FUNC)C_launch, 0}, {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0}, {"C_as_torch", (DL_FUNC)C_as_torch, 0},
-    {"C_from_torch", (DL_FUNC)C_from_torch, 0}, {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0}, {NULL, NULL, 0}};
+    {"C_from_torch", (DL_FUNC)C_from_torch, 0}, {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
+    {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
+  vg_init_holders();
   vg_register_altrep(dll);
   vg_init_operators();
   vg_init_calls();

@@ -8,6 +8,7 @@ use verdigris_engine::fork;
 
 use crate::handle::Handle;
 use crate::host;
+use crate::r::Holder;
 use crate::{guard, pressure};
 
 /// Whether this is a forked child: what the parent's handles own is not ours to free.
@@ -54,6 +55,11 @@ extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void
         Some(()) => handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
         None => ptr::null_mut(),
     }
+}
+
+#[no_mangle]
+extern "C" fn vg_handle_hold(handle: *mut c_void, holder: *const Holder) {
+    unsafe { of(handle).hold(&*holder) };
 }
 
 #[no_mangle]

@@ -37,7 +37,7 @@ entry! {
         let holders = if handle.is_recorded_on() { 0 } else { HOLDERS };
         let new = evaluate::compute_into(&value, &target, holders, site::of(call))?;
         drop(target);
-        handle.rewrite(new);
+        handle.rewrite(new)?;
         Ok(out)
     }
 

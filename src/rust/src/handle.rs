@@ -13,7 +13,7 @@ use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
-use crate::r::{self, SEXP};
+use crate::r::{self, Holder, SEXP};
 use crate::{abroad, attributes, convert, recipe};
 
 /// Handles that are alive.
@@ -42,13 +42,15 @@ pub struct Handle {
 /// What few arrays need.
 #[derive(Default)]
 struct Rare {
-    /// The checksum of the host copy of memory that another library shares, as it was read.
+    /// The checksum of the host copy as it was read or uploaded, where others share the memory or C code holds the copy.
     read: Option<u64>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: Option<(Weak<Block>, u64)>,
     window: Window,
     /// A number on its way, and whether it was brought to the device, as an operand.
     landing: Option<(Rc<dyn Landing>, bool)>,
+    /// C functions that may still write through the address that they were given.
+    holders: Vec<Holder>,
 }
 
 /// Elements read one by one come in a block after the first few, and all of them after a few blocks.
@@ -157,7 +159,33 @@ impl Handle {
 
     /// Forgets what was read before, in whatever way.
     fn forget(&self) {
-        self.rare.take();
+        if let Some(rare) = self.rare.take().filter(|rare| !rare.holders.is_empty()) {
+            self.rare(|new| new.holders = rare.holders);
+        }
+    }
+
+    /// Notes that a C function was given the address of the host copy, to write.
+    pub fn hold(&self, holder: &Holder) {
+        self.rare(|rare| {
+            if rare.holders.last() != Some(holder) {
+                rare.holders.retain(|known| known.is_running() && known != holder);
+                rare.holders.push(*holder);
+            }
+        });
+    }
+
+    /// Whether a C function that was given the address may still write: the host copy is then compared at each use on the device.
+    fn is_held(&self) -> bool {
+        self.rare.borrow_mut().as_mut().is_some_and(|rare| {
+            rare.holders.retain(Holder::is_running);
+            !rare.holders.is_empty()
+        })
+    }
+
+    /// Notes the checksum of the host copy, which is what the device has.
+    fn note_same(&self, block: &Block) {
+        let sum = self.checksum(block);
+        self.rare(|rare| rare.read = Some(sum));
     }
 
     /// Notes the checksum of what was read of memory that another library shares.
@@ -242,15 +270,23 @@ impl Handle {
     }
 
     /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
-    /// The host copy keeps its address, and is filled again at the next read.
-    pub fn rewrite(&self, array: Array) {
+    /// The host copy keeps its address, and is filled again at the next read; at once where C code holds it.
+    pub fn rewrite(&self, array: Array) -> Result<()> {
         self.replace(array);
         self.forget();
+        self.dirty.set(false);
         if let Some(block) = self.host.borrow().as_ref() {
             block.stamp.set(block.stamp.get() + 1);
             self.stale.set(true);
         }
-        self.dirty.set(false);
+        if self.stale.get() && self.is_held() {
+            self.fetch()?;
+            if let Some(block) = self.host.borrow().as_ref() {
+                self.note_same(block);
+            }
+            self.dirty.set(true);
+        }
+        Ok(())
     }
 
     /// The array as R last saw it, even where R has written since: for its dtype and device.
@@ -284,7 +320,10 @@ impl Handle {
         self.replace(Array::from_view(View::contiguous(Arc::new(nothing), old.dtype(), 0)));
         self.freed.set(true);
         self.dirty.set(false);
-        self.host.take();
+        self.stale.set(true);
+        if !self.is_held() {
+            self.host.take();
+        }
         self.forget();
     }
 
@@ -298,12 +337,13 @@ impl Handle {
 
     #[cold]
     fn upload(&self) -> Result<()> {
+        let held = self.is_held();
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
             // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
             if self.is_as_read(block) {
-                self.stale.set(true);
-                self.dirty.set(false);
+                self.stale.set(old.is_shared());
+                self.dirty.set(held);
                 return Ok(());
             }
             if let Some(rare) = self.rare.borrow_mut().as_mut() {
@@ -312,8 +352,11 @@ impl Handle {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             let new = unsafe { host::write(block, &old)? };
             self.replace(new);
+            if held {
+                self.note_same(block);
+            }
         }
-        self.dirty.set(false);
+        self.dirty.set(held);
         Ok(())
     }
 

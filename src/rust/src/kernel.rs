@@ -307,7 +307,7 @@ fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     for ((_, parameter), value) in signature.taken().zip(given.values.iter()) {
         if let (true, Value::Array(at)) = (parameter.writes(), value) {
             if let Some(handle) = given.handles[*at] {
-                handle.rewrite(given.arrays[*at].clone());
+                handle.rewrite(given.arrays[*at].clone())?;
             }
         }
     }

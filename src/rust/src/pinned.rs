@@ -156,7 +156,7 @@ entry! {
                 }
             };
             drop(old);
-            target.rewrite(new);
+            target.rewrite(new)?;
             return Ok(to);
         }
         let target = elements(to).and_then(|data| Some((data, block_of(&data)?)));

@@ -35,10 +35,29 @@ extern "C" {
     pub fn vg_processor_seconds() -> f64;
     pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
 
+    // holders.c
+    pub fn vg_is_held(holder: *const Holder) -> c_int;
+
     // torch_bridge.cpp
     pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, room: c_int) -> *mut c_void;
     pub fn vg_torch_trim();
     pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, room: c_int) -> SEXP;
+}
+
+/// A C function that was given an address: `vg_holding` in `bridge.h`.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Holder {
+    end: usize,
+    count: usize,
+    returns: [[usize; 2]; 8],
+}
+
+impl Holder {
+    pub fn is_running(&self) -> bool {
+        // SAFETY: reads words of this thread's stack, above the frame that asks.
+        unsafe { vg_is_held(self) != 0 }
+    }
 }
 
 /// `NULL`.

@@ -1,0 +1,186 @@
+// Who may keep an address that Dataptr gave out. C code that was given REAL(x) may call R, where x is used on a device, and write
+// through the old address afterwards: numericDeriv() does. So an address counts as held while the C function may be running.
+//
+// The holder is the outermost C function between Dataptr and the evaluator, which calls foreign functions from R_doDotCall() and
+// do_External(). It may run as long as the stack is deeper than its frame and the return addresses of that frame and of its callers
+// stand where they were. R's own C code keeps no address while it calls R, and holds nothing. The stack is walked once for each
+// place that asks (a microsecond or two); the same place is known by the return addresses above it.
+#define _GNU_SOURCE // dl_iterate_phdr()
+#include <string.h>
+#include "bridge.h"
+
+#define VG_NOT_FAR 16384
+
+#if defined(__linux__) && defined(__x86_64__)
+#include <link.h>
+#include <unwind.h>
+
+enum { MOST_FRAMES = 48, MOST_OF_R = 16, PLACES = 16, DISPATCHERS = 4 };
+
+typedef struct {
+  uintptr_t from, to;
+} Range;
+
+// A walk of the stack from a place in it, and what it has found.
+typedef struct {
+  uintptr_t at;           // the frame of Dataptr
+  int count, first, is_known; // return addresses; the first of the holder and its callers, or -1 where there is none
+  vg_return frames[MOST_FRAMES];
+  vg_holding holding;
+} Place;
+
+static Range text_of_r, text_of_ours;
+static uintptr_t dispatchers[DISPATCHERS]; // functions of R's that call foreign ones
+static Place places[PLACES];
+
+static int is_in(Range range, uintptr_t address) { return address >= range.from && address < range.to; }
+
+typedef struct {
+  uintptr_t address;
+  Range range;
+} Wanted;
+
+// The executable segment that has an address.
+static int look_for_text(struct dl_phdr_info *info, size_t size, void *data) {
+  Wanted *wanted = data;
+  for (int k = 0; k < info->dlpi_phnum; k++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[k];
+    Range range = {info->dlpi_addr + header->p_vaddr, info->dlpi_addr + header->p_vaddr + header->p_memsz};
+    if (header->p_type != PT_LOAD || !(header->p_flags & PF_X) || !is_in(range, wanted->address)) continue;
+    wanted->range = range;
+    return 1;
+  }
+  return 0;
+}
+
+static Range text_around(uintptr_t address) {
+  Wanted wanted = {address, {0, 0}};
+  dl_iterate_phdr(look_for_text, &wanted);
+  return wanted.range;
+}
+
+static int is_dispatcher(uintptr_t function) {
+  for (int k = 0; k < DISPATCHERS; k++) {
+    if (function != 0 && dispatchers[k] == function) return 1;
+  }
+  return 0;
+}
+
+static void learn_dispatcher(uintptr_t function) {
+  for (int k = 0; k < DISPATCHERS && !is_dispatcher(function); k++) {
+    if (dispatchers[k] == 0) dispatchers[k] = function;
+  }
+}
+
+static int stand(const vg_return *returns, int count) {
+  for (int k = 0; k < count; k++) {
+    if (*(const uintptr_t *)returns[k].slot != returns[k].value) return 0;
+  }
+  return 1;
+}
+
+// Called for each frame from the inside out. A frame's stack pointer, behind the call that it is in, is the end of the frame inside it.
+static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *data) {
+  Place *place = data;
+  uintptr_t address = _Unwind_GetIP(context), pointer = _Unwind_GetCFA(context);
+  if (pointer <= place->at) return _URC_NO_REASON; // Dataptr itself, and what walks
+  if (place->count == MOST_FRAMES) return _URC_NORMAL_STOP;
+  vg_return one = {pointer - sizeof(void *), address};
+  place->frames[place->count++] = one;
+  if (place->is_known) return place->count == place->first + VG_RETURNS ? _URC_NORMAL_STOP : _URC_NO_REASON;
+  if (is_dispatcher((uintptr_t)_Unwind_FindEnclosingFunction((void *)address))) {
+    place->is_known = 1;
+    if (place->first < 0) return _URC_NORMAL_STOP;
+    place->first = place->count - 1;
+  } else if (!is_in(text_of_r, address) && !is_in(text_of_ours, address)) {
+    place->first = place->count;
+  } else if (place->first < 0 && place->count >= MOST_OF_R) {
+    place->is_known = 1;
+    return _URC_NORMAL_STOP;
+  }
+  return _URC_NO_REASON;
+}
+
+static const Place *walk(Place *place, uintptr_t at) {
+  place->at = at;
+  place->count = place->is_known = 0;
+  place->first = -1;
+  _Unwind_Backtrace(step, place);
+  vg_holding *holding = &place->holding;
+  memset(holding, 0, sizeof *holding);
+  if (!place->is_known) {
+    // too deep, or code without tables for unwinding: whoever is not far above may hold it
+    place->at = 0;
+    place->first = 0;
+    holding->end = at + VG_NOT_FAR;
+  } else if (place->first >= 0) {
+    holding->count = place->count - place->first;
+    memcpy(holding->returns, &place->frames[place->first], (size_t)holding->count * sizeof *holding->returns);
+    holding->end = holding->returns[0].slot + sizeof(void *);
+  }
+  return place;
+}
+
+const vg_holding *vg_holder(const void *frame) {
+  uintptr_t at = (uintptr_t)frame;
+  Place *place = &places[at / 16 % PLACES];
+  if (place->at != at || !stand(place->frames, place->count)) walk(place, at);
+  return place->first < 0 ? NULL : &place->holding;
+}
+
+int vg_is_held(const vg_holding *holding) {
+  return (uintptr_t)__builtin_frame_address(0) < holding->end && stand(holding->returns, holding->count);
+}
+
+// The function of R's that has called the entry whose frame this is.
+typedef struct {
+  uintptr_t at, function;
+} Caller;
+
+static _Unwind_Reason_Code step_to_caller(struct _Unwind_Context *context, void *data) {
+  Caller *caller = data;
+  if (_Unwind_GetCFA(context) <= caller->at) return _URC_NO_REASON;
+  caller->function = (uintptr_t)_Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(context));
+  return _URC_NORMAL_STOP;
+}
+
+static void learn(const void *frame) {
+  Caller caller = {(uintptr_t)frame, 0};
+  _Unwind_Backtrace(step_to_caller, &caller);
+  learn_dispatcher(caller.function);
+}
+
+void vg_init_holders(void) {
+  text_of_r = text_around((uintptr_t)Rf_eval);
+  text_of_ours = text_around((uintptr_t)vg_holder);
+  learn_dispatcher((uintptr_t)Rf_eval);
+}
+
+#else
+
+// Without the walk, whoever is not far above may hold it. Stacks grow down.
+const vg_holding *vg_holder(const void *frame) {
+  static vg_holding holding;
+  memset(&holding, 0, sizeof holding);
+  holding.end = (uintptr_t)frame + VG_NOT_FAR;
+  return &holding;
+}
+
+static void learn(const void *frame) { (void)frame; }
+
+void vg_init_holders(void) {}
+
+int vg_is_held(const vg_holding *holding) { return (uintptr_t)__builtin_frame_address(0) < holding->end; }
+
+#endif
+
+// .onLoad calls one by .Call, the other by .External2: from then on the functions of R's that called them are known.
+SEXP C_learn_call(void) {
+  learn(__builtin_frame_address(0));
+  return R_NilValue;
+}
+
+SEXP C_learn_external(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  learn(__builtin_frame_address(0));
+  return R_NilValue;
+}
