@@ -22,7 +22,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
   d <- dim(x)
   rest <- setdiff(seq_along(d), kept)
   long <- prod(d[rest])
-  if (length(x) == 0L || is.complex(x) || gpu_dtype(x) == "int64") return(NULL)
+  if (length(x) == 0L || is.complex(x) || is_int64(x) && !name %in% c("min", "max")) return(NULL)
   if (name %in% c("any", "all") && !is.logical(x)) return(NULL)
   # nothing may be left in a group, of which base R warns
   if (na.rm && name %in% c("min", "max", "var", "sd")) return(NULL)
@@ -37,8 +37,9 @@ reduce_margin <- function(name, x, kept, na.rm) {
   # base R's extremes of logicals are integers
   if (is.logical(x) && name %in% c("min", "max")) x <- gpu_cast(x, "int32")
   if (whole && name == "prod") x <- gpu_cast(x, "float64")
-  out <- .Call(C_reduce_groups, if (name == "sd") "var" else name, strip(x), na.rm, groups, TRUE)
-  if (name == "sd") return(sqrt(out))
+  # a standard deviation is rounded to x's width after the root
+  out <- .Call(C_reduce_groups, if (name == "sd") "var" else name, strip(x), na.rm, groups, name != "sd")
+  if (name == "sd") return(if (is_narrow(x)) gpu_cast(sqrt(out), "float32") else sqrt(out))
   if (name %in% c("any", "all")) return(gpu_cast(out, "bool8"))
   if (whole && name == "sum") {
     if (any(abs(out) > .Machine$integer.max, na.rm = TRUE)) return(NULL)
@@ -189,12 +190,19 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   p <- ncol(x)
   takes <- function(v) (isTRUE(v) || isFALSE(v)) || is.numeric(v) && length(v) == p
   if (is.complex(x) || !length(x) || !takes(center) || !takes(scale)) return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
-  if (is.logical(center)) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
+  # what is given meets x as numbers do; what is found here has all digits of float64, as has x until the end
+  given <- x
+  if (is_narrow(x)) x <- gpu_cast(x, "float64")
+  along <- function(v, known) if (known || !is_narrow(given)) v else gpu_cast(adopt(v, given), "float64")
+  found <- is.logical(center)
+  if (found) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
   center <- host_copy(center)
-  if (!is.null(center)) x <- sweep(x, 2L, center, check.margin = FALSE)
-  if (is.logical(scale)) scale <- if (isTRUE(scale[1L])) collect(sqrt(colSums(x^2, na.rm = TRUE) / pmax(1, colSums(!is.na(x)) - 1)))
+  if (!is.null(center)) x <- sweep(x, 2L, along(center, found), check.margin = FALSE)
+  found <- is.logical(scale)
+  if (found) scale <- if (isTRUE(scale[1L])) collect(sqrt(colSums(x^2, na.rm = TRUE) / pmax(1, colSums(!is.na(x)) - 1)))
   scale <- host_copy(scale)
-  if (!is.null(scale)) x <- sweep(x, 2L, scale, "/", check.margin = FALSE)
+  if (!is.null(scale)) x <- sweep(x, 2L, along(scale, found), "/", check.margin = FALSE)
+  if (is_narrow(given)) x <- gpu_cast(x, gpu_dtype(given))
   with_attributes(x, c(attributes(x), if (is.numeric(center)) list("scaled:center" = center), if (is.numeric(scale)) list("scaled:scale" = scale)))
 }
 

@@ -33,7 +33,7 @@ distances <- function(x, method, diag, upper, p) {
   }
   n <- nrow(x)
   k <- ncol(x)
-  y <- as_doubles(strip(x))
+  y <- as_float64(strip(x))
   lower <- numeric(n * (n - 1) / 2)
   done <- 0
   # the rows below those of a block, against each of the block

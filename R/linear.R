@@ -57,6 +57,15 @@ plain_factors <- function(x, y, turn_x, turn_y) {
 # A factor as an array on the device of the other.
 beside <- function(x, like, device) if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
 
+# Numbers of R as they meet an array: rounded to its float type first, as by an operator (section "Numbers beside an array" of
+# `?elementwise`). An array is as it is.
+adopt <- function(x, like) {
+  if (is_gpu(x)) return(strip(x))
+  if (!inherits(x, "integer64")) return(as_gpu(as.vector(x), dtype = host_dtype(x, like), device = gpu_device(like)))
+  y <- as_gpu(x, device = gpu_device(like))
+  strip(if (is_narrow(like)) gpu_cast(y, gpu_dtype(like)) else y)
+}
+
 # A view of a matrix transposed; a vector is its own.
 turned <- function(x) if (length(dim(x)) == 2L) .Call(C_permute, x, as.double(dim(x)), 2:1) else x
 
@@ -90,17 +99,22 @@ takes_product <- function(x) {
   is_gpu(x) || (!is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)))
 }
 
-# The dtype in which a host factor meets an array: its width, where that is a float's.
+# The dtype in which numbers of R meet an array: its width, where that is a float's.
 host_dtype <- function(x, like) {
   dtype <- gpu_dtype(like)
-  if (is.double(x) && dtype %in% c("float32", "float16", "bfloat16")) dtype else NULL
+  if (is.double(x)) {
+    if (is_narrow(like)) dtype else if (dtype == "complex64") "float32"
+  } else if (is.complex(x) && (is_narrow(like) || dtype == "complex64")) {
+    "complex64"
+  }
 }
 
 product_dtype <- function(x, y) {
   narrow <- c(if (is_gpu(x)) gpu_dtype(x), if (is_gpu(y)) gpu_dtype(y))
   if ("float64" %in% narrow) return(NULL)
   floats <- narrow[narrow %in% c("float16", "bfloat16", "float32", "float64")]
-  if (is.complex(x) || is.complex(y) || !length(floats)) return(NULL)
+  if (is.complex(x) || is.complex(y)) return(if (length(floats) + ("complex64" %in% narrow) > 0 && !("complex128" %in% narrow)) "complex64")
+  if (!length(floats)) return(NULL)
   if (length(unique(floats)) == 1L) floats[1L] else "float32"
 }
 

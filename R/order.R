@@ -3,8 +3,8 @@
 #' Positions and order
 #'
 #' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they live. Missing values and ties are
-#' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `stats::mad()`, `IQR()` and
-#' `fivenum()` rest on them. On the cpu device base R finds the order by several keys that are no integers.
+#' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `mad()`, `IQR()` and
+#' `stats::fivenum()` rest on them. On the cpu device base R finds the order by several keys that are no integers.
 #'
 #' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )`, whose result is as partly in order as base R's, and `sort(index.return = TRUE)`, ranks
 #' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
@@ -67,7 +67,7 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
 # How many elements are missing of some in order, which come last from the device: one element tells whether any is.
 missing_last <- function(sorted) {
   n <- length(sorted)
-  if (n > 0L && is.na(as.vector(sorted[n]))) sum(is.na(sorted)) else 0L
+  if (n > 0L && anyNA(sorted[n])) sum(is.na(sorted)) else 0L
 }
 
 #' @rdname sorting
@@ -238,6 +238,17 @@ IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats")
 iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
 
 #' @rdname sorting
+#' @usage NULL
+#' @export
+mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = center), list(constant = constant, na.rm = na.rm, low = low, high = high)), home = "stats")
+
+# Deviations of float32 from its median are float64, which holds both.
+mad_array <- function(x, center, args) {
+  if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(adopt(center[[1L]], x)) else center[[1L]]
+  call_base(stats::mad, c(list(if (is_narrow(x)) as_float64(x) else x), center, args))
+}
+
+#' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   if (is.complex(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
@@ -261,7 +272,7 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
   # R before 4.6 keeps integers in some types
-  if (is.double(stats::quantile(known[1L], 0.5, names = FALSE, type = type))) value <- as.double(value)
+  if (is.double(stats::quantile(vector(typeof(known), 1L), 0.5, names = FALSE, type = type))) value <- as.double(value)
   if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
   value
 }

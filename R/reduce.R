@@ -62,7 +62,8 @@ reduce_parts <- function(name, x, na.rm) {
 #'
 #' Float64 sums and means are accumulated in two doubles (compensated sums), integer sums exactly, float32 and narrower in
 #' float64; the order is fixed, so that the same call gives the same bits on every run.
-#' Along margins of float32 and narrower arrays they are rounded to float32, so that what is made of both is float32.
+#' Along margins of float32 and narrower arrays they are rounded to float32, once, so that what is made of both is float32; there the variance of what lies around
+#' 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
 #' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`, `var`, `sd`, `prod`, `min` and `max` of
 #' integers too) return before the device has computed: the number is waited for when something looks at it, so
 #' `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for R in every respect; failures and
@@ -72,6 +73,7 @@ reduce_parts <- function(name, x, na.rm) {
 #'
 #' @param x,... Arrays; other numbers may stand among them.
 #' @param y,use As in [stats::var()].
+#' @param w As in [stats::weighted.mean()].
 #' @param na.rm Whether missing values are left out.
 #' @param finite Whether infinite values are left out too.
 #' @param trim A fraction trimmed from each end; other than 0 the mean is computed on the host.
@@ -128,6 +130,16 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
   if (!identical(trim, 0)) return(mean(host_copy(x), trim = trim, na.rm = na.rm, ...))
   reduce_one("mean", x, isTRUE(na.rm))
 }
+
+#' @rdname reductions
+#' @importFrom stats weighted.mean
+#' @export
+weighted.mean.gpu_array <- function(x, w, ..., na.rm = FALSE) {
+  # stats' own has products of the elements and the weights; these are float64
+  wide <- function(v) if (is_gpu(v) && (is_narrow(v) || is_int64(v))) as_float64(v) else v
+  call_base(weighted_mean, c(list(wide(x)), if (!missing(w)) list(wide(w)), list(..., na.rm = na.rm)))
+}
+weighted_mean <- utils::getS3method("weighted.mean", "default", envir = asNamespace("stats"))
 
 # Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R. They are added in float64; of arrays
 # that are no wider than float32 they are float32, so that what is made of both is, too.

@@ -314,9 +314,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
   if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
   shape <- function(x) dim(x) %||% length(x)
   names_of <- function(x) if (is.null(dim(x))) list(names(x)) else dimnames(x) %||% vector("list", length(dim(x)))
-  device <- device_of(list(X, Y))
-  x <- if (is_gpu(X)) strip(X) else as_gpu(as.vector(X), device = device)
-  y <- if (is_gpu(Y)) strip(Y) else as_gpu(as.vector(Y), device = device)
+  x <- adopt(X, Y)
+  y <- adopt(Y, X)
   d <- c(shape(X), shape(Y))
   a <- repeated(x, times = length(y))
   b <- repeated(y, each = length(x))
@@ -336,9 +335,15 @@ outer_arrays <- function(X, Y, FUN, ...) {
 is_plain <- function(x) is_gpu(x) && is.null(attr(x, "dim")) && is.null(attr(x, "names")) && is.null(attr(x, "tsp"))
 
 # Base R multiplies matrices: in doubles, each product added to 0.
-matrix_like <- function(a, b) if (is.complex(a) || is.complex(b)) a * b + 0 else as_doubles(a) * as_doubles(b) + 0
+matrix_like <- function(a, b) {
+  floats <- function(x) is.complex(x) || is.double(x) && !is_int64(x)
+  if (floats(a) || floats(b)) a * b + 0 else as_doubles(a) * as_doubles(b) + 0
+}
 
 as_doubles <- function(x) if (is.double(x)) x else gpu_cast(x, "float64")
+
+# For statistics, which are computed in float64 and rounded at the end: squares of float32 leave its range, means its digits.
+as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "float64")
 
 #' @rdname shape
 #' @usage X \%o\% Y
@@ -358,7 +363,6 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
     f <- if (isS4(host_copy(X)) || isS4(host_copy(Y))) methods::kronecker else base::kronecker
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
   }
-  device <- gpu_device(if (is_gpu(X)) X else Y)
   dx <- attr(X, "dim") %||% length(X)
   dy <- attr(Y, "dim") %||% length(Y)
   rank <- max(length(dx), length(dy))
@@ -370,9 +374,8 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
   extent[ours] <- dx
   extent[!ours] <- dy
   axes <- rep(seq_len(rank), each = 2L)
-  spread <- function(x, dim, step) strided(if (is_gpu(x)) x else .Call(C_result, as.vector(x), NULL, device), dim, axes, extent, step)
-  a <- spread(X, dx, as.double(ours))
-  b <- spread(Y, dy, as.double(!ours))
+  a <- strided(adopt(X, Y), dx, axes, extent, as.double(ours))
+  b <- strided(adopt(Y, X), dy, axes, extent, as.double(!ours))
   out <- if (identical(FUN, `*`)) matrix_like(a, b) else FUN(a, b, ...)
   dim(out) <- dx * dy
   out

@@ -3,7 +3,7 @@
 #' Covariances and correlations
 #'
 #' [stats::var()], [stats::cov()] and [stats::cor()] of arrays: centred on the device, and multiplied there, for `use` of `"everything"`, `"all.obs"`, `"complete.obs"` and `"na.or.complete"` and
-#' Pearson's and Spearman's methods. Kendall's method and `"pairwise.complete.obs"` run on the host, and so does everything on the cpu device.
+#' Pearson's and Spearman's methods; `cov.wt()` by base R's own operations. All is computed in float64, also of float32 and narrower arrays. Kendall's method and `"pairwise.complete.obs"` run on the host, and so does everything on the cpu device.
 #' @param x,y Matrices, or vectors of one length.
 #' @param use,method As in [stats::cor()].
 #' @returns An ordinary number or matrix, as base R gives. The device is waited for.
@@ -23,6 +23,17 @@ cov <- interposed("cov", c("x", "y"), covariance(x, y, use, match.arg(method), F
 #' @export
 cor <- interposed("cor", c("x", "y"), covariance(x, y, use, match.arg(method), TRUE), home = "stats")
 
+#' @rdname covariance
+#' @usage NULL
+#' @export cov.wt
+cov.wt <- interposed("cov.wt", "x", with_float64(stats::cov.wt, environment()), home = "stats")
+
+# Calls f with what an interposed function, whose frame this is, was called with: narrow arrays as float64.
+with_float64 <- function(f, frame) {
+  given <- Filter(function(name) !eval(call("missing", as.name(name)), frame), names(formals(f)))
+  call_base(f, lapply(mget(given, envir = frame), function(v) if (is_gpu(v) && is_narrow(v)) as_float64(v) else v))
+}
+
 covariance <- function(x, y, use, method, correlation) {
   f <- if (correlation) stats::cor else stats::cov
   on_base <- function() call_base(f, list(host_frame(x), host_frame(y), use = use, method = method))
@@ -39,7 +50,7 @@ covariance <- function(x, y, use, method, correlation) {
   device <- gpu_device(like)
   table_of <- function(p) {
     p <- if (is_gpu(p)) p else as_gpu(p, device = device)
-    q <- as_doubles(strip(p))
+    q <- as_float64(strip(p))
     dim(q) <- c(NROW(p), NCOL(p))
     q
   }
@@ -95,7 +106,7 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 #' [graphics::hist()] of an array: the bins are counted on the device, and only their counts come to the host. Breaks that are a function, or the name of
 #' another rule than Sturges', are found on the host.
 #' @param x An array of finite numbers; others are left out.
-#' @param breaks,plot,right,include.lowest,... As in [graphics::hist()].
+#' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
 #' @returns An object of class `histogram`, invisibly where it is drawn. The device is waited for.
 #' @section Errors:
 #' Base R's, in its words.
@@ -107,25 +118,27 @@ NULL
 #' @rdname histogram
 #' @importFrom graphics hist
 #' @export
-hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE) {
+hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE, fuzz = 1e-7) {
   name <- deparse1(substitute(x))
   usable <- !is.complex(x) && !is.logical(x) && (is.numeric(breaks) && !is_gpu(breaks) || is.character(breaks) && tolower(breaks[1L]) == "sturges")
   values <- if (usable) strip(x)[is.finite(x)]
   if (!usable || !length(values)) {
-    out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right, plot = FALSE)
+    out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right, fuzz = fuzz, plot = FALSE)
   } else {
     n <- length(values)
-    reach <- as.double(range(values))
+    values <- as_float64(values)
+    reach <- range(values)
     if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
     if (length(breaks) == 1L) breaks <- pretty(reach, n = breaks, min.n = 1)
     # what base R says of the smallest and the largest element, with the counts of all
-    out <- hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, plot = FALSE)
+    out <- hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz, plot = FALSE)
     breaks <- out$breaks
     # base R's fuzz: what was rounded belongs to the bin where it seems to be
     bins <- length(breaks) - 1L
-    fuzz <- 1e-7 * stats::median(diff(breaks))
-    moved <- if (right) c(if (include.lowest) -fuzz else fuzz, rep.int(fuzz, bins)) else c(rep.int(-fuzz, bins), if (include.lowest) fuzz else -fuzz)
-    code <- count_below(as_doubles(values), breaks + moved, right)
+    widths <- diff(breaks)
+    by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(reach) else min(widths[widths > 0])
+    moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins), if (include.lowest) by else -by)
+    code <- count_below(values, breaks + moved, right)
     code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code
     counts <- tabulate(gpu_cast(code, "int32"), bins)
     out$counts <- counts
