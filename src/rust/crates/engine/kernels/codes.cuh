@@ -14,8 +14,9 @@ VG_FN u32 bin_of(i64 x, i64 low, u32 bins) { const u64 d = (u64)x - (u64)low; re
 VG_FN u32 bin_of(f64 x, i64 low, u32 bins) {
   const f64 d = x - (f64)low;
   if (!(d >= 0 && d < (f64)bins)) return bins;
+  // x itself must be whole: d is rounded, and may be whole where x is not. The sum is exact.
   const u32 bin = (u32)d;
-  return (f64)bin == d ? bin : bins;
+  return (f64)bin + (f64)low == x ? bin : bins;
 }
 VG_FN u32 bin_of(f32 x, i64 low, u32 bins) { return bin_of((f64)x, low, bins); }
 VG_FN u32 bin_of(i32 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }

@@ -38,9 +38,11 @@ whole!(u8 i8 i16 i32 i64);
 macro_rules! floats {
     ($($type:ty)*) => { $(impl Whole for $type {
         fn bin(self, low: i64, bins: usize) -> usize {
-            let d = f64::from(self) - low as f64;
-            // false for NaN
-            if d >= 0.0 && d < bins as f64 && (d as usize) as f64 == d { d as usize } else { bins }
+            let (x, low) = (f64::from(self), low as f64);
+            let d = x - low;
+            let bin = d as usize;
+            // false for NaN; x itself must be whole: d is rounded, and may be whole where x is not. The sum is exact
+            if d >= 0.0 && d < bins as f64 && bin as f64 + low == x { bin } else { bins }
         }
     })* };
 }
