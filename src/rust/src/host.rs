@@ -121,9 +121,24 @@ unsafe fn make_doubles(elements: Shared, n: usize) -> Result<()> {
         }
     })?;
     if lost.into_inner() {
-        guard::warn("NAs produced: integers beyond 2^53 have no double of their own", None);
+        warn_lost();
     }
     Ok(())
+}
+
+/// Warns that int64 became NA on the way to R's doubles.
+pub fn warn_lost() {
+    guard::warn(
+        "NAs produced: integers beyond 2^53 have no double of their own; collect() keeps them, as integer64",
+        None,
+    );
+}
+
+/// One int64 as R's double; `lost` where it has none and becomes NA.
+pub fn number(x: i64, lost: &mut bool) -> f64 {
+    let double = double_of(x);
+    *lost |= double.is_nan() && x != NA_I64;
+    double
 }
 
 fn integer64_of(x: f64) -> i64 {

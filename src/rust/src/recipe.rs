@@ -15,6 +15,7 @@ use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::Result;
+use verdigris_engine::exact;
 use verdigris_engine::expr::COSTLY;
 use verdigris_engine::memory;
 use verdigris_engine::ops::rule::{self, Typed};
@@ -183,6 +184,10 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut types = [Typed::Value(Kind::Logical); 2];
     types.iter_mut().zip(met.iter().flatten()).for_each(|(typed, met)| *typed = met.typed);
     let Ok((class, dtype)) = rule::resolve(op, &types[..list.len()]) else { return Ok(None) };
+    // what becomes several nodes is no recipe
+    if exact::is_composed(op, &types[..list.len()]) {
+        return Ok(None);
+    }
     let Some((len, device)) = met.iter().flatten().find_map(|met| Some((met.len, met.device?))) else {
         return Ok(None);
     };

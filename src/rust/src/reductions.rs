@@ -12,11 +12,12 @@ use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::ops::id;
 use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
+use verdigris_engine::scalar::{NA_I32, NA_I64};
 
 use crate::convert;
 use crate::entry;
 use crate::handle::{self, Handle};
+use crate::host;
 use crate::recipe;
 
 fn reduction(name: SEXP) -> Result<Reduction> {
@@ -25,15 +26,6 @@ fn reduction(name: SEXP) -> Result<Reduction> {
         .into_iter()
         .find(|r| r.name() == name)
         .ok_or_else(|| Error::new(Kind::Argument, format!("there is no reduction `{name}`")))
-}
-
-/// int64 as R's double: NA kept.
-fn wide(x: i64) -> f64 {
-    if x == NA_I64 {
-        NA_F64
-    } else {
-        x as f64
-    }
 }
 
 /// Whether numbers are deferred on the cpu device too, which gains nothing: for tests.
@@ -124,12 +116,16 @@ entry! {
                 }
                 _ => {
                     let out = Rf_protect(Rf_allocVector(SEXPTYPE::REALSXP, width as R_xlen_t));
+                    let mut lost = false;
                     for k in 0..width {
                         *REAL(out).add(k) = match dtype {
-                            DType::Int64 => wide(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes"))),
+                            DType::Int64 => host::number(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")), &mut lost),
                             DType::Float32 => f32::from_ne_bytes(at(k, 4).try_into().expect("four bytes")).into(),
                             _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
                         };
+                    }
+                    if lost {
+                        host::warn_lost();
                     }
                     out
                 }

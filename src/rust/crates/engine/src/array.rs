@@ -8,6 +8,7 @@ use crate::dtype::{Class, DType, Kind};
 use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
+use crate::exact;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
@@ -163,6 +164,11 @@ impl Array {
             }
             resolved => resolved?,
         };
+        if n > 0 && exact::concerns(op, types) {
+            if let Some(out) = exact::compare(op, operands, n, device)? {
+                return Ok(out);
+            }
+        }
         if let ([Operand::Array(x), Operand::Value(power, _)], true) = (operands, op == id::POW && dtype.is_float()) {
             // the same bits, and no function of CUDA's that all other powers would need
             if power.to(Class::F64) == Scalar::F64(2.0) {

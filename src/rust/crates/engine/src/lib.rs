@@ -16,6 +16,7 @@ pub mod dtype;
 mod epilogue;
 pub mod error;
 pub mod evaluate;
+pub mod exact;
 pub mod explain;
 pub mod expr;
 pub mod few;

@@ -14,7 +14,7 @@ pub enum Typed {
 }
 
 impl Typed {
-    fn kind(self) -> Kind {
+    pub fn kind(self) -> Kind {
         match self {
             Typed::Array(dtype) => dtype.kind(),
             Typed::Value(kind) => kind,
