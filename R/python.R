@@ -76,7 +76,9 @@ python <- new.env(parent = emptyenv())
 
 python_helpers <- function() {
   if (is.null(python$helpers)) {
-    python$helpers <- reticulate::import_from_path("verdigris_dlpack", system.file("python", package = "verdigris"))
+    helpers <- reticulate::import_from_path("verdigris_dlpack", system.file("python", package = "verdigris"))
+    helpers$start(.Call(C_python_destructor, helpers$address_of("PyCapsule_GetName"), helpers$address_of("PyCapsule_GetPointer")))
+    python$helpers <- helpers
   }
   python$helpers
 }

@@ -13,21 +13,19 @@ api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 names = [b"dltensor", b"dltensor_versioned"]
 used = [b"used_dltensor", b"used_dltensor_versioned"]
 
-# in a destructor the capsule is an address: it must not become an object again
-is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", api))
-get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
-DELETER = (56, 16)  # where DLManagedTensor and DLManagedTensorVersioned have it (dlpack.h, 64 bits)
+# The capsules' destructor is native code of the package, since it may run while an exception is pending, as where a consumer refuses a
+# tensor: no Python code may run then. R gives its address (start()).
+destructor = None
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def destroy(capsule):
-    """Calls the deleter, if nobody used the capsule."""
-    for k in (0, 1):
-        if is_valid(capsule, names[k]):
-            pointer = get_pointer(capsule, names[k])
-            deleter = ctypes.c_void_p.from_address(pointer + DELETER[k]).value
-            if deleter:
-                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(pointer)
+def address_of(name):
+    """The address of a function of Python's C API, as R passes it on to the destructor's code."""
+    return str(ctypes.cast(getattr(api, name), ctypes.c_void_p).value)
+
+
+def start(address):
+    global destructor
+    destructor = int(address)
 
 
 CUDA = (2, 13)  # kinds of devices whose work is queued on streams: device memory, managed memory
@@ -51,7 +49,7 @@ def take(x):
 
 
 def capsule_of(address, versioned):
-    return api.PyCapsule_New(int(address), names[int(versioned)], ctypes.cast(destroy, ctypes.c_void_p))
+    return api.PyCapsule_New(int(address), names[int(versioned)], destructor)
 
 
 class Tensor:

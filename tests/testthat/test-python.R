@@ -73,6 +73,36 @@ test_that("exchanges with Python leave nothing behind", {
   expect_lte(.Call(verdigris:::C_live)[[1]], before + 2)
 })
 
+test_that("a consumer's refusal is an error, and frees the tensor", {
+  np <- python_module("numpy")
+  skip_if(test_device != "cpu")
+  before <- alive()
+  for (k in 1:20) {
+    x <- as_gpu(as.numeric(1:1e5), "bfloat16", device = "cpu")
+    expect_error(np$from_dlpack(x), "dtype")
+    expect_error(np$from_dlpack(reticulate::r_to_py(as_dlpack(x))), "dtype")
+  }
+  # a capsule that is dropped with an exception pending, or unused
+  drop <- reticulate::py_run_string("
+def drop(x):
+    capsule = x.__dlpack__()
+    raise ValueError('dropped')
+def forget(x):
+    x.__dlpack__()
+", local = TRUE, convert = FALSE)
+  for (k in 1:20) {
+    x <- gpu(as.numeric(1:1e5))
+    expect_error(drop$drop(x), "dropped")
+    drop$forget(x)
+  }
+  rm(x)
+  reticulate::import("gc")$collect()
+  reticulate::py_run_string("import sys; sys.last_value = sys.last_traceback = None")
+  after <- alive()
+  expect_lte(after[["device"]], before[["device"]] + 1e6)
+  expect_lte(after[["handles"]], before[["handles"]] + 2)
+})
+
 test_that("PyTorch shares memory both ways", {
   torch <- python_module("torch")
   skip_if(test_device != "cpu")

@@ -4,7 +4,8 @@
 //! pointer is cleared.
 
 use std::ffi::{c_void, CStr};
-use std::os::raw::c_int;
+use std::os::raw::{c_char, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use verdigris_engine::array::Array;
@@ -297,6 +298,41 @@ entry! {
         let address = r::real(raw.pointer() as usize as f64);
         mark_used(capsule, raw);
         Ok(address)
+    }
+}
+
+// ---- Python's capsules, for inst/python/verdigris_dlpack.py ------------------------------------------
+
+/// Addresses of `PyCapsule_GetName` and `PyCapsule_GetPointer`.
+static PYTHON: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Destroys a capsule: frees its tensor where nobody has taken it. Python calls this with the interpreter's lock held, and maybe with an
+/// exception pending: the two functions look at the capsule alone, and the deleter runs no Python code.
+extern "C" fn destroy(capsule: *mut c_void) {
+    type GetName = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+    type GetPointer = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    let [get_name, get_pointer] = [0, 1].map(|k| PYTHON[k].load(Ordering::Relaxed));
+    // SAFETY: the addresses are those of the two functions, as Python told before it made a capsule with this destructor; names of capsules
+    // are constants of the module. A tensor whose name is not `used_...` is the capsule's.
+    unsafe {
+        let name = std::mem::transmute::<usize, GetName>(get_name)(capsule);
+        if name.is_null() {
+            return;
+        }
+        let pointer = std::mem::transmute::<usize, GetPointer>(get_pointer)(capsule, name);
+        if let Some(raw) = Raw::from_capsule(CStr::from_ptr(name), pointer) {
+            raw.delete();
+        }
+    }
+}
+
+entry! {
+    /// The address of the destructor, as a string; it will use Python's two functions at these addresses.
+    fn python_destructor(get_name, get_pointer) {
+        for (place, x) in PYTHON.iter().zip([get_name, get_pointer]) {
+            place.store(pointer::address(x, "address")? as usize, Ordering::Relaxed);
+        }
+        Ok(r::string(&(destroy as *const () as usize).to_string()))
     }
 }
 
