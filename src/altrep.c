@@ -43,13 +43,16 @@ static void *try_handle(SEXP x) {
     (void)DATAPTR_RO(x);
     if (is_recorded(x)) return NULL;
   }
-  return R_ExternalPtrAddr(R_altrep_data1(x));
+  return vg_value(R_altrep_data1(x));
 }
 
+// The handle, or an error.
 static void *handle(SEXP x) {
   void *h = try_handle(x);
-  if (h == NULL && vg_pending) vg_settle(R_NilValue);
-  return h;
+  if (h != NULL) return h;
+  if (!vg_pending) vg_leave_freed(1);
+  vg_settle(R_NilValue);
+  Rf_errorcall(R_NilValue, "%s", "verdigris: an array has no values");
 }
 
 SEXP vg_data_of(SEXP x) {
@@ -95,20 +98,6 @@ void vg_learn_wrapper(SEXP x) {
   if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees such a class
 }
 
-static void finalize(SEXP pointer) {
-  void *h = R_ExternalPtrAddr(pointer);
-  if (h == NULL) return;
-  R_ClearExternalPtr(pointer);
-  vg_handle_finalize(h);
-}
-
-SEXP vg_new_pointer(void *h) {
-  SEXP pointer = PROTECT(R_MakeExternalPtr(h, R_NilValue, R_NilValue));
-  R_RegisterCFinalizerEx(pointer, finalize, FALSE);
-  UNPROTECT(1);
-  return pointer;
-}
-
 static SEXP new_vector(int type, SEXP data) {
 #if R_VERSION < R_Version(4, 3, 0)
   static int first = 1;
@@ -118,9 +107,16 @@ static SEXP new_vector(int type, SEXP data) {
   return R_new_altrep(class_of(type), data, R_NilValue);
 }
 
-SEXP vg_new(int type, void *h) {
-  SEXP pointer = PROTECT(vg_new_pointer(h));
+SEXP vg_new(int type) {
+  SEXP pointer = PROTECT(vg_new_pointer(R_NilValue, NULL));
   SEXP x = new_vector(type, pointer);
+  UNPROTECT(1);
+  return x;
+}
+
+SEXP vg_new_classed(int type) {
+  SEXP x = PROTECT(vg_new(type));
+  x = vg_set_class(x, 0);
   UNPROTECT(1);
   return x;
 }
@@ -150,24 +146,24 @@ static const char *access_rule(void) {
 }
 
 static void tell(const char *helper, void *h) {
-  SEXP length = PROTECT(Rf_ScalarReal((double)vg_altrep_length(h)));
+  SEXP length = PROTECT(Rf_ScalarReal((double)((vg_owned *)h)->length));
   SEXP bytes = PROTECT(Rf_ScalarReal(vg_handle_bytes(h)));
   vg_eval_helper(helper, length, bytes);
   UNPROTECT(2);
 }
 
 static void permit(void *h) {
-  if (vg_altrep_length(h) > 1 && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
+  if (((vg_owned *)h)->length > 1 && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
 }
 
 // Says that everything was copied; the host copy is set by now, so a handler may use the array.
 static void inform(void *h) {
-  if (vg_altrep_length(h) > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
+  if (((vg_owned *)h)->length > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
 static R_xlen_t length_method(SEXP x) {
   SEXP data = R_altrep_data1(x);
-  return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_altrep_length(R_ExternalPtrAddr(data));
+  return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_length_of(data);
 }
 
 // Who asks to write may do so until his C function returns.
@@ -196,7 +192,10 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
   return host;
 }
 
-static const void *dataptr_or_null_method(SEXP x) { return is_recorded(x) ? NULL : vg_host_pointer(handle(x), 0); }
+static const void *dataptr_or_null_method(SEXP x) {
+  void *h = is_recorded(x) ? NULL : try_handle(x);
+  return h == NULL ? NULL : vg_host_pointer(h, 0);
+}
 
 static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
   void *h = handle(x);
@@ -228,8 +227,15 @@ ACCESS(complex, Rcomplex)
 
 // R adds the attributes.
 static SEXP duplicate_method(SEXP x, Rboolean deep) {
-  void *h = vg_handle_duplicate(handle(x));
-  return h == NULL ? NULL : vg_new(TYPEOF(x), h);
+  void *from = try_handle(x);
+  if (from == NULL && vg_pending) handle(x);
+  SEXP copy = PROTECT(vg_new(TYPEOF(x))), pointer = R_altrep_data1(copy);
+  // R copies what it shows, such as the call that failed because of a vector without values
+  void *h = from == NULL ? R_ExternalPtrAddr(R_altrep_data1(x)) : vg_handle_duplicate(from);
+  if (h != NULL) R_SetExternalPtrAddr(pointer, h);
+  if (vg_is_jumping()) vg_settle(R_NilValue);
+  UNPROTECT(1);
+  return h == NULL ? NULL : copy;
 }
 
 // No state: R then writes an ordinary vector, which a machine without this package can read. What R's
@@ -250,8 +256,10 @@ static SEXP serialized_state_method(SEXP x) {
 }
 
 static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtree)(SEXP, int, int, int)) {
-  char text[256];
-  vg_handle_describe(handle(x), text, sizeof text);
+  char text[256] = "an array that was finalized";
+  void *h = try_handle(x);
+  if (h != NULL) vg_handle_describe(h, text, sizeof text);
+  if (vg_pending) vg_settle(R_NilValue);
   Rprintf(" %s\n", text);
   return TRUE;
 }

@@ -9,25 +9,45 @@ static int version(void) { return 1; }
 
 static int is_array(SEXP x) { return vg_foreign_is_array(x); }
 
+// How many values R protects.
+static int protected_values(void) {
+  PROTECT_INDEX index;
+  PROTECT_WITH_INDEX(R_NilValue, &index);
+  UNPROTECT(1);
+  return index;
+}
+
+// Keeps the error of a call that began with so many protected values. Nonzero where there was one.
+static int keep_error(int values) {
+  if (vg_drop_jump()) vg_leave_jump();
+  int failed = vg_error_keep();
+  if (failed) UNPROTECT(protected_values() - values);
+  return failed;
+}
+
 static void *export_tensor(SEXP x, int versioned, int writable, int64_t stream) {
+  int values = protected_values();
   void *tensor = vg_foreign_export(x, versioned, writable, stream);
-  vg_error_keep();
+  keep_error(values);
   return tensor;
 }
 
 static SEXP import_tensor(void *tensor, int versioned, int copy) {
+  int values = protected_values();
   SEXP x = vg_foreign_import(tensor, versioned, copy);
-  return vg_error_keep() ? NULL : x;
+  return keep_error(values) ? NULL : x;
 }
 
 static SEXP new_capsule(void *tensor, int versioned) {
+  int values = protected_values();
   SEXP capsule = vg_foreign_capsule(tensor, versioned);
-  return vg_error_keep() ? NULL : capsule;
+  return keep_error(values) ? NULL : capsule;
 }
 
 static void *take_capsule(SEXP capsule, int versioned) {
+  int values = protected_values();
   void *tensor = vg_foreign_take(capsule, versioned);
-  vg_error_keep();
+  keep_error(values);
   return tensor;
 }
 

@@ -98,6 +98,10 @@ static SEXP take_warnings(void) {
 }
 
 SEXP vg_settle(SEXP result) {
+  if (vg_is_jumping()) {
+    vg_condition_clear();
+    vg_continue_jump();
+  }
   PROTECT(result);
   SEXP error = PROTECT(take_error());
   SEXP warnings = PROTECT(take_warnings());

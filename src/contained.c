@@ -5,13 +5,8 @@
 #include "bridge.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
-static void look(void *unused) { R_CheckUserInterrupt(); }
-
-// Whether the user has interrupted; R then takes it as dealt with.
-int vg_interrupted(void) { return !R_ToplevelExec(look, NULL); }
-
 // An interrupt that comes meanwhile waits until R looks for one next: R's own collection would jump with it when it ends.
-static int whole(void (*run)(void *), void *data) {
+int vg_contained(void (*run)(void *), void *data) {
   const Rboolean before = R_interrupts_suspended;
   R_interrupts_suspended = TRUE;
   const int done = R_ToplevelExec(run, data);
@@ -23,9 +18,10 @@ static void collect_young(void *unused) {
   static SEXP call = NULL;
   if (call == NULL) {
     SEXP no = PROTECT(Rf_ScalarLogical(0));
-    call = Rf_lang4(Rf_install("gc"), no, no, no); // verbose, reset, full
-    R_PreserveObject(call);
-    UNPROTECT(1);
+    SEXP made = PROTECT(Rf_lang4(Rf_install("gc"), no, no, no)); // verbose, reset, full
+    R_PreserveObject(made);
+    call = made;
+    UNPROTECT(2);
   }
   Rf_eval(call, R_BaseEnv);
 }
@@ -33,7 +29,7 @@ static void collect_young(void *unused) {
 static void collect_all(void *unused) { R_gc(); }
 
 // Garbage collection, of all or of the quick kind, which C cannot ask for otherwise.
-void vg_collect_garbage(int all) { whole(all ? collect_all : collect_young, NULL); }
+void vg_collect_garbage(int all) { vg_contained(all ? collect_all : collect_young, NULL); }
 
 // Processor time of this process.
 double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
@@ -46,16 +42,15 @@ typedef struct {
 
 static void write_text(void *data) {
   Text *text = data;
-  SEXP line = PROTECT(vg_eval_helper("call_text", text->call, R_NilValue));
+  SEXP quoted = PROTECT(Rf_lang2(Rf_install("quote"), text->call));
+  SEXP line = PROTECT(vg_eval_helper("call_text", quoted, R_NilValue));
   strncpy(text->out, Rf_translateCharUTF8(STRING_ELT(line, 0)), (size_t)text->room - 1);
-  UNPROTECT(1);
+  UNPROTECT(2);
 }
 
 // A call as people write it, ended in NUL and cut to the room; "" where it cannot be said.
 void vg_call_text(SEXP call, char *out, int room) {
-  Text text = {Rf_lang2(Rf_install("quote"), call), out, room};
+  Text text = {call, out, room};
   memset(out, 0, (size_t)room);
-  PROTECT(text.call);
-  if (!whole(write_text, &text)) out[0] = 0;
-  UNPROTECT(1);
+  if (!vg_contained(write_text, &text)) out[0] = 0;
 }

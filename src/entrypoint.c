@@ -97,6 +97,8 @@ void R_init_verdigris(DllInfo *dll) {
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   vg_init_holders();
+  vg_init_unwind();
+  vg_init_finalizers();
   vg_register_altrep(dll);
   vg_init_operators();
   vg_init_calls();

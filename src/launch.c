@@ -58,9 +58,9 @@ static int arrange(SEXP parameters, SEXP n, int count, SEXP *names, SEXP *given,
 
 SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP names[MOST], given[MOST], arguments[MOST]; // what they hold the frame holds
-  SEXP pointer = Rf_eval(pointer_symbol, rho), parameters = R_ExternalPtrProtected(pointer);
+  SEXP pointer = Rf_eval(pointer_symbol, rho), parameters = vg_kept_with(pointer);
   int count = -1;
-  if (R_ExternalPtrAddr(pointer) != NULL && TYPEOF(parameters) == STRSXP) count = vg_dots_all(rho, MOST, names, given);
+  if (vg_peek(pointer) != NULL && TYPEOF(parameters) == STRSXP) count = vg_dots_all(rho, MOST, names, given);
   if (count < 0) return Rf_eval(careful_call, rho);
   SEXP grid = optional(grid_symbol, rho), block = optional(block_symbol, rho), shared = optional(shared_symbol, rho);
   SEXP n = optional(n_symbol, rho), stream = optional(stream_symbol, rho);

@@ -35,6 +35,7 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   if (vg_site_wanted == NULL) return settled(out);
   SEXP cell = vg_site_wanted;
   vg_site_wanted = NULL;
+  if (vg_is_jumping()) vg_settle(R_NilValue);
   PROTECT(out);
   SEXP call = PROTECT(Rf_eval(call_sys_call, rho));
   if (!vg_site_light || vg_call_is_light(call)) SET_TAG(cell, call);

@@ -6,24 +6,22 @@
 #include "bridge.h"
 
 typedef struct {
+  vg_owned owned;
   void *start;
-  R_xlen_t length;
 } Vector;
 
 static R_altrep_class_t class_logical, class_integer, class_real, class_complex;
 
-static Vector *vector(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
-
-static void finalize(SEXP pointer) {
-  void *v = R_ExternalPtrAddr(pointer);
-  if (v == NULL) return;
-  R_ClearExternalPtr(pointer);
-  vg_vector_finalize(v);
+static Vector *vector(SEXP x) {
+  Vector *v = vg_value(R_altrep_data1(x));
+  if (v != NULL) return v;
+  vg_leave_freed(0);
+  vg_settle(R_NilValue);
+  Rf_errorcall(R_NilValue, "%s", "verdigris: a vector has no values");
 }
 
-SEXP vg_new_vector(int type, void *v) {
-  SEXP pointer = PROTECT(R_MakeExternalPtr(v, R_NilValue, R_NilValue));
-  R_RegisterCFinalizerEx(pointer, finalize, FALSE);
+SEXP vg_new_vector(int type) {
+  SEXP pointer = PROTECT(vg_new_pointer(R_NilValue, NULL));
   R_altrep_class_t class = type == LGLSXP ? class_logical : type == INTSXP ? class_integer : type == CPLXSXP ? class_complex : class_real;
   SEXP x = R_new_altrep(class, pointer, R_NilValue);
   UNPROTECT(1);
@@ -40,9 +38,12 @@ SEXP C_collect_ordinary(SEXP x) {
   return vg_returned(done);
 }
 
-static R_xlen_t length_method(SEXP x) { return vector(x)->length; }
+static R_xlen_t length_method(SEXP x) { return vg_length_of(R_altrep_data1(x)); }
 static void *dataptr_method(SEXP x, Rboolean writable) { return vector(x)->start; }
-static const void *dataptr_or_null_method(SEXP x) { return vector(x)->start; }
+static const void *dataptr_or_null_method(SEXP x) {
+  Vector *v = vg_value(R_altrep_data1(x));
+  return v == NULL ? NULL : v->start;
+}
 
 static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtree)(SEXP, int, int, int)) {
   Rprintf(" read from a GPU array [%lld]\n", (long long)length_method(x));
@@ -53,8 +54,9 @@ static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtr
   static type name##_elt(SEXP x, R_xlen_t i) { return ((type *)vector(x)->start)[i]; }             \
   static R_xlen_t name##_get_region(SEXP x, R_xlen_t i, R_xlen_t n, type *out) {                   \
     Vector *v = vector(x);                                                                         \
-    if (i >= v->length || n <= 0) return 0;                                                        \
-    if (n > v->length - i) n = v->length - i;                                                      \
+    R_xlen_t length = v->owned.length;                                                             \
+    if (i >= length || n <= 0) return 0;                                                           \
+    if (n > length - i) n = length - i;                                                            \
     memcpy(out, (type *)v->start + i, (size_t)n * sizeof(type));                                   \
     return n;                                                                                      \
   }

@@ -8,6 +8,7 @@ use verdigris_engine::fork;
 
 use crate::handle::Handle;
 use crate::host;
+use crate::owned::Owned;
 use crate::r::Holder;
 use crate::{guard, pressure};
 
@@ -16,11 +17,16 @@ pub fn forked() -> bool {
     fork::depth() > 0
 }
 
+#[no_mangle]
+extern "C" fn vg_forked() -> c_int {
+    forked().into()
+}
+
 /// # Safety
 /// `handle` comes from a living vector's external pointer.
 unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
-    // SAFETY: the caller's promise; R objects of this class always have one.
-    unsafe { &*handle.cast::<Handle>() }
+    // SAFETY: the caller's promise; C has seen that the pointer has a value.
+    unsafe { &(*handle.cast::<Owned<Handle>>()).value }
 }
 
 #[no_mangle]
@@ -31,13 +37,8 @@ extern "C" fn vg_init() {
 }
 
 #[no_mangle]
-extern "C" fn vg_altrep_length(handle: *mut c_void) -> isize {
-    // SAFETY: C passes a living vector's handle, here and below.
-    unsafe { of(handle) }.len() as isize
-}
-
-#[no_mangle]
 extern "C" fn vg_handle_bytes(handle: *mut c_void) -> f64 {
+    // SAFETY: C passes a living vector's handle, here and below.
     unsafe { of(handle) }.host_bytes() as f64
 }
 
@@ -97,10 +98,8 @@ extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void)
 extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
     let handle = unsafe { of(handle) };
     // without room for a copy of a written-to array R makes its own, and says so if it cannot either
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle.duplicate())) {
-        Ok(Ok(copy)) => Box::into_raw(Box::new(copy)).cast(),
-        _ => ptr::null_mut(),
-    }
+    let copy = guard::attempt_quietly(|| handle.duplicate());
+    copy.map_or(ptr::null_mut(), |copy| Box::into_raw(copy.owned()).cast())
 }
 
 /// What R's type does not say of the dtype; NULL where it says it all.

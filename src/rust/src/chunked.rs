@@ -1,27 +1,13 @@
 //! Entries: copies that go on while something else is computed, for `gpu_chunked()`.
 
-use std::os::raw::c_void;
-
 use verdigris_engine::array::{Array, Coming, Host};
 use verdigris_engine::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP};
-use crate::{convert, entry, handle};
+use crate::{convert, entry, handle, owned};
 
 fn tag() -> SEXP {
-    r::symbol(c"verdigris_upload")
-}
-
-unsafe extern "C" fn finalize(pointer: SEXP) {
-    // SAFETY: one of ours, made below.
-    unsafe {
-        let coming = r::R_ExternalPtrAddr(pointer).cast::<Coming>();
-        if !coming.is_null() && !crate::altrep::forked() {
-            r::R_ClearExternalPtr(pointer);
-            // waits for the copy, which reads what the pointer keeps alive
-            drop(Box::from_raw(coming));
-        }
-    }
+    r::known_symbol!(c"verdigris_upload")
 }
 
 fn part<T>(values: &[T], from: usize, n: usize) -> Result<&[T]> {
@@ -52,32 +38,18 @@ entry! {
         } else {
             (data, Some((convert::size(rows, "rows")?, from, n)))
         };
-        // SAFETY: the pointer below protects x, and its finalizer ends the copy; who calls does not write to x.
-        let coming = Box::into_raw(Box::new(unsafe { Array::upload_ahead(data, rows, dtype, device, None)? }));
-        // SAFETY: the pointer owns the copy.
-        unsafe {
-            let pointer = r::Rf_protect(r::R_MakeExternalPtr(coming.cast::<c_void>(), tag(), x));
-            r::R_RegisterCFinalizerEx(pointer, Some(finalize), extendr_ffi::Rboolean::FALSE);
-            r::Rf_unprotect(1);
-            Ok(pointer)
-        }
+        // SAFETY: the pointer keeps x, and who drops the copy waits for it; who calls does not write to x.
+        let coming = unsafe { Array::upload_ahead(data, rows, dtype, device, None)? };
+        Ok(owned::pointer(coming, tag(), x))
     }
 
     /// The array of a copy under way; its use waits for the copy.
     fn upload_take(pointer) {
-        // SAFETY: the type and tag are checked; the address is cleared, so that it is taken once.
-        let coming = unsafe {
-            let ours = r::kind_of(pointer) == r::SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrTag(pointer) == tag();
-            let at = if ours { r::R_ExternalPtrAddr(pointer).cast::<Coming>() } else { std::ptr::null_mut() };
-            if at.is_null() {
-                return Err(Error::new(Kind::Consumed, "there is no copy under way"));
-            }
-            r::R_ClearExternalPtr(pointer);
-            Box::from_raw(at)
-        };
-        let array = coming.take()?;
+        // SAFETY: the tag is checked.
+        let coming = if owned::has_tag(pointer, tag()) { unsafe { owned::take_value::<Coming>(pointer) } } else { None };
+        let array = coming.ok_or_else(|| Error::new(Kind::Consumed, "there is no copy under way"))?.take()?;
         // SAFETY: an external pointer; the copy has read what it kept alive.
-        unsafe { r::R_SetExternalPtrProtected(pointer, r::null()) };
+        unsafe { r::vg_keep_with(pointer, r::null()) };
         Ok(handle::wrap(array))
     }
 }

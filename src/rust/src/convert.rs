@@ -167,8 +167,7 @@ pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
     // SAFETY: the type and length are checked; the translation lives as long as this .Call.
     unsafe {
         if r::kind_of(x) == SEXPTYPE::STRSXP && r::len(x) == 1 && r::STRING_ELT(x, 0) != r::R_NaString {
-            let text = std::ffi::CStr::from_ptr(r::Rf_translateCharUTF8(r::STRING_ELT(x, 0)));
-            if let Ok(text) = text.to_str() {
+            if let Ok(text) = r::translated(r::STRING_ELT(x, 0)).to_str() {
                 return Ok(text);
             }
         }

@@ -25,7 +25,7 @@ fn strings(x: SEXP) -> Vec<String> {
         (0..r::len(x) as isize)
             .map(|k| r::STRING_ELT(x, k))
             .filter(|&text| text != r::R_NaString)
-            .map(|text| std::ffi::CStr::from_ptr(r::Rf_translateCharUTF8(text)).to_string_lossy().into_owned())
+            .map(|text| r::translated(text).to_string_lossy().into_owned())
             .collect()
     }
 }
@@ -40,12 +40,10 @@ fn option(name: &'static std::ffi::CStr) -> SEXP {
 pub fn refresh_paths() {
     use verdigris_engine::backend::cuda::library::{set_search_paths, SearchPaths};
     let paths = |list: &[String]| list.iter().map(Into::into).collect();
+    // R is asked before anything is locked
+    let option = strings(option(c"verdigris.cuda_path"));
     let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
-    set_search_paths(SearchPaths {
-        option: paths(&strings(option(c"verdigris.cuda_path"))),
-        packages: paths(&folders.0),
-        torch: paths(&folders.1),
-    });
+    set_search_paths(SearchPaths { option: paths(&option), packages: paths(&folders.0), torch: paths(&folders.1) });
 }
 
 #[cfg(target_os = "macos")]
@@ -110,7 +108,8 @@ fn error_list(error: &Error) -> SEXP {
 entry! {
     /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
     fn search_paths(packages, torch) {
-        *FOLDERS.lock().unwrap_or_else(|p| p.into_inner()) = (strings(packages), strings(torch));
+        let folders = (strings(packages), strings(torch));
+        *FOLDERS.lock().unwrap_or_else(|p| p.into_inner()) = folders;
         Ok(r::null())
     }
 
@@ -285,6 +284,9 @@ entry! {
 
     /// Lets go of an array's elements.
     fn free(x) {
+        if handle::is_finalized(x) {
+            return Ok(r::null());
+        }
         match handle::of(x) {
             Some(handle) => handle.free(),
             None => {

@@ -5,48 +5,53 @@
 
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use verdigris_engine::array::Array;
 use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::Class;
+use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
 use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, attributes, convert, entry, handle, owned, owners, pointer, streams};
+use crate::{altrep, convert, entry, handle, owned, owners, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
-/// Symbols and the class, looked up once.
+/// Symbols, looked up once.
 struct Words {
     legacy: SEXP,
     versioned: SEXP,
     used_legacy: SEXP,
     used_versioned: SEXP,
-    class: SEXP,
 }
-// SAFETY: symbols, and a vector that is preserved; used on R's thread.
-unsafe impl Send for Words {}
-unsafe impl Sync for Words {}
 
-fn words() -> &'static Words {
-    static WORDS: OnceLock<Words> = OnceLock::new();
-    WORDS.get_or_init(|| {
-        let class = r::string("dlpack_capsule");
-        // SAFETY: preserved before anything else is allocated.
-        unsafe { r::R_PreserveObject(class) };
-        Words {
-            legacy: r::symbol(Raw::LEGACY),
-            versioned: r::symbol(Raw::VERSIONED),
-            used_legacy: r::symbol(c"used_dltensor"),
-            used_versioned: r::symbol(c"used_dltensor_versioned"),
-            class,
+fn words() -> Words {
+    Words {
+        legacy: r::known_symbol!(Raw::LEGACY),
+        versioned: r::known_symbol!(Raw::VERSIONED),
+        used_legacy: r::known_symbol!(c"used_dltensor"),
+        used_versioned: r::known_symbol!(c"used_dltensor_versioned"),
+    }
+}
+
+/// The class of a capsule.
+fn class() -> SEXP {
+    static CLASS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut class = CLASS.load(Ordering::Relaxed);
+    if class.is_null() {
+        // SAFETY: preserved for good, while it is protected.
+        unsafe {
+            let made = r::Rf_protect(r::string("dlpack_capsule"));
+            r::R_PreserveObject(made);
+            r::Rf_unprotect(1);
+            class = made.cast();
         }
-    })
+        CLASS.store(class, Ordering::Relaxed);
+    }
+    class.cast()
 }
 
 /// R frees what nobody has used. Runs in gc: the deleter uses no R.
@@ -54,7 +59,7 @@ extern "C" fn finalize(capsule: SEXP) {
     if altrep::forked() {
         return; // the parent's to free
     }
-    if let Ok(raw) = tensor(capsule) {
+    if let Some(raw) = raw_in(capsule) {
         // SAFETY: the capsule owned it, and gives it up.
         unsafe {
             r::R_ClearExternalPtr(capsule);
@@ -65,16 +70,16 @@ extern "C" fn finalize(capsule: SEXP) {
 
 /// A capsule that will own a tensor; not protected.
 fn empty(versioned: bool) -> SEXP {
-    let words = words();
+    let tag = if versioned { words().versioned } else { words().legacy };
+    let class = class();
     // SAFETY: protected while it is made.
-    unsafe {
-        let tag = if versioned { words.versioned } else { words.legacy };
+    r::protect(|| unsafe {
         let capsule = r::Rf_protect(r::R_MakeExternalPtr(std::ptr::null_mut(), tag, r::R_NilValue));
         r::R_RegisterCFinalizerEx(capsule, Some(finalize), r::Rboolean::FALSE);
-        r::Rf_setAttrib(capsule, r::R_ClassSymbol, words.class);
+        r::Rf_setAttrib(capsule, r::R_ClassSymbol, class);
         r::Rf_unprotect(1);
         capsule
-    }
+    })
 }
 
 fn tag<'a>(capsule: SEXP) -> &'a CStr {
@@ -89,6 +94,19 @@ fn tag<'a>(capsule: SEXP) -> &'a CStr {
     }
 }
 
+/// The tensor that a capsule owns. Uses no R but to look.
+fn raw_in(capsule: SEXP) -> Option<Raw> {
+    let words = words();
+    // SAFETY: an external pointer.
+    let (name, pointer) = unsafe { (r::R_ExternalPtrTag(capsule), r::R_ExternalPtrAddr(capsule)) };
+    match () {
+        () if pointer.is_null() => None,
+        () if name == words.legacy => Some(Raw::Legacy(pointer.cast())),
+        () if name == words.versioned => Some(Raw::Versioned(pointer.cast())),
+        () => None,
+    }
+}
+
 /// The tensor of a capsule that was not used.
 fn tensor(capsule: SEXP) -> Result<Raw> {
     if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
@@ -100,29 +118,24 @@ fn tensor(capsule: SEXP) -> Result<Raw> {
     }
     let words = words();
     // SAFETY: an external pointer.
-    let (name, pointer) = unsafe { (r::R_ExternalPtrTag(capsule), r::R_ExternalPtrAddr(capsule)) };
+    let name = unsafe { r::R_ExternalPtrTag(capsule) };
     if name == words.used_legacy || name == words.used_versioned {
         return Err(Error::new(ErrorKind::Consumed, "the capsule has been used: a capsule gives its tensor away once")
             .advise("Make a new one with `as_dlpack(x)`; that copies nothing."));
     }
-    let raw = match () {
-        () if name == words.legacy => Raw::Legacy(pointer.cast()),
-        () if name == words.versioned => Raw::Versioned(pointer.cast()),
-        () => {
-            return Err(Error::new(
-                ErrorKind::Argument,
-                format!("an external pointer tagged \"{}\" is no DLPack capsule", tag(capsule).to_string_lossy()),
-            ));
-        }
-    };
-    if pointer.is_null() {
+    if name != words.legacy && name != words.versioned {
         return Err(Error::new(
-            ErrorKind::Consumed,
-            "the capsule is empty: it was saved, or comes from another process",
-        )
-        .advise("Memory cannot be shared that way; send the array itself."));
+            ErrorKind::Argument,
+            format!("an external pointer tagged \"{}\" is no DLPack capsule", tag(capsule).to_string_lossy()),
+        ));
     }
-    Ok(raw)
+    raw_in(capsule).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Consumed,
+            "the capsule is empty: it was saved, comes from another process, or R has finalized it",
+        )
+        .advise("Memory cannot be shared that way; send the array itself.")
+    })
 }
 
 /// The capsule gives its tensor away.
@@ -196,12 +209,11 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
 
 // ---- in ------------------------------------------------------------------------------------------
 
-/// An array over a tensor, which is its own or deleted after that; not protected. Where it fails, the tensor is still the caller's.
-fn arriving(raw: Raw, copying: Copying) -> Result<SEXP> {
+/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still the caller's.
+fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     raw.probe()?;
     // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
-    let (array, dim) = unsafe { dlpack::import(raw, copying)? };
-    shaped(array, &dim)
+    unsafe { dlpack::import(raw, copying) }
 }
 
 /// A vector on an array, with `dim` where there are two dimensions or more. Not protected.
@@ -209,24 +221,9 @@ fn arriving(raw: Raw, copying: Copying) -> Result<SEXP> {
 /// # Errors
 /// `Shape` for an extent that `dim` cannot say.
 pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
-    if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
-        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
-    }
-    // SAFETY: protected while it gets its attributes.
-    unsafe {
-        let out = r::Rf_protect(handle::bare(array));
-        if dim.len() > 1 {
-            let value = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::INTSXP, dim.len() as isize));
-            for (k, &extent) in dim.iter().enumerate() {
-                *r::INTEGER(value).add(k) = extent as i32;
-            }
-            r::Rf_setAttrib(out, r::R_DimSymbol, value);
-            r::Rf_unprotect(1);
-        }
-        let out = attributes::set_class(out, if dim.len() > 1 { dim.len() } else { 0 });
-        r::Rf_unprotect(1);
-        Ok(out)
-    }
+    let out = handle::empty(array.dtype(), array.len(), dim)?;
+    handle::fill(out, array);
+    Ok(out)
 }
 
 entry! {
@@ -257,9 +254,9 @@ entry! {
             return Ok(r::null());
         }
         let raw = tensor(capsule)?;
-        let out = arriving(raw, copying)?;
+        let (array, dim) = arriving(raw, copying)?;
         mark_used(capsule, raw);
-        Ok(out)
+        shaped(array, &dim)
     }
 
     /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
@@ -286,9 +283,11 @@ entry! {
     /// A capsule for a tensor at an address, which Python gave away.
     fn dlpack_capsule(address, versioned) {
         let address = pointer::address(address, "address")?;
-        let capsule = empty(convert::flag(versioned, "versioned")?);
+        let versioned = convert::flag(versioned, "versioned")?;
+        let taken = Taken(raw_of(address as *mut c_void, versioned.into())?);
+        let capsule = empty(versioned);
         // SAFETY: an external pointer.
-        unsafe { r::R_SetExternalPtrAddr(capsule, address as *mut c_void) };
+        unsafe { r::R_SetExternalPtrAddr(capsule, taken.give().pointer()) };
         Ok(capsule)
     }
 
@@ -343,6 +342,22 @@ fn raw_of(tensor: *mut c_void, versioned: c_int) -> Result<Raw> {
     Raw::from_capsule(name, tensor).ok_or_else(|| Error::new(ErrorKind::Argument, "the tensor's address is null"))
 }
 
+/// A tensor that is ours; deleted unless it is given on.
+struct Taken(Raw);
+
+impl Taken {
+    fn give(self) -> Raw {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it.
+        unsafe { self.0.delete() };
+    }
+}
+
 /// Runs a body that gives an address; null where it fails.
 fn guarded(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
     let mut out = std::ptr::null_mut();
@@ -376,7 +391,28 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
             1 => Copying::Always,
             _ => Copying::IfNeeded,
         };
-        arriving(raw_of(tensor, versioned)?, copying)
+        let raw = raw_of(tensor, versioned)?;
+        raw.probe()?;
+        // the vector is made first: what fails later would have the tensor deleted, which is the caller's then
+        // SAFETY: the caller's promise.
+        let d = unsafe { raw.describe()? };
+        let dim: Vec<usize> = d.shape.iter().map(|&extent| extent as usize).collect();
+        let len = dim.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        let dtype = DType::from_name(if d.dtype == "bool" { "bool8" } else { &d.dtype });
+        let (out, dtype) = match (dtype, len) {
+            // SAFETY: protected until it is returned.
+            (Some(dtype), Some(len)) => unsafe { (r::Rf_protect(handle::empty(dtype, len, &dim)?), Some(dtype)) },
+            // no such tensor comes in
+            _ => (r::null(), None),
+        };
+        let (array, dim) = arriving(raw, copying)?;
+        if dtype != Some(array.dtype()) {
+            return shaped(array, &dim);
+        }
+        handle::fill(out, array);
+        // SAFETY: protected above.
+        unsafe { r::Rf_unprotect(1) };
+        Ok(out)
     })
 }
 
@@ -410,5 +446,5 @@ extern "C" fn vg_foreign_take(capsule: SEXP, versioned: c_int) -> *mut c_void {
 
 #[no_mangle]
 extern "C" fn vg_foreign_is_array(x: SEXP) -> c_int {
-    handle::of(x).is_some().into()
+    handle::is_array(x).into()
 }

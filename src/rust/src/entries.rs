@@ -188,7 +188,7 @@ entry! {
     }
 
     fn is_array(x) {
-        Ok(r::logical(handle::of(x).is_some()))
+        Ok(r::logical(handle::is_array(x)))
     }
 
     fn dtype(x) {

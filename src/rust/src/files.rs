@@ -24,7 +24,7 @@ fn strings<'a>(x: SEXP) -> impl Iterator<Item = Option<&'a str>> {
         if text == r::R_NaString {
             return None;
         }
-        std::ffi::CStr::from_ptr(r::Rf_translateCharUTF8(text)).to_str().ok()
+        r::translated(text).to_str().ok()
     })
 }
 

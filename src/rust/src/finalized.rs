@@ -1,78 +1,60 @@
-//! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only queue. The next entry frees it.
+//! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only note what is dead
+//! (`finalizers.c`). The next entry frees it.
 
-use std::any::Any;
 use std::collections::HashMap;
-use std::os::raw::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
 
-use verdigris_engine::buffer::{Device, Lent};
+use verdigris_engine::buffer::Device;
+use verdigris_engine::error::{Error, Kind};
 use verdigris_engine::expr::Node;
 
 use crate::handle::Handle;
-use crate::site;
-use crate::vectors::Vector;
+use crate::owned::{Header, Of, Owned, ALIVE, USED};
+use crate::r::{self, SEXP};
+use crate::{guard, owned, site};
 
-/// What a finalizer has queued.
-enum Dead {
-    Handle(Box<Handle>),
-    Vector(#[allow(dead_code)] Box<Vector>),
-    Other(#[allow(dead_code)] Box<dyn Any>),
-    Loan(#[allow(dead_code)] Box<Lent>),
-}
-// SAFETY: only the main thread takes it from the queue.
-unsafe impl Send for Dead {}
-
-static ANY_DEAD: AtomicBool = AtomicBool::new(false);
-static DEAD: Mutex<Vec<Dead>> = Mutex::new(Vec::new());
-
-fn dead() -> MutexGuard<'static, Vec<Dead>> {
-    DEAD.lock().unwrap_or_else(|p| p.into_inner())
-}
-
-/// Queues the handle of a vector that R no longer has.
+/// Nonzero where there is something to free: values of dead pointers, or calls whose sites are gone.
 #[no_mangle]
-extern "C" fn vg_handle_finalize(handle: *mut c_void) {
-    if crate::altrep::forked() {
-        return; // what the parent made is the parent's to free
-    }
-    // SAFETY: made by Box::into_raw, and finalized once: the finalizer clears the external pointer.
-    dead().push(Dead::Handle(unsafe { Box::from_raw(handle.cast()) }));
-    wake();
-}
+pub static vg_any_dead: AtomicI32 = AtomicI32::new(0);
 
-/// Queues a vector that R no longer has.
-pub fn bury(vector: Box<Vector>) {
-    dead().push(Dead::Vector(vector));
-    wake();
-}
-
-/// Queues anything else that R no longer has.
-pub fn bury_other(what: Box<dyn Any>) {
-    dead().push(Dead::Other(what));
-    wake();
-}
-
-/// Queues the end of a loan.
-pub fn bury_loan(loan: Box<Lent>) {
-    dead().push(Dead::Loan(loan));
-    wake();
-}
-
-/// Has the next entry free what is queued, here or elsewhere.
+/// Has the next entry free what was dropped elsewhere.
 pub fn wake() {
-    ANY_DEAD.store(true, Ordering::Release);
+    vg_any_dead.store(1, Ordering::Release);
 }
 
-/// Bytes on a device that go when the queue is freed: computed values that only handles in it hold.
-pub fn pending_bytes(device: Device) -> u64 {
-    let queue = dead();
-    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
-    for dead in queue.iter() {
-        if let Dead::Handle(handle) = dead {
-            let node = handle.peek().node().clone();
-            nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
+/// The dead pointers.
+fn dead() -> impl Iterator<Item = SEXP> {
+    // SAFETY: looks at R's objects; nothing else does meanwhile.
+    std::iter::successors(some(unsafe { r::vg_dead_after(std::ptr::null_mut()) }), |&pointer| {
+        some(unsafe { r::vg_dead_after(pointer) })
+    })
+}
+
+fn some(pointer: SEXP) -> Option<SEXP> {
+    (!pointer.is_null()).then_some(pointer)
+}
+
+/// The header of a pointer's value, which was not freed; its state is left as it is.
+fn header<'a>(pointer: SEXP) -> Option<&'a Header> {
+    // SAFETY: an external pointer of ours; freed values have an odd address.
+    unsafe {
+        let at = r::R_ExternalPtrAddr(pointer);
+        if at as usize & 1 == 1 {
+            return None;
         }
+        at.cast::<Header>().as_ref()
+    }
+}
+
+/// Bytes on a device that go when what is dead is freed: computed values that only dead handles hold.
+pub fn pending_bytes(device: Device) -> u64 {
+    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
+    for header in dead().filter_map(header).filter(|header| header.kind == Of::Handle) {
+        // SAFETY: the header of a handle, as its kind says.
+        let handle = unsafe { &(*std::ptr::from_ref(header).cast::<Owned<Handle>>()).value };
+        let node = handle.peek().node().clone();
+        nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
     }
     let held = nodes.values().filter(|(node, handles)| node.device == device && Arc::strong_count(node) == handles + 1);
     held.filter_map(|(node, _)| node.view())
@@ -82,17 +64,56 @@ pub fn pending_bytes(device: Device) -> u64 {
         .sum()
 }
 
-/// Frees what the finalizers have queued. On the main thread.
+/// Frees what is dead. On the main thread, where R may jump (`r::protect`).
 pub fn reap() {
-    if ANY_DEAD.load(Ordering::Acquire) {
+    if vg_any_dead.load(Ordering::Acquire) != 0 {
         reap_now();
     }
 }
 
 #[cold]
 fn reap_now() {
-    ANY_DEAD.store(false, Ordering::Release);
-    let queue = std::mem::take(&mut *dead());
-    drop(queue);
+    // SAFETY: R's own thread; each pointer is among the dead, or protected.
+    unsafe {
+        vg_any_dead.store(0, Ordering::Release);
+        if !r::vg_dead_after(std::ptr::null_mut()).is_null() && r::vg_in_finalizer() != 0 {
+            wake();
+            return;
+        }
+        loop {
+            let pointer = r::vg_dead_after(std::ptr::null_mut());
+            if pointer.is_null() {
+                break;
+            }
+            let header = header(pointer);
+            if let Some(header) = header.filter(|header| header.state.get() == USED) {
+                // should this fail, it stays among the dead
+                wake();
+                r::vg_register(pointer);
+                vg_any_dead.store(0, Ordering::Release);
+                header.state.set(ALIVE);
+            }
+            let pointer = r::Rf_protect(r::vg_next_dead());
+            if let Some(header) = header.filter(|header| header.state.get() != ALIVE) {
+                let value = std::ptr::from_ref(header).cast_mut().cast();
+                owned::set_freed(pointer, header.length);
+                (header.drop)(value);
+            }
+            r::Rf_unprotect(1);
+        }
+    }
     site::reap();
+}
+
+/// The error of a vector whose values were freed.
+pub fn freed(array: bool) -> Error {
+    let what = if array { "the array" } else { "the memory of a vector that was read from a GPU array" };
+    Error::new(Kind::Consumed, format!("{what} was finalized: R has collected it, and its values are freed"))
+        .advise("A finalizer has kept it. Keep what is needed before, such as by `as.vector(x)`.")
+}
+
+/// Leaves that error.
+#[no_mangle]
+extern "C" fn vg_leave_freed(array: std::os::raw::c_int) {
+    guard::leave(freed(array != 0));
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::os::raw::{c_char, c_int};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::expr::Site;
 use verdigris_engine::warning;
 
-use crate::r::{self, SEXP};
+use crate::r::{self, Jump, SEXP};
 use crate::{abroad, finalized, pressure, site};
 
 /// Nonzero where C has something to raise: one load on the way back to R.
@@ -39,9 +39,11 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Runs an entry's body. Returns R's NULL where it fails.
 pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
-    finalized::reap();
-    pressure::relieve();
-    guard_as_it_is(body)
+    guard_as_it_is(|| {
+        finalized::reap();
+        pressure::relieve();
+        body()
+    })
 }
 
 /// As `guard`, but frees nothing before.
@@ -54,21 +56,77 @@ pub fn guard_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
 
 /// As `guard`, for what is no entry and returns something else; warnings stay for the next one.
 pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match contained(body) {
         Ok(Ok(value)) => Some(value),
         Ok(Err(error)) => {
             leave(error);
             None
         }
         Err(panic) => {
-            leave(panicked(panic));
+            unwound(panic);
             None
         }
     }
 }
 
+/// As `attempt`, where C has something else to do when it fails; a jump of R's goes on all the same.
+pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
+    match contained(body) {
+        Ok(result) => result.ok(),
+        Err(panic) => {
+            if panic.is::<Jump>() {
+                unwound(panic);
+            }
+            None
+        }
+    }
+}
+
+/// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of `r::protect`.
+fn contained<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
+    // SAFETY: sets a variable of R's, and back.
+    let held = unsafe { r::vg_hold_interrupts() };
+    let inside = r::set_inside(false);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    r::set_inside(inside);
+    // SAFETY: as above.
+    unsafe { r::vg_release_interrupts(held) };
+    result
+}
+
+/// What unwinds Rust with a condition that was left before.
+struct Failed;
+
 #[cold]
-fn leave(mut error: Error) {
+fn unwound(panic: Box<dyn Any + Send>) {
+    if panic.is::<Jump>() || panic.is::<Failed>() {
+        vg_pending.store(1, Ordering::Relaxed);
+        return;
+    }
+    match panic.downcast::<Error>() {
+        Ok(error) => leave(*error),
+        Err(panic) => leave(panicked(panic)),
+    }
+}
+
+/// Ends the entry with an error, where a `Result` would have to pass functions that do not fail otherwise.
+#[cold]
+pub fn fail(error: Error) -> ! {
+    resume_unwind(Box::new(error))
+}
+
+/// Ends the entry with the condition or the jump that an inner body has left, or else with this error.
+#[cold]
+pub fn fail_as_left(otherwise: impl FnOnce() -> Error) -> ! {
+    // SAFETY: looks at a variable of C's.
+    if CONDITION.with_borrow(|c| c.error.is_some()) || unsafe { r::vg_is_jumping() } != 0 {
+        resume_unwind(Box::new(Failed))
+    }
+    fail(otherwise())
+}
+
+#[cold]
+pub fn leave(mut error: Error) {
     // C strings: a NUL would end the text in R
     for text in std::iter::once(&mut error.message)
         .chain(error.advice.iter_mut())
@@ -197,6 +255,12 @@ extern "C" fn vg_condition_clear() {
 
 thread_local! {
     static KEPT: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Leaves an error in place of a jump that was given up.
+#[no_mangle]
+extern "C" fn vg_leave_jump() {
+    leave(Error::new(Kind::Memory, "R raised an error, or was interrupted, while it was asked for memory"));
 }
 
 /// Moves the error aside, so that the next entry does not raise it. Nonzero where there was one.

@@ -383,7 +383,7 @@ entry! {
             let pointer = r::Rf_protect(module::pointer(kernel));
             if known.is_some() {
                 // launch.c looks at these
-                r::R_SetExternalPtrProtected(pointer, r::strings(parameters.iter()));
+                r::vg_keep_with(pointer, r::strings(parameters.iter()));
             }
             let list = List::new(4).add("pointer", pointer).add("name", r::string(&name));
             let list = match &known {

@@ -1,13 +1,12 @@
 //! Modules of kernels, and the external pointers that R holds them and their kernels by.
 
-use std::ffi::{c_void, CStr};
 use std::sync::Arc;
 
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::kernel::{Code, Format, Module, Spec};
 
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{convert, devices, entry};
+use crate::{convert, devices, entry, owned};
 
 /// What an external pointer can hold.
 pub trait Pointed: Sized {
@@ -23,28 +22,9 @@ impl Pointed for Held {
     }
 }
 
-extern "C" fn finalize<T: Pointed>(pointer: SEXP) {
-    // SAFETY: R gives the pointer that this finalizer was registered for. What is dropped is memory of the host: what is
-    // loaded on a device stays.
-    unsafe {
-        let value = r::R_ExternalPtrAddr(pointer).cast::<T>();
-        if !value.is_null() {
-            r::R_ClearExternalPtr(pointer);
-            drop(Box::from_raw(value));
-        }
-    }
-}
-
 /// An external pointer that owns the value. Not protected.
 pub fn pointer<T: Pointed>(value: T) -> SEXP {
-    // SAFETY: protected while the finalizer is registered.
-    unsafe {
-        let value = Box::into_raw(Box::new(value)).cast::<c_void>();
-        let pointer = r::Rf_protect(r::R_MakeExternalPtr(value, T::tag(), r::null()));
-        r::R_RegisterCFinalizerEx(pointer, Some(finalize::<T>), r::Rboolean::FALSE);
-        r::Rf_unprotect(1);
-        pointer
-    }
+    owned::pointer(value, T::tag(), r::null())
 }
 
 /// What an external pointer holds.
@@ -52,12 +32,10 @@ pub fn pointer<T: Pointed>(value: T) -> SEXP {
 /// # Errors
 /// `Argument`, where it is another pointer, or came from another session.
 pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
-    // SAFETY: the tag says what it holds; R protects the pointer as our argument.
-    unsafe {
-        if r::kind_of(pointer) == SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrTag(pointer) == T::tag() {
-            if let Some(value) = r::R_ExternalPtrAddr(pointer).cast::<T>().as_ref() {
-                return Ok(value);
-            }
+    if owned::has_tag(pointer, T::tag()) {
+        // SAFETY: the tag says what it holds; R protects the pointer as our argument.
+        if let Some(value) = unsafe { owned::value(pointer) } {
+            return Ok(value);
         }
     }
     Err(Error::new(ErrorKind::Argument, format!("expected a kernel or a module, got {}", convert::describe(pointer))))
@@ -78,7 +56,7 @@ pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
         let is_text = r::kind_of(x) == SEXPTYPE::STRSXP;
         if is_text && (0..r::len(x) as isize).all(|k| r::STRING_ELT(x, k) != r::R_NaString) {
             return Ok((0..r::len(x) as isize)
-                .map(|k| CStr::from_ptr(r::Rf_translateCharUTF8(r::STRING_ELT(x, k))).to_string_lossy().into_owned())
+                .map(|k| r::translated(r::STRING_ELT(x, k)).to_string_lossy().into_owned())
                 .collect());
         }
     }

@@ -1,59 +1,128 @@
-//! External pointers that own a value of ours. A finalizer only queues it, as that of a handle does.
+//! External pointers that own a value of ours; `finalizers.c` says when R lets go of it, and `finalized` frees it.
 
 use std::any::Any;
-use std::os::raw::c_void;
+use std::cell::Cell;
+use std::os::raw::{c_int, c_void};
 
 use verdigris_engine::error::{Error, Kind, Result};
 
-use crate::finalized;
 use crate::r::{self, SEXP};
+
+/// How every such value begins; C knows it as `vg_owned`.
+#[repr(C)]
+pub struct Header {
+    /// Drops the whole value.
+    pub drop: unsafe extern "C" fn(*mut c_void),
+    /// Elements of the vector that the value is behind; 0 where it is behind none.
+    pub length: isize,
+    pub state: Cell<c_int>,
+    pub kind: Of,
+}
+
+/// Used after its pointer had died, by a finalizer.
+pub const USED: c_int = 2;
+pub const ALIVE: c_int = 0;
+
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+pub enum Of {
+    Handle,
+    Other,
+}
+
+#[repr(C)]
+pub struct Owned<T> {
+    pub header: Header,
+    pub value: T,
+}
+
+unsafe extern "C" fn drop_owned<T>(value: *mut c_void) {
+    // SAFETY: made by `Owned::new`, of this type; called once, when no pointer has it any more.
+    drop(unsafe { Box::from_raw(value.cast::<Owned<T>>()) });
+}
+
+impl<T> Owned<T> {
+    pub fn new(value: T, length: usize, kind: Of) -> Box<Owned<T>> {
+        let header = Header { drop: drop_owned::<T>, length: length as isize, state: Cell::new(ALIVE), kind };
+        Box::new(Owned { header, value })
+    }
+
+    /// Makes the value a pointer's, which has none yet. Nothing fails from here on.
+    pub fn give(self: Box<Owned<T>>, pointer: SEXP) {
+        // SAFETY: an external pointer of `vg_new_pointer`.
+        unsafe { r::R_SetExternalPtrAddr(pointer, Box::into_raw(self).cast()) };
+    }
+}
+
+/// Puts the length in place of the address: the value was freed, or is yet to come.
+pub fn set_freed(pointer: SEXP, length: isize) {
+    // SAFETY: an external pointer of `vg_new_pointer`, whose value is nobody's.
+    unsafe { r::R_SetExternalPtrAddr(pointer, ((length as usize) << 1 | 1) as *mut c_void) };
+}
+
+/// A pointer that owns a value and keeps an object, which may be null. Not protected.
+pub fn pointer<T>(value: T, tag: SEXP, kept: SEXP) -> SEXP {
+    let value = Owned::new(value, 0, Of::Other);
+    // SAFETY: R protects what it is given while it makes the pointer.
+    let pointer = unsafe { r::vg_new_pointer(tag, kept) };
+    value.give(pointer);
+    pointer
+}
+
+/// Whether x is an external pointer with this tag.
+pub fn has_tag(x: SEXP, tag: SEXP) -> bool {
+    // SAFETY: the type is asked for first.
+    r::kind_of(x) == r::SEXPTYPE::EXTPTRSXP && unsafe { r::R_ExternalPtrTag(x) } == tag
+}
+
+/// The value of a pointer; None where it was freed or taken, or comes from a file.
+///
+/// # Safety
+/// x is a pointer of a `T`, as its tag says, and is protected as long as the value is used.
+pub unsafe fn value<'a, T>(x: SEXP) -> Option<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { r::vg_value_of(x).cast::<Owned<T>>().as_ref() }.map(|owned| &owned.value)
+}
+
+/// Takes the value out of a pointer.
+///
+/// # Safety
+/// As `value`, and nobody uses the value.
+pub unsafe fn take_value<T>(x: SEXP) -> Option<T> {
+    // SAFETY: the caller's promise; cleared, so that it is taken once.
+    unsafe {
+        let at = r::vg_value_of(x).cast::<Owned<T>>();
+        if at.is_null() {
+            return None;
+        }
+        r::R_ClearExternalPtr(x);
+        Some(Box::from_raw(at).value)
+    }
+}
+
+// ---- values of any type ------------------------------------------------------------------------------
 
 fn tag() -> SEXP {
     r::known_symbol!(c"verdigris_owned")
 }
 
-unsafe extern "C" fn finalize(pointer: SEXP) {
-    // SAFETY: one of ours, made below; cleared, so that it is freed once.
-    unsafe {
-        let value = r::R_ExternalPtrAddr(pointer).cast::<Box<dyn Any>>();
-        if !value.is_null() && !crate::altrep::forked() {
-            r::R_ClearExternalPtr(pointer);
-            finalized::bury_other(*Box::from_raw(value));
-        }
-    }
-}
-
 /// A pointer that owns a value. Not protected.
 pub fn new<T: Any>(value: T) -> SEXP {
-    let value: Box<Box<dyn Any>> = Box::new(Box::new(value));
-    // SAFETY: the pointer owns the value from here on.
-    unsafe {
-        let pointer = r::Rf_protect(r::R_MakeExternalPtr(Box::into_raw(value).cast::<c_void>(), tag(), r::null()));
-        r::R_RegisterCFinalizerEx(pointer, Some(finalize), extendr_ffi::Rboolean::FALSE);
-        r::Rf_unprotect(1);
-        pointer
-    }
-}
-
-fn address(x: SEXP) -> *mut Box<dyn Any> {
-    if is(x) {
-        // SAFETY: an external pointer.
-        unsafe { r::R_ExternalPtrAddr(x) }.cast()
-    } else {
-        std::ptr::null_mut()
-    }
+    pointer::<Box<dyn Any>>(Box::new(value), tag(), std::ptr::null_mut())
 }
 
 /// Whether x is such a pointer, of whatever value and session.
 pub fn is(x: SEXP) -> bool {
-    // SAFETY: the type is asked for first.
-    r::kind_of(x) == r::SEXPTYPE::EXTPTRSXP && unsafe { r::R_ExternalPtrTag(x) } == tag()
+    has_tag(x, tag())
 }
 
 /// The value of a pointer; None for anything else, such as one that came from a file.
 pub fn get<'a, T: Any>(x: SEXP) -> Option<&'a T> {
+    if !is(x) {
+        return None;
+    }
     // SAFETY: made by `new`; the value lives as long as x, which R protects as our argument.
-    unsafe { address(x).as_ref() }.and_then(|value| value.downcast_ref())
+    unsafe { value::<Box<dyn Any>>(x) }.and_then(|value| value.downcast_ref())
 }
 
 /// Takes the value out of a pointer.
@@ -61,14 +130,9 @@ pub fn get<'a, T: Any>(x: SEXP) -> Option<&'a T> {
 /// # Errors
 /// `Consumed` where there is none, or none of this type.
 pub fn take<T: Any>(x: SEXP, what: &str) -> Result<T> {
-    if get::<T>(x).is_none() {
-        return Err(Error::new(Kind::Consumed, format!("there is no {what}")));
-    }
-    // SAFETY: made by `new`, of this type; cleared, so that it is taken once.
-    let value = unsafe {
-        let at = address(x);
-        r::R_ClearExternalPtr(x);
-        *Box::from_raw(at)
-    };
-    value.downcast::<T>().map(|value| *value).map_err(|_| Error::new(Kind::Panic, "a value of another type"))
+    let none = || Error::new(Kind::Consumed, format!("there is no {what}"));
+    get::<T>(x).ok_or_else(none)?;
+    // SAFETY: made by `new`, of this type.
+    let value = unsafe { take_value::<Box<dyn Any>>(x) }.ok_or_else(none)?;
+    value.downcast::<T>().map(|value| *value).map_err(|_| none())
 }

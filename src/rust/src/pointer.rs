@@ -11,7 +11,7 @@ use verdigris_engine::scalar::Scalar;
 use verdigris_engine::strided;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, dlpack, entry, finalized, handle, owned, owners};
+use crate::{convert, dlpack, entry, handle, owned, owners};
 
 /// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
 pub fn address(x: SEXP, argument: &str) -> Result<u64> {
@@ -22,8 +22,11 @@ pub fn address(x: SEXP, argument: &str) -> Result<u64> {
     };
     match r::kind_of(x) {
         SEXPTYPE::EXTPTRSXP if owned::is(x) => Err(refused(&convert::describe(x))),
-        // SAFETY: an external pointer.
-        SEXPTYPE::EXTPTRSXP => Ok(unsafe { r::R_ExternalPtrAddr(x) } as u64),
+        SEXPTYPE::EXTPTRSXP => {
+            check_loan(x)?;
+            // SAFETY: an external pointer.
+            Ok(unsafe { r::R_ExternalPtrAddr(x) } as u64)
+        }
         SEXPTYPE::STRSXP => {
             let text = convert::string(x, argument)?.trim();
             let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -57,17 +60,44 @@ pub fn address(x: SEXP, argument: &str) -> Result<u64> {
     }
 }
 
-/// Ends the loan that the inner external pointer of a `gpu_pointer()` owner stands for. Runs in gc; uses no R.
-extern "C" fn finalize(x: SEXP) {
-    // SAFETY: an external pointer of ours, made below.
-    unsafe {
-        let lent = r::R_ExternalPtrAddr(x).cast::<Lent>();
-        if lent.is_null() || altrep::forked() {
-            return;
-        }
-        r::R_ClearExternalPtr(x);
-        finalized::bury_loan(Box::from_raw(lent));
+fn tag() -> SEXP {
+    r::known_symbol!(c"gpu_memory")
+}
+
+/// Before the memory of a `gpu_pointer()` is used: its loan, which the pointer keeps, must not have ended.
+fn check_loan(x: SEXP) -> Result<()> {
+    // SAFETY: an external pointer; one of a file has no address, of which something else is said.
+    if !owned::has_tag(x, tag()) || unsafe { r::R_ExternalPtrAddr(x) }.is_null() {
+        return Ok(());
     }
+    // SAFETY: made below; the pointer keeps the inner one.
+    let loan = unsafe {
+        let inner = r::R_ExternalPtrProtected(x);
+        if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
+            owned::value::<Lent>(inner)
+        } else {
+            None
+        }
+    };
+    loan.map(|_| ()).ok_or_else(|| {
+        Error::new(ErrorKind::Consumed, "the memory of the pointer is freed: R has finalized it")
+            .advise("Make a new one with `gpu_pointer(x)`.")
+    })
+}
+
+/// The same of what keeps a `gpu_pointer()`: the external pointer, a list that holds it, or an object with it as attribute `owner`.
+fn check_owner(x: SEXP) -> Result<()> {
+    check_loan(x)?;
+    // SAFETY: reading an attribute, and a list within its length.
+    unsafe {
+        check_loan(r::Rf_getAttrib(x, r::known_symbol!(c"owner")))?;
+        if r::kind_of(x) == SEXPTYPE::VECSXP {
+            for k in 0..r::len(x) {
+                check_loan(r::VECTOR_ELT(x, k as isize))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 entry! {
@@ -94,13 +124,11 @@ entry! {
         }
         dlpack::order(stream, x)?.arrange(array.device())?;
         let address = if view.is_empty() { 0 } else { view.address() };
-        let lent = Box::into_raw(Box::new(Lent::new(view.buffer, writable)));
+        let lent = Lent::new(view.buffer, writable);
         // SAFETY: each is protected while the next is made; the loan is the inner pointer's from here on.
         unsafe {
-            let inner = r::Rf_protect(r::R_MakeExternalPtr(lent.cast(), r::R_NilValue, r::R_NilValue));
-            r::R_RegisterCFinalizerEx(inner, Some(finalize), r::Rboolean::FALSE);
-            let tag = r::symbol(c"gpu_memory");
-            let owner = r::Rf_protect(r::R_MakeExternalPtr(address as *mut c_void, tag, inner));
+            let inner = r::Rf_protect(owned::pointer(lent, r::null(), std::ptr::null_mut()));
+            let owner = r::Rf_protect(r::R_MakeExternalPtr(address as *mut c_void, tag(), inner));
             let out = List::new(3)
                 .add("address", r::real(address as f64))
                 .add("strides", r::reals(strides.iter().map(|&s| s as f64)))
@@ -113,6 +141,7 @@ entry! {
 
     /// An array over memory at an address. `owner` is kept, and `on_free` called, until or when the memory is let go of.
     fn from_pointer(address, dim, dtype, strides, device, owner, on_free, read_only) {
+        check_owner(owner)?;
         let given = Given {
             address: crate::pointer::address(address, "address")?,
             dim: convert::sizes(dim)?,

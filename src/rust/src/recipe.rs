@@ -9,7 +9,7 @@
 //! On the main thread, as all that touches R.
 
 use std::cell::{Cell, RefCell};
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_int;
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::buffer::Device;
@@ -87,7 +87,7 @@ fn recipe<'a>(cell: SEXP) -> Option<&'a Cell<Recipe>> {
 /// The handle that a cell's values have got.
 fn owner<'a>(cell: SEXP) -> &'a Handle {
     // SAFETY: called where the CAR is no recipe; the handle lives as long as its external pointer.
-    unsafe { &*r::R_ExternalPtrAddr(r::CAR(cell)).cast::<Handle>() }
+    handle::behind(unsafe { r::CAR(cell) })
 }
 
 // ---- recording -----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
     // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands, our
     // caller's arguments. Raw bytes are aligned to 8.
-    unsafe {
+    let (out, cell) = r::protect(|| unsafe {
         let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Recipe>() as isize));
         r::RAW(bytes).cast::<Recipe>().write(made);
         let below = match cells {
@@ -249,13 +249,14 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         r::Rf_protect(below);
         let cell = r::Rf_protect(r::Rf_cons(bytes, below));
         let out = r::vg_new_recorded(host::r_type(dtype) as c_int, cell);
-        let warns = op.may_warn(class);
-        if warns || len * dtype.size() >= memory::LARGE {
-            site::want(cell, warns);
-        }
         r::Rf_unprotect(3);
-        Ok(Some(out))
+        (out, cell)
+    });
+    let warns = op.may_warn(class);
+    if warns || len * dtype.size() >= memory::LARGE {
+        site::want(cell, warns);
     }
+    Ok(Some(out))
 }
 
 // ---- what was recorded, as arrays ----------------------------------------------------------------
@@ -324,9 +325,11 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
 fn own(cell: SEXP, array: Array) {
     // SAFETY: the cell is reachable, and keeps the pointer.
     unsafe {
-        let handle = Handle::new(array);
-        handle.set_cell(cell);
-        r::SETCAR(cell, r::vg_new_pointer(Box::into_raw(Box::new(handle)).cast()));
+        let handle = Handle::new(array).owned();
+        let pointer = r::vg_new_pointer(r::null(), std::ptr::null_mut());
+        handle.value.set_cell(cell);
+        handle.give(pointer);
+        r::SETCAR(cell, pointer);
         // R counts references, and `part` asks for the count: a pair that only joins two operands lets go of them
         let below = r::CDR(cell);
         r::SETCDR(cell, r::null());
@@ -338,11 +341,11 @@ fn own(cell: SEXP, array: Array) {
     }
 }
 
-/// Makes a handle of a recorded vector's recipe, for `vg_handle_of` and the vector's methods. Null where that fails, which
-/// leaves a condition.
+/// Makes a handle of a recorded vector's recipe, for `vg_handle_of` and the vector's methods. Where that fails the vector stays as it is,
+/// and a condition is left.
 #[no_mangle]
-extern "C" fn vg_give_handle(x: SEXP) -> *mut c_void {
-    let given = crate::guard::attempt(|| {
+extern "C" fn vg_give_handle(x: SEXP) {
+    crate::guard::attempt(|| {
         // SAFETY: x is protected by R or our caller; its first part is a cell.
         unsafe {
             let cell = r::R_altrep_data1(x);
@@ -352,10 +355,9 @@ extern "C" fn vg_give_handle(x: SEXP) -> *mut c_void {
             let pointer = r::CAR(cell);
             r::R_set_altrep_data2(x, cell);
             r::R_set_altrep_data1(x, pointer);
-            Ok(r::R_ExternalPtrAddr(pointer))
+            Ok(())
         }
     });
-    given.unwrap_or(std::ptr::null_mut())
 }
 
 /// The length of a recorded vector, by its cell.
@@ -363,7 +365,8 @@ extern "C" fn vg_give_handle(x: SEXP) -> *mut c_void {
 extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
     match recipe(cell) {
         Some(recipe) => recipe.get().len as isize,
-        None => owner(cell).len() as isize,
+        // SAFETY: the pointer of a handle.
+        None => unsafe { r::vg_length_of(r::CAR(cell)) },
     }
 }
 
@@ -387,8 +390,10 @@ pub fn part(cell: SEXP, old: Array) {
     // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that counts.
     unsafe {
         if r::vg_is_shared(cell) != 0 {
-            let handle = Box::into_raw(Box::new(Handle::new(old)));
-            r::SETCAR(cell, r::vg_new_pointer(handle.cast()));
+            let handle = Handle::new(old).owned();
+            let pointer = r::vg_new_pointer(r::null(), std::ptr::null_mut());
+            handle.give(pointer);
+            r::SETCAR(cell, pointer);
         }
     }
 }

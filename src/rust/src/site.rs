@@ -35,13 +35,18 @@ impl Drop for Call {
 /// The head of the list of calls that are alive: taking one out costs the same however many there are,
 /// which R_ReleaseObject's does not.
 fn head() -> SEXP {
-    static HEAD: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    // SAFETY: on the main thread, as all of this file; the cell is preserved.
-    *HEAD.get_or_init(|| unsafe {
-        let head = r::Rf_cons(R_NilValue, R_NilValue);
-        r::R_PreserveObject(head);
-        head as usize
-    }) as SEXP
+    static HEAD: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
+    let mut head = HEAD.load(Ordering::Relaxed);
+    if head.is_null() {
+        // SAFETY: on the main thread, as all of this file; the cell is preserved for good, while it is protected.
+        unsafe {
+            head = r::Rf_protect(r::Rf_cons(R_NilValue, R_NilValue));
+            r::R_PreserveObject(head);
+            r::Rf_unprotect(1);
+        }
+        HEAD.store(head, Ordering::Relaxed);
+    }
+    head
 }
 
 /// The cell of a site whose call is still to be told, or null: `operators.c` asks R for the call where one is wanted, once

@@ -9,17 +9,17 @@ use verdigris_engine::error::Result;
 use verdigris_engine::expr::Site;
 
 use crate::host::{self, Block};
+use crate::owned::{Of, Owned};
+use crate::pressure;
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{finalized, pressure};
 
 /// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
 pub const LARGE: usize = 1 << 20;
 
-/// What the vector's external pointer points to; C reads the first two fields (`vectors.c`).
+/// What the vector's external pointer owns; C reads the first field (`vectors.c`).
 #[repr(C)]
 pub struct Vector {
     start: *mut c_void,
-    length: isize,
     _owner: Box<dyn Any>,
 }
 
@@ -66,9 +66,13 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
 
 /// A vector of `n` elements at an address that stays good as long as its owner lives. Not protected.
 pub fn vector(kind: SEXPTYPE, n: usize, start: *mut u8, owner: Box<dyn Any>) -> SEXP {
-    let vector = Box::new(Vector { start: start.cast(), length: n as isize, _owner: owner });
-    // SAFETY: the R vector owns it from here on.
-    unsafe { r::vg_new_vector(kind as c_int, Box::into_raw(vector).cast()) }
+    let vector = Owned::new(Vector { start: start.cast(), _owner: owner }, n, Of::Other);
+    // SAFETY: a new vector, whose first part is the pointer; it owns the memory from here on.
+    unsafe {
+        let x = r::vg_new_vector(kind as c_int);
+        vector.give(r::R_altrep_data1(x));
+        x
+    }
 }
 
 /// `n` elements from `from` on. Not protected.
@@ -92,14 +96,5 @@ pub fn read_integer64(array: &Array) -> Result<SEXP> {
         filled(DType::Int64, n, array, |start| {
             array.read(0, HostMut::Integer64(std::slice::from_raw_parts_mut(start.cast(), n)))
         })
-    }
-}
-
-/// A finalizer runs wherever gc does: it only queues.
-#[no_mangle]
-extern "C" fn vg_vector_finalize(vector: *mut c_void) {
-    if !crate::altrep::forked() {
-        // SAFETY: made by Box::into_raw in `filled`, and finalized once.
-        finalized::bury(unsafe { Box::from_raw(vector.cast::<Vector>()) });
     }
 }

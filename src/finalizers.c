@@ -1,0 +1,107 @@
+// External pointers that own a value of Rust's, and when it is freed.
+//
+// R finalizes an object and all that only it holds after one collection, in the order that it likes: the finalizer of an environment may use an
+// array whose own finalizer has run. So a finalizer of ours only notes the pointer as dead. The next entry frees the values of dead pointers
+// (rust/src/finalized.rs), unless R is still in a finalizer of R code; what that has used, and may have kept, gets its finalizer
+// again. A pointer whose value was freed keeps the length of its vector, in place of the address, and is an error wherever it is used.
+#include "bridge.h"
+
+static SEXP dead; // a cell: CAR is the last pointer that died, which has the one before in its link
+static SEXP calls_call, parents_call;
+
+void vg_init_finalizers(void) {
+  dead = Rf_cons(R_NilValue, R_NilValue);
+  R_PreserveObject(dead);
+  calls_call = vg_preserved("sys.calls()");
+  parents_call = vg_preserved("sys.parents()");
+}
+
+// The link lies where R keeps an object for the pointer; where the pointer keeps one, both are in a cell there.
+static SEXP link_of(SEXP pointer) {
+  SEXP place = R_ExternalPtrProtected(pointer);
+  return TYPEOF(place) == LISTSXP ? CDR(place) : place;
+}
+
+static void set_link(SEXP pointer, SEXP next) {
+  SEXP place = R_ExternalPtrProtected(pointer);
+  if (TYPEOF(place) == LISTSXP) SETCDR(place, next);
+  else R_SetExternalPtrProtected(pointer, next);
+}
+
+SEXP vg_kept_with(SEXP pointer) {
+  SEXP place = R_ExternalPtrProtected(pointer);
+  return TYPEOF(place) == LISTSXP ? CAR(place) : R_NilValue;
+}
+
+// For a pointer that was made with something to keep.
+void vg_keep_with(SEXP pointer, SEXP kept) {
+  SEXP place = R_ExternalPtrProtected(pointer);
+  if (TYPEOF(place) == LISTSXP) SETCAR(place, kept);
+}
+
+static void finalize(SEXP pointer) {
+  vg_owned *value = vg_peek(pointer);
+  if (value == NULL || vg_forked()) return; // what the parent made is the parent's to free
+  value->state = VG_DEAD;
+  set_link(pointer, CAR(dead));
+  SETCAR(dead, pointer);
+  vg_any_dead = 1;
+}
+
+void vg_register(SEXP pointer) { R_RegisterCFinalizerEx(pointer, finalize, FALSE); }
+
+// A pointer that is to own a value, which Rust puts there when nothing can fail any more. `kept` is NULL, the pointer, or an object.
+SEXP vg_new_pointer(SEXP tag, SEXP kept) {
+  SEXP cell = PROTECT(kept == NULL ? R_NilValue : Rf_cons(kept, R_NilValue));
+  SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, tag, cell));
+  vg_register(pointer);
+  UNPROTECT(2);
+  return pointer;
+}
+
+void *vg_value_of(SEXP pointer) { return vg_value(pointer); }
+
+// Who asks for the length may keep the vector for later, as R's deferred strings do.
+R_xlen_t vg_length_of(SEXP pointer) {
+  uintptr_t at = (uintptr_t)R_ExternalPtrAddr(pointer);
+  if (at == 0) return 0;
+  return at & 1 ? (R_xlen_t)(at >> 1) : ((vg_owned *)vg_value(pointer))->length;
+}
+
+// The next pointer that died, no longer among them; NULL, the pointer, where there is none.
+SEXP vg_next_dead(void) {
+  SEXP pointer = CAR(dead);
+  if (pointer == R_NilValue) return NULL;
+  SETCAR(dead, link_of(pointer));
+  set_link(pointer, R_NilValue);
+  return pointer;
+}
+
+// The dead pointer after another, or the first one after NULL, the pointer.
+SEXP vg_dead_after(SEXP pointer) {
+  SEXP next = pointer == NULL ? CAR(dead) : link_of(pointer);
+  return next == R_NilValue ? NULL : next;
+}
+
+// R calls a finalizer that is a function with its object, from the global environment.
+static int is_finalizer(SEXP call, int parent) {
+  if (parent != 0 || TYPEOF(call) != LANGSXP || TYPEOF(CAR(call)) != CLOSXP || Rf_length(call) != 2) return 0;
+  return TYPEOF(CADR(call)) == ENVSXP || TYPEOF(CADR(call)) == EXTPTRSXP;
+}
+
+static void look(void *data) {
+  int *found = data;
+  SEXP calls = PROTECT(Rf_eval(calls_call, R_BaseEnv)), parents = PROTECT(Rf_eval(parents_call, R_BaseEnv));
+  *found = 0;
+  for (int k = 0; calls != R_NilValue; calls = CDR(calls), k++) {
+    if (TYPEOF(parents) == INTSXP && k < LENGTH(parents) && is_finalizer(CAR(calls), INTEGER(parents)[k])) *found = 1;
+  }
+  UNPROTECT(2);
+}
+
+// Whether R may be in a finalizer of R code.
+int vg_in_finalizer(void) {
+  int found = 1;
+  vg_contained(look, &found);
+  return found;
+}
