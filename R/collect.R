@@ -52,12 +52,10 @@ host_attributes <- function(x, exact = FALSE) {
 # base R would compute with the bits of an integer64; `exact` where bit64 has a method.
 host_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x)) return(x)
-  wide <- gpu_dtype(x) == "int64"
-  if (wide && !(exact && requireNamespace("bit64", quietly = TRUE))) {
-    x <- gpu_cast(x, "float64")
-    wide <- FALSE
-  }
-  collected(x, wide)
+  if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
+  # without bit64 the doubles are those of as.vector(), which warns of what they do not hold
+  if (exact) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
+  collected(gpu_cast(x, "float64"), FALSE)
 }
 
 # For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a copy.

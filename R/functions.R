@@ -14,7 +14,7 @@ recycled <- function(row, f, ...) {
 #'
 #' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device when the values are
 #' needed. Arguments are recycled as base R recycles them, and attributes are those that base R keeps. Numbers that stand beside
-#' an array take its float type; longer vectors are copied to its device.
+#' an array take its float type, longer vectors too, which are copied to its device.
 #'
 #' Functions of one argument (`sqrt()`, `exp()`, `abs()`, `is.na()`, `Re()` and so on) and the operators have methods too; [gpu_operations()] lists
 #' all. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and their like are S4 generics made from base R's functions: they
@@ -23,6 +23,13 @@ recycled <- function(row, f, ...) {
 #' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is their
 #' common type even where only one of them is used, and warnings of the other are heard.
 #'
+#' @section Numbers beside an array:
+#' One rule holds wherever an ordinary number or vector meets an array of `float32`, `float16` or `bfloat16`: it is rounded to that type first, and then computed or compared with. So `x == 0.7` finds the `0.7`
+#' that was stored in a float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`, `findInterval()`, `cut()` and `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` are as
+#' narrow as `x`. (Arithmetic with float16 and bfloat16 is float32 inside, in which a number is not rounded further.) An array keeps its own type: two arrays meet in the wider one, as `x == as_gpu(0.7)` does. Statistics of two variables ([cov()][covariance]) and [hist()][histogram] take ordinary numbers as they are.
+#'
+#' `int64` beside doubles: comparisons, matches, sets and intervals are exact, also beyond 2^53. Arithmetic, and what joins both (`c()`, `ifelse()`, `pmax()`), is float64, as are means, variances and
+#' sums along margins. What must be an R double and has none, such as `max(x)`, is `NA` with a warning: `collect(x)` gives an `integer64`, which the bit64 package computes with.
 #' @section Where base R's answer is another:
 #' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
 #' differ on purpose:

@@ -205,7 +205,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
   if (takes) {
     by <- grouping(keys, gpu_device(X))
     # of no groups base R's result has another type
-    if (prod(by$extent) == 0) return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_vector), FUN, ..., default = default, simplify = simplify)))
+    if (prod(by$extent) == 0) return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_key), FUN, ..., default = default, simplify = simplify)))
     out <- grouped(X, by, name, FALSE)
     # sums that do not fit are base R's matter
     if (!(name == "sum" && !is.double(X) && is.double(out))) {
@@ -214,7 +214,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     }
   }
   known <- !is.na(name)
-  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_vector) else INDEX, FUN, ..., default = default, simplify = simplify))
+  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX, FUN, ..., default = default, simplify = simplify))
   if (known && is_number(out)) back_beside(out, X) else out
 }
 
@@ -223,7 +223,12 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L
   on_base <- function() {
-    back_beside(call_base(base::rowsum, list(ordinary_copy(x), plain_vector(group), reorder = reorder, na.rm = na.rm, ...)), x)
+    # of int64 the places among the distinct ones, which doubles may not hold
+    distinct <- if (is_int64(group) && is_gpu(group)) counted(group)$values
+    codes <- if (length(distinct)) codes_among(group, distinct) else group
+    out <- call_base(base::rowsum, list(ordinary_copy(x), plain_vector(codes), reorder = reorder, na.rm = na.rm, ...))
+    if (length(distinct)) rownames(out) <- as.character(distinct)[as.integer(rownames(out))]
+    back_beside(out, x)
   }
   if (!usable) return(on_base())
   device <- gpu_device(x)
@@ -289,7 +294,7 @@ ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "s
 ave_array <- function(x, keys, FUN) {
   name <- known_function(FUN, GROUPED)
   usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) && !any(vapply(keys, anyNA, NA))
-  if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_vector)), list(FUN = FUN))))
+  if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
   by <- grouping(unname(keys), gpu_device(x))
   value <- strip(grouped(x, by, name, FALSE))
   x[] <- value[by$codes]
@@ -323,7 +328,7 @@ is_frame_of_arrays <- function(x) !missing(x) && is.data.frame(x) && any(vapply(
 
 aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
-  read <- function(v) if (is_gpu(v)) read_by("aggregate", v) else v
+  read <- function(v) if (is_gpu(v)) read_by("aggregate", v, function(v) ordinary_copy(v, exact = TRUE)) else v
   if (is.list(args$by)) args$by[] <- lapply(args$by, read)
   # what is a number of each group is one of ordinary parts, too
   if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, read)

@@ -50,18 +50,20 @@ by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || 
 #' Distinct elements, matches and counts
 #'
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()], [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where
-#' they live, by sorting; on the cpu device by base R. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
+#' they live, by sorting; on the cpu device by base R; and [base::union()], [base::intersect()], [base::setdiff()], [base::setequal()] and [base::is.element()], which rest on these. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
 #'
-#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its breaks are the first two.
+#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` and `is.element(el, table)` have base R's arguments, of which an array may be either of the first two.
 #'
 #' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
 #' strings or factors.
-#' @param x An array; for `match()`, `%in%` and `findInterval()` an array or a vector.
-#' @param table What is matched with, an array or a vector.
+#' Ordinary numbers are rounded to the type of a float32 or narrower array before they are compared with it, however many they are (see section "Numbers beside
+#' an array" of [elementwise]); int64 is compared as it is.
+#' @param x An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
+#' @param table,y What is matched with, an array or a vector.
 #' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()], [base::tabulate()] and [base::table()].
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()].
 #' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of base R.
-#' @returns Arrays on the device of `x`, of base R's type; `match()` and `%in%` of an ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
+#' @returns Arrays on the device of `x`, of base R's type; `match()`, `%in%`, `intersect()` and `setdiff()` of an ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
 #'   `anyDuplicated()` what base R gives.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_memory`.
@@ -129,7 +131,14 @@ match <- interposed("match", c("x", "table"), match_arrays(x, table, nomatch, in
 #' @export
 `%in%` <- interposed("%in%", c("x", "table"), in_arrays(x, table))
 
-matches_on_device <- function(x, table) is_number(x) && is_number(table) && !is.complex(x) && !is.complex(table)
+matches_on_device <- function(x, table) is_key_number(x) && is_key_number(table)
+is_key_number <- function(x) (is_number(x) || inherits(x, "integer64")) && !is.complex(x)
+
+# An array of numbers as int64, to be compared with such: what is none of them is NA.
+as_int64 <- function(x) {
+  if (is_int64(x)) return(x)
+  gpu_cast(if (is.double(x)) ifelse(abs(x) < 2^63 & x == floor(x), x, NA_real_) else x, "int64")
+}
 
 # Where x equals one number, missing ones included; never NA.
 equals <- function(x, value) {
@@ -148,18 +157,30 @@ in_arrays <- function(x, table) {
   match_arrays(x, table, 0L, NULL) > 0L
 }
 
-# Few enough to be compared one by one, as numbers that R can hold.
-few <- function(table, x) length(table) <= FEW && gpu_dtype(x) != "int64" && !(is_gpu(table) && gpu_dtype(table) == "int64")
+# Few enough to be compared one by one.
+few <- function(table, x) length(table) <= FEW && meets_alike(table, x)
+
+# Whether R can hold the elements of a table, and they meet x as numbers as they do in it.
+meets_alike <- function(table, x) {
+  !is_int64(x) && !is_int64(table) && (!is_gpu(table) || gpu_dtype(x) == "float64" || gpu_dtype(x) == gpu_dtype(table))
+}
 
 # An array as an ordinary vector for base R's match(), which takes objects for strings.
 plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else x
+
+# The same of a key: of int64, which doubles may not hold, the factor that base R would make of it.
+plain_key <- function(x) {
+  if (!is_gpu(x) || !is_int64(x)) return(plain_vector(x))
+  by <- grouping(list(x), gpu_device(x))
+  factor(by$levels[[1L]][as.vector(by$codes)], by$levels[[1L]])
+}
 
 match_arrays <- function(x, table, nomatch, incomparables) {
   nomatch <- as.integer(nomatch)
   if (!matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables)) || length(nomatch) != 1L) {
     return(call_base(base::match, list(plain_vector(x), plain_vector(table), nomatch, incomparables)))
   }
-  if (!is_gpu(x)) return(collect(match_on_device(as_gpu(as.vector(x), device = gpu_device(table)), table, nomatch)))
+  if (!is_gpu(x)) return(collect(match_on_device(adopt(x, table), table, nomatch)))
   match_on_device(x, table, nomatch)
 }
 
@@ -175,9 +196,12 @@ match_on_device <- function(x, table, nomatch) {
     for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
     return(out)
   }
-  table <- if (is_gpu(table)) strip(table) else as_gpu(as.vector(table), device = device)
-  at <- .Call(C_matches, x, table)
-  out <- if (is.null(at)) match_by_search(x, table, nomatch) else if (nomatch == 0L && !is.na(nomatch)) at else ifelse(at == 0L, nomatch, at)
+  table <- adopt(table, x)
+  mixed <- is_int64(x) != is_int64(table)
+  left <- if (mixed) as_int64(x) else x
+  right <- if (mixed) as_int64(table) else table
+  at <- .Call(C_matches, left, right)
+  out <- if (is.null(at)) match_by_search(left, right, nomatch) else if (nomatch == 0L && !is.na(nomatch)) at else ifelse(at == 0L, nomatch, at)
   missing <- missing_parts(x)
   if (!is.null(missing)) {
     among <- missing_parts(table)
@@ -203,7 +227,57 @@ match_by_search <- function(x, table, nomatch) {
 }
 
 # For base R's own match(), which asks this of an object, from R 4.2 on.
-mtfrm.gpu_array <- function(x) as.vector(host_copy(x))
+mtfrm.gpu_array <- function(x) if (is_int64(x)) as.vector(x) else as.vector(host_copy(x))
+
+# ---- sets --------------------------------------------------------------------------------------------
+
+#' @rdname matching
+#' @export
+union <- interposed("union", c("x", "y"), union_of_arrays(x, y))
+#' @rdname matching
+#' @export
+intersect <- interposed("intersect", c("x", "y"), part_of_array("intersect", x, y))
+#' @rdname matching
+#' @export
+setdiff <- interposed("setdiff", c("x", "y"), part_of_array("setdiff", x, y))
+#' @rdname matching
+#' @export
+setequal <- interposed("setequal", c("x", "y"), equal_sets(x, y))
+# Its second argument has other names in other versions of R.
+#' @rdname matching
+#' @usage NULL
+#' @export
+is.element <- eval(bquote(interposed("is.element", .(names(formals(base::is.element))), in_arrays(el, .(as.name(names(formals(base::is.element))[2L]))))))
+
+set_on_base <- function(name, x, y) call_base(get(name, baseenv()), list(plain_vector(x), plain_vector(y)))
+
+union_of_arrays <- function(x, y) {
+  if (!matches_on_device(x, y)) return(set_on_base("union", x, y))
+  both <- list(adopt(x, if (is_gpu(x)) x else y), adopt(y, if (is_gpu(y)) y else x))
+  wide <- vapply(both, is_int64, NA)
+  # of int64 and doubles the union is int64 where that holds all, else double
+  if (any(wide) && !all(wide)) {
+    whole <- as_int64(both[[which(!wide)]])
+    if (sum(is.na(whole)) == sum(is.na(both[[which(!wide)]]))) both[[which(!wide)]] <- whole else both[[which(wide)]] <- adopt(as.vector(both[[which(wide)]]), both[[which(!wide)]])
+  }
+  unique(join(both))
+}
+
+equal_sets <- function(x, y) {
+  if (!matches_on_device(x, y)) return(set_on_base("setequal", x, y))
+  all(in_arrays(x, y)) && all(in_arrays(y, x))
+}
+
+# The distinct elements of x that are in y, or are not: an array where x is one.
+part_of_array <- function(name, x, y) {
+  if (!matches_on_device(x, y)) return(set_on_base(name, x, y))
+  x <- if (inherits(x, "integer64") && !is_gpu(x)) as_gpu(x, device = gpu_device(y)) else strip(x)
+  found <- match_arrays(x, y, 0L, NULL)
+  out <- unique(x[if (name == "setdiff") found == 0L else found > 0L])
+  # base R's type, which depends on its version
+  type <- typeof(get(name, baseenv())(vector(typeof(x), 0L), vector(typeof(y), 0L)))
+  if (type == typeof(x)) out else if (is_gpu(out)) gpu_cast(out, type) else as.vector(out, type)
+}
 
 # ---- bins --------------------------------------------------------------------------------------------
 
@@ -214,12 +288,25 @@ count_below <- function(x, vec, strictly) {
   device <- gpu_device(x)
   if (n == 0L) return(gpu_full(0L, 0L, device = device))
   if (m <= 2L * FEW) {
-    values <- as.vector(vec)
     if (m == 0L) return(ifelse(is.na(x), NA_integer_, 0L))
+    values <- if (meets_alike(vec, x)) as.vector(vec) else lapply(seq_len(m), function(k) vec[k])
     tests <- lapply(values, function(v) if (strictly) x > v else x >= v)
     return(if (m == 1L) tests[[1L]] + 0L else Reduce(`+`, tests))
   }
-  .Call(C_search, strip(x), if (is_gpu(vec)) strip(vec) else as_gpu(as.vector(vec), device = device), strictly)
+  x <- strip(x)
+  vec <- adopt(vec, x)
+  if (is_int64(x) == is_int64(vec)) return(.Call(C_search, x, vec, strictly))
+  # a whole number is above a bound where it is above the next whole one, and all int64 lie within 2^63
+  nearest <- if (is_int64(x) == strictly) floor else ceiling
+  if (is_int64(x)) {
+    bounds <- nearest(vec)
+    low <- sum(bounds <= -2^63)
+    within <- bounds[abs(bounds) < 2^63]
+    known <- if (length(within)) .Call(C_search, x, as_int64(within), strictly) else ifelse(is.na(x), NA_integer_, 0L)
+    return(known + as.integer(low))
+  }
+  bounds <- nearest(x)
+  ifelse(is.na(x) | abs(bounds) < 2^63, .Call(C_search, as_int64(bounds), vec, strictly), ifelse(bounds > 0, m, 0L))
 }
 
 # From R 4.5 on it has more arguments.
@@ -229,14 +316,13 @@ count_below <- function(x, vec, strictly) {
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
-  if (!is_gpu(x)) x <- as_gpu(as.vector(x), device = gpu_device(vec))
+  x <- adopt(x, if (is_gpu(x)) x else vec)
   if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
   m <- length(vec)
   x <- as_doubles(strip(x))
   out <- count_below(x, vec, left.open)
   if (m > 0L && rightmost.closed) {
-    ends <- as.vector(vec[c(1L, m)])
-    out <- if (left.open) ifelse(x == ends[1L], 1L, out) else ifelse(x == ends[2L], m - 1L, out)
+    out <- if (left.open) ifelse(x == vec[1L], 1L, out) else ifelse(x == vec[m], m - 1L, out)
   }
   if (all.inside) out <- pmin(pmax(out, 1L), m - 1L)
   gpu_cast(out, "int32")
@@ -249,10 +335,13 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab, ordered_result = ordered_result, ...)
   usable <- is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
   # of one number breaks are made, of x's range
-  known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x))) as.double(range(x, na.rm = TRUE))
+  known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x))) as.double(range(if (is_int64(x)) as_float64(x) else x, na.rm = TRUE))
   if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known)))) return(do.call(cut, c(list(as.vector(host_copy(x))), args)))
   shape <- call_base(base::cut.default, c(list(known %||% 0), args))
+  x <- as_doubles(strip(x))
   if (length(breaks) == 1L) {
+    # breaks that are found have the digits of float64
+    x <- as_float64(x)
     pieces <- as.integer(breaks + 1)
     reach <- known[2L] - known[1L]
     if (reach == 0) {
@@ -265,7 +354,6 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   } else {
     breaks <- sort.int(as.double(breaks))
   }
-  x <- as_doubles(strip(x))
   pieces <- length(breaks) - 1L
   code <- count_below(x, breaks, right)
   if (include.lowest) code <- if (right) ifelse(x == breaks[1L], 1L, code) else ifelse(x == breaks[pieces + 1L], pieces, code)
@@ -287,8 +375,8 @@ counted_whole <- function(x) {
   x <- strip(x)
   n <- length(x)
   if (!n || is.complex(x)) return(NULL)
-  reach <- .Call(C_reduce, "range", x, TRUE)
-  # a list: there is none
+  reach <- if (is_int64(x)) suppressWarnings(.Call(C_reduce, "range", x, TRUE)) else .Call(C_reduce, "range", x, TRUE)
+  # a list: there is none; NA: int64 that no double holds
   if (is.list(reach) || !all(is.finite(reach))) return(NULL)
   low <- as.double(reach[1L])
   bins <- as.double(reach[2L]) - low + 1
@@ -300,14 +388,15 @@ counted_whole <- function(x) {
   list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else counts[at], missing = others)
 }
 
-# The distinct known elements, in order, and how many there are of each: ordinary vectors.
+# The distinct known elements, in order, and how many there are of each: ordinary vectors, but of int64 that lie far from each other an array.
 counted <- function(x) {
   whole <- counted_whole(x)
   if (!is.null(whole)) return(whole)
   r <- runs(x)
   if (r$known == 0L) return(list(values = vector(typeof(x), 0L), counts = integer()))
   starts <- collect(which(r$first))
-  list(values = as.vector(r$sorted[starts]), counts = diff(c(starts, r$known + 1L)))
+  values <- r$sorted[starts]
+  list(values = if (is_int64(values)) values else as.vector(values), counts = diff(c(starts, r$known + 1L)))
 }
 
 #' @rdname matching
@@ -316,7 +405,7 @@ tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins
 
 tabulate_array <- function(bin, nbins) {
   # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
-  if (is.null(nbins)) nbins <- if (is.numeric(bin)) max(1L, suppressWarnings(max(bin, na.rm = TRUE))) else max(1L, host_copy(bin), na.rm = TRUE)
+  if (is.null(nbins)) nbins <- if (is.numeric(bin)) max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE))) else max(1L, host_copy(bin), na.rm = TRUE)
   usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
@@ -349,9 +438,10 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     missing <- if (is.null(known) || known$missing > 0) vapply(missing_parts(x), any, NA) else logical()
     if (sum(missing) > 1L) return(NULL)
     # of others base R's table() costs less on the host
-    if (is.null(known) && prefers_host(x)) return(NULL)
+    if (is.null(known) && prefers_host(x) && !is_int64(x)) return(NULL)
     known <- known %||% counted(x)
-    values <- c(known$values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
+    values <- if (is_gpu(known$values)) factor(as.character(known$values), as.character(known$values)) else known$values
+    values <- if (is.factor(values)) values[c(seq_along(values), if (any(missing)) NA)] else c(values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
     counts <- c(known$counts, if (any(missing)) n - sum(known$counts))
     if (length(parts) == 1L) return(list(values = values, counts = counts))
     at <- if (length(known$values)) codes_among(x, known$values) else gpu_full(NA_integer_, n, device = device)

@@ -18,7 +18,7 @@ statistics <- list(
   mahalanobis = function(m, g) mahalanobis(m, colMeans(as.matrix(m)), diag(apply(as.matrix(m), 2L, var))),
   quantile = function(m, g) quantile(m[, 1L], c(0.1, 0.5, 0.77)), median = function(m, g) median(m[1:10, 1L]), mad = function(m, g) mad(m[1:10, 1L]), "mad, low" = function(m, g) mad(m[1:10, 1L], low = TRUE), IQR = function(m, g) IQR(m[, 1L]), fivenum = function(m, g) fivenum(m[, 1L]), summary = function(m, g) unclass(summary(m[, 1L])), range = function(m, g) range(m[, 1L]),
   "tapply sd" = function(m, g) tapply(m[, 1L], g, sd), "tapply var" = function(m, g) tapply(m[, 1L], g, var), "tapply mean" = function(m, g) tapply(m[, 1L], g, mean), "ave sd" = function(m, g) ave(m[, 1L], g, FUN = sd), rowsum = function(m, g) rowsum(m, g),
-  "aggregate sd" = function(m, g) aggregate(data.frame(v = m[, 1L]), list(g = g), sd)$v, ecdf = function(m, g) ecdf(m[, 1L])(as.vector(m[1:5, 1L])), hist = function(m, g) hist(m[, 1L], plot = FALSE)[c("counts", "breaks")], prcomp = function(m, g) prcomp(m)$sdev
+  "aggregate sd" = function(m, g) aggregate(data.frame(v = m[, 1L]), list(g = g), sd)$v, ecdf = function(m, g) ecdf(m[, 1L])(as.vector(m[1:5, 1L])), hist = function(m, g) hist(m[, 1L], plot = FALSE)[c("counts", "breaks")], prcomp = function(m, g) prcomp(m)$sdev, "cut in three" = function(m, g) as.integer(cut(m[, 1L], 3))
 )
 
 # Where a call of an array differs from that of an ordinary vector with the same elements: by more than `off` of the largest element of the answer.
