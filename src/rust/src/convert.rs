@@ -5,6 +5,7 @@ use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::expr::Site;
+use verdigris_engine::grow;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
 use crate::handle;
@@ -266,30 +267,36 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
         Error::new(ErrorKind::Argument, format!("`{argument}` must be whole numbers within 2^53, not {}", describe(x)))
     };
     let of_double = |v: f64| (v.abs() <= 9_007_199_254_740_992.0 && v.fract() == 0.0).then_some(v as i64);
-    let numbers: Option<Vec<i64>> = match host(x) {
-        Some(Host::Integer(v)) => v.iter().map(|&k| (k != i32::MIN).then_some(i64::from(k))).collect(),
-        Some(Host::Double(v)) => v.iter().map(|&k| of_double(k)).collect(),
-        Some(Host::Integer64(v)) => v.iter().map(|&k| (k != NA_I64).then_some(k)).collect(),
-        _ => None,
+    let mut whole = true;
+    let mut checked = |number: Option<i64>| {
+        whole &= number.is_some();
+        number.unwrap_or(0)
     };
-    numbers.ok_or_else(refused)
+    let numbers = match host(x) {
+        Some(Host::Integer(v)) => grow::collected(v.iter().map(|&k| checked((k != i32::MIN).then_some(i64::from(k)))))?,
+        Some(Host::Double(v)) => grow::collected(v.iter().map(|&k| checked(of_double(k))))?,
+        Some(Host::Integer64(v)) => grow::collected(v.iter().map(|&k| checked((k != NA_I64).then_some(k))))?,
+        _ => return Err(refused()),
+    };
+    if whole {
+        Ok(numbers)
+    } else {
+        Err(refused())
+    }
 }
 
 /// Whole numbers from 0 on, as `size`.
 pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
     let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
     match host(x) {
-        Some(Host::Integer(v)) => v.iter().map(|&k| usize::try_from(k).map_err(|_| refused())).collect(),
-        Some(Host::Double(v)) => v
-            .iter()
-            .map(|&k| {
-                if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {
-                    Ok(k as usize)
-                } else {
-                    Err(refused())
-                }
-            })
-            .collect(),
+        Some(Host::Integer(v)) => grow::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
+        Some(Host::Double(v)) => grow::all_of(v.iter().map(|&k| {
+            if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {
+                Ok(k as usize)
+            } else {
+                Err(refused())
+            }
+        })),
         _ => Err(refused()),
     }
 }

@@ -171,7 +171,7 @@ entry! {
     fn digits(x, from, n) {
         let (array, from, n) = part(x, from, n)?;
         let array = array.cast(DType::Int64, None)?;
-        let mut values = vec![0i64; n];
+        let mut values = verdigris_engine::grow::filled(0i64, n)?;
         host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
         array.read(from, HostMut::Integer64(&mut values))?;
         Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))

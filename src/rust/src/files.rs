@@ -5,6 +5,7 @@ use std::path::Path;
 use verdigris_engine::array::Array;
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::grow;
 use verdigris_engine::interop::files::{self, Item, Stored};
 use verdigris_engine::interop::json::Json;
 
@@ -29,31 +30,45 @@ fn strings<'a>(x: SEXP) -> impl Iterator<Item = Option<&'a str>> {
 }
 
 fn names(x: SEXP, what: &str) -> Result<Vec<String>> {
-    let all: Option<Vec<String>> = strings(x).map(|text| text.map(str::to_string)).collect();
-    all.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))
+    let mut all = Vec::new();
+    for text in strings(x) {
+        let text = text.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))?;
+        grow::push(&mut all, grow::text(text)?)?;
+    }
+    Ok(all)
 }
 
 /// R's vectors and lists as JSON: an array each; a list with names an object.
-fn to_json(x: SEXP, depth: usize) -> Json {
+fn to_json(x: SEXP, depth: usize) -> Result<Json> {
     let n = r::len(x);
     // SAFETY: read within the vector's length, of its type.
-    unsafe {
+    Ok(unsafe {
         match r::kind_of(x) {
             SEXPTYPE::STRSXP => {
-                Json::Array(strings(x).map(|s| s.map_or(Json::Null, |s| Json::String(s.into()))).collect())
+                let mut all = grow::with_capacity(n)?;
+                for text in strings(x) {
+                    grow::push(&mut all, text.map_or(Ok(Json::Null), |text| grow::text(text).map(Json::String))?)?;
+                }
+                Json::Array(all)
             }
-            SEXPTYPE::REALSXP => Json::Array((0..n).map(|k| Json::Number(r::REAL_ELT(x, k as isize))).collect()),
+            SEXPTYPE::REALSXP => {
+                Json::Array(grow::collected((0..n).map(|k| Json::Number(r::REAL_ELT(x, k as isize))))?)
+            }
             SEXPTYPE::VECSXP if depth < DEEPEST => {
-                let elements = (0..n).map(|k| to_json(r::VECTOR_ELT(x, k as isize), depth + 1));
+                let elements = grow::all_of((0..n).map(|k| to_json(r::VECTOR_ELT(x, k as isize), depth + 1)))?;
                 let names = r::Rf_getAttrib(x, r::R_NamesSymbol);
                 if r::is_null(names) {
-                    return Json::Array(elements.collect());
+                    return Ok(Json::Array(elements));
                 }
-                Json::Object(strings(names).map(|s| s.unwrap_or("").to_string()).zip(elements).collect())
+                let mut members = grow::with_capacity(elements.len())?;
+                for (name, element) in strings(names).zip(elements) {
+                    grow::push(&mut members, (grow::text(name.unwrap_or(""))?, element))?;
+                }
+                Json::Object(members)
             }
             _ => Json::Null,
         }
-    }
+    })
 }
 
 /// The other way: an array of strings and nulls is a character vector, one of numbers a double vector, any other a list. Not protected.
@@ -121,7 +136,7 @@ entry! {
             // SAFETY: two lists, as long as the names are many.
             let (x, own) = unsafe { (r::VECTOR_ELT(arrays, k as isize), r::VECTOR_ELT(attributes, k as isize)) };
             let item = Item { name, array: handle::array(x)?, dim: capsules::extents(x)? };
-            let mut own = to_json(own, 0);
+            let mut own = to_json(own, 0)?;
             match item.stored()? {
                 Stored::AsItIs => {}
                 Stored::Int8 => say(&mut own, "dtype", DType::Bool8.name()),

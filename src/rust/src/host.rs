@@ -238,7 +238,7 @@ pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
             }
             Kind::Integer64 => {
                 // REAL() counts as a write: keep what R's doubles could not show
-                let mut values = vec![0i64; n];
+                let mut values = verdigris_engine::grow::filled(0i64, n)?;
                 like.read(0, HostMut::Integer64(&mut values))?;
                 let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);
                 for (value, double) in values.iter_mut().zip(doubles) {

@@ -280,7 +280,8 @@ entry! {
     /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
     /// are found by sorting.
     fn ranks(x, ranks) {
-        let ranks: Vec<usize> = convert::sizes(ranks)?.into_iter().map(|rank| rank.saturating_sub(1)).collect();
+        let mut ranks = convert::sizes(ranks)?;
+        ranks.iter_mut().for_each(|rank| *rank = rank.saturating_sub(1));
         let Some((values, missing)) = handle::array(x)?.ranks(&ranks)? else { return Ok(null()) };
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {

@@ -71,7 +71,7 @@ entry! {
     /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their dimensions.
     fn slices(x, dim) {
         let (array, shape) = (handle::array(x)?, convert::sizes(dim)?);
-        let size: usize = shape.iter().product();
+        let size = verdigris_engine::grow::product(shape.iter().copied())?;
         // SAFETY: integers are made of whole numbers, and protected while they are in use.
         unsafe {
             let extents = Rf_protect(r::Rf_coerceVector(dim, SEXPTYPE::INTSXP));

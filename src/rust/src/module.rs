@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::grow;
 use verdigris_engine::kernel::{Code, Format, Module, Spec};
 
 use crate::r::{self, SEXP, SEXPTYPE};
@@ -63,19 +64,19 @@ pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
     Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", convert::describe(x))))
 }
 
-fn bytes(x: SEXP) -> Option<Vec<u8>> {
+fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
     if r::kind_of(x) != SEXPTYPE::RAWSXP {
-        return None;
+        return Ok(None);
     }
     // SAFETY: a raw vector of this length.
-    Some(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) }.to_vec())
+    grow::copied(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) }).map(Some)
 }
 
 entry! {
     /// A module of a source (a string) or of compiled code (a raw vector); `link` is a list of raw vectors with names.
     fn module_new(code, label, path, options, include, names, signatures, link) {
         devices::refresh_paths();
-        let code = match bytes(code) {
+        let code = match bytes(code)? {
             Some(bytes) => {
                 let path = strings(path, "path")?.into_iter().next().map(Into::into);
                 Code::Binary(bytes, path)
@@ -87,7 +88,7 @@ entry! {
         unsafe {
             let labels = strings(r::Rf_getAttrib(link, r::R_NamesSymbol), "link")?;
             for (k, label) in labels.into_iter().enumerate() {
-                inputs.push((label, bytes(r::VECTOR_ELT(link, k as isize)).unwrap_or_default()));
+                inputs.push((label, bytes(r::VECTOR_ELT(link, k as isize))?.unwrap_or_default()));
             }
         }
         let spec = Spec {

@@ -561,7 +561,7 @@ pub(crate) fn common_device(operands: &[Operand]) -> Result<Device> {
 
 /// Bytes of a view, copied to the host; for tests and for exchange.
 pub fn host_bytes(view: &View) -> Result<Vec<u8>> {
-    let mut out = vec![0u8; view.len() * view.dtype.size()];
+    let mut out = crate::grow::filled(0u8, view.len() * view.dtype.size())?;
     if !out.is_empty() {
         backend::of(view.buffer.device)?.download(&view.buffer, view.layout.offset() * view.dtype.size(), &mut out)?;
     }

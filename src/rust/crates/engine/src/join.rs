@@ -5,6 +5,7 @@ use crate::backend;
 use crate::buffer::{Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
+use crate::grow;
 use crate::layout::Axis;
 
 /// A part's elements one after the other, as they are joined.
@@ -47,16 +48,18 @@ impl Array {
     /// `Shape` where a view would leave the array.
     pub fn strided(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
         let wrong = || Error::new(Kind::Shape, "a view would leave its array");
-        if dim.iter().product::<usize>() != self.len() || axes.iter().any(|axis| axis.of >= dim.len()) {
+        if grow::product(dim.iter().copied())? != self.len() || axes.iter().any(|axis| axis.of >= dim.len()) {
             return Err(wrong());
         }
         let nothing = axes.iter().any(|axis| axis.extent == 0);
         for (of, &extent) in dim.iter().enumerate() {
             let (mut low, mut high) = (0isize, 0isize);
             for axis in axes.iter().filter(|axis| axis.of == of) {
-                let reach = axis.step * (axis.extent as isize - 1);
-                low += axis.start as isize + reach.min(0);
-                high += axis.start as isize + reach.max(0);
+                // what is no number leaves the array as well
+                let reach = axis.step.saturating_mul(axis.extent as isize - 1);
+                let start = isize::try_from(axis.start).unwrap_or(isize::MAX);
+                low = low.saturating_add(start).saturating_add(reach.min(0));
+                high = high.saturating_add(start).saturating_add(reach.max(0));
             }
             if !nothing && (low < 0 || high >= extent as isize) {
                 return Err(wrong());

@@ -23,6 +23,7 @@ pub mod few;
 pub mod fork;
 mod gather;
 pub mod graph;
+pub mod grow;
 pub mod host;
 pub mod interop;
 pub mod interrupt;

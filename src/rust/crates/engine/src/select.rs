@@ -9,6 +9,7 @@ use crate::buffer::{Device, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::expr::Node;
+use crate::grow;
 use crate::ops::id;
 use crate::reduction::{Reduction, STATUS_EMPTY};
 use crate::scalar::{Scalar, NA_I32, NA_I64};
@@ -59,10 +60,10 @@ impl Selection {
     fn on_host(&self) -> Result<Vec<i64>> {
         match self {
             Selection::Range { start, step, count } => {
-                Ok((0..*count as isize).map(|k| (*start as isize + k * step) as i64).collect())
+                grow::collected((0..*count as isize).map(|k| (*start as isize + k * step) as i64))
             }
             Selection::At { positions, .. } => {
-                let mut room = vec![0; positions.len()];
+                let mut room = grow::filled(0, positions.len())?;
                 positions.read(0, HostMut::Integer64(&mut room))?;
                 Ok(room)
             }
@@ -114,7 +115,7 @@ pub fn from_host(
                 NA_I32 => Some(-1),
                 _ => Some(k as i64),
             };
-            Some(x.iter().cycle().take(total).enumerate().filter_map(place).collect())
+            Some(grow::collected(x.iter().cycle().take(total).enumerate().filter_map(place))?)
         }
         Host::Integer(x) => {
             let wide = |v: i32| if v == NA_I32 { NA_I64 } else { i64::from(v) };
@@ -126,9 +127,9 @@ pub fn from_host(
                 let (low, high) = x.iter().fold((i32::MAX, 0), |(low, high), &v| (low.min(v), high.max(v)));
                 (low >= 1).then_some(i64::from(high))
             };
-            match places(x, wide, highest) {
+            match places(x, wide, highest)? {
                 Some(found) => return found.select(n, bounded, device),
-                None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n),
+                None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n)?,
             }
         }
         Host::Double(x) => {
@@ -141,12 +142,12 @@ pub fn from_host(
                 let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (wide(v).min(low), wide(v).max(high)));
                 (low >= 1).then_some(high)
             };
-            match places(x, wide, highest) {
+            match places(x, wide, highest)? {
                 Some(found) => return found.select(n, bounded, device),
-                None => numbers(x.iter().map(|&v| v.is_finite().then_some(v as i64)), n),
+                None => numbers(x.iter().map(|&v| v.is_finite().then_some(v as i64)), n)?,
             }
         }
-        Host::Integer64(x) => numbers(x.iter().map(|&v| if v == NA_I64 { None } else { Some(v) }), n),
+        Host::Integer64(x) => numbers(x.iter().map(|&v| if v == NA_I64 { None } else { Some(v) }), n)?,
         Host::Complex(_) => {
             return Err(Error::new(ErrorKind::DType, "invalid subscript type 'complex'"));
         }
@@ -202,18 +203,20 @@ enum Places {
     List { positions: Vec<i64>, top: usize },
 }
 
-fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64, highest: impl Fn(&[T]) -> Option<i64>) -> Option<Places> {
-    let (first, last, count) = (wide(*x.first()?), wide(*x.last()?), x.len());
+fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64, highest: impl Fn(&[T]) -> Option<i64>) -> Result<Option<Places>> {
+    let (Some(&first), Some(&last)) = (x.first(), x.last()) else { return Ok(None) };
+    let (first, last, count) = (wide(first), wide(last), x.len());
     let step = if count > 1 { wide(x[1]).wrapping_sub(first) } else { 1 };
     if first.min(last) >= 1 && step != 0 && is_regular(x, step, &wide) {
         let top = first.max(last) as usize;
-        return Some(Places::Range { start: first as usize - 1, step: step as isize, count, top });
+        return Ok(Some(Places::Range { start: first as usize - 1, step: step as isize, count, top }));
     }
     if first.min(last) < 1 {
-        return None;
+        return Ok(None);
     }
-    let top = highest(x)? as usize;
-    Some(Places::List { positions: x.iter().map(|&v| wide(v) - 1).collect(), top })
+    let Some(top) = highest(x) else { return Ok(None) };
+    let positions = grow::collected(x.iter().map(|&v| wide(v) - 1))?;
+    Ok(Some(Places::List { positions, top: top as usize }))
 }
 
 impl Places {
@@ -228,7 +231,7 @@ impl Places {
                 return Ok(Ok(Selection::Range { start, step, count }));
             }
             Places::Range { start, step, count, .. } => {
-                (0..count as i64).map(|k| start as i64 + k * step as i64).collect()
+                grow::collected((0..count as i64).map(|k| start as i64 + k * step as i64))?
             }
             Places::List { positions, .. } => positions,
         };
@@ -238,20 +241,20 @@ impl Places {
 }
 
 /// Positions from 0 for numbers from 1; zeros fall out, negative ones leave out. `None` where signs are mixed.
-fn numbers(x: impl Iterator<Item = Option<i64>> + Clone, n: usize) -> Option<Vec<i64>> {
+fn numbers(x: impl Iterator<Item = Option<i64>> + Clone, n: usize) -> Result<Option<Vec<i64>>> {
     if !x.clone().any(|v| v.is_some_and(|v| v < 0)) {
-        return Some(x.filter(|v| *v != Some(0)).map(|v| v.map_or(-1, |v| v - 1)).collect());
+        return grow::collected(x.filter(|v| *v != Some(0)).map(|v| v.map_or(-1, |v| v - 1))).map(Some);
     }
     if x.clone().any(|v| v.is_none_or(|v| v > 0)) {
-        return None;
+        return Ok(None);
     }
-    let mut kept = vec![true; n];
+    let mut kept = grow::filled(true, n)?;
     for v in x.flatten() {
         if let Some(slot) = usize::try_from(-(v + 1)).ok().and_then(|k| kept.get_mut(k)) {
             *slot = v == 0;
         }
     }
-    Some(kept.iter().enumerate().filter_map(|(k, &keep)| keep.then_some(k as i64)).collect())
+    grow::collected(kept.iter().enumerate().filter_map(|(k, &keep)| keep.then_some(k as i64))).map(Some)
 }
 
 fn range(positions: &[i64]) -> Option<(usize, isize)> {
@@ -357,7 +360,7 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
     if device == Device::Cpu {
         return combine_on_host(dim, selections);
     }
-    let total: usize = selections.iter().map(Selection::len).product();
+    let total = grow::product(selections.iter().map(Selection::len))?;
     let value = |x: usize| Operand::Value(Scalar::I64(x as i64), Kind::Integer64);
     let index = Selection::whole(total).positions(device)?;
     let (mut flat, mut done, mut stride) = (None, 1usize, 1usize);
@@ -418,7 +421,7 @@ pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<O
     }
     let source = array.contiguous()?;
     let axes = selections.iter().map(Selection::on_host).collect::<Result<Vec<_>>>()?;
-    let total: usize = axes.iter().map(Vec::len).product();
+    let total = grow::product(axes.iter().map(Vec::len))?;
     let buffer = backend::of(Device::Cpu)?.allocate(total * source.dtype.size())?;
     cpu::take_axes(&source, dim, &axes, &buffer)?;
     Ok(Some(Array::from_view(View::contiguous(buffer, source.dtype, total))))
@@ -426,7 +429,7 @@ pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<O
 
 /// As `combine`, where the positions are in reach: a loop an axis instead of a division an element.
 fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
-    let total = selections.iter().map(Selection::len).product();
+    let total = grow::product(selections.iter().map(Selection::len))?;
     let buffer = backend::of(Device::Cpu)?.allocate(total * size_of::<i64>())?;
     // SAFETY: the buffer has room for so many, is aligned to 64 bytes, and nobody else has seen it.
     let flat = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, total) };
@@ -440,7 +443,7 @@ fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
         for (&p, out) in axis[1..].iter().zip(rest.chunks_exact_mut(done)) {
             shifted(below, p, stride, any_na, out);
         }
-        let first = below.to_vec();
+        let first = grow::copied(below)?;
         shifted(&first, axis[0], stride, any_na, below);
         done *= axis.len();
         stride *= extent as i64;

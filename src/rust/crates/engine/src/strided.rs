@@ -202,7 +202,7 @@ pub fn overlaps(layout: &Layout) -> bool {
     if axes[0].0 == 0 || span >= LOOKED_AT || layout.len() > span + 1 {
         return true;
     }
-    let mut taken = vec![false; span + 1];
+    let Ok(mut taken) = crate::grow::filled(false, span + 1) else { return true };
     let mut index = vec![0usize; axes.len()];
     loop {
         let at: usize = index.iter().zip(&axes).map(|(i, (stride, _))| i * stride).sum();

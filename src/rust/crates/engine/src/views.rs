@@ -14,7 +14,7 @@ impl Array {
     /// The same values in another order, or some of them: on the same memory where they are computed, recorded where they are a
     /// few recorded operations. `dim` is this array's shape; `axes` describe the view, fastest first.
     pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
-        let n: usize = axes.iter().map(|a| a.extent).product();
+        let n = crate::grow::product(axes.iter().map(|a| a.extent))?;
         if n > 0 && !self.is_ready() && self.node().weight <= CHEAP && dim.iter().product::<usize>() == self.len() {
             if let Some(recorded) = recorded(self.node(), dim, axes)? {
                 return Ok(Array::of(recorded));

@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 /// Objects and arrays within each other.
 const DEEPEST: usize = 32;
+/// What is wrong where the memory does not suffice for the values of a text.
+pub const NO_MEMORY: &str = "there is no memory for its values";
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Json {
@@ -108,6 +110,18 @@ fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
+/// Room for one more.
+fn grow<T>(list: &mut Vec<T>) -> Result<(), String> {
+    list.try_reserve(1).map_err(|_| NO_MEMORY.into())
+}
+
+fn copied(text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    out.try_reserve_exact(text.len()).map_err(|_| NO_MEMORY)?;
+    out.push_str(text);
+    Ok(out)
+}
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -164,6 +178,7 @@ impl Reader<'_> {
                     return Ok(Json::Array(elements));
                 }
                 loop {
+                    grow(&mut elements)?;
                     elements.push(self.value(depth + 1)?);
                     if self.next_is(b']') {
                         return Ok(Json::Array(elements));
@@ -187,7 +202,9 @@ impl Reader<'_> {
         loop {
             self.space();
             let name = self.string()?;
-            if !names.insert(name.clone()) {
+            names.try_reserve(1).map_err(|_| NO_MEMORY)?;
+            grow(&mut members)?;
+            if !names.insert(copied(&name)?) {
                 return Err(self.wrong(&format!("the name \"{name}\" stands twice")));
             }
             self.expect(b':')?;
@@ -208,6 +225,8 @@ impl Reader<'_> {
         loop {
             let rest = &self.text[self.at..];
             let plain = rest.find(|c| c == '"' || c == '\\' || c < ' ').unwrap_or(rest.len());
+            // one more for what is escaped
+            out.try_reserve(plain + 4).map_err(|_| NO_MEMORY)?;
             out.push_str(&rest[..plain]);
             self.at += plain;
             match self.peek() {

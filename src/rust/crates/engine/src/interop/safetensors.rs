@@ -5,7 +5,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
-use crate::interop::json::Json;
+use crate::interop::json::{Json, NO_MEMORY};
 
 /// The specification's limit.
 pub const LONGEST: u64 = 100_000_000;
@@ -103,7 +103,10 @@ impl Header {
         if !text.starts_with('{') {
             return Err(malformed("its header does not begin with '{'"));
         }
-        let json = Json::parse(text).map_err(|e| malformed(format!("its header is not JSON: {e}")))?;
+        let json = Json::parse(text).map_err(|e| match e.as_str() {
+            NO_MEMORY => Error::new(Kind::Memory, "the host has no room for what the file's header says"),
+            e => malformed(format!("its header is not JSON: {e}")),
+        })?;
         let mut header = Header::default();
         for (name, value) in json.object().unwrap_or_default() {
             if name != METADATA {

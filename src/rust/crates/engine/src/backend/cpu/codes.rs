@@ -9,6 +9,7 @@ use super::select::elements;
 use crate::buffer::{Buffer, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::grow;
 use crate::reduction::Reduction;
 use crate::scalar::{NA_I32, NA_I64};
 use crate::transfer::Shared;
@@ -51,7 +52,7 @@ floats!(f32 f64);
 fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()> {
     let from: &[T] = elements(values);
     let (count, each) = pieces(from.len(), bins);
-    let mut tables = vec![0i64; count * (bins + 1)];
+    let mut tables = grow::filled(0i64, count * (bins + 1))?;
     let memory = Shared(tables.as_mut_ptr().cast());
     spread(count, 1, true, |piece, _| {
         // SAFETY: a piece has its table to itself.
@@ -130,7 +131,7 @@ fn column(
     out: &mut [u8],
 ) -> Result<()> {
     let (count, each) = pieces(codes.len(), groups);
-    let mut tables = Accumulators::new(f, count * groups);
+    let mut tables = Accumulators::new(f, count * groups)?;
     let size = tables.size();
     let memory = tables.shared();
     spread(count, 1, true, |piece, _| {

@@ -9,6 +9,7 @@ use super::sort::Sortable;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::grow;
 use crate::host::Block;
 use crate::transfer::Shared;
 
@@ -57,7 +58,7 @@ impl Places {
 
 impl<'a, T: Sortable> Table<'a, T> {
     /// `new` hears of first places, from 0, in order.
-    fn of(from: &'a [T], mut new: impl FnMut(u32)) -> Result<Table<'a, T>> {
+    fn of(from: &'a [T], mut new: impl FnMut(u32) -> Result<()>) -> Result<Table<'a, T>> {
         let (low, high) = T::extremes(from);
         let reach = high.wrapping_sub(low);
         let is_near = low <= high && reach / SPREAD < from.len() as u64;
@@ -74,7 +75,7 @@ impl<'a, T: Sortable> Table<'a, T> {
             let at = if is_near { (x.key() - low) as usize } else { find(from, places, x.key()) };
             if places[at] == 0 {
                 places[at] = k as u32 + 1;
-                new(k as u32);
+                new(k as u32)?;
             }
         }
         Ok(if is_near { Table::Direct(low, table) } else { Table::Hashed(from, table) })
@@ -123,12 +124,12 @@ fn find<T: Sortable>(from: &[T], places: &[u32], key: u64) -> usize {
 
 fn firsts_as<T: Sortable>(values: &View) -> Result<Vec<i32>> {
     let mut out = Vec::new();
-    Table::<T>::of(elements(values), |place| out.push(place as i32))?;
+    Table::<T>::of(elements(values), |place| grow::push(&mut out, place as i32))?;
     Ok(out)
 }
 
 fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
-    let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| {})?);
+    let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| Ok(()))?);
     let room = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 15, |first, end| {
         // SAFETY: the output has a place for each element, and tasks write different ones.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::threads_usable;
 use crate::error::{Error, Kind, Result};
@@ -95,6 +95,27 @@ impl Job {
     }
 }
 
+/// The threads that share work; None where the system gives none (`ulimit -u`). They are asked for again now and then.
+pub(crate) fn pool() -> Option<&'static rayon::ThreadPool> {
+    static POOL: OnceLock<rayon::ThreadPool> = OnceLock::new();
+    static WITHOUT: AtomicUsize = AtomicUsize::new(0);
+    /// Calls between two attempts.
+    const PATIENCE: usize = 1000;
+    if let Some(pool) = POOL.get() {
+        return Some(pool);
+    }
+    if !WITHOUT.fetch_add(1, Ordering::Relaxed).is_multiple_of(PATIENCE) {
+        return None;
+    }
+    let pool = rayon::ThreadPoolBuilder::new().thread_name(|k| format!("verdigris-{k}")).build().ok()?;
+    Some(POOL.get_or_init(|| pool))
+}
+
+/// How many threads share work.
+pub(crate) fn width() -> usize {
+    pool().map_or(1, rayon::ThreadPool::current_num_threads)
+}
+
 fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for those.
     let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
@@ -105,9 +126,12 @@ fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
         done: AtomicUsize::new(0),
         panicked: AtomicBool::new(false),
     });
-    for _ in 1..rayon::current_num_threads().min(tasks) {
-        let job = job.clone();
-        rayon::spawn(move || job.work());
+    // without other threads the calling one does all
+    if let Some(pool) = pool() {
+        for _ in 1..pool.current_num_threads().min(tasks) {
+            let job = job.clone();
+            pool.spawn(move || job.work());
+        }
     }
     job.work();
     // the others are at their last tasks

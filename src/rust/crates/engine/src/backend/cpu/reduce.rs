@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::blocks::{Schedule, BLOCK};
 use super::loops::{Folding, FOLDS};
 use super::parallel::spread;
+use crate::buffer::Device;
 use crate::error::Result;
+use crate::grow;
+use crate::host::Block;
 use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::transfer::Shared;
@@ -23,25 +26,28 @@ const PIECES: usize = 16;
 
 /// Accumulators in a row, as raw memory that is aligned for any of them.
 pub(super) struct Accumulators {
-    memory: Vec<[u64; 2]>,
+    memory: Block,
     size: usize,
 }
 
 impl Accumulators {
-    pub fn new(f: &Folding, n: usize) -> Accumulators {
+    /// # Errors
+    /// `Memory`.
+    pub fn new(f: &Folding, n: usize) -> Result<Accumulators> {
         // SAFETY: reports a size.
         let size = unsafe { (f.size)() } as usize;
-        let mut a = Accumulators { memory: vec![[0; 2]; (n * size).div_ceil(16)], size };
+        let bytes = grow::product([n, size])?;
+        let mut a = Accumulators { memory: Block::new(bytes, Device::Cpu)?, size };
         for from in (0..n).step_by(BLOCK) {
             // SAFETY: there is room for n accumulators.
             unsafe { (f.start)(a.at(from), BLOCK.min(n - from) as i32) };
         }
-        a
+        Ok(a)
     }
 
     pub fn at(&mut self, k: usize) -> *mut c_void {
         // SAFETY: k is within the accumulators that `new` made room for.
-        unsafe { self.memory.as_mut_ptr().cast::<u8>().add(k * self.size).cast() }
+        unsafe { self.memory.start().add(k * self.size).cast() }
     }
 
     /// Bytes of one.
@@ -51,7 +57,7 @@ impl Accumulators {
 
     /// For tasks that have some of the accumulators each to themselves.
     pub fn shared(&mut self) -> Shared {
-        Shared(self.memory.as_mut_ptr().cast())
+        Shared(self.memory.start())
     }
 }
 
@@ -88,7 +94,7 @@ pub fn groups(
         schedule.warn();
         return Ok(status);
     }
-    let mut all = Accumulators::new(f, count);
+    let mut all = Accumulators::new(f, count)?;
     if groups.length > 0 && count > 0 {
         if groups.inner == 1 {
             job.segments(&mut all)?;
@@ -121,7 +127,8 @@ impl Job<'_> {
         body: impl Fn(usize, *mut c_void, &mut super::blocks::Scratch) + Sync,
     ) -> Result<()> {
         let tasks = self.groups.count() / width * pieces;
-        let (mut partial, size) = ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)), all.size);
+        let (mut partial, size) =
+            ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)).transpose()?, all.size);
         let memory = partial.as_mut().unwrap_or(all).shared();
         spread(tasks, together, self.is_worth(), |first, end| {
             self.schedule.with_scratch(BLOCK, |scratch| {

@@ -5,6 +5,7 @@ use crate::backend::Ranked;
 use crate::buffer::View;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::grow;
 
 const THREADS: usize = 512;
 /// `TOP_DIGITS` and `NO_SLOT` in rank.cuh.
@@ -55,9 +56,9 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
         cuda.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], shared as u32, args)
     };
     let fetch = |buffer: &crate::buffer::Buffer, count: usize| -> Result<Vec<u64>> {
-        let mut raw = vec![0u8; count * 8];
+        let mut raw = grow::filled(0u8, count * 8)?;
         cuda.download(buffer, 0, &mut raw)?;
-        Ok(raw.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes"))).collect())
+        grow::collected(raw.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes"))))
     };
 
     let counts = cuda.allocate((DIGITS + 1) * 8)?;
@@ -70,8 +71,8 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
         return Ok(Some(Ranked { values: None, missing }));
     }
     // the digits that ranks fall on, each with a slot
-    let places: Vec<(usize, u64)> = ranks.iter().map(|&rank| place(&first[..DIGITS], rank as u64)).collect();
-    let mut digits: Vec<usize> = places.iter().map(|p| p.0).collect();
+    let places: Vec<(usize, u64)> = grow::collected(ranks.iter().map(|&rank| place(&first[..DIGITS], rank as u64)))?;
+    let mut digits: Vec<usize> = grow::collected(places.iter().map(|p| p.0))?;
     digits.sort_unstable();
     digits.dedup();
     if digits.len() > MOST_SLOTS || digits.len() * DIGITS * 4 + (4 << 10) > cuda.properties.shared as usize {
@@ -89,18 +90,15 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     launch("rank_second", count * DIGITS * 4, &mut args)?;
     let second = fetch(&counts, count * DIGITS)?;
     let of = |slot: usize| &second[slot * DIGITS..(slot + 1) * DIGITS];
-    let mut wanted = vec![0u8; count * DIGITS];
-    let within: Vec<(usize, u64)> = places
-        .iter()
-        .map(|&(digit, rank)| {
-            let slot = slots[digit] as usize;
-            let (low, rest) = place(of(slot), rank);
-            wanted[slot * DIGITS + low] = 1;
-            (slot * DIGITS + low, rest)
-        })
-        .collect();
+    let mut wanted = grow::filled(0u8, count * DIGITS)?;
+    let within: Vec<(usize, u64)> = grow::collected(places.iter().map(|&(digit, rank)| {
+        let slot = slots[digit] as usize;
+        let (low, rest) = place(of(slot), rank);
+        wanted[slot * DIGITS + low] = 1;
+        (slot * DIGITS + low, rest)
+    }))?;
     // in order of the digits, and so of the keys
-    let mut before = vec![0u64; count * DIGITS];
+    let mut before = grow::filled(0u64, count * DIGITS)?;
     let mut taken = 0;
     for (k, &take) in wanted.iter().enumerate() {
         before[k] = taken;
@@ -119,7 +117,8 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     args.push(found.address).push(cursor.address);
     launch("rank_take", count * DIGITS, &mut args)?;
     let (sorted, _) = sort::sort(cuda, &View::contiguous(found, dtype, taken as usize), false, false)?;
-    let at: Vec<u8> = within.iter().flat_map(|&(place, rest)| ((before[place] + rest) as i64).to_ne_bytes()).collect();
+    let at: Vec<u8> =
+        grow::collected(within.iter().flat_map(|&(place, rest)| ((before[place] + rest) as i64).to_ne_bytes()))?;
     let places = cuda.allocate(at.len())?;
     cuda.upload(&at, &places, 0)?;
     let out = cuda.allocate(ranks.len() * dtype.size())?;

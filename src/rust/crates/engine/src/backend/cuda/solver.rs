@@ -95,7 +95,7 @@ impl Room {
     fn new(cuda: &Cuda, device: usize, host: usize) -> Result<Room> {
         let info = cuda.allocate(size_of::<c_int>())?;
         cuda.fill(info.address, 0, info.bytes)?;
-        Ok(Room { device: cuda.allocate(device)?, host: vec![0; host], info })
+        Ok(Room { device: cuda.allocate(device)?, host: crate::grow::filled(0, host)?, info })
     }
 
     fn work(&mut self) -> Work {

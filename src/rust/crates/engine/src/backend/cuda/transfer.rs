@@ -4,6 +4,7 @@
 //! that several threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -14,6 +15,7 @@ use super::exchange::order;
 use super::lane::Lane;
 use super::memory::Host;
 use crate::backend::cpu::convert::Converter;
+use crate::backend::cpu::parallel;
 use crate::buffer::Buffer;
 use crate::counters;
 use crate::dtype::DType;
@@ -139,23 +141,28 @@ fn share(
         }
         Ok(())
     };
-    rayon::scope(|scope| {
-        for group in groups {
-            let (work, failed, next) = (&work, &failed, &next);
-            scope.spawn(move |_| {
-                if let Err(error) = work(group) {
-                    next.store(pieces, Ordering::Relaxed);
-                    *lock(failed) = Some(error);
-                }
-            });
+    let attempt = |group: &mut [Chunk]| {
+        if let Err(error) = work(group) {
+            next.store(pieces, Ordering::Relaxed);
+            *lock(&failed) = Some(error);
         }
-    });
+    };
+    match parallel::pool() {
+        Some(pool) => pool.scope(|scope| {
+            for group in groups {
+                let attempt = &attempt;
+                scope.spawn(move |_| attempt(group));
+            }
+        }),
+        // one group makes all pieces
+        None => groups.into_iter().for_each(attempt),
+    }
     let failed = lock(&failed).take();
     failed.map_or(Ok(()), Err)
 }
 
 fn threads(pieces: usize, most: usize) -> usize {
-    memory::threads().unwrap_or_else(|| rayon::current_num_threads().min(most)).clamp(1, pieces.max(1))
+    memory::threads().unwrap_or_else(|| parallel::width().min(most)).clamp(1, pieces.max(1))
 }
 
 fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
@@ -344,13 +351,24 @@ impl Cuda {
         let lane = self.lane();
         order(self, lane.handle(), side.stream)?;
         let to = buffer.address;
-        let thread = std::thread::spawn(move || -> Result<u32> {
+        let copy = move |source: Filling| -> Result<u32> {
             if source.bytes() == 0 {
                 return Ok(0);
             }
             let _entered = self.enter()?;
             self.stage(&side.staging, side.stream, &source, to)
-        });
+        };
+        // the source is handed over once there is a thread
+        let (hand_over, taken) = sync_channel(1);
+        let work = move || taken.recv().map_or(Ok(0), copy);
+        let thread = match std::thread::Builder::new().name("verdigris-copy".into()).spawn(work) {
+            Ok(thread) => {
+                let _ = hand_over.send(source);
+                Ok(thread)
+            }
+            // without a thread the copy is done at once
+            Err(_) => Err(copy(source)),
+        };
         Ok(Box::new(Copying { cuda: self, lane, side, buffer, thread: Some(thread) }))
     }
 
@@ -411,15 +429,15 @@ struct Copying {
     lane: &'static Lane,
     side: &'static Side,
     buffer: Arc<Buffer>,
-    thread: Option<JoinHandle<Result<u32>>>,
+    /// The thread, or what came of the copy where there is none.
+    thread: Option<std::result::Result<JoinHandle<Result<u32>>, Result<u32>>>,
 }
 
 impl Copying {
     fn finish(&mut self) -> Result<u32> {
         let Some(thread) = self.thread.take() else { return Ok(0) };
-        let done = thread
-            .join()
-            .unwrap_or_else(|_| Err(Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked")));
+        let panicked = || Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked");
+        let done = thread.map_or_else(|done| done, |thread| thread.join().unwrap_or_else(|_| Err(panicked())));
         let _entered = self.cuda.enter()?;
         // also after a failure: the buffer may be freed next, in the order of that stream
         order(self.cuda, self.side.stream, self.lane.queue())?;
