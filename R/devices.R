@@ -16,7 +16,7 @@
 #' @returns
 #' - `gpu_devices()`: a data frame with a row for each device: `device`; `name`, the product; `memory` in bytes
 #'   (`NA` where unknown); `capability`, the compute capability, `""` for the cpu; `processors`, its multiprocessors
-#'   or threads; and `current`.
+#'   or threads; and `current`. A driver that is there and whose library cannot be loaded, such as a truncated file, is a warning.
 #' - `gpu_use()`, `local_gpu()`: invisibly the name of the device chosen before, or `NULL`.
 #' - `with_gpu()`: the value of `code`.
 #' - `gpu_sync()`: `NULL`, invisibly.
@@ -38,6 +38,13 @@
 #' @name gpu_devices
 #' @export
 gpu_devices <- function() {
+  if (!is.null(problem <- .Call(C_driver_problem))) {
+    warning(paste0(sub("^the", "The", problem), ". `gpu_sitrep()` tells more."), call. = FALSE)
+  }
+  device_table()
+}
+
+device_table <- function() {
   devices <- as.data.frame(.Call(C_device_list), stringsAsFactors = FALSE)
   devices$current <- devices$device == .Call(C_device_current)
   devices

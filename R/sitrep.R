@@ -43,7 +43,7 @@ gpu_sitrep <- function() {
         os = utils::sessionInfo()$running %||% "unknown system"
       ),
       driver = report$driver,
-      devices = gpu_devices(),
+      devices = device_table(),
       libraries = report$libraries,
       problem = problem,
       cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE)),

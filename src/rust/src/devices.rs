@@ -123,6 +123,19 @@ entry! {
         Ok(r::null())
     }
 
+    /// What is wrong with the driver's library that is there and cannot be loaded, or NULL.
+    fn driver_problem() {
+        #[cfg(not(target_os = "macos"))]
+        {
+            use verdigris_engine::backend::cuda::library;
+            refresh_paths();
+            if let Some(error) = library::driver().err().filter(library::driver::is_broken) {
+                return Ok(r::string(&error.message));
+            }
+        }
+        Ok(r::null())
+    }
+
     /// How expressions are carried out on CUDA devices from now on: "auto", "compiled" or "interpreted"; NULL changes nothing. Returns how they were.
     fn tier(name) {
         #[cfg(not(target_os = "macos"))]

@@ -12,6 +12,7 @@ pub mod codes;
 mod copies;
 pub mod counters;
 pub mod devices;
+mod disk;
 pub mod dtype;
 mod epilogue;
 pub mod error;

@@ -3,11 +3,15 @@
 //! Since NVTX 3 there is no library to call: a profiler names its own in `NVTX_INJECTION64_PATH`, and who makes ranges loads that, calls its
 //! `InitializeInjectionNvtx2` and offers slots, in which it puts the functions that it wants called (`nvtx3/nvtxDetail/nvtxInitDefs.h` and
 //! `nvtxTypes.h` of CUDA's headers are the interface). Where there is no such variable, `libnvToolsExt` serves, which CUDA had up to 12.
+#![cfg_attr(target_os = "macos", allow(dead_code))] // there is no profiler of NVIDIA's there
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CString};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
+
+#[cfg(not(target_os = "macos"))]
+use crate::backend::cuda::library::Handle;
 
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
@@ -99,34 +103,36 @@ fn offered() -> Option<Functions> {
     })
 }
 
-/// The profiler's library.
+/// The profiler's library, which the user, or a profiler that started this process, names.
+#[cfg(not(target_os = "macos"))]
 fn injected(path: &Path) -> Option<Functions> {
-    // SAFETY: the user, or a profiler that started this process, names a library to be loaded.
-    let library = unsafe { libloading::Library::new(path) }.ok()?;
+    let library = Handle::open(path).ok()?;
     // SAFETY: the type is that of nvtxTypes.h.
-    let initialize: Initialize = unsafe { *library.get(b"InitializeInjectionNvtx2\0").ok()? };
-    std::mem::forget(library);
+    let initialize: Initialize = unsafe { library.function("InitializeInjectionNvtx2")? };
     // SAFETY: the function asks for tables and fills slots.
     (unsafe { initialize(export_table) } != 0).then(offered).flatten()
 }
 
 /// The library of CUDA up to 12.
+#[cfg(not(target_os = "macos"))]
 fn installed() -> Option<Functions> {
     let names = if cfg!(windows) {
         ["nvToolsExt64_1.dll", "nvToolsExt64_1"]
     } else {
         ["libnvToolsExt.so.1", "libnvToolsExt.so"]
     };
-    // SAFETY: NVIDIA's library, whose loading does nothing but look for a profiler.
-    let library = names.into_iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok())?;
+    // NVIDIA's library, whose loading does nothing but look for a profiler
+    let library = names.into_iter().find_map(|name| Handle::open(Path::new(name)).ok())?;
     // SAFETY: the types are those of nvToolsExt.h.
-    let found = unsafe {
-        Functions { push: *library.get(b"nvtxRangePushA\0").ok()?, pop: *library.get(b"nvtxRangePop\0").ok()? }
-    };
-    std::mem::forget(library);
-    Some(found)
+    unsafe { Some(Functions { push: library.function("nvtxRangePushA")?, pop: library.function("nvtxRangePop")? }) }
 }
 
+#[cfg(target_os = "macos")]
+fn functions() -> Option<Functions> {
+    None
+}
+
+#[cfg(not(target_os = "macos"))]
 fn functions() -> Option<Functions> {
     static FOUND: OnceLock<Option<Functions>> = OnceLock::new();
     *FOUND.get_or_init(|| match std::env::var_os("NVTX_INJECTION64_PATH").filter(|path| !path.is_empty()) {
@@ -151,7 +157,7 @@ pub fn pop() {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_os = "macos")))]
 mod tests {
     use super::*;
 

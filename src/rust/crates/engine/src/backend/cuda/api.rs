@@ -316,13 +316,14 @@ pub fn driver() -> Result<&'static Driver> {
     if let Some(driver) = DRIVER.get() {
         return Ok(driver);
     }
-    library::driver()?;
-    let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+    // by its path: a file without a soname would be looked for again
+    let path = &library::driver()?.path;
+    let name = path.to_string_lossy();
     // SAFETY: the probe has just loaded this library without harm.
-    let loaded = unsafe { libloading::Library::new(name) }
+    let loaded = unsafe { libloading::Library::new(path) }
         .map_err(|e| Error::new(Kind::Library, format!("{name} cannot be loaded: {e}")))?;
     // SAFETY: this is the driver.
-    let table = unsafe { Driver::find(&loaded, name) }?;
+    let table = unsafe { Driver::find(&loaded, &name) }?;
     std::mem::forget(loaded);
     // SAFETY: takes a number.
     check(&table, unsafe { (table.init)(0) }, "cuInit")?;
@@ -332,13 +333,13 @@ pub fn driver() -> Result<&'static Driver> {
 /// What the driver tells of modules; None where it is of a CUDA before 12.4.
 pub fn reflection() -> Option<&'static Reflection> {
     static REFLECTION: OnceLock<Option<Reflection>> = OnceLock::new();
-    let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
     REFLECTION
         .get_or_init(|| {
-            // SAFETY: `driver` has loaded it before.
-            let loaded = unsafe { libloading::Library::new(name) }.ok()?;
+            let path = &library::driver().ok()?.path;
+            // SAFETY: the probe has loaded it.
+            let loaded = unsafe { libloading::Library::new(path) }.ok()?;
             // SAFETY: this is the driver.
-            let table = unsafe { Reflection::find(&loaded, name) }.ok();
+            let table = unsafe { Reflection::find(&loaded, &path.to_string_lossy()) }.ok();
             std::mem::forget(loaded);
             table
         })

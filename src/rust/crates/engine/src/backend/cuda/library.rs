@@ -9,6 +9,7 @@
 pub mod driver;
 mod elf;
 mod handle;
+mod loader;
 mod search;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
@@ -19,7 +20,7 @@ use std::sync::Mutex;
 
 pub use driver::{DeviceInfo, Driver};
 use handle::lacks;
-pub use handle::Handle;
+pub use handle::{Failure, Handle};
 use search::Candidate;
 pub use search::{Origin, Places, SearchPaths};
 
@@ -288,7 +289,7 @@ pub fn open(library: Library, places: &Places, driver: Option<u32>) -> Result<Lo
     for candidate in candidates.iter().filter(named) {
         match attempt(library, candidate, places, driver) {
             Ok(loaded) => return Ok(loaded),
-            Err(reason) => tried.push(reason),
+            Err(failure) => tried.push(failure.reason),
         }
     }
     if let Some(loaded) = in_process {
@@ -298,8 +299,8 @@ pub fn open(library: Library, places: &Places, driver: Option<u32>) -> Result<Lo
         match attempt(library, candidate, places, driver) {
             Ok(loaded) => return Ok(loaded),
             // that the loader does not know a bare name says nothing
-            Err(_) if candidate.origin == Origin::Loader => {}
-            Err(reason) => tried.push(reason),
+            Err(failure) if candidate.origin == Origin::Loader && failure.absent => {}
+            Err(failure) => tried.push(failure.reason),
         }
     }
     Err(library.missing(driver, &tried))
@@ -323,8 +324,16 @@ fn attempt(
     candidate: &Candidate,
     places: &Places,
     driver: Option<u32>,
-) -> std::result::Result<Loaded, String> {
-    let at = |reason: String| format!("{}: {reason}", candidate.path.display());
+) -> std::result::Result<Loaded, Failure> {
+    let at = |failure: Failure| {
+        // the files of a bare name are named already
+        let prefix = if candidate.origin == Origin::Loader && !failure.absent {
+            String::new()
+        } else {
+            format!("{}: ", candidate.path.display())
+        };
+        Failure { reason: format!("{prefix}{}", failure.reason), ..failure }
+    };
     let handle = match Handle::open(&candidate.path) {
         Ok(handle) => handle,
         Err(first) => {
@@ -339,7 +348,8 @@ fn attempt(
             Handle::open(&candidate.path).map_err(at)?
         }
     };
-    accept(library, handle, candidate).map_err(at)
+    accept(library, handle, candidate)
+        .map_err(|reason| Failure { absent: false, reason: format!("{}: {reason}", candidate.path.display()) })
 }
 
 fn accept(library: Library, handle: Handle, candidate: &Candidate) -> std::result::Result<Loaded, String> {

@@ -66,16 +66,38 @@ pub fn candidates() -> Vec<PathBuf> {
 /// `Library` where there is no driver or it is broken or too old, `Device` where it shows no device.
 pub fn probe(candidates: &[PathBuf]) -> Result<Driver> {
     let mut tried = Vec::new();
+    let mut broken = None;
     for path in candidates {
         match Handle::open(path) {
             Ok(handle) => return ask(handle, path.clone()),
-            Err(reason) => tried.push(format!("{}: {reason}", path.display())),
+            Err(failure) => {
+                // the files of a bare name are named already
+                let known = !failure.absent && path.components().count() == 1;
+                let prefix = if known { String::new() } else { format!("{}: ", path.display()) };
+                tried.push(format!("{prefix}{}", failure.reason));
+                if !failure.absent && broken.is_none() {
+                    broken = tried.last().cloned();
+                }
+            }
         }
     }
     let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
-    Err(Error::new(Kind::Library, format!("cannot load the NVIDIA driver's library {name}"))
-        .advise(install_advice())
-        .detail(tried.join("\n")))
+    let error = match broken {
+        Some(reason) => Error::new(Kind::Library, format!("{BROKEN}: {reason}")).advise(
+            "Install the NVIDIA driver anew, or take the folder of this file out of LD_LIBRARY_PATH, then restart R.",
+        ),
+        None => Error::new(Kind::Library, format!("cannot load the NVIDIA driver's library {name}"))
+            .advise(install_advice()),
+    };
+    Err(error.detail(tried.join("\n")))
+}
+
+/// How messages about a driver's library begin that is there and cannot be loaded.
+const BROKEN: &str = "the NVIDIA driver's library cannot be loaded";
+
+/// Whether the error is of a library that is there and cannot be loaded.
+pub fn is_broken(error: &Error) -> bool {
+    error.message.starts_with(BROKEN)
 }
 
 fn ask(handle: Handle, path: PathBuf) -> Result<Driver> {

@@ -227,3 +227,75 @@ fn reporting_never_fails() {
         assert!(!error.advice.is_empty(), "{error}");
     }
 }
+
+#[test]
+fn a_bare_name_is_checked_before_the_loader_opens_it() {
+    let (broken, good) = (Folder::new("bare-broken"), Folder::new("bare-good"));
+    let name = "libverdigris-bare.so.1";
+    let whole = fs::read(good.library(name, "int verdigris_bare(void) { return 7; }")).unwrap();
+    let path = broken.0.join(name);
+    let open = |folders: &[&Folder]| {
+        let folders: Vec<&Path> = folders.iter().map(|f| f.0.as_path()).collect();
+        Handle::open_by(Path::new(name), &loader::Loader::of(&folders))
+    };
+    let refused = |folders: &[&Folder], reason: &str| {
+        let failure = open(folders).err().unwrap();
+        assert!(!failure.absent && failure.reason.contains(reason), "{failure:?}");
+        assert!(failure.reason.contains(path.to_str().unwrap()), "{failure:?}");
+    };
+    for length in [0, 10, 64, 200, whole.len() / 2] {
+        fs::write(&path, &whole[..length]).unwrap();
+        refused(&[&broken], if length < 64 { "not a shared library" } else { "truncated" });
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    refused(&[&broken], "a folder");
+    fs::remove_dir(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    refused(&[&broken], "a FIFO");
+    fs::remove_file(&path).unwrap();
+    let mut alien = whole.clone();
+    alien[18] = 3;
+    fs::write(&path, alien).unwrap();
+    refused(&[&broken], "another kind of machine");
+    std::os::unix::fs::symlink("/nowhere", broken.0.join("dangling")).unwrap();
+    assert!(open(&[]).err().unwrap().absent);
+    // a later folder has a whole one
+    assert_eq!(open(&[&broken, &good]).unwrap().path("verdigris_bare").unwrap(), good.0.join(name));
+}
+
+#[test]
+fn what_a_library_needs_is_checked_too() {
+    let folder = Folder::new("needed");
+    let needed = folder.library("libverdigris-needed.so", "int verdigris_needed(void) { return 1; }");
+    let source = folder.0.join("user.c");
+    fs::write(&source, "int verdigris_needed(void); int verdigris_user(void) { return verdigris_needed(); }").unwrap();
+    let user = folder.0.join("libverdigris-user.so");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-rpath,$ORIGIN", "-o"])
+        .args([&user, &source, &needed])
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let whole = fs::read(&needed).unwrap();
+    // by its path, as it was linked, and by its name
+    fs::write(&needed, &whole[..whole.len() / 2]).unwrap();
+    let by_path = Handle::open(&user).err();
+    let linked = folder.library("libverdigris-needed.so", "int verdigris_needed(void) { return 1; }");
+    let named = folder.0.join("libverdigris-named.so");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-rpath,$ORIGIN", "-lverdigris-needed", "-o"])
+        .arg(&named)
+        .arg(&source)
+        .arg(format!("-L{}", folder.0.display()))
+        .arg("-lverdigris-needed")
+        .status()
+        .unwrap();
+    assert!(built.success());
+    fs::write(&linked, &whole[..whole.len() / 2]).unwrap();
+    let failure = Handle::open(&named).err().unwrap();
+    assert!(failure.reason.contains("needs") && failure.reason.contains("truncated"), "{failure:?}");
+    assert!(by_path.is_some_and(|failure| failure.reason.contains("truncated")));
+    fs::write(&linked, &whole).unwrap();
+    assert!(Handle::open(&named).is_ok());
+}

@@ -127,7 +127,7 @@ mod here {
                 return Err(Error::new(Kind::Argument, format!("`{name}` is a function of the host, but of no file")));
             };
             let library = Handle::open(path).map_err(|why| {
-                Error::new(Kind::Library, format!("{} cannot be loaded: {why}", path.display()))
+                Error::new(Kind::Library, format!("{} cannot be loaded: {}", path.display(), why.reason))
             })?;
             let address = library.address(name).ok_or_else(|| {
                 Error::new(Kind::Argument, format!("{} has no function `{name}`", path.display()))

@@ -1,0 +1,358 @@
+//! Files of the system: opened without waiting, and written beside their place until they are whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Opens a regular file to read it, and tells its size. A FIFO or a device is refused at once: opening it as usual may wait for ever.
+pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        const O_NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 4 };
+        options.custom_flags(O_NONBLOCK);
+    }
+    // before it is opened too: opening some devices does something, and a socket says only that it cannot be opened
+    regular(&fs::metadata(path)?)?;
+    let file = options.open(path)?;
+    let facts = file.metadata()?;
+    regular(&facts)?;
+    Ok((file, facts.len()))
+}
+
+/// An error that says what a path is that is no regular file.
+fn regular(facts: &fs::Metadata) -> io::Result<()> {
+    if facts.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {}, not a file", kind_of(facts))))
+}
+
+/// What stands at a path.
+fn kind_of(facts: &fs::Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = facts.file_type();
+        if kind.is_fifo() {
+            return "a FIFO";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            return "a device";
+        }
+    }
+    if facts.is_dir() {
+        "a folder"
+    } else {
+        "no regular file"
+    }
+}
+
+/// A file that is being written under a name of its own beside its place. Dropped before it is put there, it is removed.
+pub struct Part {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    kept: Option<fs::Metadata>,
+    /// Whether it must outlive a power failure.
+    durable: bool,
+    done: bool,
+}
+
+const PREFIX: &str = ".verdigris-";
+const SUFFIX: &str = ".part";
+/// A part is locked while its writer lives. Between its creation and the lock is a moment, so that young ones are left alone.
+const YOUNG: Duration = Duration::from_secs(60);
+
+impl Part {
+    /// For a file that will stand at `target`, or where `target`, a link, leads. A file that is there is replaced, and its mode and owner
+    /// are kept; `mode` is that of a new one, which the umask restricts.
+    ///
+    /// # Errors
+    /// Where the path has something that is no regular file, or its folder cannot be written to.
+    pub fn new(target: &Path, mode: u32) -> io::Result<Part> {
+        let target = followed(target)?;
+        let kept = match fs::symlink_metadata(&target) {
+            Ok(facts) => {
+                regular(&facts)?;
+                Some(facts)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Part::open(target, kept, mode, true)
+    }
+
+    /// For a file of ours alone that may be lost. What stands at `target`, a link too, is replaced.
+    pub fn private(target: &Path) -> io::Result<Part> {
+        Part::open(target.into(), None, 0o600, false)
+    }
+
+    fn open(target: PathBuf, kept: Option<fs::Metadata>, mode: u32, durable: bool) -> io::Result<Part> {
+        let folder = folder_of(&target);
+        let mut options = OpenOptions::new();
+        // exclusive: a link of this name is not followed
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            // what replaces a private file is never readable by others
+            options.mode(if kept.is_some() { 0o600 } else { mode });
+        }
+        #[cfg(not(unix))]
+        let _ = mode;
+        let mut tries = 0;
+        loop {
+            // a hasher of std has keys from the system's random numbers
+            let random = RandomState::new().hash_one((std::process::id(), tries));
+            let path = folder.join(format!("{PREFIX}{random:016x}{SUFFIX}"));
+            match options.open(&path) {
+                Ok(file) => {
+                    lock(&file);
+                    return Ok(Part { file, path, target, kept, durable, done: false });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Puts the file in its place, once its bytes are on the disk. What stood there is replaced in one step, or stays as it was.
+    pub fn put(mut self) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Some(kept) = &self.kept {
+            use std::os::unix::fs::{fchown, MetadataExt, PermissionsExt};
+            let own = self.file.metadata()?;
+            if (own.uid(), own.gid()) != (kept.uid(), kept.gid()) {
+                // the owner may be changed by root alone, the group by its members; then the file is its writer's, as it is after `mv`
+                let changed = fchown(&self.file, Some(kept.uid()), Some(kept.gid()))
+                    .or_else(|_| fchown(&self.file, None, Some(kept.gid())));
+                let _ = changed;
+            }
+            // after the owner: a change of it takes set-user-ID bits away
+            self.file.set_permissions(fs::Permissions::from_mode(kept.mode() & 0o7777))?;
+        }
+        if self.durable {
+            self.file.sync_all()?;
+        }
+        fs::rename(&self.path, &self.target)?;
+        self.done = true;
+        // the name is in the folder, which some file systems (FUSE, SMB) do not synchronise
+        #[cfg(unix)]
+        if let (true, Ok(folder)) = (self.durable, File::open(folder_of(&self.target))) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Where a path leads at whose end are links. The last one may lead to a file that is not there yet.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    // as many as Linux follows
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(to) => path = folder_of(&path).join(to),
+            // no link
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// Removes parts from a folder whose writers were killed.
+pub fn sweep(folder: &Path) {
+    let Ok(listed) = fs::read_dir(folder) else { return };
+    for entry in listed.flatten() {
+        if is_part(&entry.file_name().to_string_lossy()) && is_abandoned(&entry) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_part(name: &str) -> bool {
+    let random = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+    random.is_some_and(|random| random.len() == 16 && random.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+fn is_abandoned(entry: &fs::DirEntry) -> bool {
+    let old = |facts: &fs::Metadata| {
+        facts.is_file() && facts.modified().is_ok_and(|t| t.elapsed().is_ok_and(|age| age > YOUNG))
+    };
+    // not a link's target: a part is no link
+    entry.metadata().is_ok_and(|facts| old(&facts)) && open_regular(&entry.path()).is_ok_and(|(file, _)| lock(&file))
+}
+
+/// Locks a file for as long as it is open; false where another has it locked, or the file system has no locks.
+#[cfg(unix)]
+fn lock(file: &File) -> bool {
+    use std::os::fd::AsRawFd;
+    unsafe extern "C" {
+        fn flock(file: std::ffi::c_int, operation: std::ffi::c_int) -> std::ffi::c_int;
+    }
+    const EXCLUSIVE: i32 = 2;
+    const NONBLOCKING: i32 = 4;
+    // SAFETY: an open file's number.
+    unsafe { flock(file.as_raw_fd(), EXCLUSIVE | NONBLOCKING) == 0 }
+}
+
+#[cfg(not(unix))]
+fn lock(_: &File) -> bool {
+    // an open file cannot be removed there
+    true
+}
+
+/// Why files below a folder may be other people's work: the folder itself, or nothing where there is none yet.
+pub fn distrusted(folder: &Path) -> Option<String> {
+    match fs::metadata(folder) {
+        Ok(facts) if !facts.is_dir() => Some(format!("it is {}, not a folder", kind_of(&facts))),
+        Ok(facts) => foreign(&facts),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// Why a file or a folder may be other people's work.
+#[cfg(unix)]
+pub fn foreign(facts: &fs::Metadata) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    unsafe extern "C" {
+        fn geteuid() -> u32;
+    }
+    // SAFETY: takes nothing, and cannot fail.
+    let me = unsafe { geteuid() };
+    if facts.uid() != me && facts.uid() != 0 {
+        return Some(format!("it belongs to user {}, not to user {me}", facts.uid()));
+    }
+    let mode = facts.mode() & 0o7777;
+    (mode & 0o022 != 0).then(|| format!("others may write to it (mode {mode:o})"))
+}
+
+#[cfg(not(unix))]
+pub fn foreign(_: &fs::Metadata) -> Option<String> {
+    None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+    use std::time::SystemTime;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("verdigris-disk-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn write(path: &Path, text: &str) -> io::Result<()> {
+        let part = Part::new(path, 0o666)?;
+        part.file().write_all(text.as_bytes())?;
+        part.put()
+    }
+
+    #[test]
+    fn modes_are_kept_and_links_followed() {
+        let folder = folder("kept");
+        let path = folder.join("x");
+        write(&path, "one").unwrap();
+        for mode in [0o600, 0o640, 0o666, 0o444] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            write(&path, "two").unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+        }
+        // root can give files away, and then they stay what they were
+        if std::os::unix::fs::chown(&path, Some(12_345), Some(12_346)).is_ok() {
+            write(&path, "three").unwrap();
+            let facts = fs::metadata(&path).unwrap();
+            assert_eq!((facts.uid(), facts.gid()), (12_345, 12_346));
+        }
+        fs::create_dir(folder.join("below")).unwrap();
+        let links = [("a", "x"), ("b", "a"), ("c", "below/../b"), ("new", "below/made")];
+        for (link, to) in links {
+            symlink(to, folder.join(link)).unwrap();
+            write(&folder.join(link), link).unwrap();
+            assert_eq!(fs::read_link(folder.join(link)).unwrap(), Path::new(to));
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"c");
+        assert_eq!(fs::read(folder.join("below/made")).unwrap(), b"new");
+        symlink("round", folder.join("round")).unwrap();
+        assert!(write(&folder.join("round"), "").is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_stays() {
+        let folder = folder("special");
+        let fifo = folder.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let socket = folder.join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        symlink(&fifo, folder.join("link")).unwrap();
+        for (path, kind) in [
+            (fifo.as_path(), "a FIFO"),
+            (&folder.join("link"), "a FIFO"),
+            (&socket, "a socket"),
+            (&folder, "a folder"),
+            (Path::new("/dev/null"), "a device"),
+            (Path::new("/dev/full"), "a device"),
+        ] {
+            for error in [write(path, "x").unwrap_err(), open_regular(path).map(|_| ()).unwrap_err()] {
+                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{}", path.display());
+                assert!(error.to_string().contains(kind), "{error}");
+            }
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn parts_of_the_dead_are_swept() {
+        let folder = folder("sweep");
+        let kept = Part::new(&folder.join("x"), 0o666).unwrap();
+        let age = |path: &Path| {
+            File::options().append(true).open(path).unwrap().set_modified(SystemTime::now() - 2 * YOUNG).unwrap();
+        };
+        age(&kept.path);
+        let make = |name: &str| {
+            fs::write(folder.join(name), "").unwrap();
+            folder.join(name)
+        };
+        let dead = make(".verdigris-00000000deadbeef.part");
+        age(&dead);
+        let young = make(".verdigris-0000000000000001.part");
+        let others = [".verdigris-0001.part", "x.part", ".verdigris-00000000deadbeeg.part"].map(make);
+        others.iter().for_each(|path| age(path));
+        sweep(&folder);
+        assert!(!dead.exists() && kept.path.exists() && young.exists() && others.iter().all(|path| path.exists()));
+        let path = kept.path.clone();
+        drop(kept);
+        assert!(!path.exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
