@@ -46,7 +46,7 @@ gpu_sitrep <- function() {
       devices = device_table(),
       libraries = report$libraries,
       problem = problem,
-      cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE)),
+      cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE), problem = .Call(C_cache_problem)),
       options = options()[names]
     ),
     class = "gpu_sitrep"
@@ -120,6 +120,10 @@ print.gpu_sitrep <- function(x, ...) {
     cli::cat_line("Compiled kernels are not kept between sessions.")
   } else {
     cli::cat_line(sprintf("%d compiled kernels, %s, in %s", x$cache$files, format_bytes(x$cache$bytes), x$cache$path))
+    if (!is.null(x$cache$problem)) {
+      bad("They are not used: ", x$cache$problem)
+      advise(cache_remedy(x$cache$path))
+    }
   }
   for (name in names(x$options)) cli::cat_line(name, " = ", paste(deparse(x$options[[name]]), collapse = " "))
   invisible(x)
@@ -129,6 +133,16 @@ print.gpu_sitrep <- function(x, ...) {
 cache_folder <- function() {
   folder <- getOption("verdigris.cache_dir", tools::R_user_dir("verdigris", "cache"))
   if (is.character(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
+}
+
+# The message about a folder that is not used, or NULL. Kernels are code that runs in the user's name.
+cache_message <- function() {
+  why <- .Call(C_cache_problem)
+  if (!is.null(why)) sprintf("The folder of compiled kernels, %s, is not used: %s.\n%s", cache_folder(), why, cache_remedy(cache_folder()))
+}
+
+cache_remedy <- function(path) {
+  sprintf("Make it yours alone: `Sys.chmod(%s, \"700\")`; or name another: option `verdigris.cache_dir`.", deparse(path))
 }
 
 # How many bytes are kept there: what was not used for longest is removed.

@@ -31,6 +31,7 @@
   # the functions that mask base R's do so on purpose, and give what those give (aaa-interpose.R): library() says nothing of them
   assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
   packageStartupMessage(attach_message())
+  if (!is.null(cache <- cache_message())) packageStartupMessage(cache)
 }
 
 # Registers a method for a generic of a package that may be loaded later, or never.

@@ -103,6 +103,7 @@ ENTRY(file_load, 3)
 // devices.rs
 ENTRY(search_paths, 2)
 ENTRY(cache_dir, 2)
+ENTRY(cache_problem, 0)
 ENTRY(driver_problem, 0)
 ENTRY(tier, 1)
 ENTRY(tier_counts, 2)

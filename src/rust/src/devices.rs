@@ -123,6 +123,15 @@ entry! {
         Ok(r::null())
     }
 
+    /// Why the folder of compiled kernels is not used, or NULL.
+    fn cache_problem() {
+        #[cfg(not(target_os = "macos"))]
+        if let Some(why) = verdigris_engine::backend::cuda::cache_problem() {
+            return Ok(r::string(&why));
+        }
+        Ok(r::null())
+    }
+
     /// What is wrong with the driver's library that is there and cannot be loaded, or NULL.
     fn driver_problem() {
         #[cfg(not(target_os = "macos"))]

@@ -1,19 +1,24 @@
 //! Compiled kernels on disk: a folder that many processes use at once.
 //!
-//! A file is named by a hash of all that went into the kernel, ends in a checksum, and is written under another name and
-//! renamed into place, so that a reader sees all of it or nothing. Whatever goes wrong, a kernel that cannot be read
-//! is compiled, and one that cannot be written is not kept. The files that were not used for longest are
-//! removed where all together pass the limit.
+//! A file is named by a hash of all that went into the kernel. It holds that name too, ends in a checksum of both, and is written
+//! under another name and renamed into place, so that a reader sees all of it or nothing, and never another kernel's.
+//! Whatever goes wrong, a kernel that cannot be read is compiled, and one that cannot be written is not kept. What is kept runs
+//! in the user's name, so a folder or a file that others may write to is not used. The files that were not used for
+//! longest are removed where all together pass the limit.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use super::device::lock;
+use crate::counters;
+use crate::disk::{self, Part};
+use crate::error::Result;
 
 /// Where compiled kernels are kept between sessions, and how many bytes of them; nowhere unless set.
 static PLACE: Mutex<Option<(PathBuf, u64)>> = Mutex::new(None);
@@ -23,37 +28,77 @@ pub fn set_cache_dir(directory: Option<PathBuf>, limit: u64) {
     *lock(&PLACE) = directory.map(|directory| (directory, limit));
 }
 
-/// The folder and the limit.
-pub(super) fn place() -> Option<(PathBuf, u64)> {
-    lock(&PLACE).clone()
+/// The folder and the limit; none where the folder may be other people's work.
+fn place() -> Option<(PathBuf, u64)> {
+    let place = lock(&PLACE).clone()?;
+    disk::distrusted(&place.0).is_none().then_some(place)
+}
+
+/// Whether kernels are kept on disk at all.
+pub(super) fn is_on() -> bool {
+    place().is_some()
+}
+
+/// Why the folder that was set is not used.
+pub fn cache_problem() -> Option<String> {
+    let (directory, _) = lock(&PLACE).clone()?;
+    disk::distrusted(&directory)
 }
 
 /// Files are looked through for what is too much at the first of this many that are written.
 const TRIM_EVERY: u32 = 32;
 /// A use is noted where the last is so long ago: reading should not always write.
 const NOTED: Duration = Duration::from_secs(24 * 3600);
-/// What a process that ended while it wrote has left.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// Begins each file. Of another layout there would be another.
+const MAGIC: &[u8; 8] = b"vgkern02";
+/// No kernel is so large.
+const MOST: u64 = 1 << 30;
 
 /// Whether there is a file of a name, whole or not.
 pub(super) fn has(name: &str) -> bool {
-    place().is_some_and(|(directory, _)| directory.join(format!("{name}.bin")).exists())
+    place().is_some_and(|(directory, _)| file_of(&directory, name).exists())
 }
 
-/// The content kept under a name.
-pub(super) fn get(name: &str) -> Option<Vec<u8>> {
+fn file_of(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.bin"))
+}
+
+/// What `load` makes of the content that is kept under a name, or else of what `make` gives, which then is kept. So a file
+/// that is whole and cannot be loaded is replaced.
+pub(super) fn kept<T>(
+    name: Option<&str>,
+    make: impl FnOnce() -> Result<Vec<u8>>,
+    load: impl Fn(&[u8]) -> Result<T>,
+) -> Result<T> {
+    if let Some(loaded) = name.and_then(get).and_then(|bytes| load(&bytes).ok()) {
+        counters::CACHE_HITS.add(1);
+        return Ok(loaded);
+    }
+    let bytes = make()?;
+    let loaded = load(&bytes)?;
+    if let Some(name) = name {
+        put(name, &bytes);
+    }
+    Ok(loaded)
+}
+
+fn get(name: &str) -> Option<Vec<u8>> {
     let (directory, _) = place()?;
-    fetch(&directory.join(format!("{name}.bin")))
+    fetch(&directory, name)
 }
 
-/// Keeps content under a name.
-pub(super) fn put(name: &str, bytes: &[u8]) {
+fn put(name: &str, bytes: &[u8]) {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     let Some((directory, limit)) = place() else { return };
-    keep(&directory.join(format!("{name}.bin")), bytes);
+    keep(&directory, name, bytes);
     if WRITTEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_EVERY) {
         trim(&directory, limit);
     }
+}
+
+/// What stands before the content: the layout's name, and the file's with its length.
+fn head(name: &str) -> Vec<u8> {
+    [&MAGIC[..], &(name.len() as u64).to_le_bytes(), name.as_bytes()].concat()
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 8] {
@@ -62,53 +107,61 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
     hasher.finish().to_le_bytes()
 }
 
-/// A file's content, if it is whole.
-fn fetch(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = fs::read(path).ok()?;
-    let at = bytes.len().checked_sub(8)?;
-    let end = bytes.split_off(at);
-    if checksum(&bytes)[..] != end[..] {
+/// A file's content, if it is whole, of this name, and no one else's work.
+fn fetch(directory: &Path, name: &str) -> Option<Vec<u8>> {
+    let (file, size) = disk::open_regular(&file_of(directory, name)).ok()?;
+    let facts = file.metadata().ok()?;
+    if size > MOST || disk::foreign(&facts).is_some() {
         return None;
     }
-    let used = fs::metadata(path).and_then(|m| m.modified()).ok();
-    if used.and_then(|t| t.elapsed().ok()).is_some_and(|age| age > NOTED) {
-        // another's folder may be read only
-        let _ = fs::File::options().append(true).open(path).and_then(|f| f.set_modified(SystemTime::now()));
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size as usize).ok()?;
+    (&file).take(size).read_to_end(&mut bytes).ok()?;
+    let at = bytes.len().checked_sub(8)?;
+    let end = bytes.split_off(at);
+    let head = head(name);
+    if checksum(&bytes)[..] != end[..] || !bytes.starts_with(&head) {
+        return None;
+    }
+    bytes.drain(..head.len());
+    if facts.modified().ok().and_then(|t| t.elapsed().ok()).is_some_and(|age| age > NOTED) {
+        // the folder may be read only
+        let _ = file.set_modified(SystemTime::now());
     }
     Some(bytes)
 }
 
 /// Writes a file and moves it into place, so that no one sees a part of it. A cache that cannot be written is none.
-fn keep(path: &Path, bytes: &[u8]) {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let Some(directory) = path.parent() else { return };
-    let own = format!("{}.{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let part = directory.join(own);
-    let content = [bytes, &checksum(bytes)].concat();
-    if fs::create_dir_all(directory)
-        .and_then(|()| fs::write(&part, content))
-        .and_then(|()| fs::rename(&part, path))
-        .is_err()
-    {
-        let _ = fs::remove_file(&part);
-    }
+fn keep(directory: &Path, name: &str, bytes: &[u8]) {
+    let mut content = [&head(name), bytes].concat();
+    let end = checksum(&content);
+    content.extend_from_slice(&end);
+    let _ = make_folder(directory)
+        .and_then(|()| Part::private(&file_of(directory, name)))
+        .and_then(|part| part.file().write_all(&content).and_then(|()| part.put()));
 }
 
-/// Removes what was not used for longest until three quarters of the limit are left, and abandoned parts. What another
+/// Makes a folder that no one else may write to.
+fn make_folder(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+/// Removes what was not used for longest until three quarters of the limit are left, and what killed processes have left. What another
 /// process removes meanwhile is gone as well.
 fn trim(directory: &Path, limit: u64) {
+    disk::sweep(directory);
     let Ok(listed) = fs::read_dir(directory) else { return };
     let mut files = Vec::new();
     for entry in listed.flatten() {
         let path = entry.path();
         let Ok(facts) = entry.metadata() else { continue };
         let used = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        match path.extension().and_then(|e| e.to_str()) {
-            Some("bin") => files.push((used, facts.len(), path)),
-            Some("part") if used.elapsed().is_ok_and(|age| age > ABANDONED) => {
-                let _ = fs::remove_file(path);
-            }
-            _ => {}
+        if path.extension() == Some("bin".as_ref()) {
+            files.push((used, facts.len(), path));
         }
     }
     let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
@@ -140,21 +193,81 @@ mod tests {
     fn a_damaged_file_is_no_file() {
         let directory = folder("cache");
         let path = directory.join("x.bin");
-        keep(&path, b"content");
-        assert_eq!(fetch(&path).as_deref(), Some(&b"content"[..]));
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[0] ^= 1;
-        fs::write(&path, &bytes).unwrap();
-        assert!(fetch(&path).is_none());
-        // cut off at every length
-        keep(&path, b"again");
+        keep(&directory, "x", b"content");
         let whole = fs::read(&path).unwrap();
+        for bit in 0..8 * whole.len() {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bytes).unwrap();
+            assert!(fetch(&directory, "x").is_none(), "bit {bit}");
+        }
+        // cut off at every length
         for n in 0..whole.len() {
             fs::write(&path, &whole[..n]).unwrap();
-            assert!(fetch(&path).is_none(), "{n} bytes of {}", whole.len());
+            assert!(fetch(&directory, "x").is_none(), "{n} bytes of {}", whole.len());
         }
-        keep(&path, b"again");
-        assert_eq!(fetch(&path).as_deref(), Some(&b"again"[..]));
+        keep(&directory, "x", b"again");
+        assert_eq!(fetch(&directory, "x").as_deref(), Some(&b"again"[..]));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_under_another_name_is_no_file() {
+        let directory = folder("renamed");
+        keep(&directory, "x", b"one");
+        keep(&directory, "y", b"two");
+        fs::rename(directory.join("x.bin"), directory.join("z.bin")).unwrap();
+        fs::rename(directory.join("y.bin"), directory.join("x.bin")).unwrap();
+        fs::rename(directory.join("z.bin"), directory.join("y.bin")).unwrap();
+        assert!(fetch(&directory, "x").is_none() && fetch(&directory, "y").is_none());
+        keep(&directory, "x", b"one");
+        assert_eq!(fetch(&directory, "x").as_deref(), Some(&b"one"[..]));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_may_write_is_not_used() {
+        use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+        let directory = folder("modes");
+        keep(&directory, "x", b"content");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(&directory.join("x.bin"))), (0o700, 0o600));
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for open in [0o720, 0o702, 0o777, 0o1777] {
+            set(&directory, open);
+            assert!(disk::distrusted(&directory).unwrap().contains("others may write"), "{open:o}");
+        }
+        set(&directory, 0o755);
+        assert!(disk::distrusted(&directory).is_none());
+        set(&directory.join("x.bin"), 0o620);
+        assert!(fetch(&directory, "x").is_none());
+        // a link to a folder is that folder
+        let link = folder("modes-link");
+        symlink(&directory, &link).unwrap();
+        assert!(disk::distrusted(&link).is_none());
+        set(&directory, 0o777);
+        assert!(disk::distrusted(&link).is_some());
+        // root can give files away
+        if std::os::unix::fs::chown(&directory, Some(12_345), None).is_ok() {
+            set(&directory, 0o755);
+            assert!(disk::distrusted(&directory).unwrap().contains("12345"));
+        }
+        fs::remove_file(&link).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_a_files_place_is_replaced() {
+        let directory = folder("links");
+        fs::create_dir_all(&directory).unwrap();
+        let other = directory.join("precious");
+        fs::write(&other, b"kept").unwrap();
+        std::os::unix::fs::symlink(&other, directory.join("x.bin")).unwrap();
+        keep(&directory, "x", b"content");
+        assert_eq!(fs::read(&other).unwrap(), b"kept");
+        assert_eq!(fetch(&directory, "x").as_deref(), Some(&b"content"[..]));
         fs::remove_dir_all(&directory).unwrap();
     }
 
@@ -163,9 +276,8 @@ mod tests {
         // a file where the folder should be: no one may make it, root neither
         let directory = folder("nofolder");
         fs::write(&directory, b"").unwrap();
-        let path = directory.join("x.bin");
-        keep(&path, b"content");
-        assert!(fetch(&path).is_none());
+        keep(&directory, "x", b"content");
+        assert!(fetch(&directory, "x").is_none());
         trim(&directory, 0);
         fs::remove_file(&directory).unwrap();
         // a disk that is full: /dev/full takes no byte
@@ -176,8 +288,8 @@ mod tests {
         let directory = folder("blocked");
         let path = directory.join("x.bin");
         fs::create_dir_all(path.join("inside")).unwrap();
-        keep(&path, b"content");
-        assert!(fetch(&path).is_none());
+        keep(&directory, "x", b"content");
+        assert!(fetch(&directory, "x").is_none());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         fs::remove_dir_all(&directory).unwrap();
     }
@@ -187,13 +299,15 @@ mod tests {
         let directory = folder("trim");
         for k in 0..10u64 {
             let path = directory.join(format!("{k}.bin"));
-            keep(&path, &[0; 92]);
+            // with its name and the checksum a hundred bytes
+            keep(&directory, &k.to_string(), &[0; 75]);
             let used = SystemTime::now() - Duration::from_secs(3600 * (20 - k));
             fs::File::options().append(true).open(&path).unwrap().set_modified(used).unwrap();
         }
-        let old = directory.join("1.2.part");
+        let old = directory.join(".verdigris-0123456789abcdef.part");
         fs::write(&old, b"left").unwrap();
-        fs::File::options().append(true).open(&old).unwrap().set_modified(SystemTime::now() - 2 * ABANDONED).unwrap();
+        let hour = Duration::from_secs(3600);
+        fs::File::options().append(true).open(&old).unwrap().set_modified(SystemTime::now() - hour).unwrap();
         trim(&directory, 1000);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 10, "1000 bytes fit");
         trim(&directory, 800);
@@ -201,14 +315,14 @@ mod tests {
         left.sort();
         assert_eq!(left, ["4.bin", "5.bin", "6.bin", "7.bin", "8.bin", "9.bin"]);
         // a use makes a file young again
-        assert!(fetch(&directory.join("4.bin")).is_some());
+        assert!(fetch(&directory, "4").is_some());
         fs::File::options()
             .append(true)
             .open(directory.join("5.bin"))
             .unwrap()
             .set_modified(SystemTime::now() - 3 * NOTED)
             .unwrap();
-        assert!(fetch(&directory.join("5.bin")).is_some());
+        assert!(fetch(&directory, "5").is_some());
         trim(&directory, 200);
         assert!(directory.join("5.bin").exists() && !directory.join("6.bin").exists());
         fs::remove_dir_all(&directory).unwrap();
@@ -229,13 +343,14 @@ mod tests {
         let mut read = 0;
         for round in 0..400 {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let path = directory.join(format!("{}.bin", seed >> 20 & 15));
+            let name = (seed >> 20 & 15).to_string();
             match seed >> 28 {
-                0 => fs::write(&path, b"torn").unwrap_or(()), // as if a disk had lost what was written
+                // as if a disk had lost what was written
+                0 => fs::write(file_of(&directory, &name), b"torn").unwrap_or(()),
                 1 => trim(&directory, 60_000),
-                2..8 => keep(&path, &content((seed >> 12) as u8)),
+                2..8 => keep(&directory, &name, &content((seed >> 12) as u8)),
                 _ => {
-                    if let Some(found) = fetch(&path) {
+                    if let Some(found) = fetch(&directory, &name) {
                         assert_eq!(found, content(found[0]), "round {round}");
                         read += 1;
                     }

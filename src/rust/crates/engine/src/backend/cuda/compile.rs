@@ -14,7 +14,6 @@ use super::nvrtc::{self, archs, Request};
 use super::shipped::{self, Ptx};
 use super::tier::Tier;
 use super::{cache, tier};
-use crate::counters;
 use crate::error::{Error, Kind, Result};
 
 // HEADERS: name and text of every file in kernels/, which sources may include.
@@ -90,13 +89,16 @@ impl Cuda {
         // NVRTC's are made for the very device
         let alone = tier::tier() == Tier::Interpreted || api::nvrtc().is_err();
         let shipped = if std::ptr::eq(style, &OWN) && alone { shipped::find(source) } else { None };
-        let image = match shipped.map(|ptx| self.link(&ptx)) {
-            Some(Ok(image)) => image,
+        match shipped.map(|ptx| self.link(&ptx, label)) {
+            Some(Ok(module)) => return Ok(module),
             // a driver that does not compile PTX (containers may leave that part out)
             Some(Err(error)) if api::nvrtc().is_err() => return Err(error),
-            _ => image(source, Target::of(self.properties.capability)?, style)?,
-        };
-        self.load_image(&image, label)
+            _ => {}
+        }
+        let target = Target::of(self.properties.capability)?;
+        let name = if cache::is_on() { Some(name(source, target, style)?) } else { None };
+        let load = |bytes: &[u8]| self.load_image(bytes, label);
+        cache::kept(name.as_deref(), || Ok(compile_as(source, target, style)?.bytes), load)
     }
 
     /// An interpreter: machine code that is shipped, else PTX that is shipped and the driver compiles, else from NVRTC.
@@ -104,15 +106,15 @@ impl Cuda {
         let name = family.name();
         if let Some(code) = shipped::machine_code(name, self.properties.capability) {
             // a driver too old for it says so
-            if let Ok(module) = self.load_image(&Image { bytes: code.to_vec() }, name) {
+            if let Ok(module) = self.load_image(code, name) {
                 return Ok(module);
             }
         }
         let linked = shipped::named(name)
             .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
-            .and_then(|ptx| self.link(&ptx));
+            .and_then(|ptx| self.link(&ptx, name));
         match linked {
-            Ok(image) => self.load_image(&image, name),
+            Ok(module) => Ok(module),
             Err(_) if api::nvrtc().is_ok() => self.load(&interpret::source::source(family), name),
             Err(error) => Err(error),
         }
@@ -136,12 +138,13 @@ impl Cuda {
         Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint(), version.0, version.1))
     }
 
-    /// Has the driver compile PTX for the device, unless that is on disk from before.
-    fn link(&self, ptx: &Ptx) -> Result<Image> {
-        let name = self.linked_name(ptx)?;
-        if let Some(bytes) = cache::get(&name) {
-            return Ok(Image { bytes });
-        }
+    /// Loads what the driver makes of PTX for the device, which is on disk if it was made before.
+    fn link(&self, ptx: &Ptx, label: &str) -> Result<Module> {
+        let load = |bytes: &[u8]| self.load_image(bytes, label);
+        cache::kept(Some(&self.linked_name(ptx)?), || self.compile_ptx(ptx), load)
+    }
+
+    fn compile_ptx(&self, ptx: &Ptx) -> Result<Vec<u8>> {
         let _entered = self.enter()?;
         let mut log = vec![0u8; 4096];
         let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -173,13 +176,11 @@ impl Cuda {
             e.detail(String::from_utf8_lossy(&log[..end]).into_owned())
         })?;
         // SAFETY: the driver's memory, valid until the link is destroyed.
-        let image = Image { bytes: unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), bytes) }.to_vec() };
-        cache::put(&name, &image.bytes);
-        Ok(image)
+        Ok(unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), bytes) }.to_vec())
     }
 
     /// Loads a cubin, a fatbin, or PTX that ends in zero. Of PTX that the driver refuses its log is the detail.
-    pub(super) fn load_image(&self, image: &Image, label: &str) -> Result<Module> {
+    pub(super) fn load_image(&self, image: &[u8], label: &str) -> Result<Module> {
         let _entered = self.enter()?;
         let mut handle = api::Module::NULL;
         let mut log = vec![0u8; 8192];
@@ -187,7 +188,7 @@ impl Cuda {
         let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
         // SAFETY: the image is whole, as above; the log outlives the call.
         let status = unsafe {
-            let image = image.bytes.as_ptr().cast();
+            let image = image.as_ptr().cast();
             (self.driver.module_load)(&mut handle, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
         };
         self.check(status, "cuModuleLoadDataEx").map_err(|e| {
@@ -314,21 +315,6 @@ impl Target {
 /// The architectures that the loaded NVRTC compiles for.
 pub fn known_archs() -> Result<Vec<u32>> {
     archs(api::nvrtc()?)
-}
-
-/// The compiled source, from the disk if it is there.
-pub fn image(source: &str, target: Target, style: &Style) -> Result<Image> {
-    if cache::place().is_none() {
-        return compile_as(source, target, style);
-    }
-    let name = name(source, target, style)?;
-    if let Some(bytes) = cache::get(&name) {
-        counters::CACHE_HITS.add(1);
-        return Ok(Image { bytes });
-    }
-    let image = compile_as(source, target, style)?;
-    cache::put(&name, &image.bytes);
-    Ok(image)
 }
 
 /// Compiles, without any cache.

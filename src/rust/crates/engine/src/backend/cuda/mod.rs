@@ -63,7 +63,7 @@ use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
 use crate::transfer::{Ahead, Filling};
 
-pub use cache::set_cache_dir;
+pub use cache::{cache_problem, set_cache_dir};
 pub use device::{check_launches, count, describe, driver_version, Cuda, Properties};
 pub use launch::{Args, Kernel};
 

@@ -21,14 +21,13 @@ use super::api::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1,
     CUlaunchConfig,
 };
-use super::compile::{self, Image, Target, USUAL_SHARED};
+use super::compile::{self, Target, USUAL_SHARED};
 use super::device::{self, lock, Cuda};
 use super::launch::{Kernel, Shape};
 use super::nvrtc::{self, Request};
 use super::{cache, library};
 use crate::backend::Launch;
 use crate::buffer::Buffer;
-use crate::counters;
 use crate::error::{Error, Kind, Result};
 use crate::kernel::{is_mangled, Function, Module, Signature};
 
@@ -57,7 +56,7 @@ impl Loaded {
 /// What is loaded, by device and content.
 type Known = HashMap<(u32, u128), Arc<Loaded>>;
 /// An image, and what its template instances are called in it.
-type Named = (Vec<u8>, Vec<(String, String)>);
+type Named<'a> = (&'a [u8], Vec<(String, String)>);
 
 /// A kernel on a device.
 struct Ready {
@@ -162,15 +161,13 @@ fn key(module: &Module) -> u128 {
 
 fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
     let label = &module.spec.label;
-    let load = |bytes: Vec<u8>| {
-        cuda.load_image(&Image { bytes }, label).map(Arc::new).map_err(|e| complaint::unloadable(e, module))
-    };
+    let load = |bytes: &[u8]| cuda.load_image(bytes, label).map(Arc::new).map_err(|e| complaint::unloadable(e, module));
     let linked = !module.spec.link.is_empty();
     if module.format().is_some() {
         if linked {
             return Err(Error::new(Kind::Argument, "`link` joins compiled code with a source, and there is none"));
         }
-        let modules = module.images().iter().map(|image| load(image.clone())).collect::<Result<_>>()?;
+        let modules = module.images().iter().map(|image| load(image)).collect::<Result<_>>()?;
         return Ok(Loaded::new(cuda, modules, Vec::new()));
     }
     // NVRTC is looked at by its file: loading it takes longer than all the rest
@@ -179,19 +176,18 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
         (file, cuda.properties.capability, OPTIONS, headers::folders(module)).hash(&mut hasher);
         format!("{key:032x}{:016x}", hasher.finish())
     });
-    if let Some(kept) = name.as_ref().and_then(|name| cache::get(name)).and_then(|bytes| unpacked(&bytes, module)) {
-        counters::CACHE_HITS.add(1);
-        return Ok(Loaded::new(cuda, vec![load(kept.0)?], kept.1));
-    }
-    let mut made = compiled(module, Target::of(cuda.properties.capability)?)?;
-    if linked {
-        made.bytes = link::link(cuda, made.bytes, &module.spec.link)?;
-    }
-    if let Some(name) = name {
-        cache::put(&name, &packed(&made));
-    }
-    let lowered = module.spec.names.iter().cloned().zip(made.lowered).collect();
-    Ok(Loaded::new(cuda, vec![load(made.bytes)?], lowered))
+    let make = || {
+        let mut made = compiled(module, Target::of(cuda.properties.capability)?)?;
+        if linked {
+            made.bytes = link::link(cuda, made.bytes, &module.spec.link)?;
+        }
+        Ok(packed(&made))
+    };
+    cache::kept(name.as_deref(), make, |bytes| {
+        let (image, lowered) =
+            unpacked(bytes, module).ok_or_else(|| Error::new(Kind::Compile, format!("{label} has other names")))?;
+        Ok(Loaded::new(cuda, vec![load(image)?], lowered))
+    })
 }
 
 /// What is kept on disk: the lowered names, each ended by a zero byte, behind their number; then the image.
@@ -205,7 +201,7 @@ fn packed(compiled: &nvrtc::Compiled) -> Vec<u8> {
     bytes
 }
 
-fn unpacked(bytes: &[u8], module: &Module) -> Option<Named> {
+fn unpacked<'a>(bytes: &'a [u8], module: &Module) -> Option<Named<'a>> {
     let (count, mut rest) = bytes.split_at_checked(4)?;
     let mut names = Vec::new();
     for _ in 0..u32::from_le_bytes(count.try_into().ok()?) {
@@ -213,8 +209,7 @@ fn unpacked(bytes: &[u8], module: &Module) -> Option<Named> {
         rest = &rest[name.to_bytes_with_nul().len()..];
         names.push(name.to_str().ok()?.to_string());
     }
-    (names.len() == module.spec.names.len())
-        .then(|| (rest.to_vec(), module.spec.names.iter().cloned().zip(names).collect()))
+    (names.len() == module.spec.names.len()).then(|| (rest, module.spec.names.iter().cloned().zip(names).collect()))
 }
 
 /// Names of a module's functions, as the driver has them; None where it does not tell.
