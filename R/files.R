@@ -6,7 +6,10 @@
 #' The same element has the same index everywhere: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python. The format
 #' is row-major, so what has two dimensions or more is transposed on its device on the way.
 #'
-#' The file replaces one of the same name when it is whole; where saving fails that one stays as it was.
+#' The file replaces one of the same name when it is whole and on the disk; where saving fails, or R is killed, that one stays as it was. It
+#' keeps the mode of the file that it replaces, and the owner where the system allows it. A symbolic link stays, and the file where it leads is
+#' replaced; other hard links of a file keep the old data. What is being written stands in the same folder, named `.verdigris-*.part`; what killed
+#' processes have left of that is removed at the next save. Only regular files are written and read, no devices, FIFOs and sockets.
 #'
 #' What R alone has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) is kept in the file's metadata, in
 #' entry `verdigris`, which other programs pass over. Types are kept: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL and C64 are the

@@ -102,6 +102,102 @@ test_that("wrong arguments and files are refused", {
   }
 })
 
+test_that("what is no regular file is neither written nor read", {
+  skip_on_os("windows")
+  folder <- withr::local_tempdir()
+  at <- function(name) file.path(folder, name)
+  system2("mkfifo", shQuote(at("fifo")))
+  file.symlink(at("fifo"), at("link"))
+  dir.create(at("folder"))
+  before <- dir(folder, all.files = TRUE)
+  out <- expect_child_ends(c(
+    "said <- function(e) cat(class(e)[[1L]], conditionMessage(e), \"\\n\")",
+    sprintf("for (path in %s) {", paste(deparse(c(at("fifo"), at("link"), at("folder"), "/dev/null", "/dev/full")), collapse = "")),
+    "tryCatch(gpu_save(as_gpu(1), path), error = said); tryCatch(gpu_load(path), error = said)", "}"
+  ))
+  expect_length(grep("^verdigris_error_file .*cannot be (written|read): it is a (FIFO|device|folder), not a file", out), 10L)
+  expect_length(grep("`path` must be that of a regular file", out), 10L)
+  expect_identical(dir(folder, all.files = TRUE), before)
+  expect_identical(system2("stat", c("-c", "%F", shQuote(at("fifo"))), stdout = TRUE), "fifo")
+  expect_identical(system2("stat", c("-c", "%F", "/dev/null"), stdout = TRUE), "character special file")
+})
+
+test_that("links stay, modes are kept, and new files have the umask's", {
+  skip_on_os("windows")
+  folder <- withr::local_tempdir()
+  at <- function(name) file.path(folder, name)
+  mode <- function(name) format(file.info(at(name))$mode)
+  before <- Sys.umask("027")
+  gpu_save(gpu(1), at("x"))
+  Sys.umask(before)
+  expect_identical(mode("x"), "640")
+  for (kept in c("600", "644", "666")) {
+    Sys.chmod(at("x"), kept, use_umask = FALSE)
+    gpu_save(gpu(2), at("x"))
+    expect_identical(mode("x"), kept)
+  }
+  dir.create(at("below"))
+  file.symlink("x", at("a"))
+  file.symlink("a", at("b"))
+  file.symlink("below/y", at("new"))
+  gpu_save(gpu(3), at("b"))
+  gpu_save(gpu(4), at("new"))
+  expect_identical(Sys.readlink(at(c("a", "b", "new"))), c("x", "a", "below/y"))
+  expect_identical(collect(gpu_load(at("x"), device = test_device)), 3)
+  expect_identical(collect(gpu_load(at("below/y"), device = test_device)), 4)
+  # in the working directory, without a folder
+  withr::with_dir(folder, gpu_save(gpu(5), "here"))
+  expect_identical(collect(gpu_load(at("here"), device = test_device)), 5)
+  expect_setequal(dir(folder, all.files = TRUE, no.. = TRUE), c("a", "b", "below", "here", "new", "x"))
+})
+
+test_that("a full disk leaves the file as it was, and what killed processes have left is removed", {
+  skip_on_os(c("mac", "windows"))
+  folder <- withr::local_tempdir()
+  file <- file.path(folder, "x")
+  gpu_save(gpu(c(1, 2)), file)
+  # a file may have 100 kB
+  out <- in_child(
+    c(sprintf("r <- tryCatch(gpu_save(as_gpu(as.double(1:1e5)), %s), error = function(e) class(e)[[1L]])", deparse(file)), "cat(r)"),
+    limits = "ulimit -f 100; trap '' XFSZ"
+  )
+  expect_identical(out[[length(out)]], "verdigris_error_file")
+  expect_identical(collect(gpu_load(file, device = test_device)), c(1, 2))
+  expect_identical(dir(folder, all.files = TRUE, no.. = TRUE), "x")
+  left <- file.path(folder, c(".verdigris-0123456789abcdef.part", ".verdigris-0123456789abcdee.part", "theirs.part"))
+  file.create(left)
+  Sys.setFileTime(left[c(1, 3)], Sys.time() - 3600)
+  out <- expect_child_ends(sprintf("gpu_save(as_gpu(1), %s)", deparse(file)))
+  # a young one may be at work
+  expect_identical(file.exists(left), c(FALSE, TRUE, TRUE))
+})
+
+test_that("headers that are deep, long or contradictory are errors", {
+  file <- withr::local_tempfile()
+  header <- function(text, length = nchar(text, "bytes"), data = raw()) {
+    size <- as.raw(length %/% 256^(0:7) %% 256)
+    writeBin(c(size, charToRaw(text), data), file)
+  }
+  refused <- function(pattern) expect_error(gpu_load(file, device = test_device), pattern, class = "verdigris_error_file")
+  deep <- strrep("[", 1e5)
+  header(paste0("{\"a\":", deep)); refused("nested too deeply")
+  header(paste0("{\"a\":", strrep("{\"a\":", 1e5))); refused("nested too deeply")
+  header(sprintf("{\"__metadata__\":{\"verdigris\":\"%s\"},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", deep), data = as.raw(7))
+  expect_identical(collect(gpu_load(file, device = test_device)$a), 7L)
+  for (length in c(3, 1e6, 2^40, 2^62)) {
+    header("{}", length)
+    refused("header")
+  }
+  tensor <- function(shape, from, to) sprintf("{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[%s,%s]}", shape, from, to)
+  for (wrong in list(
+    tensor("4294967296,4294967296", 0, 0), tensor("18446744073709551615", 0, "18446744073709551615"), tensor("1", 5, 6),
+    tensor("2", 1, 0), tensor("99999999999999999999", 0, 1), tensor("1", "18446744073709551615", "18446744073709551616")
+  )) {
+    header(sprintf("{\"a\":%s}", wrong), data = as.raw(1))
+    refused("tensor|cut off")
+  }
+})
+
 test_that("Python's safetensors and R read each other's files", {
   skip_if_not_installed("reticulate")
   skip_if_not(tryCatch(reticulate::py_module_available("safetensors.numpy"), error = function(e) FALSE), "safetensors is not there")

@@ -3,16 +3,21 @@
 //! The same element has the same index in R and in Python: files are row-major, arrays column-major, so a matrix is transposed on
 //! its device on the way. A thread of the file's own writes (or reads) one piece while the next one is on the bus.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Device, View};
+use crate::disk::{self, Part};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
+use crate::grow;
 use crate::host::Block;
 use crate::interop::any_na;
 use crate::interop::safetensors::{dtype_of, malformed, name_of, Entry, Header, LONGEST};
@@ -53,49 +58,129 @@ impl Item {
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
-    Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()))
+    let out = Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()));
+    // what stands there is no file
+    if error.kind() == io::ErrorKind::InvalidInput {
+        return out.advise("`path` must be that of a regular file; devices, FIFOs, sockets and folders are none.");
+    }
+    out
 }
 
 // ---- out -----------------------------------------------------------------------------------------
 
-/// A file beside the one that is to be, which takes its place when it is whole. Dropped before that it is removed.
-struct Beside {
-    file: File,
-    path: PathBuf,
-    done: bool,
+/// Bytes on their way to the file, or that these were all.
+enum Step {
+    Piece(Block, usize),
+    End,
 }
 
-impl Beside {
-    fn new(target: &Path) -> Result<Beside> {
-        let name = target.file_name().ok_or_else(|| {
-            Error::new(Kind::File, format!("{} is no name of a file", target.display()))
-                .advise("Give the path of a file.")
-        })?;
-        for k in 0.. {
-            let mut beside = name.to_os_string();
-            beside.push(format!(".{}-{k}.part", std::process::id()));
-            let path = target.with_file_name(beside);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Beside { file, path, done: false }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && k < 100 => {}
-                Err(error) => return Err(failed("written", target, &error)),
+/// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for nothing: a disk that hangs
+/// must not keep R.
+struct Writer {
+    steps: SyncSender<Step>,
+    outcome: Receiver<io::Result<()>>,
+}
+
+/// Where a thread cannot be made, the calling one writes.
+enum Out {
+    Thread(Writer),
+    Here(Part),
+}
+
+impl Out {
+    fn new(part: Part) -> Out {
+        let (steps, received) = sync_channel::<Step>(1);
+        let (report, outcome) = sync_channel::<io::Result<()>>(1);
+        // the part is handed over once there is a thread
+        let (hand_over, taken) = sync_channel::<Part>(1);
+        let write = move || {
+            let Ok(part) = taken.recv() else { return };
+            let written = received.into_iter().try_for_each(|step| match step {
+                Step::Piece(block, bytes) => write_block(&part, &block, bytes).map_err(Some),
+                Step::End => Err(None),
+            });
+            let outcome = match written {
+                Err(None) => part.put(),
+                Err(Some(error)) => {
+                    drop(part);
+                    Err(error)
+                }
+                // no one waits for the end
+                Ok(()) => return,
+            };
+            let _ = report.send(outcome);
+        };
+        match std::thread::Builder::new().name("verdigris-file".into()).spawn(write) {
+            Ok(_) => {
+                let _ = hand_over.send(part);
+                Out::Thread(Writer { steps, outcome })
+            }
+            Err(_) => Out::Here(part),
+        }
+    }
+
+    /// Takes the next bytes. False where the file has failed already, which `end` tells.
+    fn piece(&mut self, block: Block, bytes: usize, watch: &mut Watch) -> Result<io::Result<bool>> {
+        match self {
+            Out::Here(part) => {
+                watch.look()?;
+                Ok(write_block(part, &block, bytes).map(|()| true))
+            }
+            Out::Thread(writer) => writer.send(Step::Piece(block, bytes), watch).map(Ok),
+        }
+    }
+
+    /// Puts the file in its place.
+    fn end(self, watch: &mut Watch) -> Result<io::Result<()>> {
+        let writer = match self {
+            Out::Here(part) => return Ok(part.put()),
+            Out::Thread(writer) => writer,
+        };
+        writer.send(Step::End, watch)?;
+        loop {
+            match writer.outcome.recv_timeout(PATIENCE) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Timeout) => watch.look()?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(Err(io::Error::other("the writing thread ended"))),
             }
         }
-        unreachable!("the hundredth name that is taken is an error")
-    }
-
-    fn take_place(mut self, target: &Path) -> Result<()> {
-        fs::rename(&self.path, target).map_err(|e| failed("written", target, &e))?;
-        self.done = true;
-        Ok(())
     }
 }
 
-impl Drop for Beside {
-    fn drop(&mut self) {
-        if !self.done {
-            let _ = fs::remove_file(&self.path);
+impl Writer {
+    /// False where the thread takes no more.
+    fn send(&self, mut step: Step, watch: &mut Watch) -> Result<bool> {
+        loop {
+            watch.look()?;
+            match self.steps.try_send(step) {
+                Ok(()) => return Ok(true),
+                Err(TrySendError::Disconnected(_)) => return Ok(false),
+                Err(TrySendError::Full(again)) => step = again,
+            }
+            std::thread::sleep(Duration::from_micros(200));
         }
+    }
+}
+
+/// How long to wait before the user is asked whether to go on.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+fn write_block(part: &Part, block: &Block, bytes: usize) -> io::Result<()> {
+    // SAFETY: the block was filled with so many bytes.
+    part.file().write_all(unsafe { std::slice::from_raw_parts(block.start(), bytes) })
+}
+
+/// What runs that were killed have left in a folder is removed, once in a process.
+fn sweep_once(path: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let Ok(folder) = fs::canonicalize(folder) else { return };
+    let new = SWEPT.lock().unwrap_or_else(|p| p.into_inner()).insert(folder.clone());
+    if new {
+        disk::sweep(&folder);
     }
 }
 
@@ -145,33 +230,23 @@ pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Resul
             .advise("Save without them, such as by `unname(x)`."));
     }
 
-    let beside = Beside::new(path)?;
-    let mut target = &beside.file;
     let wrong = |e: io::Error| failed("written", path, &e);
+    sweep_once(path);
+    let part = Part::new(path, 0o666).map_err(wrong)?;
+    let mut target = part.file();
     target.write_all(&header).map_err(wrong)?;
-    let (send, receive) = sync_channel::<(Block, usize)>(1);
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(move || -> io::Result<()> {
-            let mut target = target;
-            for (block, bytes) in receive {
-                // SAFETY: the block was filled with so many bytes.
-                target.write_all(unsafe { std::slice::from_raw_parts(block.start(), bytes) })?;
+    let mut out = Out::new(part);
+    let mut watch = Watch::new();
+    let mut more = true;
+    for &k in &order {
+        bring(&arrays[k], &items[k].dim, &mut |block, bytes| {
+            if more {
+                more = out.piece(block, bytes, &mut watch)?.map_err(wrong)?;
             }
-            Ok(())
-        });
-        let mut watch = Watch::new();
-        let brought = order.iter().try_for_each(|&k| {
-            bring(&arrays[k], &items[k].dim, &mut |block, bytes| {
-                watch.look()?;
-                // a writer that has failed says so below
-                send.send((block, bytes)).map_err(|_| Error::new(Kind::File, "the file cannot be written"))
-            })
-        });
-        drop(send);
-        let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread ended")));
-        written.map_err(wrong).and(brought)
-    })?;
-    beside.take_place(path)
+            Ok(more)
+        })?;
+    }
+    out.end(&mut watch)?.map_err(wrong)
 }
 
 /// The view in the order of the file: the first axis slowest.
@@ -190,8 +265,8 @@ fn row_major(array: &Array, dim: &[usize]) -> Result<View> {
     Ok(View { layout, ..view })
 }
 
-/// Hands an array's bytes over, in the order of the file, in blocks on the host.
-fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Result<()>) -> Result<()> {
+/// Hands an array's bytes over, in the order of the file, in blocks on the host, until `each` wants no more.
+fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Result<bool>) -> Result<()> {
     let mut view = row_major(array, dim)?;
     let (n, size) = (view.len(), view.dtype.size());
     if n == 0 {
@@ -216,7 +291,9 @@ fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Res
         // SAFETY: the block has this much room, and no one else knows it.
         let room = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
         backend::of(device)?.download(&piece.buffer, piece.layout.offset() * size, room)?;
-        each(block, bytes)?;
+        if !each(block, bytes)? {
+            break;
+        }
     }
     Ok(())
 }
@@ -238,12 +315,7 @@ pub struct Source {
 /// `File` where it cannot be read or is not what the format asks for.
 pub fn open(path: &Path) -> Result<Source> {
     let wrong = |e: io::Error| failed("read", path, &e);
-    let mut file = File::open(path).map_err(wrong)?;
-    let information = file.metadata().map_err(wrong)?;
-    if !information.is_file() {
-        return Err(Error::new(Kind::File, format!("{} is no file", path.display())));
-    }
-    let length = information.len();
+    let (mut file, length) = disk::open_regular(path).map_err(wrong)?;
     let mut head = [0; 8];
     if length < 8 {
         return Err(malformed(format!("it has {length} bytes")));
@@ -253,7 +325,7 @@ pub fn open(path: &Path) -> Result<Source> {
     if n > LONGEST || n > length - 8 {
         return Err(malformed(format!("its header is said to have {n} bytes, and the file has {length}")));
     }
-    let mut text = vec![0; n as usize];
+    let mut text = grow::filled(0, n as usize)?;
     file.read_exact(&mut text).map_err(wrong)?;
     let header = Header::parse(&text, length - 8 - n)?;
     Ok(Source { file, path: path.into(), start: 8 + n, header })
@@ -276,7 +348,7 @@ impl Source {
             dim.pop();
             dtype = DType::Complex128;
         }
-        let n = dim.iter().product::<usize>();
+        let n = grow::product(dim.iter().copied())?;
         let buffer = backend::of(device)?.allocate(entry.bytes as usize)?;
         self.fill(entry, device, &buffer)?;
         let bytes = View::contiguous(buffer.clone(), DType::UInt8, n);
@@ -322,30 +394,37 @@ impl Source {
             }
             return Ok(());
         }
+        let mut next = move |at: usize| -> Result<(Block, usize)> {
+            let bytes = PIECE.min(total - at);
+            let block = Block::new(bytes, device)?;
+            // SAFETY: the block has this much room, and no one else knows it.
+            let room = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
+            file.read_exact(room).map_err(wrong)?;
+            Ok((block, bytes))
+        };
+        let mut upload = |(block, bytes): (Block, usize), at: usize| {
+            watch.look()?;
+            // SAFETY: the block was filled with so many bytes.
+            backend.upload(unsafe { std::slice::from_raw_parts(block.start(), bytes) }, buffer, at)
+        };
         let (send, receive) = sync_channel::<Result<(Block, usize)>>(1);
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            let read = move || {
                 for at in (0..total).step_by(PIECE) {
-                    let bytes = PIECE.min(total - at);
-                    let piece = Block::new(bytes, device).and_then(|block| {
-                        // SAFETY: the block has this much room, and no one else knows it.
-                        let room = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
-                        file.read_exact(room).map_err(wrong)?;
-                        Ok((block, bytes))
-                    });
+                    let piece = next(at);
                     let stop = piece.is_err();
                     if send.send(piece).is_err() || stop {
                         return;
                     }
                 }
-            });
-            let mut at = 0;
-            for piece in receive {
-                watch.look()?;
-                let (block, bytes) = piece?;
-                // SAFETY: the block was filled with so many bytes.
-                backend.upload(unsafe { std::slice::from_raw_parts(block.start(), bytes) }, buffer, at)?;
-                at += bytes;
+            };
+            let reader = std::thread::Builder::new().name("verdigris-file".into()).spawn_scoped(scope, read);
+            if reader.is_err() {
+                // no thread can be made: one piece after the other
+                return (0..total).step_by(PIECE).try_for_each(|at| upload(next(at)?, at));
+            }
+            for (piece, at) in receive.into_iter().zip((0..total).step_by(PIECE)) {
+                upload(piece?, at)?;
             }
             Ok(())
         })
