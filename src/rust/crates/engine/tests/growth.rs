@@ -1,0 +1,157 @@
+//! What allocates as much as users' data ask for does so by `grow` or a block of host memory, which give an error where there is no
+//! memory. `vec!`, `collect()` and their like end the process then. Where they stand nevertheless is listed here, with what bounds them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Calls that end the process where there is no memory.
+const CALLS: [&str; 9] = [
+    "with_capacity(",
+    ".to_vec()",
+    ".repeat(",
+    ".resize(",
+    ".collect()",
+    ".collect::<",
+    ".concat()",
+    ".into_boxed_",
+    ".reserve(",
+];
+
+/// Folders all of whose vectors have a length that a program's text decides, not its data.
+const BY_TEXT: [(&str, &str); 8] = [
+    ("engine/src/backend/cuda/codegen/", "the text of a kernel"),
+    ("engine/src/backend/cuda/interpret/", "the instructions of a plan"),
+    ("engine/src/backend/cpu/routine/", "the statements of a function"),
+    ("engine/src/routine/", "the statements of a function"),
+    ("engine/src/backend/cuda/library/", "files in folders"),
+    ("engine/src/backend/cuda/user/", "the text and parameters of a kernel"),
+    ("engine/src/kernel/", "the text of a kernel"),
+    ("engine/src/ops/", "the table of operations"),
+];
+
+/// How many such calls a file may have, and what bounds them.
+#[rustfmt::skip]
+const LISTED: [(&str, usize, &str); 53] = [
+    ("bridge/compute.rs", 1, "arrays of a call"),
+    ("bridge/convert.rs", 1, "dtypes"),
+    ("bridge/devices.rs", 2, "folders"),
+    ("bridge/entries.rs", 1, "a constant"),
+    ("bridge/files.rs", 7, "tensors of a header"),
+    ("bridge/graphs.rs", 4, "arrays of a graph"),
+    ("bridge/handle.rs", 1, "a constant"),
+    ("bridge/index.rs", 2, "axes"),
+    ("bridge/join.rs", 4, "arrays of a call, and axes"),
+    ("bridge/kernel.rs", 6, "arguments of a kernel"),
+    ("bridge/module.rs", 2, "strings of a call"),
+    ("bridge/operators.rs", 2, "operands"),
+    ("bridge/routine.rs", 7, "arguments of a function"),
+    ("engine/src/array.rs", 1, "operands"),
+    ("engine/src/backend/cpu/blocks.rs", 10, "the instructions of a plan"),
+    ("engine/src/backend/cpu/scan.rs", 1, "a constant"),
+    ("engine/src/backend/cpu/select.rs", 12, "the parts of a join, and one element"),
+    ("engine/src/backend/cpu/sort.rs", 1, "bits of a key"),
+    ("engine/src/backend/cpu/walk.rs", 1, "axes"),
+    ("engine/src/backend/cuda/cache.rs", 2, "a kernel"),
+    ("engine/src/backend/cuda/compile.rs", 4, "a kernel, and constants"),
+    ("engine/src/backend/cuda/device.rs", 2, "a name"),
+    ("engine/src/backend/cuda/flags.rs", 1, "launches under way"),
+    ("engine/src/backend/cuda/lane.rs", 1, "streams"),
+    ("engine/src/backend/cuda/library.rs", 6, "libraries"),
+    ("engine/src/backend/cuda/nvrtc.rs", 8, "a kernel"),
+    ("engine/src/backend/cuda/order.rs", 2, "streams, and the buffers of a launch"),
+    ("engine/src/backend/cuda/profile.rs", 1, "launches that are recorded"),
+    ("engine/src/backend/cuda/rank.rs", 1, "a constant"),
+    ("engine/src/backend/cuda/reduce.rs", 2, "the outputs of a plan"),
+    ("engine/src/backend/cuda/run.rs", 2, "the outputs of a plan"),
+    ("engine/src/backend/cuda/shipped.rs", 2, "what is shipped"),
+    ("engine/src/backend/cuda/submit.rs", 1, "a constant"),
+    ("engine/src/backend/cuda/transfer.rs", 2, "threads"),
+    ("engine/src/backend/cuda/user.rs", 11, "the text and the functions of a kernel"),
+    ("engine/src/codes.rs", 1, "columns"),
+    ("engine/src/evaluate.rs", 4, "arrays of a call"),
+    ("engine/src/explain.rs", 6, "the instructions of a plan"),
+    ("engine/src/expr.rs", 2, "operands"),
+    ("engine/src/graph.rs", 6, "arrays of a graph"),
+    ("engine/src/interop/dlpack.rs", 1, "axes"),
+    ("engine/src/interop/dlpack/import.rs", 1, "axes"),
+    ("engine/src/interop/files.rs", 5, "tensors of a call, and axes"),
+    ("engine/src/interop/safetensors.rs", 8, "tensors of a header that was read by `try_reserve`, and axes"),
+    ("engine/src/join.rs", 1, "arrays of a call"),
+    ("engine/src/layout.rs", 6, "axes, and pieces of 1 MiB or more"),
+    ("engine/src/memory.rs", 3, "the largest arrays, for a message"),
+    ("engine/src/plan.rs", 4, "the instructions of a plan"),
+    ("engine/src/queued.rs", 1, "copies under way"),
+    ("engine/src/select.rs", 2, "axes, and up to FEW numbers"),
+    ("engine/src/spill.rs", 2, "arrays that there are"),
+    ("engine/src/strided.rs", 4, "axes"),
+    ("engine/src/views.rs", 1, "axes"),
+];
+
+fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// The code without its tests and comments.
+fn code(text: &str) -> String {
+    let end = text.find("\nmod tests {");
+    let lines = text[..end.unwrap_or(text.len())].lines();
+    lines.filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// `vec![x; n]`, of as many as n says.
+fn repeated(code: &str) -> usize {
+    code.match_indices("vec![")
+        .filter(|(at, _)| code[*at..].lines().next().unwrap_or("").split(']').next().unwrap_or("").contains(';'))
+        .count()
+}
+
+#[test]
+fn what_users_data_make_long_may_be_refused() {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    sources(&engine.join("src"), &mut files);
+    sources(&engine.join("../../src"), &mut files);
+    let mut found = BTreeMap::new();
+    for path in files {
+        let name = path.to_string_lossy().replace('\\', "/");
+        let name = match name.split_once("/crates/engine/../../src/") {
+            Some((_, below)) => format!("bridge/{below}"),
+            None => format!("engine/src/{}", name.split_once("/crates/engine/src/").unwrap().1),
+        };
+        let file = name.rsplit('/').next().unwrap();
+        if file == "tests.rs" || file == "testing.rs" || file == "grow.rs" || file.starts_with("differential") {
+            continue;
+        }
+        if BY_TEXT.iter().any(|(folder, _)| name.starts_with(folder)) {
+            continue;
+        }
+        let code = code(&std::fs::read_to_string(&path).unwrap());
+        let calls = CALLS.iter().map(|call| code.matches(call).count()).sum::<usize>() + repeated(&code);
+        if calls > 0 {
+            found.insert(name, calls);
+        }
+    }
+    let listed: BTreeMap<String, usize> = LISTED.iter().map(|(name, n, _)| (name.to_string(), *n)).collect();
+    assert!(LISTED.iter().all(|(_, _, reason)| !reason.is_empty()));
+    let mut wrong = Vec::new();
+    for name in found.keys().chain(listed.keys().filter(|name| !found.contains_key(*name))) {
+        let [calls, known] = [&found, &listed].map(|all| all.get(name).copied().unwrap_or(0));
+        if calls != known {
+            wrong.push(format!("{name} has {calls} calls, and {known} are listed"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "calls that end the process where there is no memory: use `grow` where users' data decide how long a vector is, or list \
+         them with what bounds them.\n{}",
+        wrong.join("\n")
+    );
+}
