@@ -52,14 +52,14 @@ by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || 
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()], [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where
 #' they live, by sorting; on the cpu device by base R; and [base::union()], [base::intersect()], [base::setdiff()], [base::setequal()] and [base::is.element()], which rest on these. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
 #'
-#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` and `is.element(el, table)` have base R's arguments, of which an array may be either of the first two.
+#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its breaks are the first two.
 #'
 #' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
 #' strings or factors.
 #' Ordinary numbers are rounded to the type of a float32 or narrower array before they are compared with it, however many they are (see section "Numbers beside
 #' an array" of [elementwise]); int64 is compared as it is.
-#' @param x An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
-#' @param table,y What is matched with, an array or a vector.
+#' @param x,el An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
+#' @param table,y,set What is matched with, an array or a vector.
 #' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()], [base::tabulate()] and [base::table()].
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()].
 #' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of base R.
@@ -243,11 +243,9 @@ setdiff <- interposed("setdiff", c("x", "y"), part_of_array("setdiff", x, y))
 #' @rdname matching
 #' @export
 setequal <- interposed("setequal", c("x", "y"), equal_sets(x, y))
-# Its second argument has other names in other versions of R.
 #' @rdname matching
-#' @usage NULL
 #' @export
-is.element <- eval(bquote(interposed("is.element", .(names(formals(base::is.element))), in_arrays(el, .(as.name(names(formals(base::is.element))[2L]))))))
+is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set))
 
 set_on_base <- function(name, x, y) call_base(get(name, baseenv()), list(plain_vector(x), plain_vector(y)))
 
@@ -317,6 +315,7 @@ findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, 
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
   x <- adopt(x, if (is_gpu(x)) x else vec)
+  if (inherits(vec, "integer64")) vec <- adopt(vec, x)
   if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
   m <- length(vec)
   x <- as_doubles(strip(x))
@@ -331,7 +330,8 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
 #' @rdname matching
 #' @export
 cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L, ordered_result = FALSE, ...) {
-  breaks <- host_copy(breaks)
+  # of int64 those that are doubles, with a warning
+  breaks <- if (is_int64(breaks)) as.vector(as_gpu(breaks, device = gpu_device(x))) else host_copy(breaks)
   args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab, ordered_result = ordered_result, ...)
   usable <- is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
   # of one number breaks are made, of x's range

@@ -88,6 +88,10 @@ over_int64 <- function() {
     same("findInterval of many, left", as.vector(findInterval(x, many, left.open = TRUE)), as.integer(rep(strictly + above, times)))
     same("findInterval in int64", findInterval(c(-Inf, -2^53, 5.5, 2^53, 2^53 + 2, 2^62, 2^63, Inf), sort(x)), as.integer(times * c(0, 2, 4, 5, 8, 9, 10, 10)))
     same("findInterval in int64, itself", as.vector(findInterval(x, sort(unique(known)))), as.integer(place))
+    same("findInterval in integer64", as.vector(findInterval(x, collect(sort(unique(known))))), as.integer(place))
+    # groups of integer64 that are one double base R has in any order
+    sums <- aggregate(data.frame(v = w[!is.na(x)]), list(k = known), sum)
+    same("aggregate", as.vector(sums$v)[match(levels(f), digits(sums$k))], as.vector(tapply(v, f, sum)))
     same("cut", as.integer(cut(x, c(-Inf, 2^53, Inf))), rep(c(2L, 1L, 1L, NA, 2L, 1L, 2L, 2L, 2L, 1L, 1L), times))
     # comparisons with doubles
     for (bound in c(2^53, 2^53 + 2, 2^62, 5.5, -2^53 - 4, 2^63, -2^63, Inf, -Inf, NaN, NA)) {
