@@ -4,7 +4,7 @@ use std::os::raw::c_int;
 
 use verdigris_engine::array::Array;
 
-use crate::handle::bare;
+use crate::handle::dressed;
 use crate::r::{self, SEXP};
 
 /// The shapes that differ in their class attribute.
@@ -63,16 +63,13 @@ pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
 /// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
 pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
     // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
-    unsafe {
-        let out = r::Rf_protect(bare(array));
+    dressed(array, move |out| unsafe {
         copy_shape(x, out);
         let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
         if !r::is_null(time) {
             r::Rf_setAttrib(out, r::R_TspSymbol, time);
         }
         r::Rf_unprotect(1);
-        let out = classed(out);
-        r::Rf_unprotect(1);
-        out
-    }
+        classed(out)
+    })
 }

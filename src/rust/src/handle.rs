@@ -647,6 +647,25 @@ pub fn vector(handle: Handle) -> SEXP {
     }
 }
 
+/// A vector on an array, with the attributes that `dress` gives it, and its class: R is asked for all of it at once. `dress` returns what it is
+/// given, and has nothing to drop. Not protected.
+pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
+    let kind = host::r_type(array.dtype());
+    let handle = Handle::new(array).owned();
+    let n = handle.header.length;
+    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
+    let x = r::protect(|| unsafe {
+        let x = r::Rf_protect(r::vg_new(kind as c_int));
+        owned::set_freed(r::R_altrep_data1(x), n);
+        let x = dress(x);
+        r::Rf_unprotect(1);
+        x
+    });
+    // SAFETY: as above.
+    handle.give(unsafe { r::R_altrep_data1(x) });
+    x
+}
+
 /// A vector that is to have an array of this type and length, which `fill` gives it, with `dim` where there are two dimensions or more, and
 /// its class. Not protected.
 ///

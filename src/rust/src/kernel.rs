@@ -214,17 +214,16 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
     unsafe {
         let like = arguments.iter().copied().find(|&x| r::inherits(x, "gpu_array") && r::len(x) == n);
         let wrap = |array: Array| {
-            let x = r::Rf_protect(handle::bare(array));
-            if let Some(like) = like {
-                let dim = r::Rf_protect(r::Rf_getAttrib(like, r::R_DimSymbol));
-                if !r::is_null(dim) {
-                    r::Rf_setAttrib(x, r::R_DimSymbol, dim);
+            handle::dressed(array, move |x| {
+                if let Some(like) = like {
+                    let dim = r::Rf_protect(r::Rf_getAttrib(like, r::R_DimSymbol));
+                    if !r::is_null(dim) {
+                        r::Rf_setAttrib(x, r::R_DimSymbol, dim);
+                    }
+                    r::Rf_unprotect(1);
                 }
-                r::Rf_unprotect(1);
-            }
-            let x = attributes::classed(x);
-            r::Rf_unprotect(1);
-            x
+                attributes::classed(x)
+            })
         };
         if arrays.len() == 1 {
             return arrays.into_iter().map(wrap).next().unwrap_or_else(r::null);

@@ -40,15 +40,13 @@ fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
         |n| i32::try_from(n).map_err(|_| Error::new(Kind::Shape, format!("a matrix cannot have {n} rows or columns")));
     let extents = [int(rows)?, int(columns)?];
     // SAFETY: both vectors are protected while they are made; the product of the extents is the array's length.
-    unsafe {
-        let out = r::Rf_protect(handle::bare(array));
+    Ok(handle::dressed(array, move |out| unsafe {
         let dim = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, 2));
         std::slice::from_raw_parts_mut(r::INTEGER(dim), 2).copy_from_slice(&extents);
         r::Rf_setAttrib(out, r::R_DimSymbol, dim);
-        let out = attributes::set_class(out, 2);
-        r::Rf_unprotect(2);
-        Ok(out)
-    }
+        r::Rf_unprotect(1);
+        attributes::set_class(out, 2)
+    }))
 }
 
 fn optional(array: Option<Array>) -> SEXP {

@@ -117,7 +117,10 @@ static INSIDE: AtomicBool = AtomicBool::new(false);
 
 /// Marks that none runs, or brings back what was: R may have called us out of one. See `guard::attempt`.
 pub fn set_inside(inside: bool) -> bool {
-    INSIDE.swap(inside, Ordering::Relaxed)
+    // not `swap`: there is one thread
+    let before = INSIDE.load(Ordering::Relaxed);
+    INSIDE.store(inside, Ordering::Relaxed);
+    before
 }
 
 /// Calls R. Where R jumps out of the body, Rust unwinds up to the guard around the entry.
