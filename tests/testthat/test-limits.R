@@ -12,7 +12,7 @@ greedy <- c(
   "cumsum(x)", "cumprod(x)", "cummax(x)", "diff(x)", "range(x)", "quantile(x, c(.1, .5))", "median(x)", "var(x)", "sd(x)", "which(x > 0L)",
   "which.max(x)", "outer(x, 1:3)", "cbind(x, x)", "rbind(x, x)", "c(x, 1.5)", "ifelse(x > 0L, 1, 2)", "is.na(x)", "round(x / 3, 1)", "crossprod(m)",
   "m %*% matrix(1, 2, 2)", "rowsum(x, rep(1:2, n / 2))", "tapply(x, x, sum)", "ave(x, x)", "gpu_cast(x, 'float64') + 1", "as.vector(x)",
-  "gpu_rnorm(n)", "gpu_runif(n)", "gpu_pinned(as.double(x))", "apply(m, 1, sum)", "gpu_save(x * 2, tempfile())", "as.integer(x) + 1L"
+  "gpu_rnorm(n)", "gpu_runif(n)", "gpu_pinned(n)", "apply(m, 1, sum)", "gpu_save(x * 2, tempfile())", "as.integer(x) + 1L"
 )
 
 test_that("calls that find no memory are errors, and R goes on", {
@@ -23,9 +23,9 @@ test_that("calls that find no memory are errors, and R goes on", {
     "cat('\\n', sub('[^0-9]*([0-9]+).*', '\\\\1', grep('VmPeak', readLines('/proc/self/status'), value = TRUE)), sep = '')"
   ))
   size <- as.numeric(size[[length(size)]])
-  for (more in c(60e3, 200e3)) {
+  for (more in c(30e3, 100e3)) {
     code <- c(
-      "n <- 2e7; full <- function(dim) gpu_full(1L, dim, 'int8')",
+      "n <- 1e7; full <- function(dim) gpu_full(1L, dim, 'int8')",
       sprintf("calls <- %s", paste(deparse(greedy), collapse = "\n")),
       "for (call in calls) {",
       "  x <- full(n); m <- full(c(n / 2, 2))",
@@ -42,7 +42,7 @@ test_that("calls that find no memory are errors, and R goes on", {
     expect_length(lines, length(greedy))
     known <- "-> (computed|R|verdigris_error_memory) $"
     expect_identical(grep(known, lines, value = TRUE, invert = TRUE), character())
-    expect_gt(length(grep("verdigris_error_memory", lines, fixed = TRUE)), 10L)
+    expect_gt(length(grep("verdigris_error_memory", lines, fixed = TRUE)), 5L)
   }
 })
 

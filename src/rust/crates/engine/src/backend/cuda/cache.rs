@@ -225,6 +225,24 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
     }
 
+    #[test]
+    fn content_that_does_not_load_is_replaced() {
+        let directory = folder("replaced");
+        set_cache_dir(Some(directory.clone()), 1 << 20);
+        keep(&directory, "x", b"bad");
+        let load = |bytes: &[u8]| match bytes {
+            b"good" => Ok(4),
+            _ => Err(crate::error::Error::new(crate::error::Kind::Compile, "no module")),
+        };
+        assert_eq!(kept(Some("x"), || Ok(b"good".to_vec()), load).unwrap(), 4);
+        assert_eq!(fetch(&directory, "x").as_deref(), Some(&b"good"[..]));
+        // what cannot be loaded is not kept
+        assert!(kept(Some("y"), || Ok(b"bad".to_vec()), load).is_err());
+        assert!(fetch(&directory, "y").is_none());
+        set_cache_dir(None, 0);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
     #[cfg(unix)]
     #[test]
     fn what_others_may_write_is_not_used() {
