@@ -56,6 +56,25 @@ test_that("what changes outside is seen by a graph only where it should be", {
   expect_identical(as.vector(x), c(0, 0, 0))
 })
 
+test_that("a graph is recorded where memory is short, beside other streams", {
+  skip_if(!emulated, "another device has more memory")
+  expect_child_ends(quote({
+    s <- gpu_stream()
+    n <- 2e5
+    x <- as_gpu(as.double(1:n))
+    with_gpu_stream(s, gpu_compute(x + 0))
+    keep <- lapply(1:7, function(k) gpu_compute(x + k))
+    for (k in 1:2) {
+      r <- tryCatch({ gpu_graph(gpu_compute(x * 2 + 1)); "recorded" }, verdigris_error_memory = function(e) "no room")
+      stopifnot(r %in% c("recorded", "no room"))
+      stopifnot(all.equal(vapply(keep, function(a) sum(a) - sum(x), 0), n * 1:7))
+    }
+    keep <- NULL
+    gc()
+    stopifnot(all.equal(as.vector(sum(gpu_graph(gpu_compute(x * 2 + 1))())), sum(as.double(1:n) * 2 + 1)))
+  }), env = "VERDIGRIS_EMULATOR_MEMORY=16777216", timeout = 120)
+})
+
 test_that("a block that writes in place does so to its own arrays", {
   h <- c(1, 2, 3)
   x <- gpu(h)

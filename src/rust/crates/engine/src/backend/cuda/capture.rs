@@ -152,6 +152,11 @@ impl Cuda {
         body()
     }
 
+    /// The lane that is captured, also while `outside` leaves that aside.
+    pub(super) fn captured_lane(&self) -> Option<u32> {
+        lock(&self.capture).as_ref().map(|arena| arena.lane.index)
+    }
+
     /// Keeps something as long as the graph that is being recorded.
     pub(super) fn hold(&self, what: Box<dyn Any + Send + Sync>) {
         if let Ok(arena) = current(self) {
@@ -169,6 +174,8 @@ impl Cuda {
         let _entered = self.enter()?;
         let before = self.lane().index;
         let lane = self.new_lane(0)?;
+        // what was queued on it before can be waited for meanwhile
+        lane.mark(self)?;
         // SAFETY: a stream of ours, which nothing else uses. Relaxed: other threads load kernels meanwhile.
         let status =
             unsafe { (self.driver.capture_begin)(lane.handle(), CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) };

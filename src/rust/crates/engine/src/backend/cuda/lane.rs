@@ -274,7 +274,7 @@ impl Cuda {
         if self.mode() & (SEVERAL | CAPTURING) == 0 {
             return vec![self.main()];
         }
-        let captured = if self.is_capturing() { Some(self.lane().index) } else { None };
+        let captured = self.captured_lane();
         lock(&self.lanes.all).iter().copied().filter(|lane| Some(lane.index) != captured).collect()
     }
 

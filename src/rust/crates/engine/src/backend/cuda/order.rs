@@ -221,8 +221,9 @@ impl Cuda {
         table.uses.insert(address, Uses { write: at, reads: Vec::new() });
         if table.uses.len() > table.sweep_at.max(1 << 12) {
             // what has happened needs no entry
-            let done: Vec<u64> = self.running_lanes().iter().map(|lane| lane.done(self)).collect();
-            let happened = |at: Use| done.get(at.0 as usize).is_some_and(|&mark| at.1 <= mark);
+            let done: HashMap<u32, u64> =
+                self.running_lanes().iter().map(|lane| (lane.index, lane.done(self))).collect();
+            let happened = |at: Use| done.get(&at.0).is_some_and(|&mark| at.1 <= mark);
             table.uses.retain(|_, uses| !happened(uses.write) || !uses.reads.iter().all(|&read| happened(read)));
             table.sweep_at = 2 * table.uses.len();
         }
@@ -241,7 +242,8 @@ impl Cuda {
             uses
         };
         let first = uses.write.0;
-        if uses.reads.iter().all(|read| read.0 == first) {
+        let captured = self.captured_lane();
+        if captured.is_none() && uses.reads.iter().all(|read| read.0 == first) {
             return Ok(Ok(self.lane_at(first).unwrap_or_else(|| self.main())));
         }
         let reaper = self.reaper()?;
