@@ -96,24 +96,24 @@ graph_function <- function(inputs, run, info) {
   structure(call, class = "gpu_graph")
 }
 
-# A new array on the memory of `x`, with the attributes of `like`.
-same_values <- function(x, like) {
-  y <- .Call(C_bare, x)
+# An array of its own with the values of `x`, which keeps them when `x` is written to or freed, and the attributes of `like`.
+own_values <- function(x, like = x) {
+  y <- .Call(C_frozen, x)
   attributes(y) <- attributes(like)
   y
 }
 
 evaluated_graph <- function(code, caller, inputs) {
-  last <- list2env(inputs, parent = caller)
+  last <- list2env(lapply(inputs, own_values), parent = caller)
   compute <- function(x) {
     if (is_gpu(x)) return(gpu_compute(x))
     if (is.list(x) && !is.object(x)) x[] <- lapply(x, compute)
     x
   }
   run <- function(given) {
-    list2env(given, last)
-    # arrays of their own on the same values, so that what the block writes to is not the caller's
-    compute(eval(code, list2env(Map(same_values, mget(names(inputs), last), inputs), parent = last)))
+    list2env(lapply(given, own_values), last)
+    # what the block writes to is its own
+    compute(eval(code, list2env(Map(own_values, mget(names(inputs), last), inputs), parent = last)))
   }
   run(list())
   graph_function(inputs, run, function() list(device = "cpu"))

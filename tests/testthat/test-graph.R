@@ -56,6 +56,32 @@ test_that("what changes outside is seen by a graph only where it should be", {
   expect_identical(as.vector(x), c(0, 0, 0))
 })
 
+test_that("a graph's inputs are its own, whatever is written to theirs, or freed", {
+  x <- gpu(c(1, 2, 3))
+  z <- gpu(c(1, 1, 1))
+  lent <- from_dlpack(as_dlpack(z, writable = TRUE))
+  g <- gpu_graph(x * 2 + z)
+  expect_identical(as.vector(g()), c(3, 5, 7))
+  gpu_copy(c(10, 20, 30), x)
+  gpu_compute(gpu(c(5, 5, 5)), out = z)
+  expect_identical(as.vector(g()), c(3, 5, 7))
+  gpu_compute(gpu(c(7, 7, 7)), out = x)
+  gpu_compute(gpu(c(6, 6, 6)), out = lent)
+  expect_identical(as.vector(g()), c(3, 5, 7))
+  y <- gpu(c(5, 5, 5))
+  expect_identical(as.vector(g(x = y)), c(11, 11, 11))
+  gpu_copy(c(1, 1, 1), y)
+  expect_identical(as.vector(g()), c(11, 11, 11))
+  expect_identical(as.vector(g(z = lent)), c(16, 16, 16))
+  gpu_compute(lent * 0, out = lent)
+  expect_identical(as.vector(g()), c(16, 16, 16))
+  gpu_free(x)
+  gpu_free(y)
+  gpu_free(z)
+  gpu_free(lent)
+  expect_identical(as.vector(g()), c(16, 16, 16))
+})
+
 test_that("a graph is recorded where memory is short, beside other streams", {
   skip_if(!emulated, "another device has more memory")
   expect_child_ends(quote({

@@ -182,6 +182,11 @@ entry! {
         Ok(handle::bare(handle::array(x)?))
     }
 
+    /// The values of this moment as a new vector without attributes, whatever is written to the memory of x later.
+    fn frozen(x) {
+        Ok(handle::bare(handle::array(x)?.fixed()?))
+    }
+
     /// Gives a bare vector the class that its attributes ask for, in place.
     fn classed(x) {
         Ok(attributes::classed(x))
