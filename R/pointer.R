@@ -15,7 +15,8 @@
 #' While the owner lives, others may write to the memory, and R's next read sees it; what R writes to it where it lies
 #' ([gpu_compute()] with `out`) others see. Operations on such an array are computed at once; what was recorded before
 #' keeps its values: if there is any, `x` moves to memory of its own first. `writable = FALSE` promises that nobody will
-#' write; then nothing is computed early, and nothing moves.
+#' write; then nothing is computed early, and nothing moves. `gpu_from_pointer()` remembers the promise: memory that nobody was given to write is read-only,
+#' by its address too.
 #'
 #' On a CUDA device, `gpu_pointer()` waits until the values are there, or makes `stream` wait; others are expected to work on the default
 #' stream, or to have finished.

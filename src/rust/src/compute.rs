@@ -34,7 +34,7 @@ entry! {
         let value = handle::array(x)?;
         let target = handle.current()?;
         // what is recorded elsewhere in R holds it too
-        let holders = if handle.is_recorded_on() { 0 } else { HOLDERS };
+        let holders = if handle.is_recorded_on() || !handle.is_lender() { 0 } else { HOLDERS };
         let new = evaluate::compute_into(&value, &target, holders, site::of(call))?;
         drop(target);
         handle.rewrite(new)?;

@@ -6,9 +6,10 @@
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use verdigris_engine::array::Array;
-use verdigris_engine::buffer::Device;
+use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{Class, DType};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
@@ -16,7 +17,7 @@ use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle, owned, owners, pointer, streams};
+use crate::{altrep, attributes, convert, entry, handle, owned, owners, pinned, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 
@@ -167,7 +168,7 @@ pub fn extents(x: SEXP) -> Result<Vec<usize>> {
 /// The tensor of an array, or of an ordinary vector whose elements lie as a dtype has them; None for anything else.
 fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
     if let Some(handle) = handle::of(x) {
-        let array = if terms.writable { handle.lend()? } else { handle.current()? };
+        let array = if terms.writable { handle.lend()? } else { handle.lend_to_read()? };
         return dlpack::export_as(&array, &extents(x)?, terms).map(Some);
     }
     if r::inherits(x, "gpu_array") {
@@ -178,8 +179,15 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
         return Err(Error::new(ErrorKind::Argument, "an ordinary R vector cannot be given out to be written to")
             .advise("R's values do not change: give out `as_gpu(x, device = \"cpu\")`."));
     }
-    // SAFETY: R keeps the vector for the owner, and R code that would write to it makes a copy, since there are two references.
-    unsafe { dlpack::export_host(address, dtype, &extents(x)?, terms.versioned, owners::keep(x)).map(Some) }
+    let (n, order) = (r::len(x), Order::Nobody);
+    let mut buffer = Buffer::new(Device::Cpu, if n == 0 { 0 } else { address }, n * dtype.size(), owners::keep(x));
+    if pinned::is_at(address) {
+        buffer.share(); // gpu_copy() writes to it
+    } else {
+        buffer.set_read_only(); // R code that would write to it makes a copy, since there are two references
+    }
+    let array = Array::from_view(View::contiguous(Arc::new(buffer), dtype, n));
+    dlpack::export_as(&array, &extents(x)?, Terms { order, ..terms }).map(Some)
 }
 
 /// `stream`: NULL waits here; a stream of `gpu_stream()`, a stream's address, or -1 where nobody is to wait.

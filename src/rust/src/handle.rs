@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::os::raw::c_int;
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use verdigris_engine::array::Array;
@@ -50,6 +50,8 @@ struct Rare {
     window: Window,
     /// A number on its way, and whether it was brought to the device, as an operand.
     landing: Option<(Rc<dyn Landing>, bool)>,
+    /// The number by which these values were lent to readers; 0 where they were not.
+    lends_as: u64,
     /// C functions that may still write through the address that they were given.
     holders: Vec<Holder>,
 }
@@ -131,6 +133,11 @@ impl Handle {
     /// Gives the handle other values; recipes keep those that they were recorded on.
     fn replace(&self, array: Array) {
         self.part();
+        if !Arc::ptr_eq(self.array.borrow().node(), array.node()) {
+            if let Some(rare) = self.rare.borrow_mut().as_mut() {
+                rare.lends_as = 0;
+            }
+        }
         self.array.replace(array);
         self.rewritten.set(true);
     }
@@ -164,8 +171,9 @@ impl Handle {
 
     /// Forgets what was read before, in whatever way.
     fn forget(&self) {
-        if let Some(rare) = self.rare.take().filter(|rare| !rare.holders.is_empty()) {
-            self.rare(|new| new.holders = rare.holders);
+        let old = self.rare.take().filter(|rare| !rare.holders.is_empty() || rare.lends_as > 0);
+        if let Some(old) = old {
+            self.rare(|rare| (rare.holders, rare.lends_as) = (old.holders, old.lends_as));
         }
     }
 
@@ -255,6 +263,27 @@ impl Handle {
         let own = Array::duplicate(&view)?;
         self.replace(own.clone());
         Ok(own)
+    }
+
+    /// The array for someone outside who only reads its memory.
+    pub fn lend_to_read(&self) -> Result<Array> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let array = self.current()?;
+        let number = self.rare(|rare| {
+            if rare.lends_as == 0 {
+                rare.lends_as = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+            }
+            rare.lends_as
+        });
+        array.settle()?.buffer.note_lender(number);
+        Ok(array)
+    }
+
+    /// Whether who reads the array's memory outside, if anyone does, was lent it by this array: then he may see what it becomes.
+    pub fn is_lender(&self) -> bool {
+        let number = self.rare.borrow().as_ref().map_or(0, |rare| rare.lends_as);
+        let array = self.array.borrow();
+        !array.is_shared() || array.node().view().is_some_and(|view| number > 0 && view.buffer.is_lent_by(number))
     }
 
     /// As `lend`, for someone who works in the order of CUDA's default stream, as who writes to the memory already does: what he has queued

@@ -53,6 +53,11 @@ fn block_of(data: &Host<'_>) -> Option<Arc<Block>> {
     pinned().as_ref()?.get(&start_of(data))?.upgrade()
 }
 
+/// Whether a pinned vector's elements begin here.
+pub fn is_at(address: u64) -> bool {
+    pinned().as_ref().and_then(|all| all.get(&(address as usize))).is_some_and(|block| block.strong_count() > 0)
+}
+
 /// The elements of what is no array.
 fn elements<'a>(x: SEXP) -> Option<Host<'a>> {
     if handle::of(x).is_some() || r::inherits(x, "gpu_array") {

@@ -64,22 +64,24 @@ fn tag() -> SEXP {
     r::known_symbol!(c"gpu_memory")
 }
 
+/// The loan of a `gpu_pointer()`, which its inner external pointer has; None where it has ended.
+fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
+    // SAFETY: made below; the pointer keeps the inner one.
+    let inner = unsafe { r::R_ExternalPtrProtected(x) };
+    if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
+        owned::value::<Lent>(inner)
+    } else {
+        None
+    }
+}
+
 /// Before the memory of a `gpu_pointer()` is used: its loan, which the pointer keeps, must not have ended.
 fn check_loan(x: SEXP) -> Result<()> {
     // SAFETY: an external pointer; one of a file has no address, of which something else is said.
     if !owned::has_tag(x, tag()) || unsafe { r::R_ExternalPtrAddr(x) }.is_null() {
         return Ok(());
     }
-    // SAFETY: made below; the pointer keeps the inner one.
-    let loan = unsafe {
-        let inner = r::R_ExternalPtrProtected(x);
-        if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
-            owned::value::<Lent>(inner)
-        } else {
-            None
-        }
-    };
-    loan.map(|_| ()).ok_or_else(|| {
+    loan_of(x).map(|_| ()).ok_or_else(|| {
         Error::new(ErrorKind::Consumed, "the memory of the pointer is freed: R has finalized it")
             .advise("Make a new one with `gpu_pointer(x)`.")
     })
@@ -100,6 +102,11 @@ fn check_owner(x: SEXP) -> Result<()> {
     Ok(())
 }
 
+/// Whether what keeps an array's memory was made with the promise that nobody will write.
+fn is_for_reading(owner: SEXP) -> bool {
+    owned::has_tag(owner, tag()) && loan_of(owner).is_some_and(|lent| !lent.writes())
+}
+
 entry! {
     /// list(address, strides, owner, typestr): where an array's elements lie. `stream` as for `dlpack_export`.
     fn pointer(x, writable, stream) {
@@ -108,7 +115,7 @@ entry! {
                 .advise("Use `as_gpu(x)` first.")
         })?;
         let writable = convert::flag(writable, "writable")?;
-        let array = if writable { handle.lend()? } else { handle.current()? };
+        let array = if writable { handle.lend()? } else { handle.lend_to_read()? };
         let dim = dlpack::extents(x)?;
         let mut view = array.settle()?;
         let strides = match strided::strides_of(&view.layout, &dim) {
@@ -148,7 +155,7 @@ entry! {
             strides: if r::is_null(strides) { None } else { Some(convert::wholes(strides, "strides")?) },
             dtype: convert::dtype(dtype)?.ok_or_else(|| Error::new(ErrorKind::Argument, "`dtype` must be named"))?,
             device: convert::device(device)?,
-            read_only: convert::flag(read_only, "read_only")?,
+            read_only: convert::flag(read_only, "read_only")? || is_for_reading(address) || is_for_reading(owner),
         };
         let dim = given.dim.clone();
         // SAFETY: what the user says of his memory, as far as it can be checked.

@@ -77,8 +77,13 @@ entry! {
             view = array.contiguous()?;
             array = Array::from_view(view.clone());
         }
+        if view.buffer.is_read_only() {
+            // nor memory that it may not write to
+            array = Array::duplicate(&view)?;
+            view = array.settle()?;
+        }
         // it refuses by itself to write where elements overlap
-        let writable = !view.buffer.is_read_only() && !strided::overlaps(&view.layout);
+        let writable = !strided::overlaps(&view.layout);
         drop(view);
         let terms = Terms { versioned: false, order: Order::Stream(STREAM), writable };
         let raw = dlpack::export_as(&array, &dim, terms)?;

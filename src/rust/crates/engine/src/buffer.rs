@@ -1,9 +1,10 @@
 //! Device memory and what views it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::dtype::DType;
 use crate::layout::Layout;
@@ -41,12 +42,19 @@ pub struct Buffer {
     /// Those outside who hold it for a time, and how many of them may write.
     lent: AtomicU32,
     lent_to_write: AtomicU32,
+    /// Who has lent it: the number of an array, 0 where that is not known, `SEVERAL` where there is another one.
+    lender: AtomicU64,
+    /// The buffer whose memory this is, where it left and came back.
+    origin: Option<Weak<Buffer>>,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
 /// Buffers that are shared, and holds on buffers: where there is none, nobody asks the buffers.
 static ABROAD: AtomicUsize = AtomicUsize::new(0);
+
+/// No array's number.
+const SEVERAL: u64 = u64::MAX;
 
 /// Whether any buffer may be shared: one load.
 pub fn any_shared() -> bool {
@@ -64,6 +72,8 @@ impl Buffer {
             read_only: false,
             lent: AtomicU32::new(0),
             lent_to_write: AtomicU32::new(0),
+            lender: AtomicU64::new(0),
+            origin: None,
             _owner: owner,
         }
     }
@@ -73,8 +83,27 @@ impl Buffer {
         self.read_only
     }
 
-    pub fn set_read_only(&mut self, read_only: bool) {
-        self.read_only = read_only;
+    pub fn set_read_only(&mut self) {
+        self.read_only = true;
+    }
+
+    /// Notes that this is memory of another buffer: who writes to that writes here. Where nobody was given that memory to write, this
+    /// buffer is read-only.
+    pub fn set_origin(&mut self, origin: &Arc<Buffer>) {
+        if origin.origin.is_none() {
+            self.read_only |= origin.read_only || !origin.is_volatile();
+            self.origin = Some(Arc::downgrade(origin));
+        } else {
+            self.read_only |= origin.read_only;
+            self.origin.clone_from(&origin.origin);
+        }
+    }
+
+    /// Whether this is memory of another buffer that somebody here, or who was given that one, may write to.
+    fn is_written_elsewhere(&self) -> bool {
+        let Some(origin) = self.origin.as_ref().and_then(Weak::upgrade) else { return false };
+        // all but those who hold it for others, and this reference, can write
+        !origin.read_only && (origin.is_volatile() || Arc::strong_count(&origin) > 1 + origin.lent())
     }
 
     /// Notes that the values belong to this address: a graph writes there each time that it runs.
@@ -98,6 +127,20 @@ impl Buffer {
         self.shared.load(Ordering::Acquire) || self.lent.load(Ordering::Acquire) > 0
     }
 
+    /// Notes that an array, by a number of its own, is about to lend it.
+    pub fn note_lender(&self, number: u64) {
+        if self.lent() == 0 {
+            self.lender.store(number, Ordering::Release);
+        } else if self.lender.load(Ordering::Acquire) != number {
+            self.lender.store(SEVERAL, Ordering::Release);
+        }
+    }
+
+    /// Whether this array has lent it, and no other one: who borrowed it sees what this array becomes, and of others he does not.
+    pub fn is_lent_by(&self, number: u64) -> bool {
+        self.lender.load(Ordering::Acquire) == number
+    }
+
     /// Those outside who hold it for a time; each of them has a reference to it.
     pub fn lent(&self) -> usize {
         self.lent.load(Ordering::Acquire) as usize
@@ -109,9 +152,11 @@ impl Buffer {
         self.shared.load(Ordering::Acquire) || self.lent_to_write.load(Ordering::Acquire) > 0
     }
 
-    /// Whether someone outside may write at any time: what is computed from the content is computed at once.
+    /// Whether someone may write at any time by another way than this buffer: what is computed from the content is computed at once.
     pub fn is_volatile(&self) -> bool {
-        self.shared.load(Ordering::Acquire) && !self.read_only || self.lent_to_write.load(Ordering::Acquire) > 0
+        self.shared.load(Ordering::Acquire) && !self.read_only
+            || self.lent_to_write.load(Ordering::Acquire) > 0
+            || self.is_written_elsewhere()
     }
 }
 
@@ -121,6 +166,29 @@ impl Drop for Buffer {
             ABROAD.fetch_sub(1, Ordering::AcqRel);
         }
     }
+}
+
+/// Memory that someone outside holds, by where it begins: where it ends, the buffer, and how often it is held.
+static GIVEN: Mutex<BTreeMap<u64, (u64, Weak<Buffer>, u32)>> = Mutex::new(BTreeMap::new());
+
+fn given() -> MutexGuard<'static, BTreeMap<u64, (u64, Weak<Buffer>, u32)>> {
+    GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The buffer of ours in whose memory these bytes lie, if it was given out and is held.
+pub fn origin_of(device: Device, address: u64, bytes: usize) -> Option<Arc<Buffer>> {
+    if bytes == 0 || !any_shared() {
+        return None;
+    }
+    // memory of buffers does not overlap, unless foreign memory came in twice
+    const LOOKED_AT: usize = 4;
+    let end = address.checked_add(bytes as u64)?;
+    let found = {
+        let given = given();
+        let mut below = given.range(..=address).rev().take(LOOKED_AT);
+        below.find(|(_, (last, buffer, _))| end <= *last && buffer.strong_count() > 0).map(|(_, found)| found.1.clone())
+    };
+    found?.upgrade().filter(|buffer| buffer.device == device)
 }
 
 /// A buffer that someone outside holds, for as long as this lives. Dropped on any thread.
@@ -135,7 +203,21 @@ impl Lent {
         ABROAD.fetch_add(1, Ordering::AcqRel);
         buffer.lent.fetch_add(1, Ordering::AcqRel);
         buffer.lent_to_write.fetch_add(u32::from(writes), Ordering::AcqRel);
+        if buffer.bytes > 0 {
+            let end = buffer.address + buffer.bytes as u64;
+            let mut given = given();
+            let entry = given.entry(buffer.address).or_insert_with(|| (end, Weak::new(), 0));
+            if entry.1.strong_count() == 0 {
+                (entry.0, entry.1) = (end, Arc::downgrade(&buffer));
+            }
+            entry.2 += 1;
+        }
         Lent { buffer, writes }
+    }
+
+    /// Whether the holder may write.
+    pub fn writes(&self) -> bool {
+        self.writes
     }
 
     pub fn buffer(&self) -> &Arc<Buffer> {
@@ -145,6 +227,15 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        if self.buffer.bytes > 0 {
+            let mut given = given();
+            if let Some(entry) = given.get_mut(&self.buffer.address) {
+                entry.2 -= 1;
+                if entry.2 == 0 {
+                    given.remove(&self.buffer.address);
+                }
+            }
+        }
         self.buffer.lent_to_write.fetch_sub(u32::from(self.writes), Ordering::AcqRel);
         self.buffer.lent.fetch_sub(1, Ordering::AcqRel);
         ABROAD.fetch_sub(1, Ordering::AcqRel);

@@ -10,6 +10,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::host::Block;
 use crate::kernel;
+use crate::strided;
 
 /// A copy under way: the event after it, and the memory that it uses.
 struct Copying {
@@ -93,10 +94,24 @@ fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) 
     Ok(other.unwrap_or_else(|| target.clone()))
 }
 
+/// The view of a target that others write to and whose elements do not lie one after the other: it is written where it lies.
+fn strided(target: &Array) -> Result<Option<View>> {
+    if !target.is_volatile() {
+        return Ok(None);
+    }
+    strided::refuse_overlap(target, "to")?;
+    let view = target.settle()?;
+    Ok((!view.layout.is_contiguous() && !view.buffer.is_read_only()).then_some(view))
+}
+
 /// Copies an array over another: cast where dtypes differ, and from another device through the host.
 pub fn array_to_array(from: &Array, to: &Array, holders: usize) -> Result<Array> {
     lengths(from.len(), to.len())?;
     let from = from.to_device(to.device())?.cast(to.dtype(), None)?;
+    if let Some(view) = strided(to)? {
+        strided::store(&Array::from_view(from.contiguous()?), &view)?;
+        return Ok(to.clone());
+    }
     let source = from.contiguous()?;
     write(to, holders, |view| {
         let size = view.dtype.size();
@@ -113,7 +128,7 @@ pub fn array_to_array(from: &Array, to: &Array, holders: usize) -> Result<Array>
 pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, holders: usize) -> Result<Array> {
     let (wire, natural, bytes) = from.wire();
     lengths(bytes.len() / wire.size(), to.len())?;
-    if wire != to.dtype() || natural == DType::Bool8 {
+    if wire != to.dtype() || natural == DType::Bool8 || strided(to)?.is_some() {
         let brought = Array::upload(from, Some(to.dtype()), to.device(), None)?;
         return array_to_array(&brought, to, holders);
     }

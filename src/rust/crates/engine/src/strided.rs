@@ -154,9 +154,13 @@ impl Array {
         let (device, dtype) = (view.buffer.device, view.dtype);
         // a buffer of its own: while it lives, the other one is lent to a writer
         let address = if room > 0 { view.address() - (first * size) as u64 } else { 0 };
-        let read_only = view.buffer.is_read_only();
+        let origin = view.buffer.clone();
+        let read_only = origin.is_read_only();
         let mut buffer = Buffer::new(device, address, room * size, Box::new(Lent::new(view.buffer, !read_only)));
-        buffer.set_read_only(read_only);
+        if read_only {
+            buffer.set_read_only();
+        }
+        buffer.set_origin(&origin);
         buffer.share();
         Ok(Array::from_view(View { buffer: Arc::new(buffer), dtype, layout }))
     }

@@ -20,7 +20,7 @@ use crate::error::{Error, Kind, Result};
 mod export;
 mod import;
 
-pub use export::{export, export_as, export_host, Order, Terms};
+pub use export::{export, export_as, Order, Terms};
 pub use import::{import, import_on};
 
 /// A managed tensor in transit, in either form of the ABI. Owned by whoever holds it: see `delete`.

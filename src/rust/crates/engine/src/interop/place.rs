@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::host_memory;
 use crate::array::Array;
-use crate::buffer::{Buffer, Device, View};
+use crate::buffer::{origin_of, Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::layout::Layout;
@@ -77,8 +77,13 @@ impl Place {
         .advise("Copy them before they are exported, so that they start where an element may.")
     }
 
+    /// Memory of ours that comes back is known as that.
     pub fn buffer(&self, owner: Box<dyn Any + Send + Sync>) -> Buffer {
-        Buffer::new(self.device, self.address, self.bytes, owner)
+        let mut buffer = Buffer::new(self.device, self.address, self.bytes, owner);
+        if let Some(origin) = origin_of(self.device, self.address, self.bytes) {
+            buffer.set_origin(&origin);
+        }
+        buffer
     }
 
     /// A view of a buffer that holds the span; bools are looked at, since 2 would be NA.

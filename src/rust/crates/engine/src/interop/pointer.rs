@@ -63,7 +63,9 @@ pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + S
         place.look()?;
     }
     let mut buffer = place.buffer(owner());
-    buffer.set_read_only(read_only || !writable);
+    if read_only || !writable {
+        buffer.set_read_only();
+    }
     buffer.share();
     Ok(Array::from_view(View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout }))
 }

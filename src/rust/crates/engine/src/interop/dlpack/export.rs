@@ -1,6 +1,5 @@
 //! Arrays and host memory that leave.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
@@ -62,7 +61,6 @@ pub(super) fn note_own_return() {
 /// What a tensor that left keeps alive: its deleter drops this, on any thread.
 pub(super) struct Keep {
     lent: Option<Lent>,
-    _owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Keep {
@@ -141,28 +139,8 @@ pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
     terms.order.arrange(array.device())?;
     let address = if view.is_empty() { 0 } else { view.address() };
     let device = view.buffer.device;
-    let keep = Keep { lent: Some(Lent::new(view.buffer, terms.writable)), _owner: None };
+    let keep = Keep { lent: Some(Lent::new(view.buffer, terms.writable)) };
     managed(terms, Memory { address, device, dtype: view.dtype }, dim, &strides, keep)
-}
-
-/// Gives host memory out, column-major and read-only, as it is: `owner` is kept until the deleter is called.
-///
-/// # Errors
-/// `Shape` for extents that DLPack cannot say.
-///
-/// # Safety
-/// The memory holds the elements, and nobody writes to it while the owner is kept.
-pub unsafe fn export_host(
-    address: u64,
-    dtype: DType,
-    dim: &[usize],
-    versioned: bool,
-    owner: Box<dyn Any + Send + Sync>,
-) -> Result<Raw> {
-    let terms = Terms { versioned, order: Order::Nobody, writable: false };
-    let address = if strided::count(dim)? == 0 { 0 } else { address };
-    let keep = Keep { lent: None, _owner: Some(owner) };
-    managed(terms, Memory { address, device: Device::Cpu, dtype }, dim, &column_major(dim), keep)
 }
 
 /// Where the first element lies, and what it is.

@@ -125,7 +125,9 @@ pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Resu
     .map_err(|e| Error::new(Kind::Argument, e.to_string()))?;
     let owner = Foreign { deleter: Some(deleter), device: place.device, depth: fork::watch(), ours, stream };
     let mut buffer = place.buffer(Box::new(owner));
-    buffer.set_read_only(flags.contains(DlpackFlags::READ_ONLY));
+    if flags.contains(DlpackFlags::READ_ONLY) {
+        buffer.set_read_only();
+    }
     buffer.share();
     let view = View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout };
     Ok((Array::from_view(view), place.dim))
