@@ -1,7 +1,7 @@
 #' Share memory with torch for R
 #'
-#' `as_torch()` gives an array to torch as a tensor, `as_gpu()` takes a tensor in as an array. Nothing is copied: both are
-#' the same memory, on the CPU or on a CUDA device.
+#' `as_torch()` gives an array to torch as a tensor, `as_gpu()` takes a tensor in as an array. Both are the same memory, on the CPU or on
+#' a CUDA device, unless something else here still reads it.
 #'
 #' The same element has the same index on both sides: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3), whose strides
 #' are (1, 2), and views go over with their strides. Some of torch's functions, as `$view()`, want the strides (3, 1):
@@ -10,9 +10,20 @@
 #' The memory lives until both sides have let go of it. What torch writes in place (`$add_()`, `optimizer$step()`) is seen by
 #' the array: give torch a copy (`as_torch(x + 0)`) where it must not be. R code on arrays never writes in place.
 #'
+#' So what was made of an array before must not lie in that memory. Where there is a view of it, or an operation recorded on it, or where the
+#' array is itself a view, the array moves to memory of its own first: `as_torch(t(x))` copies while `x` lives, and `as_torch(x)$t()` does
+#' not. Memory that came in read-only is copied too, since torch has no such tensors.
+#'
+#' **Saving.** torch for R writes a tensor's memory as it lies: `torch_save()` and `safe_save_file()` of its package safetensors ignore strides, so
+#' a tensor that is not contiguous comes out scrambled: one of a matrix by `as_torch()`, whose memory is column-major, and torch's own `$t()`.
+#' Save `tensor$contiguous()`; or the array, by [gpu_save()], which knows strides.
+#'
+#' **`$resize_()`**, where it makes a tensor larger, gives it other memory. An array of that tensor then is an error of class `verdigris_error_consumed` at its
+#' next use; make it again by `as_gpu(tensor)`.
+#'
 #' Gradients are torch's: a tensor from `as_torch()` records what is done with it after `$requires_grad_()`, and an array
 #' records nothing. So `as_gpu()` refuses a tensor that requires a gradient, unless `detach = TRUE` says that its values are
-#' meant. `loss$backward()` leaves gradients as tensors, which `as_gpu(x$grad)` takes.
+#' meant. `loss$backward()` leaves gradients as tensors, which `as_gpu(x$grad)` takes; before it `x$grad` is undefined, and an error.
 #'
 #' Neither library's memory is seen by R's garbage collector or by the other one. Before an array's allocation fails R collects, and torch gives back
 #' what it keeps unused; where torch fails, `gpu_memory(trim = TRUE)` gives back what arrays keep.
@@ -31,7 +42,7 @@
 #' checks that the running torch keeps tensors as this package expects it.
 #' @section Errors:
 #' `verdigris_error_library` where torch is absent, was not started, or is of a version that keeps tensors otherwise;
-#' `verdigris_error_argument` for a tensor that requires a gradient, is sparse, or is marked as conjugated or negated;
+#' `verdigris_error_argument` for a tensor that requires a gradient, is undefined or sparse, or is marked as conjugated or negated;
 #' `verdigris_error_dtype` for types that one side does not have, and for `NA` in a logical array.
 #' @seealso [as_dlpack()], and `vignette("torch", package = "verdigris")`.
 #' @examplesIf requireNamespace("torch", quietly = TRUE) && torch::torch_is_installed()
@@ -64,22 +75,26 @@ start_torch <- function(call = parent.frame()) {
   if (!nzchar(system.file(package = "torch"))) {
     fail("torch for R is not installed.", "Use `install.packages(\"torch\")` and `torch::install_torch()`.")
   }
-  again <- "Use `torch::install_torch()`, and start R again."
   version <- sprintf("torch for R %s", utils::packageVersion("torch"))
   problem <- tryCatch(
     {
       folder <- getExportedValue("torch", "torch_install_path")()
       library <- list.files(file.path(folder, c("lib", "lib64", "bin")), "^liblantern[.]", full.names = TRUE)
-      if (length(library) == 0L) {
-        fail(sprintf("%s has no liblantern under %s.", version, folder), again)
+      if (length(library)) {
+        sample <- getExportedValue("torch", "torch_tensor")(c(1, 2, 3))
+        said <- .Call(C_torch_start, library[[1L]], sample, isTRUE(getExportedValue("torch", "cuda_is_available")()))
+        if (!is.null(said)) paste("cannot share its tensors:", said)
+      } else {
+        sprintf("has no liblantern under %s", folder)
       }
-      sample <- getExportedValue("torch", "torch_tensor")(c(1, 2, 3))
-      .Call(C_torch_start, library[[1L]], sample, isTRUE(getExportedValue("torch", "cuda_is_available")()))
     },
-    verdigris_error = function(e) stop(e),
-    error = function(e) conditionMessage(e)
+    # torch's first sentence; what it advises is said below
+    error = function(e) paste("was not started:", sub("[.]?\n.*|[.] .*", "", conditionMessage(e)))
   )
   if (!is.null(problem)) {
-    fail(sprintf("%s cannot share its tensors: %s.", version, sub("[.]$", "", problem)), again, "`as.array(tensor)` copies instead.")
+    fail(
+      sprintf("%s %s.", version, sub("[.]$", "", problem)), "Use `torch::install_torch()`, and start R again.",
+      "`as.array(tensor)` copies instead."
+    )
   }
 }
