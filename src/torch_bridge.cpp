@@ -19,7 +19,8 @@
 #include <Rinternals.h>
 #include <R_ext/Rdynload.h>
 
-enum Status { DONE, NO_TENSOR, NOT_STRIDED, REQUIRES_GRAD, CONJUGATE, FAILED };
+enum Status { DONE, NO_TENSOR, NOT_STRIDED, REQUIRES_GRAD, CONJUGATE, FAILED, UNDEFINED };
+enum Kind { STRIDED, NO_VALUES, OTHER }; // of tensors
 
 #ifdef __linux__
 #include <dlfcn.h>
@@ -60,12 +61,15 @@ bool (*requires_grad)(const void *impl);                              // c10::Te
 bool (*is_conj)(const Tensor &);                                      // at::native::is_conj
 bool (*is_neg)(const Tensor &);                                       // at::native::is_neg
 const void *strided;                                                  // vtable of c10::TensorImpl: dense, strided tensors
+const void *undefined;                                                // of c10::UndefinedTensorImpl; may be null
 int32_t (*get_numel)(const Tensor *, int64_t *);                      // libtorch's stable C functions; 0 where they succeed
 int32_t (*get_dtype)(const Tensor *, int32_t *);
 int32_t (*get_data)(const Tensor *, void **);
 int32_t (*get_dim)(const Tensor *, int64_t *);
 int32_t (*get_sizes)(const Tensor *, int64_t **);
 int32_t (*get_strides)(const Tensor *, int64_t **);
+int32_t (*get_storage_size)(const Tensor *, int64_t *);               // may be null
+int32_t (*get_storage_offset)(const Tensor *, int64_t *);
 int32_t (*get_device_type)(const Tensor *, int32_t *);
 int32_t (*get_device_index)(const Tensor *, int32_t *);
 SEXP (*to_sexp)(const Held *);                                        // torch's C callables
@@ -84,13 +88,13 @@ bool peek(const void *from, void *to, size_t bytes) {
 }
 
 // The tensor behind an external pointer; null where there is none. Touches nothing that may not be there.
-const Tensor *tensor_of(SEXP x, bool *dense) {
+const Tensor *tensor_of(SEXP x, Kind *kind) {
   void *held[2] = {nullptr, nullptr}, *impl = nullptr;
   const void *vtable = nullptr;
   if (TYPEOF(x) != EXTPTRSXP || !Rf_inherits(x, "torch_tensor")) return nullptr;
   if (!peek(R_ExternalPtrAddr(x), held, sizeof held) || !peek(held[0], &impl, sizeof impl)) return nullptr;
   if (!peek(impl, &vtable, sizeof vtable)) return nullptr;
-  *dense = vtable == strided;
+  *kind = vtable == strided ? STRIDED : undefined && vtable == undefined ? NO_VALUES : OTHER;
   return static_cast<const Tensor *>(held[0]);
 }
 
@@ -101,6 +105,27 @@ struct Described {
   explicit Described(Tensor &&own) : managed(), tensor(new Tensor(std::move(own))) {}
   ~Described() { delete_tensor(tensor); }
 };
+
+void delete_described(Managed *managed) { delete static_cast<Described *>(managed->context); }
+
+// The tensor that a DLPack tensor of libtorch's keeps; null where it is not known. at::toDLPack puts it first into what it allocates.
+const Tensor *kept_by(const Managed &managed) {
+  if (managed.deleter == delete_described) return static_cast<Described *>(managed.context)->tensor;
+  void *impl = nullptr;
+  const void *vtable = nullptr;
+  const bool is_tensor = peek(managed.context, &impl, sizeof impl) && peek(impl, &vtable, sizeof vtable) && vtable == strided;
+  return is_tensor ? static_cast<const Tensor *>(managed.context) : nullptr;
+}
+
+// How many bytes of its storage a tensor's elements reach over; 0 where there are none.
+int64_t reach(const Managed &managed, int64_t offset) {
+  int64_t last = offset;
+  for (int32_t k = 0; k < managed.ndim; k++) {
+    if (managed.shape[k] == 0) return 0;
+    last += (managed.shape[k] - 1) * managed.strides[k];
+  }
+  return (last + 1) * (managed.bits / 8);
+}
 
 // What at::toDLPack gives, in a third of the time: that one makes its view by way of the dispatcher and of autograd. Null where this file
 // does not know the type or the device, or libtorch has not all that it takes.
@@ -125,7 +150,7 @@ Managed *describe(const Tensor &tensor) {
   m.bits = types[dtype].bits;
   m.lanes = 1;
   m.context = own.get();
-  m.deleter = [](Managed *managed) { delete static_cast<Described *>(managed->context); };
+  m.deleter = delete_described;
   return &own.release()->managed;
 }
 
@@ -158,9 +183,9 @@ extern "C" {
 
 // A DLPack tensor over an R tensor's memory, the caller's to delete. Null, and the reason, where there is none.
 void *vg_torch_give(SEXP x, int *status, char *message, int room) {
-  bool dense = false;
-  const Tensor *tensor = to_dlpack ? tensor_of(x, &dense) : nullptr;
-  *status = !tensor ? NO_TENSOR : !dense ? NOT_STRIDED : requires_grad(tensor->impl) ? REQUIRES_GRAD : DONE;
+  Kind kind = OTHER;
+  const Tensor *tensor = to_dlpack ? tensor_of(x, &kind) : nullptr;
+  *status = !tensor ? NO_TENSOR : kind == NO_VALUES ? UNDEFINED : kind == OTHER ? NOT_STRIDED : requires_grad(tensor->impl) ? REQUIRES_GRAD : DONE;
   if (*status != DONE) return nullptr;
   try {
     if (is_conj(*tensor) || is_neg(*tensor)) {
@@ -202,6 +227,18 @@ SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
   return nullptr;
 }
 
+// Whether the memory of a tensor from vg_torch_give() is where it was: `resize_()` of a tensor on the same storage puts other memory in its place.
+int vg_torch_is_there(const void *described) {
+  const Managed &managed = *static_cast<const Managed *>(described);
+  const Tensor *tensor = kept_by(managed);
+  void *data = nullptr;
+  int64_t size = 0, offset = 0;
+  if (!tensor || reach(managed, 0) == 0) return 1;
+  if (get_data(tensor, &data) || data != managed.data) return 0;
+  if (!get_storage_size || !get_storage_offset || get_storage_size(tensor, &size) || get_storage_offset(tensor, &offset)) return 1;
+  return reach(managed, offset) <= size;
+}
+
 // Has torch give device memory that it keeps for later back to the driver.
 void vg_torch_trim() {
   if (empty_cache) empty_cache(); // catches its own exceptions
@@ -241,11 +278,15 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   whole = find(library, &get_device_type, "aoti_torch_get_device_type") && whole;
   whole = find(library, &get_device_index, "aoti_torch_get_device_index") && whole;
   if (!whole) alias = nullptr;
+  find(library, &get_storage_size, "aoti_torch_get_storage_size");
+  find(library, &get_storage_offset, "aoti_torch_get_storage_offset");
   if (missing) {
     char text[200];
     std::snprintf(text, sizeof text, "its libtorch has no %s", missing);
     return Rf_mkString(text);
   }
+  undefined = nullptr;
+  if (find(library, &undefined, "_ZTVN3c1019UndefinedTensorImplE")) undefined = static_cast<const char *>(undefined) + 2 * sizeof(void *);
   strided = static_cast<const char *>(strided) + 2 * sizeof(void *); // where objects point to: past the offset and the type
   to_sexp = reinterpret_cast<SEXP (*)(const Held *)>(R_GetCCallable("torch", "operator_sexp_tensor"));
   delete_tensor = reinterpret_cast<void (*)(void *)>(R_GetCCallable("torch", "delete_tensor"));
@@ -259,9 +300,9 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
     const bool told = !get_numel(t, &n) && !get_dtype(t, &dtype) && !get_data(t, &data) && n == 3 && dtype == 6; // 6: float32
     return told && peek(data, values, sizeof values) && std::memcmp(values, probe, sizeof probe) == 0;
   };
-  bool dense = false;
-  const Tensor *known = tensor_of(sample, &dense);
-  if (!known || !dense || !is_probe(known)) return Rf_mkString("its tensors are not laid out as those of torch 0.13 to 0.17");
+  Kind kind = OTHER;
+  const Tensor *known = tensor_of(sample, &kind);
+  if (!known || kind != STRIDED || !is_probe(known)) return Rf_mkString("its tensors are not laid out as those of torch 0.13 to 0.17");
   // one of ours, to torch and back
   to_dlpack = give;
   static Managed managed = {probe, 1, 0, 1, 2, 32, 1, &three, &one, 0, nullptr, [](Managed *) { deleted++; }};
@@ -272,8 +313,8 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   bool same = false;
   if (made) {
     PROTECT(made);
-    known = tensor_of(made, &dense);
-    if (known && dense && is_probe(known) && deleted == 0) {
+    known = tensor_of(made, &kind);
+    if (known && kind == STRIDED && is_probe(known) && deleted == 0) {
       Managed *back = static_cast<Managed *>(vg_torch_give(made, &status, message, sizeof message));
       same = back && back->data == probe && back->ndim == 1 && back->shape[0] == 3 && back->strides[0] == 1 &&
              back->device_type == 1 && back->device_id == 0 && back->code == 2 && back->bits == 32 && back->lanes == 1 && back->byte_offset == 0;
@@ -299,6 +340,7 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
 extern "C" {
 void *vg_torch_give(SEXP, int *status, char *, int) { *status = NO_TENSOR; return nullptr; }
 SEXP vg_torch_take(void *, int *status, char *, int) { *status = FAILED; return nullptr; }
+int vg_torch_is_there(const void *) { return 1; }
 void vg_torch_trim() {}
 int vg_torch_started() { return 0; }
 SEXP C_torch_start(SEXP, SEXP, SEXP) { return Rf_mkString("tensors are shared on Linux only"); }

@@ -113,6 +113,21 @@ test_that("once nobody can write, what is lent for reading is recorded again", {
   expect_identical(collect(b * 2), c(2, 4, 6))
 })
 
+test_that("bools that their owner has made something else are refused", {
+  skip_if(test_device != "cpu", "it writes to the memory as to integers")
+  bytes <- gpu(c(1L, 0L, 1L), "uint8")
+  b <- gpu_from_pointer(gpu_pointer(bytes), dtype = "bool8")
+  expect_identical(collect(b), c(TRUE, FALSE, TRUE))
+  kept <- !b
+  gpu_copy(c(1L, 7L, 2L), bytes)
+  for (use in list(collect, sum, function(b) b & TRUE, function(b) b[[2]], function(b) base::sum(as.vector(b)), function(b) b[1:2], rev, as_dlpack, which)) {
+    expect_error(use(b), "holds? the byte 7", class = "verdigris_error_dtype")
+  }
+  expect_identical(collect(kept), c(FALSE, TRUE, FALSE))
+  gpu_copy(c(0L, 0L, 1L), bytes)
+  expect_identical(collect(b), c(FALSE, FALSE, TRUE))
+})
+
 test_that("what was made of an array keeps its values, whoever writes to the memory", {
   withr::local_options(verdigris.host_access = "allow")
   count <- as.integer(Sys.getenv("VERDIGRIS_SHARED", if (emulated) "20" else "100"))

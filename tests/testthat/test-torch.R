@@ -59,6 +59,8 @@ test_that("a torch that is not started, or is another, is refused", {
   use_torch("good", start = FALSE)
   e <- expect_error(as_torch(gpu(1)), class = "verdigris_error_library")
   expect_match(conditionMessage(e), "not loaded")
+  said <- rlang::cnd_message(e)
+  expect_identical(lengths(regmatches(said, gregexpr("not loaded", said))), 1L)
   use_torch("version")
   e <- expect_error(as_torch(gpu(1)), "fromDLPack", class = "verdigris_error_library")
   expect_match(conditionMessage(e), "torch for R 0.17.0")
@@ -108,6 +110,59 @@ test_that("a tensor and its array are the same memory", {
   expect_identical(collect(from_dlpack(as_dlpack(tensor))), m)
   tensor$fill_(7)
   expect_identical(collect(x * 2), matrix(14, 2, 3))
+})
+
+test_that("memory that torch has replaced by resize_() is not touched", {
+  skip_if(test_device != "cpu")
+  for (lantern in c("good", "plain")) {
+    use_torch(lantern)
+    tensor <- torch::torch_tensor(c(1, 2, 3))
+    x <- as_gpu(tensor)
+    pair <- as_gpu(tensor$select(2))
+    view <- gpu_as_strided(x, 2, 1, 1)
+    doubled <- x * 2
+    part <- x[2:3]
+    capsule <- as_dlpack(x)
+    host <- base::sum(as.vector(x))
+    # what still fits keeps its memory
+    tensor$resize_(2)
+    expect_identical(collect(x), c(1, 2, 3))
+    tensor$resize_(1000000)
+    tensor$fill_(7)
+    gone <- function(code) expect_error(code, "resize_", class = "verdigris_error_consumed")
+    for (y in list(x, view, pair)) {
+      gone(collect(y))
+      gone(y + 1)
+      gone(sum(y))
+      gone(y[[1]])
+      gone(y[1])
+      gone(rev(y))
+      gone(as.vector(y))
+      gone(base::order(y))
+      gone(format(y))
+      gone(y[1] <- 2)
+      gone(gpu_compute(y))
+      gone(gpu_compute(gpu(rep(5, length(y)), "float32"), out = y))
+      gone(gpu_copy(rep(5, length(y)), y))
+      gone(as_dlpack(y, writable = TRUE))
+      gone(gpu_pointer(y))
+      gone(as_torch(y))
+      gone(gpu_as_strided(y, 1))
+      gone(gpu_graph(y + 1))
+      gone(gpu_cast(y, "float64"))
+    }
+    expect_identical(collect(doubled), c(2, 4, 6))
+    expect_identical(collect(part), c(2, 3))
+    expect_identical(unique(as.array(tensor)), 7)
+    # a capsule of it that came before
+    y <- from_dlpack(capsule)
+    gone(collect(y))
+    again <- as_gpu(tensor)
+    expect_identical(sum(again), 7e6)
+    gpu_free(x)
+    rm(view, pair, y, capsule)
+    settle_garbage()
+  }
 })
 
 test_that("a libtorch that describes tensors by toDLPack() alone will do", {
@@ -164,6 +219,7 @@ test_that("what an array cannot say is refused, with advice", {
   expect_error(as_gpu(torch::torch_tensor(c(1, 2), "complex64")$conj()), "resolve_conj", class = "verdigris_error_argument")
   expect_error(as_gpu(tensor$neg_view()), "negated", class = "verdigris_error_argument")
   expect_error(as_gpu(tensor$to_sparse()), "sparse", class = "verdigris_error_argument")
+  expect_error(as_gpu(tensor$grad()), "undefined", class = "verdigris_error_argument")
   expect_error(as_torch(1), class = "verdigris_error_argument")
   expect_error(as_torch(tensor), class = "verdigris_error_argument")
 })

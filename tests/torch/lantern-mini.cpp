@@ -31,19 +31,27 @@ static const std::map<std::string, Type> types = {
     {"float16", {2, 16, 5}}, {"bfloat16", {4, 16, 15}}};
 static double live = 0;
 
+// What tensors share; resize_() gives it other memory.
+struct Storage {
+  std::shared_ptr<void> data;
+  char *start = nullptr;
+  int64_t bytes = 0;
+};
+
 namespace c10 {
 struct TensorImpl {
   virtual ~TensorImpl();
   virtual void nothing();
   bool requires_grad() const;
 #ifdef OTHER_LAYOUT
-  std::shared_ptr<void> data;
+  std::shared_ptr<Storage> storage;
   int64_t references = 1;
 #else
   int64_t references = 1;
-  std::shared_ptr<void> data;
+  std::shared_ptr<Storage> storage = std::make_shared<Storage>();
 #endif
-  char *first = nullptr;
+  int64_t offset = 0; // in bytes
+  char *first() const { return storage->start ? storage->start + offset : nullptr; }
   std::vector<int64_t> shape, strides;
   Type type{};
   int32_t device_type = 1, device_id = 0;
@@ -57,10 +65,14 @@ struct SparseImpl : TensorImpl {
   ~SparseImpl() override {}
 };
 
+struct UndefinedTensorImpl : TensorImpl { // what `$grad` is before `$backward()`
+  ~UndefinedTensorImpl() override {}
+};
+
 // The same values behind a new implementation.
 static TensorImpl *view(const TensorImpl &impl, TensorImpl *out = new TensorImpl) {
-  out->data = impl.data;
-  out->first = impl.first;
+  out->storage = impl.storage;
+  out->offset = impl.offset;
   out->shape = impl.shape;
   out->strides = impl.strides;
   out->type = impl.type;
@@ -84,16 +96,16 @@ struct Tensor {
   }
 };
 
-struct Lent {
-  DLManagedTensor managed;
+struct Lent { // the tensor first, as libtorch has it
   Tensor tensor;
+  DLManagedTensor managed;
 };
 
 __attribute__((visibility("default"))) DLManagedTensor *toDLPack(const Tensor &t) {
   if (t.impl->type.bits == 0) throw std::runtime_error("toDLPack: the type is not supported\nstack: ...");
   const c10::TensorImpl &impl = *t.impl;
-  Lent *lent = new Lent{{impl.first, impl.device_type, impl.device_id, static_cast<int32_t>(impl.shape.size()), impl.type.code, impl.type.bits, 1, t.impl->shape.data(),
-                         t.impl->strides.data(), 0, nullptr, [](DLManagedTensor *m) { delete static_cast<Lent *>(m->context); }}, t};
+  Lent *lent = new Lent{t, {impl.first(), impl.device_type, impl.device_id, static_cast<int32_t>(impl.shape.size()), impl.type.code, impl.type.bits, 1, t.impl->shape.data(),
+                         t.impl->strides.data(), 0, nullptr, [](DLManagedTensor *m) { delete static_cast<Lent *>(m->context); }}};
   lent->managed.context = lent;
   return &lent->managed;
 }
@@ -108,8 +120,10 @@ Tensor fromDLPack(DLManagedTensor *m, std::function<void(void *)> deleter) {
   impl->strides.assign(m->strides, m->strides + m->ndim); // 2.8 takes them for given, and passes byte_offset over
   impl->device_type = m->device_type;
   impl->device_id = m->device_id;
-  impl->first = static_cast<char *>(m->data);
-  impl->data = std::shared_ptr<void>(m->data, deleter);
+  impl->storage = std::make_shared<Storage>();
+  impl->storage->start = static_cast<char *>(m->data);
+  impl->storage->data = std::shared_ptr<void>(m->data, deleter);
+  impl->storage->bytes = INT64_MAX;
   return Tensor(impl.release());
 }
 #endif
@@ -138,7 +152,9 @@ int32_t aoti_torch_get_sizes(void *t, int64_t **out) { return *out = of(t).impl-
 int32_t aoti_torch_get_strides(void *t, int64_t **out) { return *out = of(t).impl->strides.data(), 0; }
 int32_t aoti_torch_get_device_type(void *t, int32_t *out) { return *out = of(t).impl->device_type - 1, 0; } // as c10 counts them
 int32_t aoti_torch_get_device_index(void *t, int32_t *out) { return *out = of(t).impl->device_id, 0; }
-int32_t aoti_torch_get_data_ptr(void *t, void **out) { return *out = of(t).impl->first, 0; }
+int32_t aoti_torch_get_data_ptr(void *t, void **out) { return *out = of(t).impl->first(), 0; }
+int32_t aoti_torch_get_storage_size(void *t, int64_t *out) { return *out = of(t).impl->storage->bytes, 0; }
+int32_t aoti_torch_get_storage_offset(void *t, int64_t *out) { return *out = of(t).impl->offset / (of(t).impl->type.bits / 8), 0; }
 
 static void store(const Type &type, char *at, double value) {
   switch (type.number) {
@@ -169,6 +185,17 @@ static double load(const Type &type, const char *at) {
   }
 }
 
+static void allocate(Storage &storage, size_t bytes) {
+  live += static_cast<double>(bytes);
+  storage.data = std::shared_ptr<void>(std::calloc(1, bytes ? bytes : 1), [bytes](void *p) {
+    live -= static_cast<double>(bytes);
+    std::memset(p, 0xDD, bytes);
+    std::free(p);
+  });
+  storage.start = static_cast<char *>(storage.data.get());
+  storage.bytes = static_cast<int64_t>(bytes);
+}
+
 void *lantern_tensor(const double *values, const int64_t *shape, int ndim, const char *dtype) {
   auto impl = std::make_unique<c10::TensorImpl>();
   const auto type = types.find(dtype);
@@ -179,20 +206,15 @@ void *lantern_tensor(const double *values, const int64_t *shape, int ndim, const
   int64_t n = 1;
   for (int k = 0; k < ndim; k++) n *= shape[k];
   const size_t size = impl->type.bits ? impl->type.bits / 8 : 4, bytes = static_cast<size_t>(n) * size;
-  live += static_cast<double>(bytes);
-  impl->data = std::shared_ptr<void>(std::calloc(1, bytes ? bytes : 1), [bytes](void *p) {
-    live -= static_cast<double>(bytes);
-    std::memset(p, 0xDD, bytes);
-    std::free(p);
-  });
-  impl->first = static_cast<char *>(impl->data.get());
+  impl->storage = std::make_shared<Storage>();
+  allocate(*impl->storage, bytes);
   for (int64_t i = 0; i < n; i++) {
     int64_t rest = i, place = 0;
     for (int k = 0; k < ndim; k++) {
       place += rest % shape[k] * impl->strides[k];
       rest /= shape[k];
     }
-    store(impl->type, impl->first + place * static_cast<int64_t>(size), values[i]);
+    store(impl->type, impl->first() + place * static_cast<int64_t>(size), values[i]);
   }
   return new at::Tensor(impl.release());
 }
@@ -213,11 +235,11 @@ const char *lantern_dtype(void *tensor) {
   return "other";
 }
 
-void *lantern_address(void *tensor) { return of(tensor).impl->first; }
+void *lantern_address(void *tensor) { return of(tensor).impl->first(); }
 
 double lantern_value(void *tensor, int64_t place) {
   const c10::TensorImpl &impl = *of(tensor).impl;
-  return load(impl.type, impl.first + place * (impl.type.bits / 8));
+  return load(impl.type, impl.first() + place * (impl.type.bits / 8));
 }
 
 void *lantern_change(void *tensor, const char *what, const double *arguments, int) {
@@ -232,18 +254,31 @@ void *lantern_change(void *tensor, const char *what, const double *arguments, in
         place += rest % impl.shape[k] * impl.strides[k];
         rest /= impl.shape[k];
       }
-      char *at = impl.first + place * (impl.type.bits / 8);
+      char *at = impl.first() + place * (impl.type.bits / 8);
       store(impl.type, at, name == "fill_" ? arguments[0] : load(impl.type, at) * arguments[0]);
     }
     return new at::Tensor(of(tensor));
   }
+  if (name == "resize_") { // to a vector, with what was there
+    const size_t bytes = static_cast<size_t>(arguments[0]) * (impl.type.bits / 8);
+    if (static_cast<int64_t>(bytes) > impl.storage->bytes) {
+      const std::shared_ptr<void> old = impl.storage->data;
+      const size_t known = static_cast<size_t>(impl.storage->bytes);
+      allocate(*impl.storage, bytes);
+      std::memcpy(impl.storage->start, old.get(), known);
+    }
+    impl.shape.assign(1, static_cast<int64_t>(arguments[0]));
+    impl.strides.assign(1, 1);
+    return new at::Tensor(of(tensor));
+  }
+  if (name == "grad") return new at::Tensor(new c10::UndefinedTensorImpl);
   if (name == "to_sparse") return new at::Tensor(c10::view(impl, new c10::SparseImpl));
   c10::TensorImpl *out = c10::view(impl);
   if (name == "t") {
     std::swap(out->shape[0], out->shape[1]);
     std::swap(out->strides[0], out->strides[1]);
   } else if (name == "select") {
-    out->first += (static_cast<int64_t>(arguments[0]) - 1) * out->strides[0] * (out->type.bits / 8);
+    out->offset += (static_cast<int64_t>(arguments[0]) - 1) * out->strides[0] * (out->type.bits / 8);
     out->shape.erase(out->shape.begin());
     out->strides.erase(out->strides.begin());
   } else if (name == "conj") {

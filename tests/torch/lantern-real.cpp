@@ -62,6 +62,8 @@ void *lantern_change(void *tensor, const char *what, const double *arguments, in
     at::NoGradGuard guard;
     if (name == "mul_") return new at::Tensor(t.mul_(arguments[0]));
     if (name == "fill_") return new at::Tensor(t.fill_(arguments[0]));
+    if (name == "resize_") return new at::Tensor(t.resize_({static_cast<int64_t>(arguments[0])}));
+    if (name == "grad") return new at::Tensor(t.detach().requires_grad_().grad());
     if (name == "cuda") return new at::Tensor(t.to(at::kCUDA));
     if (name == "t") return new at::Tensor(t.t());
     if (name == "select") return new at::Tensor(t.select(0, static_cast<int64_t>(arguments[0]) - 1));

@@ -291,6 +291,7 @@ impl Handle {
     pub fn lend_in_order(&self) -> Result<Array> {
         if !self.freed.get() && !self.dirty.get() {
             let array = self.peek();
+            array.check()?;
             // a look at bools is work, and so is bringing elements together
             if array.is_volatile() && array.dtype() != DType::Bool8 && array.settle()?.layout.is_contiguous() {
                 return Ok(array);
@@ -359,7 +360,7 @@ impl Handle {
 
     fn check(&self) -> Result<()> {
         if !self.freed.get() {
-            return Ok(());
+            return self.array.borrow().check();
         }
         Err(Error::new(ErrorKind::Consumed, "this array was freed by `gpu_free()`")
             .advise("Make it again with `as_gpu()`, or free it later."))

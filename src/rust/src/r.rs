@@ -25,7 +25,7 @@ pub use raw::{
 pub use raw::{
     vg_call_text, vg_collect_garbage, vg_data_of, vg_dead_after, vg_handle_of, vg_hold_interrupts, vg_in_finalizer,
     vg_interrupted, vg_is_held, vg_is_jumping, vg_is_ours, vg_is_shared, vg_keep_with, vg_length_of, vg_next_dead,
-    vg_processor_seconds, vg_release_interrupts, vg_torch_give, vg_torch_take, vg_torch_trim, vg_value_of,
+    vg_processor_seconds, vg_release_interrupts, vg_torch_give, vg_torch_is_there, vg_torch_take, vg_torch_trim, vg_value_of,
     vg_written_dtype,
 };
 
@@ -86,6 +86,7 @@ mod raw {
 
         // torch_bridge.cpp
         pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, room: c_int) -> *mut c_void;
+        pub fn vg_torch_is_there(managed: *const c_void) -> c_int;
         pub fn vg_torch_trim();
         pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, room: c_int) -> SEXP;
     }

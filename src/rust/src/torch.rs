@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};
 
 use verdigris_engine::array::Array;
+use verdigris_engine::buffer::Watch;
 use verdigris_engine::error::{Error, Kind as ErrorKind};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
 use verdigris_engine::interop::host_memory;
@@ -36,6 +37,8 @@ fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
             "the tensor is marked as conjugated or negated, and its memory holds other values",
         )
         .advise("Use `x$resolve_conj()`, or `x$contiguous()$clone()`, first."),
+        6 => Error::new(ErrorKind::Argument, "the tensor is undefined: it has no values")
+            .advise("A gradient has them after `loss$backward()`."),
         _ => Error::new(ErrorKind::Argument, format!("torch cannot share the tensor: {}", said(message))),
     }
 }
@@ -53,8 +56,11 @@ entry! {
         // SAFETY: the status and the message have room.
         let given = unsafe { r::vg_torch_give(x, &mut status, message.as_mut_ptr(), message.len() as c_int) };
         let raw = Raw::from_capsule(Raw::LEGACY, given).ok_or_else(|| refused(status, &message, x))?;
+        let address = given as usize;
+        // SAFETY: the tensor is there as long as anybody watches.
+        let watch: Watch = Box::new(move || unsafe { r::vg_torch_is_there(address as *const c_void) != 0 });
         // SAFETY: libtorch made it for us.
-        let taken = unsafe { dlpack::import_on(raw, Copying::IfNeeded, Some(STREAM)) };
+        let taken = unsafe { dlpack::import_on(raw, Copying::IfNeeded, Some(STREAM), Some(watch)) };
         if taken.is_err() {
             // SAFETY: an import that fails leaves it to us.
             unsafe { raw.delete() };

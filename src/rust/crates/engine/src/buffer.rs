@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::dtype::DType;
+use crate::error::{Error, Kind, Result};
 use crate::layout::Layout;
 
 /// Where a buffer lives and work on it runs.
@@ -25,6 +26,9 @@ impl fmt::Display for Device {
         }
     }
 }
+
+/// Whether memory is where it was when it came in.
+pub type Watch = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A piece of memory, freed when its owner is dropped.
 ///
@@ -46,6 +50,10 @@ pub struct Buffer {
     lender: AtomicU64,
     /// The buffer whose memory this is, where it left and came back.
     origin: Option<Weak<Buffer>>,
+    /// Whether it came in as bools.
+    bools: bool,
+    /// Tells whether foreign memory is still there, where its owner may replace it.
+    watch: Option<Watch>,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -74,6 +82,8 @@ impl Buffer {
             lent_to_write: AtomicU32::new(0),
             lender: AtomicU64::new(0),
             origin: None,
+            bools: false,
+            watch: None,
             _owner: owner,
         }
     }
@@ -85,6 +95,43 @@ impl Buffer {
 
     pub fn set_read_only(&mut self) {
         self.read_only = true;
+    }
+
+    /// Notes that these are bools, as others know them.
+    pub fn set_bools(&mut self) {
+        self.bools = true;
+    }
+
+    /// The greatest byte of bools that someone else may write; None where nobody else writes. 2 is NA, in memory of ours alone.
+    pub fn greatest_bool(&self) -> Option<i32> {
+        match self.origin.as_ref().and_then(Weak::upgrade) {
+            Some(origin) if self.bools || origin.bools => Some(if origin.bools { 1 } else { 2 }),
+            Some(_) => None,
+            None => self.bools.then_some(1),
+        }
+        .filter(|_| self.is_volatile())
+    }
+
+    pub fn set_watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
+    }
+
+    /// Whether its owner has put other memory in the place of this.
+    pub fn is_gone(&self) -> bool {
+        self.watch.as_ref().is_some_and(|is_there| !is_there())
+            || self.origin.as_ref().and_then(Weak::upgrade).is_some_and(|origin| origin.is_gone())
+    }
+
+    /// An error where it is gone.
+    pub fn check(&self) -> Result<()> {
+        if !any_shared() || !self.is_gone() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Consumed,
+            "the tensor's memory was replaced after the array was made of it, as `resize_()` does",
+        )
+        .advise("Make the array again with `as_gpu(tensor)`."))
     }
 
     /// Notes that this is memory of another buffer: who writes to that writes here. Where nobody was given that memory to write, this

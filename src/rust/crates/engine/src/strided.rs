@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use crate::array::{Array, Operand};
 use crate::backend;
-use crate::buffer::{Buffer, Device, Lent, View};
+use crate::buffer::{any_shared, Buffer, Device, Lent, View};
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::few::Few;
 use crate::layout::Layout;
 use crate::ops::id;
+use crate::reduction::Reduction;
 use crate::scalar::Scalar;
 
 /// From the first element: how far elements reach below it and above it, in elements. (0, 0) where there are none.
@@ -110,6 +111,26 @@ pub(crate) fn layout(offset: usize, dim: &[usize], strides: &[i64]) -> Layout {
 }
 
 impl Array {
+    /// Looks at memory of someone else before it is used: whether it is still there, and whether its bools are bools.
+    ///
+    /// # Errors
+    /// `Consumed`, `DType`.
+    pub fn check(&self) -> Result<()> {
+        if !any_shared() {
+            return Ok(());
+        }
+        match self.node().view() {
+            Some(view) => {
+                view.buffer.check()?;
+                match view.buffer.greatest_bool() {
+                    Some(greatest) if view.dtype == DType::Bool8 => refuse_other_bools(&view, greatest),
+                    _ => Ok(()),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The values of this moment: a copy where they lie in memory that others may write to.
     ///
     /// # Errors
@@ -251,6 +272,21 @@ pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
     }
     let positions = places(&view.layout, view.buffer.device)?.contiguous()?;
     backend.scatter(&view.buffer, view.dtype, view.buffer.bytes / size, &positions, &from)
+}
+
+/// Refuses bytes above the greatest that is a bool. Waits for the device.
+pub(crate) fn refuse_other_bools(view: &View, greatest: i32) -> Result<()> {
+    if view.is_empty() {
+        return Ok(());
+    }
+    let bytes = Array::from_view(View { dtype: DType::UInt8, ..view.clone() });
+    let (_, outcome) = bytes.reduce(Reduction::Max, false)?;
+    let most = i32::from_ne_bytes(outcome.value[..4].try_into().expect("four bytes"));
+    if most <= greatest {
+        return Ok(());
+    }
+    let message = format!("the data are bools, and hold the byte {most}; only 0 and 1 are bools");
+    Err(Error::new(ErrorKind::DType, message).advise("Export them as uint8 instead."))
 }
 
 /// The places of a layout's elements in its buffer (int64, from 0).

@@ -4,12 +4,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::host_memory;
-use crate::array::Array;
 use crate::buffer::{origin_of, Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::layout::Layout;
-use crate::reduction::Reduction;
 use crate::strided;
 
 /// The greatest extent that R's `dim` can say.
@@ -83,23 +81,17 @@ impl Place {
         if let Some(origin) = origin_of(self.device, self.address, self.bytes) {
             buffer.set_origin(&origin);
         }
+        if self.dtype == DType::Bool8 {
+            buffer.set_bools();
+        }
         buffer
     }
 
     /// A view of a buffer that holds the span; bools are looked at, since 2 would be NA.
     pub fn view(&self, buffer: Arc<Buffer>) -> Result<View> {
         let view = View { buffer, dtype: self.dtype, layout: self.layout.clone() };
-        if self.dtype == DType::Bool8 && !view.is_empty() {
-            let bytes = Array::from_view(View { dtype: DType::UInt8, ..view.clone() });
-            let (_, outcome) = bytes.reduce(Reduction::Max, false)?;
-            let most = i32::from_ne_bytes(outcome.value[..4].try_into().expect("four bytes"));
-            if most > 1 {
-                return Err(Error::new(
-                    Kind::DType,
-                    format!("the data are bools, and hold the byte {most}; only 0 and 1 are bools"),
-                )
-                .advise("Export them as uint8 instead."));
-            }
+        if self.dtype == DType::Bool8 {
+            strided::refuse_other_bools(&view, 1)?;
         }
         Ok(view)
     }

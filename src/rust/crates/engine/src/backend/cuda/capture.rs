@@ -239,6 +239,7 @@ impl Replay for Recorded {
         }
         let _entered = cuda.enter()?;
         let state = lock(&self.arena.state);
+        state.outside.iter().try_for_each(|(buffer, _)| buffer.check())?;
         let _ordered = cuda.ordered(|t| {
             for (buffer, writes) in &state.outside {
                 t.address(buffer.address, *writes);

@@ -10,7 +10,7 @@ use super::export::note_own_return;
 use super::{data_type, device_name, dtype_name, malformed, Copying, Raw};
 use crate::array::Array;
 use crate::backend;
-use crate::buffer::{Device, View};
+use crate::buffer::{Device, View, Watch};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::fork;
@@ -63,18 +63,24 @@ impl Drop for Foreign {
 /// The tensor is whole, the caller's to give away, and describes memory that may be read until it is deleted.
 pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     // SAFETY: the caller's promise.
-    unsafe { import_on(raw, copying, None) }
+    unsafe { import_on(raw, copying, None, None) }
 }
 
 /// As `import`, from a library in this process that has described memory of its own just now, and uses it in the order of one
-/// stream: giving it back does not wait, and the driver is not asked whether a device's memory is there.
+/// stream: giving it back does not wait, and the driver is not asked whether a device's memory is there. `watch` is asked before each use,
+/// and not after the tensor is deleted.
 ///
 /// # Errors
 /// As `import`.
 ///
 /// # Safety
 /// As `import`.
-pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Result<(Array, Vec<usize>)> {
+pub unsafe fn import_on(
+    raw: Raw,
+    copying: Copying,
+    stream: Option<u64>,
+    watch: Option<Watch>,
+) -> Result<(Array, Vec<usize>)> {
     // SAFETY: the caller's promise.
     let (tensor, _, flags) = unsafe { raw.tensor()? };
     // SAFETY: as above.
@@ -127,6 +133,9 @@ pub unsafe fn import_on(raw: Raw, copying: Copying, stream: Option<u64>) -> Resu
     let mut buffer = place.buffer(Box::new(owner));
     if flags.contains(DlpackFlags::READ_ONLY) {
         buffer.set_read_only();
+    }
+    if let Some(watch) = watch {
+        buffer.set_watch(watch);
     }
     buffer.share();
     let view = View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout };
