@@ -17,7 +17,7 @@ use verdigris_engine::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, attributes, convert, entry, handle, owned, owners, pinned, pointer, streams};
+use crate::{altrep, convert, entry, handle, owned, owners, pinned, pointer, streams};
 
 // ---- capsules ------------------------------------------------------------------------------------
 

@@ -66,12 +66,14 @@ fn tag() -> SEXP {
 
 /// The loan of a `gpu_pointer()`, which its inner external pointer has; None where it has ended.
 fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
-    // SAFETY: made below; the pointer keeps the inner one.
-    let inner = unsafe { r::R_ExternalPtrProtected(x) };
-    if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
-        owned::value::<Lent>(inner)
-    } else {
-        None
+    // SAFETY: made below; the pointer keeps the inner one, which has a loan.
+    unsafe {
+        let inner = r::R_ExternalPtrProtected(x);
+        if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
+            owned::value::<Lent>(inner)
+        } else {
+            None
+        }
     }
 }
 
