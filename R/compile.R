@@ -14,15 +14,18 @@
 #'   `next`, `return()`, `stop()` with a string, `stopifnot()`.
 #' * Local variables. One that gets values of two types on different ways is of the wider type.
 #' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
-#'   on them is element by element, `v[test] <- x` assigns where a test is TRUE, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
+#'   on them is element by element, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
+#' * Subscripts by numbers, by logicals and by `-i`, of vectors and matrices: `mean(v[!is.na(v)])`, `v[v > 1] <- 0`, `for (x in v[-1])`, `m[-i, j]`, `which()`, and `na.rm = TRUE`.
+#'   How many elements a logical takes is not known when a function is compiled: they are reduced, walked over, assigned to, or one is taken (`v[v > 0][1]`), but they are no result.
 #' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`, `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is
 #'   copied to the device at each call: use [as_gpu()] before for one that is long.
 #' * Calls of other functions that are written in R from these; recursion is refused.
 #' * Random draws, one at a time: `runif(1)`, `rnorm(1)`, `rexp(1)`, `rbinom(1, n, p)`, `rpois`, `rgamma`, `rbeta`, `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has a stream
 #'   of its own; [set.seed()] decides, and both devices draw the same numbers.
 #'
-#' Where it is not R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow; `which.max()` of nothing but `NA` is `NA`; a subscript below 1 fails, and so does an assignment beyond the end of
-#' a vector, which keeps its length; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
+#' Where it is not R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow; `which.max()` of nothing but `NA` is `NA`; the extreme of integers that may be none is a double, and R's warning of
+#' no elements is left out; a subscript below 1 that is computed fails, where it is not written as `-i`, and so does an assignment beyond the end of
+#' a vector, which keeps its length; values that do not go into the assigned elements evenly fail; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
 #'
 #' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where `f` would
 #' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read: of the first element that failed,
@@ -64,6 +67,7 @@ gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) 
   if (is.primitive(f)) {
     stop_verdigris("argument", "`f` is a primitive function of R.", "Write function(x) around it; or call it: operations on arrays run on the device.")
   }
+  check_depth(f, "f")
   bounds <- match.arg(bounds)
   parameters <- names(formals(f))
   if (!is.character(whole) || anyNA(whole) || !all(whole %in% parameters)) {
@@ -127,6 +131,8 @@ compiled_self <- function(f, whole = character(), name = "f") {
     if (all(whole %in% self$parameters[self$whole])) return(self)
   }
   f <- plain_function(f, parent.frame())
+  # identical() walks over both by recursion
+  check_depth(f, name)
   for (self in recent$selves) if (identical(self$f, f) && setequal(self$parameters[self$whole], whole)) return(self)
   self <- environment(gpu_compile(f, whole = as.character(whole)))
   self$name <- name
@@ -203,8 +209,10 @@ captured_value <- function(capture) {
 }
 
 compile_variant <- function(self, arguments) {
-  around <- surroundings(self$f, self$name)
-  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt)
+  stack <- free_stack()
+  around <- surroundings(self$f, self$name, stack)
+  # the rest is for walks over the code
+  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt, floor(stack / 2))
   out$captures <- .mapply(function(scope, path) list(env = around$envs[[scope]], path = path), list(out$scopes, out$paths), NULL)
   out$functions <- around$watched
   out
@@ -238,7 +246,7 @@ shaped_results <- function(arrays, variant, arguments, n) {
 
 # Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the number of their scope), and for each
 # scope its variables and functions (the number of one that is written in R; the name of base R's; list(what it is) of another).
-surroundings <- function(f, name) {
+surroundings <- function(f, name, stack) {
   functions <- list()
   values <- list()
   envs <- list()
@@ -253,6 +261,7 @@ surroundings <- function(f, name) {
   number_of <- function(f, name) {
     for (k in seq_along(values)) if (identical(values[[k]], f)) return(k)
     k <- length(values) + 1L
+    check_depth(f, name, stack)
     values[[k]] <<- f
     srcref <- attr(f, "srcref")
     functions[[k]] <<- list(
@@ -301,12 +310,35 @@ given_defaults <- function(formals) Filter(function(default) !identical(default,
 
 # Defaults of functions that stand in code: all.names() passes over them.
 inner_defaults <- function(code) {
-  if (!is.call(code)) return(list())
-  if (identical(code[[1L]], as.name("function"))) {
-    defaults <- given_defaults(code[[2L]])
-    return(c(defaults, unlist(lapply(defaults, inner_defaults), recursive = FALSE), inner_defaults(code[[3L]])))
+  found <- list()
+  pending <- list(code)
+  while (length(pending)) {
+    code <- pending[[length(pending)]]
+    pending[[length(pending)]] <- NULL
+    if (!is.call(code)) next
+    if (identical(code[[1L]], as.name("function"))) {
+      defaults <- given_defaults(code[[2L]])
+      found <- c(found, defaults)
+      pending <- c(pending, defaults, list(code[[3L]]))
+    } else {
+      pending <- c(pending, Filter(is.call, given_defaults(code)))
+    }
   }
-  unlist(lapply(given_defaults(code), inner_defaults), recursive = FALSE)
+  found
+}
+
+# Bytes of R's stack that are not in use, and how many R, and the compiler, take for one call within another when they walk over code.
+free_stack <- function() {
+  stack <- Cstack_info()
+  free <- stack[["size"]] - stack[["current"]]
+  if (is.na(free)) 2^20 else free
+}
+STACK_OF_LEVEL <- 1600
+
+# Stops where there is no room to walk over a function's code.
+check_depth <- function(f, name, stack = free_stack()) {
+  if (.Call(C_routine_depth, formals(f), body(f)) <= stack / STACK_OF_LEVEL) return(invisible())
+  stop_verdigris("compile", sprintf("`%s` cannot be compiled: its calls stand too deep in each other, or there are too many.", name), "Give parts of it to variables, one after the other; write what is repeated as a loop.")
 }
 
 # What the compiler knows by itself.

@@ -157,7 +157,8 @@ ENTRY(pinned_unlock, 1)
 ENTRY(copy, 2)
 
 // routine.rs
-ENTRY(routine_compile, 6)
+ENTRY(routine_compile, 7)
+ENTRY(routine_depth, 2)
 ENTRY(routine_call, 8)
 ENTRY(routine_source, 1)
 ENTRY(routine_listing, 1)

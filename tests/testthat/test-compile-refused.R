@@ -129,9 +129,9 @@ refused <- list(
     l$v[1] <- x
     l$v
   },
-  "row assigned" = function(x) {
+  "row of another length" = function(x) {
     m <- matrix(0, 2, 2)
-    m[1, ] <- x
+    m[1, ] <- c(x, 1, 2)
     sum(m)
   },
   "vector from a computed length" = function(n) sum(numeric(n)),
@@ -190,9 +190,35 @@ refused <- list(
   },
   "logical subscript" = function(x) {
     v <- c(1, x, 3)
-    sum(v[v > 1])
+    v[v > 1]
+  },
+  "logical subscript in a product" = function(x) {
+    v <- c(1, x, 3)
+    c(v[v > 1], 2)
   },
   "negative subscript" = function(v, k) sum(v[-k]) + v[-3],
+  "subscripts of both signs" = function(v) sum(v[c(-1, 2)]),
+  "negative subscript of one element" = function(x) c(x, 2, 3)[[-1]],
+  "complex subscript" = function(v) v[1i],
+  "string as a subscript" = function(v) v["a"],
+  "matrix as a subscript" = function(x) {
+    m <- matrix(x, 2, 2)
+    m[matrix(1, 1, 2)]
+  },
+  "rows by a logical" = function(x) {
+    m <- matrix(x, 2, 2)
+    sum(m[m[, 1] > 0, ])
+  },
+  "dimensions kept" = function(x) {
+    m <- matrix(x, 2, 2)
+    ncol(m[1, , drop = FALSE])
+  },
+  "a logical subscript that is too long" = function(x) {
+    m <- matrix(x, 2, 2)
+    sum(m[c(x > 0, TRUE, FALSE), 1])
+  },
+  "covariance" = function(x) var(c(x, 1), c(2, 3)),
+  "trimmed mean" = function(x) mean(c(x, 1, 2), trim = 0.5),
   "wrong number of subscripts" = function(x) outer_vector[1, 2] + x,
   "element of a list" = function(x, k) list(x, 2)[[k]],
   "no such element" = function(x) {
@@ -203,14 +229,15 @@ refused <- list(
   "text in a list outside" = function(x) x + outer_list$b,
   "a factor" = function(x) x + a_factor[1],
   "a data frame" = function(x) x + a_frame[1, 1],
-  "na.rm" = function(x) sum(c(x, NA), na.rm = TRUE),
+  "na.rm that is computed" = function(x) sum(c(x, NA), na.rm = x > 0),
+  "finite" = function(x) max(range(c(x, NA), finite = TRUE)),
   "sort" = function(x) sort(c(3, x, 1))[1],
-  "which" = function(x) length(which(c(x, 1) > 0)),
+  "which" = function(x) which(c(x, 1) > 0),
   "matrix product" = function(x, v) sum(v %*% matrix(1, 2, 2)),
   "sizes that do not fit" = function(x) sum(matrix(x, 2, 3) %*% matrix(1, 2, 2)),
   "logical subscript of another length" = function(x) {
     v <- c(1, x, 3)
-    v[c(TRUE, FALSE)] <- 0
+    v[c(x > 0, TRUE, FALSE, TRUE)] <- 0
     v
   },
   "attributes" = function(x) attr(x, "unit"),

@@ -131,6 +131,34 @@ impl Reader {
     }
 }
 
+/// The most calls that are looked at: code that shares its parts may have very many.
+const MOST_CALLS: usize = 1 << 20;
+
+/// How deep calls stand in each other, in code and lists of it. Found without recursion: it says whether there is room for that.
+fn depth(code: SEXP) -> f64 {
+    let (mut deepest, mut calls) = (0, 0);
+    let mut pending = vec![(code, 0u32)];
+    while let Some((x, level)) = pending.pop() {
+        deepest = deepest.max(level);
+        calls += 1;
+        if calls > MOST_CALLS {
+            return f64::INFINITY;
+        }
+        let nested = |x: SEXP| matches!(r::kind_of(x), SEXPTYPE::LANGSXP | SEXPTYPE::LISTSXP);
+        let mut at = x;
+        while nested(at) {
+            // SAFETY: a cell of a pairlist.
+            let value = unsafe { r::CAR(at) };
+            if nested(value) {
+                pending.push((value, level + 1));
+            }
+            // SAFETY: as above.
+            at = unsafe { r::CDR(at) };
+        }
+    }
+    deepest.into()
+}
+
 fn integer(scalar: Scalar) -> Option<i32> {
     match scalar {
         Scalar::I32(i32::MIN) => None,
@@ -429,7 +457,7 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
 
 entry! {
     /// Compiles function 1 of `functions` for the types of arguments (NULL where one is not given).
-    fn routine_compile(functions, scopes, args, whole, bounds, wrt) {
+    fn routine_compile(functions, scopes, args, whole, bounds, wrt, stack) {
         let scope = Surroundings::read(functions, scopes)?;
         let types = given_types(args, whole)?;
         let lambda = scope.functions[0].clone();
@@ -438,7 +466,7 @@ entry! {
             "error" => Bounds::Fail,
             _ => Bounds::AsR,
         };
-        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope };
+        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope, stack: convert::size(stack, "stack")? };
         let mut output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
         let wrt = strings(wrt, "wrt")?;
         let mut sizes = Vec::new();
@@ -474,6 +502,11 @@ entry! {
         let captured = output.captures.iter().map(|c| c.what).collect();
         let variant = Variant { routine, arguments: types, captured, sizes };
         Ok(out.add("pointer", pointer(variant)).finish())
+    }
+
+    /// How deep calls stand in each other in a function's code; Inf where there are too many.
+    fn routine_depth(formals, body) {
+        Ok(r::real(depth(formals).max(depth(body))))
     }
 
     /// The results for `n` elements, as arrays without attributes; NULL where the types are others than it was compiled for.

@@ -184,12 +184,14 @@ impl Expr {
 
 /// The longest text of an expression in a message.
 const LONGEST: usize = 70;
+/// How deep the calls stand that it shows.
+const DEEPEST_SHOWN: usize = 40;
 
 impl std::fmt::Display for Expr {
     /// R code on one line, cut where it is long.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::new();
-        self.write(&mut text, 0);
+        self.write(&mut text, 0, DEEPEST_SHOWN);
         if text.chars().count() > LONGEST {
             text = text.chars().take(LONGEST - 3).chain("...".chars()).collect();
         }
@@ -216,11 +218,15 @@ fn strength(name: &str, operands: usize) -> u8 {
 }
 
 impl Expr {
-    fn write(&self, out: &mut String, around: u8) {
-        // what is longer is cut anyway
+    fn write(&self, out: &mut String, around: u8, deeper: usize) {
+        // what is longer is cut anyway, and what stands deeper is not shown
         if out.len() > 4 * LONGEST {
             return;
         }
+        let Some(deeper) = deeper.checked_sub(1) else {
+            out.push_str("...");
+            return;
+        };
         match &self.form {
             Form::Null => out.push_str("NULL"),
             Form::Logical(x) => out.push_str(match x {
@@ -247,19 +253,19 @@ impl Expr {
             Form::Function(lambda) => {
                 let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).collect();
                 out.push_str(&format!("function({}) ", names.join(", ")));
-                lambda.body.write(out, 0);
+                lambda.body.write(out, 0, deeper);
             }
             Form::CallOf(function, args) => {
                 out.push('(');
-                function.write(out, 0);
+                function.write(out, 0, deeper);
                 out.push(')');
-                list(args, out);
+                list(args, out, deeper);
             }
-            Form::Call(name, args) => self.write_call(name, args, out, around),
+            Form::Call(name, args) => self.write_call(name, args, out, around, deeper),
         }
     }
 
-    fn write_call(&self, name: &str, args: &[Argument], out: &mut String, around: u8) {
+    fn write_call(&self, name: &str, args: &[Argument], out: &mut String, around: u8, deeper: usize) {
         let value = |k: usize| args.get(k).and_then(|a| a.value.as_ref());
         let binds = strength(name, args.len());
         match (name, value(0), value(1)) {
@@ -269,13 +275,13 @@ impl Expr {
                     out.push('(');
                 }
                 if let (Some(a), Some(b)) = (value(0), value(1)) {
-                    a.write(out, binds);
+                    a.write(out, binds, deeper);
                     let tight = matches!(name, ":" | "^");
                     out.push_str(&if tight { name.to_string() } else { format!(" {name} ") });
-                    b.write(out, binds + 1);
+                    b.write(out, binds + 1, deeper);
                 } else if let Some(a) = value(0) {
                     out.push_str(name);
-                    a.write(out, binds);
+                    a.write(out, binds, deeper);
                 }
                 if open {
                     out.push(')');
@@ -283,7 +289,7 @@ impl Expr {
             }
             ("(", Some(a), _) => {
                 out.push('(');
-                a.write(out, 0);
+                a.write(out, 0, deeper);
                 out.push(')');
             }
             ("{", ..) => {
@@ -292,68 +298,68 @@ impl Expr {
                     if k > 0 {
                         out.push_str("; ");
                     }
-                    a.write(out, 0);
+                    a.write(out, 0, deeper);
                 }
                 out.push_str(" }");
             }
             ("if", Some(test), Some(then)) => {
                 out.push_str("if (");
-                test.write(out, 0);
+                test.write(out, 0, deeper);
                 out.push_str(") ");
-                then.write(out, 0);
+                then.write(out, 0, deeper);
                 if let Some(otherwise) = value(2) {
                     out.push_str(" else ");
-                    otherwise.write(out, 0);
+                    otherwise.write(out, 0, deeper);
                 }
             }
             ("for", Some(variable), Some(over)) => {
                 out.push_str("for (");
-                variable.write(out, 0);
+                variable.write(out, 0, deeper);
                 out.push_str(" in ");
-                over.write(out, 0);
+                over.write(out, 0, deeper);
                 out.push_str(") ");
                 if let Some(body) = value(2) {
-                    body.write(out, 0);
+                    body.write(out, 0, deeper);
                 }
             }
             ("while", Some(test), Some(body)) => {
                 out.push_str("while (");
-                test.write(out, 0);
+                test.write(out, 0, deeper);
                 out.push_str(") ");
-                body.write(out, 0);
+                body.write(out, 0, deeper);
             }
             ("repeat", Some(body), _) => {
                 out.push_str("repeat ");
-                body.write(out, 0);
+                body.write(out, 0, deeper);
             }
             ("break" | "next", ..) => out.push_str(name),
             ("$", Some(a), Some(b)) => {
-                a.write(out, 12);
+                a.write(out, 12, deeper);
                 out.push('$');
-                b.write(out, 12);
+                b.write(out, 12, deeper);
             }
             ("[" | "[[", Some(a), _) => {
-                a.write(out, 12);
+                a.write(out, 12, deeper);
                 let (open, close) = if name == "[" { ("[", "]") } else { ("[[", "]]") };
                 out.push_str(open);
-                inner(&args[1..], out);
+                inner(&args[1..], out, deeper);
                 out.push_str(close);
             }
             _ => {
                 out.push_str(name);
-                list(args, out);
+                list(args, out, deeper);
             }
         }
     }
 }
 
-fn list(args: &[Argument], out: &mut String) {
+fn list(args: &[Argument], out: &mut String, deeper: usize) {
     out.push('(');
-    inner(args, out);
+    inner(args, out, deeper);
     out.push(')');
 }
 
-fn inner(args: &[Argument], out: &mut String) {
+fn inner(args: &[Argument], out: &mut String, deeper: usize) {
     for (k, argument) in args.iter().enumerate() {
         if k > 0 {
             out.push_str(", ");
@@ -363,7 +369,7 @@ fn inner(args: &[Argument], out: &mut String) {
             out.push_str(" = ");
         }
         if let Some(value) = &argument.value {
-            value.write(out, 0);
+            value.write(out, 0, deeper);
         }
     }
 }

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::super::syntax::{Argument, Expr, Form};
 use super::control::nth;
-use super::index::{logical_subscript, BELOW, BEYOND};
+use super::index::{is_drop, BELOW, BEYOND};
+use super::select::{never_missing, Selection};
 use super::value::{self, join, Number, Value, Vector};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{Class, Kind};
@@ -18,6 +19,22 @@ struct Assigned<'t> {
     form: &'t str,
     subscripts: &'t [&'t Argument],
     place: Place,
+}
+
+/// What one subscript takes of an axis with so many elements.
+struct Axis {
+    selection: Selection,
+    extent: Operand,
+    /// Whether it stands in `[[ ]]`.
+    strict: bool,
+    place: Place,
+    own: Place,
+}
+
+/// What is assigned.
+enum New {
+    One(Number),
+    Several(Rc<Vector>),
 }
 
 impl Compiler<'_> {
@@ -49,7 +66,7 @@ impl Compiler<'_> {
             };
             return Err(Refusal::new(target.place, message, remedy));
         };
-        let subscripts: Vec<&Argument> = args[1..].iter().collect();
+        let subscripts: Vec<&Argument> = args[1..].iter().filter(|a| !is_drop(a)).collect();
         let to = Assigned { name, form, subscripts: &subscripts, place: target.place };
         match old {
             Value::List(mut parts) => {
@@ -138,8 +155,53 @@ impl Compiler<'_> {
             let frame_value = Value::vector(new);
             return self.assign_shaped(name, frame_value, dim, place);
         }
-        let n = self.as_number(new, value_place)?;
-        let joined = join(typed, n.typed);
+        let new = match new {
+            Value::Vector(v) if v.fixed() == Some(1) => {
+                Value::Number(self.element(&v, Number::integer(0).at, value_place)?)
+            }
+            Value::List(parts) => self.combined(parts, value_place)?,
+            other => other,
+        };
+        let new_type = match &new {
+            Value::Vector(new) => new.typed(),
+            new => self.as_number(new.clone(), value_place)?.typed,
+        };
+        // it is found before any element changes
+        let new = match new {
+            Value::Number(n) => Value::Number(self.frozen(n)),
+            Value::Vector(w) => Value::Vector(self.beside(w, array, place)?),
+            other => other,
+        };
+        // what the subscripts read is of the old type, too
+        let extents: Vec<u16> = match (subscripts.len(), dim) {
+            (1, _) => vec![length],
+            (2, Some((rows, columns))) => vec![rows, columns],
+            _ => {
+                return Err(Refusal::new(
+                    place,
+                    "incorrect number of subscripts",
+                    "Give one subscript for a vector, two for a matrix.",
+                ))
+            }
+        };
+        let mut axes = Vec::with_capacity(2);
+        for (subscript, extent) in subscripts.iter().zip(extents) {
+            let extent = Number::long(extent.into()).at;
+            let (selection, own) = match &subscript.value {
+                None => (Selection::All, place),
+                Some(expr) => {
+                    let value = self.expr(expr)?;
+                    if strict {
+                        (Selection::One(self.element_number(value, v, expr.place)?), expr.place)
+                    } else {
+                        self.no_matrix(v, &value, expr.place)?;
+                        (self.selection(value, extent, expr.place)?, expr.place)
+                    }
+                }
+            };
+            axes.push(Axis { selection, extent, strict, place, own });
+        }
+        let joined = join(typed, new_type);
         let (array, typed) = if joined != typed && value::dtype(joined) != value::dtype(typed) {
             // R makes the whole vector of the wider type
             let wide = self.converted(v, joined);
@@ -155,75 +217,183 @@ impl Compiler<'_> {
         } else {
             (array, typed)
         };
-        let n = self.as_typed(n, typed);
-        let at = match subscripts {
-            [one] => {
-                let expr = one.value.as_ref().expect("it is not left out");
-                let k = match self.expr(expr)? {
-                    Value::Vector(test) if value::dtype(test.typed()).kind() == Kind::Logical => {
-                        return self.assign_where(array, length, &test, n, expr.place);
-                    }
-                    value => self.as_number(value, expr.place)?,
-                };
-                self.stored_position(k, Number::long(length.into()).at, strict, place, expr.place)?
-            }
-            [i, j] if dim.is_some() => {
-                let (rows, columns) = dim.expect("it was looked at");
-                let (Some(i), Some(j)) = (&i.value, &j.value) else {
-                    return Err(Refusal::new(
-                        place,
-                        "a row or column is assigned at once",
-                        "Assign its elements in a loop.",
-                    ));
-                };
-                let (a, b) = (self.number(i)?, self.number(j)?);
-                let a = self.stored_position(a, Number::long(rows.into()).at, strict, place, i.place)?;
-                let b = self.stored_position(b, Number::long(columns.into()).at, strict, place, j.place)?;
-                match (a, b) {
-                    (Operand::Constant(Scalar::I64(a)), Operand::Constant(Scalar::I64(b))) => {
-                        Number::long(a + b * i64::from(rows)).at
-                    }
-                    _ => {
-                        let to = self.fresh(Class::I64);
-                        let at = vec![(a, Number::long(1).at), (b, Number::long(rows.into()).at)];
-                        self.emit(Statement::Place { to, at });
-                        Operand::Register(to)
-                    }
+        for axis in &mut axes {
+            match &mut axis.selection {
+                Selection::At(at) => *at = self.beside(at.clone(), array, place)?,
+                Selection::Where(keep) => {
+                    self.fits(keep, axis.extent, true, axis.own)?;
+                    *keep = self.beside(keep.clone(), array, place)?;
                 }
+                _ => {}
             }
-            _ => {
-                return Err(Refusal::new(
-                    place,
-                    "incorrect number of subscripts",
-                    "Give one subscript for a vector, two for a matrix.",
-                ))
+        }
+        let new = match new {
+            Value::Vector(new) => New::Several(new),
+            n => {
+                let n = self.as_number(n, value_place)?;
+                New::One(self.as_typed(n, typed))
             }
         };
-        self.emit(Statement::Set { array, at, value: n.at });
-        Ok(())
+        self.assign_selected(array, typed, &axes, new, value_place)
     }
 
-    /// `x[test] <- n`: to the elements where a test of the same length is TRUE.
-    fn assign_where(&mut self, array: u16, length: u16, test: &Rc<Vector>, n: Number, place: Place) -> Compiled<()> {
-        if test.fixed() != Some(length.into()) {
-            return Err(Refusal::new(
-                place,
-                format!("a logical subscript of another length than {length}"),
-                "Give as many logicals as there are elements: x[x > 0] <- value.",
-            ));
+    /// A vector whose elements do not change with those of an array.
+    fn beside(&mut self, v: Rc<Vector>, array: u16, place: Place) -> Compiled<Rc<Vector>> {
+        if !v.reads(array) {
+            return Ok(v);
         }
-        // all are found before any element changes
-        let known = self.new_array(test.typed(), length);
-        self.fill(known, test, place)?;
-        let known = Vector::Local { array: known, typed: test.typed(), length, dim: None };
-        let n = self.frozen(n);
-        self.each(Number::long(length.into()).at, &mut |c, index| {
-            let test = c.element(&known, index, place)?;
-            let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
-            let then = vec![Statement::Set { array, at, value: n.at }];
-            c.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+        match v.fixed().filter(|n| *n <= super::join::MOST_LOCAL) {
+            Some(n) => {
+                let copy = self.new_array(v.typed(), n as u16);
+                self.fill(copy, &v, place)?;
+                Ok(Rc::new(Vector::Local { array: copy, typed: v.typed(), length: n as u16, dim: None }))
+            }
+            None => Ok(self.frozen_vector(v)),
+        }
+    }
+
+    /// Assigns to what the subscripts take, the first one's elements first.
+    fn assign_selected(
+        &mut self,
+        array: u16,
+        typed: Typed,
+        axes: &[Axis],
+        new: New,
+        value_place: Place,
+    ) -> Compiled<()> {
+        let several = match new {
+            New::One(n) => {
+                return self.each_place(axes, &mut |c, at| {
+                    c.emit(Statement::Set { array, at, value: n.at });
+                    Ok(())
+                })
+            }
+            New::Several(new) => new,
+        };
+        for axis in axes {
+            self.none_missing(axis)?;
+        }
+        // `v[test] <- w[test]`
+        if let ([Axis { selection: Selection::Where(taken), .. }], Vector::Where { of, keep, .. }) = (axes, &*several) {
+            if taken == keep {
+                return self.each(taken.length(), &mut |c, index| {
+                    c.where_kept(taken, index, value_place, &mut |c| {
+                        let element = c.element(of, index, value_place)?;
+                        let element = c.as_typed(element, typed);
+                        let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
+                        c.emit(Statement::Set { array, at, value: element.at });
+                        Ok(())
+                    })
+                });
+            }
+        }
+        let given = self.length_of(&several);
+        let again = self.given_fits(axes, given, value_place)?;
+        let (count, one) = self.counter();
+        self.each_place(axes, &mut |c, at| {
+            let index = Number { at: Operand::Register(count), typed: Typed::Value(Kind::Integer) };
+            let index = if again { c.apply(id::MOD, &[index, given], value_place)? } else { index };
+            let element = c.element(&several, index.at, value_place)?;
+            let element = c.as_typed(element, typed);
+            c.emit(Statement::Set { array, at, value: element.at });
+            c.count_on(count, one);
             Ok(())
         })
+    }
+
+    /// Fails where not as many elements are taken as are given, or a multiple. Gives whether they may be taken again.
+    fn given_fits(&mut self, axes: &[Axis], given: Number, place: Place) -> Compiled<bool> {
+        const MESSAGE: &str = "number of items to replace is not a multiple of replacement length";
+        let mut taken = Number::integer(1);
+        for axis in axes {
+            let n = match &axis.selection {
+                Selection::All => self.as_count(axis.extent),
+                Selection::One(_) => Number::integer(1),
+                Selection::At(at) => self.length_of(at),
+                Selection::Where(keep) => {
+                    let count = self.count_kept(keep, place)?;
+                    self.as_count(count)
+                }
+            };
+            taken = self.apply(id::MUL, &[taken, n], place)?;
+        }
+        if let (Some(n), Some(w)) = (taken.whole(), given.whole()) {
+            return match n == 0 || w > 0 && n % w == 0 {
+                true => Ok(n > w),
+                false => Err(Refusal::new(place, MESSAGE, "Assign one number, or as many as there are elements.")),
+            };
+        }
+        let fails = self.failure(place, MESSAGE);
+        // NA where nothing is given
+        let rest = self.apply(id::MOD, &[taken, given], place)?;
+        let none = self.apply(id::EQ, &[taken, Number::integer(0)], place)?;
+        let fits = self.apply(id::EQ, &[rest, Number::integer(0)], place)?;
+        let fits = self.apply(id::OR, &[none, fits], place)?;
+        let otherwise = vec![Statement::Fail(fails)];
+        self.emit(Statement::If { value: fits.at, missing: Some(fails), then: vec![], otherwise });
+        Ok(true)
+    }
+
+    /// Fails where a subscript that takes elements for several values is NA.
+    fn none_missing(&mut self, axis: &Axis) -> Compiled<()> {
+        let v = match &axis.selection {
+            Selection::At(v) if self.written(v).is_none_or(|w| w.iter().any(|n| n.whole().is_none())) => v,
+            Selection::Where(v) if !never_missing(v) => v,
+            _ => return Ok(()),
+        };
+        let fails = self.failure(axis.own, "NAs are not allowed in subscripted assignments");
+        self.walk(v, axis.place, &mut |c, x, _| {
+            let missing = c.apply(id::IS_NA, &[x], axis.place)?;
+            let then = vec![Statement::Fail(fails)];
+            c.emit(Statement::If { value: missing.at, missing: None, then, otherwise: vec![] });
+            Ok(())
+        })
+    }
+
+    /// Calls `write` with the position of each element that the subscripts take.
+    fn each_place(&mut self, axes: &[Axis], write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>) -> Compiled<()> {
+        match axes {
+            [one] => self.each_position(one, write),
+            [rows, columns] => self.each_position(columns, &mut |c, column| {
+                c.each_position(rows, &mut |c, row| {
+                    let at = c.placed(vec![(row, Number::long(1).at), (column, rows.extent)]);
+                    write(c, at)
+                })
+            }),
+            _ => unreachable!("one subscript or two"),
+        }
+    }
+
+    /// Calls `write` with each position along an axis.
+    fn each_position(
+        &mut self,
+        axis: &Axis,
+        write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>,
+    ) -> Compiled<()> {
+        let integer = |at| Number { at, typed: Typed::Value(Kind::Integer) };
+        match &axis.selection {
+            Selection::All => self.each(axis.extent, &mut |c, index| {
+                let at = c.long(integer(index));
+                write(c, at)
+            }),
+            Selection::One(n) => {
+                let at = self.stored_position(*n, axis)?;
+                write(self, at)
+            }
+            Selection::At(at) => self.walk(at, axis.place, &mut |c, n, _| {
+                let at = c.stored_position(n, axis)?;
+                write(c, at)
+            }),
+            Selection::Where(keep) => self.each(keep.length(), &mut |c, index| {
+                let test = c.element(keep, index, axis.place)?;
+                let (then, ()) = c.within(|c| {
+                    let at = c.long(integer(index));
+                    write(c, at)
+                })?;
+                c.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+                Ok(())
+            }),
+        }
     }
 
     fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, place: Place) -> Compiled<()> {
@@ -239,18 +409,9 @@ impl Compiler<'_> {
     }
 
     /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA nothing is assigned,
-    /// by `x[i]`. The subscript is written at `own` in what is assigned to.
-    fn stored_position(
-        &mut self,
-        n: Number,
-        extent: Operand,
-        strict: bool,
-        place: Place,
-        own: Place,
-    ) -> Compiled<Operand> {
-        if n.kind() == Kind::Logical {
-            return Err(logical_subscript(own));
-        }
+    /// by `x[i]`.
+    fn stored_position(&mut self, n: Number, axis: &Axis) -> Compiled<Operand> {
+        let Axis { extent, strict, place, own, .. } = *axis;
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
             if k >= 1 && k <= e {
                 return Ok(Number::long(k - 1).at);

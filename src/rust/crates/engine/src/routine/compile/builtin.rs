@@ -122,7 +122,7 @@ fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
             "it works on a whole vector",
             "Write loops over the elements of a short vector; call it outside of the function for a long one.",
         ),
-        "unique" | "table" | "which" | "head" | "tail" | "append" | "setdiff" | "union" => (
+        "unique" | "table" | "head" | "tail" | "append" | "setdiff" | "union" => (
             "how long its result is depends on the values",
             "Write a loop over a vector of fixed length; or call it outside of the function.",
         ),

@@ -4,7 +4,7 @@ use super::super::syntax::{Argument, Expr, Form};
 use super::builtin::Matched;
 use super::control::nth;
 use super::value::{self, Number, Value};
-use super::{Compiled, Compiler, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{DType, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
@@ -17,7 +17,11 @@ impl Compiler<'_> {
             "-" | "+" if args.len() == 1 => {
                 let value = self.operands(&[nth(args, 0, place, name)?])?;
                 let op = if name == "-" { id::NEG } else { id::POS };
-                self.row_on(op, value, place).map(Some)
+                let value = self.row_on(op, value, place)?;
+                if let (Value::Number(Number { at: Operand::Register(r), .. }), "-") = (&value, name) {
+                    self.negated.insert(*r);
+                }
+                Ok(Some(value))
             }
             "invisible" | "identity" => self.expr(nth(args, 0, place, name)?).map(Some),
             "ifelse" => self.ifelse(args, place).map(Some),

@@ -310,14 +310,27 @@ impl Compiler<'_> {
                 ))
             }
         };
-        let times = self.times(&over);
+        let (walked, keep) = match &*over {
+            Vector::Where { of, keep, .. } => (of.clone(), Some(keep.clone())),
+            _ => (over.clone(), None),
+        };
+        let times = self.times(&walked);
         let counter = self.fresh(Class::I32);
         let assigned = names(&[body]);
         let mut head = |c: &mut Self| {
-            let element = c.element(&over, Operand::Register(counter), sequence.place)?;
+            let index = Operand::Register(counter);
+            if let Some(keep) = &keep {
+                // a turn for what is not kept is none
+                let test = c.element(keep, index, sequence.place)?;
+                let test = c.cast(test, DType::Bool8);
+                let not = c.apply(id::NOT, &[test], sequence.place)?;
+                let then = vec![Statement::Next];
+                c.emit(Statement::If { value: not.at, missing: None, then, otherwise: vec![] });
+            }
+            let element = c.element(&walked, index, sequence.place)?;
             c.assign(name, Value::Number(element), place)
         };
-        let sure = matches!(times, Operand::Constant(Scalar::I32(n)) if n > 0);
+        let sure = keep.is_none() && matches!(times, Operand::Constant(Scalar::I32(n)) if n > 0);
         let before = self.variables.clone();
         let frame = self.frames.len() - 1;
         let assigned: Vec<String> = assigned.into_iter().chain([name.clone()]).collect();

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::super::syntax::{Argument, Expr, Form};
+use super::super::syntax::{Argument, Expr};
+use super::builtin::Matched;
 use super::control::nth;
 use super::join::MOST_LOCAL;
 use super::value::{self, join, Number, Parts, Value, Vector};
-use super::vector::too_long;
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::Kind;
 use crate::ops::id;
@@ -22,11 +22,12 @@ impl Compiler<'_> {
                 number(self.sum(&v, place)?)
             }
             "mean" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced_one(name, &["x", "trim", "na.rm"], args, place)?;
                 number(self.mean(&v, place)?)
             }
             "var" | "sd" => {
-                let v = self.reduced(args, place)?;
+                let names: &[&str] = if name == "sd" { &["x", "na.rm"] } else { &["x", "y", "na.rm", "use"] };
+                let v = self.reduced_one(name, names, args, place)?;
                 let m = self.mean(&v, place)?;
                 let centred = self.map(id::SUB, vec![Value::Vector(v.clone()), Value::Number(m)], place)?;
                 let squares = self.map(id::MUL, vec![centred.clone(), centred], place)?;
@@ -55,14 +56,14 @@ impl Compiler<'_> {
                 number(self.in_dtype_of(product, v.typed()))
             }
             "min" | "max" => {
-                let values = self.reduced_values(args, place)?;
+                let (values, present) = self.reduced_values(args, place)?;
                 let numbers: Option<Vec<Number>> =
                     values.iter().map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
                 let smallest = name == "min";
-                number(match numbers.filter(|numbers| !numbers.is_empty()) {
+                number(match numbers.filter(|numbers| !numbers.is_empty() && !present) {
                     Some(numbers) => self.extreme_number(&numbers, smallest, place)?,
                     None => {
-                        let v = self.one_vector(values, place)?;
+                        let v = self.one_vector(values, present, place)?;
                         self.extreme(&v, smallest, place)?
                     }
                 })
@@ -83,8 +84,12 @@ impl Compiler<'_> {
                 })?;
                 number(states[0])
             }
+            "which" => {
+                let v = self.reduced_one(name, &["x", "arr.ind", "useNames"], args, place)?;
+                self.places_of(v, place).map(Some)
+            }
             "which.max" | "which.min" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced_one(name, &["x"], args, place)?;
                 let op = if name == "which.max" { id::GT } else { id::LT };
                 let worst = if name == "which.max" { f64::NEG_INFINITY } else { f64::INFINITY };
                 let states = self.fold(
@@ -115,7 +120,7 @@ impl Compiler<'_> {
                 number(states[1])
             }
             "cumsum" | "cumprod" | "cummax" | "cummin" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced_one(name, &["x"], args, place)?;
                 self.cumulated(name, &v, place).map(Some)
             }
             "%in%" | "match" => {
@@ -148,37 +153,90 @@ impl Compiler<'_> {
         }
     }
 
-    /// What is reduced: one vector, of all arguments.
+    /// What is reduced: one vector, of all arguments; without NA where they say so.
     pub(super) fn reduced(&mut self, args: &[Argument], place: Place) -> Compiled<Rc<Vector>> {
-        let values = self.reduced_values(args, place)?;
-        self.one_vector(values, place)
+        let (values, present) = self.reduced_values(args, place)?;
+        self.one_vector(values, present, place)
     }
 
-    fn reduced_values(&mut self, args: &[Argument], place: Place) -> Compiled<Vec<Value>> {
-        if let Some(flag) = args.iter().find(|a| a.name.as_deref() == Some("na.rm")) {
-            if !matches!(flag.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(false)))) {
-                return Err(Refusal::new(
-                    place,
-                    "na.rm within a compiled function",
-                    "Write a loop with if (!is.na(x)) ....",
-                ));
-            }
+    /// What a function of one vector reduces. Of its other parameters it may have `na.rm`.
+    pub(super) fn reduced_one(
+        &mut self,
+        name: &str,
+        names: &[&str],
+        args: &[Argument],
+        place: Place,
+    ) -> Compiled<Rc<Vector>> {
+        let matched = Matched::new(name, names, args, place)?;
+        if let Some(other) = names.iter().find(|n| !matches!(**n, "x" | "na.rm") && matched.has(n)) {
+            return Err(Refusal::new(
+                place,
+                format!("`{other}` of `{name}` within a compiled function"),
+                format!("Write {name}(x)."),
+            ));
         }
+        let present = matched.flag("na.rm", false)?;
+        let values = self.operands(&[matched.needed("x")?])?;
+        self.one_vector(values, present, place)
+    }
+
+    /// The values of the arguments, and whether NA is left out of them.
+    fn reduced_values(&mut self, args: &[Argument], place: Place) -> Compiled<(Vec<Value>, bool)> {
+        let named = |a: &Argument, names: &[&str]| a.name.as_deref().is_some_and(|n| names.contains(&n));
+        if args.iter().any(|a| named(a, &["finite"])) {
+            return Err(Refusal::new(place, "`finite` within a compiled function", "Write x[is.finite(x)]."));
+        }
+        let flags: Vec<Argument> = args.iter().filter(|a| named(a, &["na.rm"])).cloned().collect();
+        let present = Matched::new("na.rm", &["na.rm"], &flags, place)?.flag("na.rm", false)?;
         let exprs: Vec<&Expr> =
-            args.iter().filter(|a| a.name.as_deref() != Some("na.rm")).filter_map(|a| a.value.as_ref()).collect();
-        self.operands(&exprs)
+            args.iter().filter(|a| !named(a, &["na.rm"])).filter_map(|a| a.value.as_ref()).collect();
+        Ok((self.operands(&exprs)?, present))
     }
 
-    fn one_vector(&mut self, mut values: Vec<Value>, place: Place) -> Compiled<Rc<Vector>> {
-        if values.len() == 1 {
-            return match values.pop().expect("there is one") {
-                Value::Vector(v) => Ok(v),
-                Value::Number(n) => Ok(self.single(n)),
-                Value::List(parts) => self.vector_of(parts, place),
-                other => Err(Refusal::new(place, format!("{} is reduced", other.what()), "Give numbers.")),
-            };
+    fn one_vector(&mut self, mut values: Vec<Value>, present: bool, place: Place) -> Compiled<Rc<Vector>> {
+        let v = if values.len() == 1 {
+            match values.pop().expect("there is one") {
+                Value::Vector(v) => v,
+                Value::Number(n) => self.single(n),
+                Value::List(parts) => self.vector_of(parts, place)?,
+                Value::Null => self.vector_of(Vec::new(), place)?,
+                other => return Err(Refusal::new(place, format!("{} is reduced", other.what()), "Give numbers.")),
+            }
+        } else {
+            self.vector_of(values.into_iter().map(|v| (None, v)).collect(), place)?
+        };
+        match present {
+            true => self.present(v, place),
+            false => Ok(v),
         }
-        self.vector_of(values.into_iter().map(|v| (None, v)).collect(), place)
+    }
+
+    /// The elements that are not NA.
+    fn present(&mut self, v: Rc<Vector>, place: Place) -> Compiled<Rc<Vector>> {
+        let (of, kept) = match &*v {
+            Vector::Where { of, keep, .. } => (of.clone(), Some(keep.clone())),
+            _ => (v, None),
+        };
+        let missing = self.map(id::IS_NA, vec![Value::Vector(of.clone())], place)?;
+        let mut keep = self.map(id::NOT, vec![missing], place)?;
+        if let Some(kept) = kept {
+            keep = self.map(id::AND, vec![keep, Value::Vector(kept)], place)?;
+        }
+        let Value::Vector(keep) = keep else { unreachable!("of vectors it is one") };
+        self.kept_true(of, keep, place)
+    }
+
+    /// `which(test)`: the numbers of the elements that are TRUE.
+    fn places_of(&mut self, test: Rc<Vector>, place: Place) -> Compiled<Value> {
+        if value::dtype(test.typed()).kind() != Kind::Logical {
+            return Err(Refusal::new(place, "argument to 'which' is not logical", "Write which(x != 0)."));
+        }
+        let numbers = Vector::Range { from: Number::integer(1), step: Number::integer(1), length: test.length() };
+        let missing = self.map(id::IS_NA, vec![Value::Vector(test.clone())], place)?;
+        let there = self.map(id::NOT, vec![missing], place)?;
+        let keep = self.map(id::AND, vec![Value::Vector(test), there], place)?;
+        let Value::Vector(keep) = keep else { unreachable!("of vectors it is one") };
+        self.kept_true(Rc::new(numbers), keep, place).map(Value::Vector)
     }
 
     fn vector_of(&mut self, parts: Parts, place: Place) -> Compiled<Rc<Vector>> {
@@ -204,18 +262,29 @@ impl Compiler<'_> {
     fn extreme(&mut self, v: &Vector, smallest: bool, place: Place) -> Compiled<Number> {
         let op = if smallest { id::PMIN } else { id::PMAX };
         let typed = compared_type(v.typed(), place)?;
+        let infinite = Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY });
         if v.fixed() == Some(0) {
-            return Err(Refusal::new(place, "no elements to compare", "Give at least one element."));
+            return Ok(infinite);
         }
-        let start = match value::dtype(typed).kind() {
-            Kind::Double => {
-                self.as_typed(Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY }), typed)
-            }
-            _ => {
+        let is_double = value::dtype(typed).kind() == Kind::Double;
+        let there = v.fixed().is_some() || self.is_size(v.length());
+        let (v, start) = match (is_double, there) {
+            (true, _) => (v.clone(), self.as_typed(infinite, typed)),
+            // of integers that may be none it is a double
+            (false, false) => (self.converted(v, Typed::Value(Kind::Double)), infinite),
+            (false, true) => {
+                if v.fixed().is_none() {
+                    let none = self.long_op(id::LT, v.length(), Number::long(1).at, place)?;
+                    let message = "the extreme of no integers, which is no integer in R";
+                    let fails = self.failure(place, message);
+                    let then = vec![Statement::Fail(fails)];
+                    self.emit(Statement::If { value: none, missing: None, then, otherwise: vec![] });
+                }
                 let first = self.element(v, Number::integer(0).at, place)?;
-                self.as_typed(first, typed)
+                (v.clone(), self.as_typed(first, typed))
             }
         };
+        let v = &v;
         let states =
             self.fold(v, &[start], place, &mut |c, state, x, _| Ok(vec![c.apply(op, &[state[0], x], place)?]))?;
         Ok(states[0])
@@ -223,7 +292,7 @@ impl Compiler<'_> {
 
     /// `cumsum()` and its like, of a vector of fixed length.
     fn cumulated(&mut self, name: &str, v: &Vector, place: Place) -> Compiled<Value> {
-        let n = v.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| too_long(place))?;
+        let n = v.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(v, place))?;
         let typed = match value::dtype(v.typed()).kind() {
             Kind::Complex => {
                 return Err(Refusal::new(place, format!("{name}() of complex numbers"), "Walk over them in a loop."))
@@ -309,7 +378,7 @@ impl Compiler<'_> {
             let x = self.element(&x, Number::integer(0).at, place)?;
             return look_up(self, x).map(Value::Number);
         }
-        let n = x.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| too_long(place))?;
+        let n = x.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(&x, place))?;
         let array = self.new_array(Typed::Value(kind), n as u16);
         self.each(x.length(), &mut |c, index| {
             let element = c.element(&x, index, place)?;

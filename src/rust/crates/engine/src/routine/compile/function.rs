@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::super::syntax::{Argument, Expr, Form, Lambda};
 use super::control::nth;
-use super::value::{self, join, Number, Value};
+use super::value::{self, join, Number, Value, Vector};
 use super::ways::{always_returns, heard, returns_early, surely_reads};
 use super::{Compiled, Compiler, Early, Frame, Operand, Place, Refusal, Results, Statement, DEEPEST};
 use crate::dtype::Class;
@@ -397,6 +397,7 @@ impl Compiler<'_> {
                     }
                     (numbers, true)
                 }
+                None if matches!(*v, Vector::Where { .. }) => return Err(self.unfixed(&v, place)),
                 _ => {
                     return Err(Refusal::new(
                         place,

@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use super::super::syntax::{Argument, Form};
 use super::control::nth;
+use super::select::Selection;
 use super::value::{self, Number, Parts, Value, Vector};
 use super::{Bounds, Compiled, Compiler, Operand, Place, Refusal, Statement};
-use crate::dtype::{Class, Kind};
+use crate::dtype::{Class, DType, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
 use crate::scalar::Scalar;
@@ -22,7 +23,8 @@ impl Compiler<'_> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        let subscripts: Vec<&Argument> = args[1..].iter().filter(|a| a.name.as_deref() != Some("drop")).collect();
+        let (drop, subscripts): (Vec<&Argument>, Vec<&Argument>) = args[1..].iter().partition(|a| is_drop(a));
+        keeps_none(&drop, place)?;
         match value {
             Value::List(parts) => self.part_of(parts, form, &subscripts, place),
             Value::Captured(path) => {
@@ -104,53 +106,72 @@ impl Compiler<'_> {
         match subscripts {
             [one] => match &one.value {
                 None => Ok(Value::Vector(v.clone())),
-                Some(expr) => match self.expr(expr)? {
-                    Value::Number(n) if n.kind() == Kind::Logical => Err(logical_subscript(expr.place)),
-                    Value::Number(n) => match n.whole() {
-                        Some(k) if k < 0 => self.without(v, -k, expr.place),
-                        _ => {
-                            let at = self.position(n, v.length(), form == "[[", place, Some(expr.place))?;
-                            Ok(Value::Number(self.at_position(v, at, place)?))
-                        }
-                    },
-                    Value::Vector(at) if form == "[" => {
-                        if at.typed() == Typed::Value(Kind::Logical) {
-                            return Err(logical_subscript(expr.place));
-                        }
-                        Ok(Value::vector(Vector::Pick { of: v.clone(), at }))
+                Some(expr) => {
+                    let value = self.expr(expr)?;
+                    if form == "[[" {
+                        let n = self.element_number(value, v, expr.place)?;
+                        return self.selected(v, Selection::One(n), true, place, expr.place);
                     }
-                    other => Err(Refusal::new(
-                        expr.place,
-                        format!("{} as a subscript", other.what()),
-                        "Subscripts are numbers.",
-                    )),
-                },
+                    self.no_matrix(v, &value, expr.place)?;
+                    let selection = self.selection(value, v.length(), expr.place)?;
+                    self.selected(v, selection, false, place, expr.place)
+                }
             },
             _ => self.subset_matrix(v, subscripts, place),
         }
     }
 
-    /// `x[-k]`, for k that stands in the code.
-    fn without(&mut self, v: &Rc<Vector>, k: i64, place: Place) -> Compiled<Value> {
-        if k == 1 {
-            let length = self.long_op(id::SUB, v.length(), Number::long(1).at, place)?;
-            let at = Rc::new(Vector::Range { from: Number::integer(2), step: Number::integer(1), length });
-            return Ok(Value::vector(Vector::Pick { of: v.clone(), at }));
-        }
-        match v.fixed() {
-            Some(n) if n <= super::join::MOST_LOCAL => {
-                let numbers =
-                    (1..=n as i32).filter(|j| i64::from(*j) != k).map(|j| (None, Value::Number(Number::integer(j))));
-                let Value::Vector(at) = self.combined(numbers.collect(), place)? else {
-                    unreachable!("several numbers")
-                };
-                Ok(Value::vector(Vector::Pick { of: v.clone(), at }))
+    /// The number of the element that `x[[i]]` takes.
+    pub(super) fn element_number(&mut self, value: Value, v: &Vector, place: Place) -> Compiled<Number> {
+        let n = match value {
+            Value::Vector(one) if one.fixed() == Some(1) => self.element(&one, Number::integer(0).at, place)?,
+            Value::Vector(_) => {
+                let remedy = "Take one element, or several by x[i].";
+                return Err(Refusal::new(place, "attempt to select more than one element", remedy));
             }
-            _ => Err(Refusal::new(place, "a negative subscript", "Write the positions that you want: x[2:length(x)].")),
+            value => self.as_number(value, place)?,
+        };
+        if n.kind() == Kind::Logical {
+            // TRUE is the first
+            let [missing, none] =
+                [BEYOND, "attempt to select less than one element"].map(|message| self.failure(place, message));
+            let test = self.cast(n, DType::Bool8);
+            let otherwise = vec![Statement::Fail(none)];
+            self.emit(Statement::If { value: test.at, missing: Some(missing), then: vec![], otherwise });
+            return Ok(Number::integer(1));
+        }
+        match (n.whole(), v.fixed()) {
+            // of two elements it leaves the other
+            (Some(k @ (-1 | -2)), Some(2)) => Ok(Number::integer(k as i32 + 3)),
+            (Some(k), _) if k < 0 => Err(Refusal::new(
+                place,
+                "invalid negative subscript in [[ ]]",
+                "Write the number of the element, or x[-i] for several.",
+            )),
+            _ => Ok(n),
         }
     }
 
-    /// `x[i, j]`; `x[i, ]` and `x[, j]` are vectors.
+    /// Numbers with as many columns as there are dimensions are R's subscripts by rows.
+    pub(super) fn no_matrix(&self, v: &Vector, subscript: &Value, place: Place) -> Compiled<()> {
+        let Value::Vector(at) = subscript else { return Ok(()) };
+        let (axes, by) = (self.extents(v), self.extents(at));
+        let columns = |n: usize| match by.get(1) {
+            Some(Operand::Constant(columns)) => *columns == Scalar::I64(n as i64),
+            columns => columns.is_some(),
+        };
+        let logical = value::dtype(at.typed()).kind() == Kind::Logical;
+        match axes.len() > 1 && by.len() == 2 && columns(axes.len()) && !logical {
+            true => Err(Refusal::new(
+                place,
+                "a matrix of subscripts, one row for each element",
+                "Take elements by two subscripts in a loop: x[i, j].",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// `x[i, j]`: a number, or a vector where one of the subscripts takes several elements.
     fn subset_matrix(&mut self, v: &Rc<Vector>, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
         let extents = self.extents(v);
         if extents.len() != subscripts.len() {
@@ -174,53 +195,140 @@ impl Compiler<'_> {
                 _ => self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?,
             });
         }
-        let (mut at, mut open) = (Vec::new(), Vec::new());
+        let mut selections = Vec::with_capacity(extents.len());
         for (k, subscript) in subscripts.iter().enumerate() {
-            match &subscript.value {
-                None => open.push(k),
+            selections.push(match &subscript.value {
+                None => (Selection::All, place),
                 Some(expr) => {
-                    let n = self.number(expr)?;
-                    if n.kind() == Kind::Logical {
-                        return Err(logical_subscript(expr.place));
-                    }
-                    at.push((self.position(n, extents[k], true, place, Some(expr.place))?, strides[k]));
+                    let value = self.expr(expr)?;
+                    let selection = match self.selection(value, extents[k], expr.place)? {
+                        // one row of a matrix is no matrix
+                        Selection::At(at) if at.fixed() == Some(1) => {
+                            Selection::One(self.element(&at, Number::integer(0).at, place)?)
+                        }
+                        other => other,
+                    };
+                    (selection, expr.place)
                 }
+            });
+        }
+        let several: Vec<usize> =
+            (0..extents.len()).filter(|&k| !matches!(selections[k].0, Selection::One(_))).collect();
+        if let ([rows, columns], Some((height, _))) = (&selections[..], v.dim()) {
+            if several.len() == 2 {
+                return self.block_of(v, height.into(), rows, columns, place);
             }
         }
-        let to = self.fresh(Class::I64);
-        self.emit(Statement::Place { to, at });
-        let start = Operand::Register(to);
-        match open[..] {
-            [] => Ok(Value::Number(self.at_position(v, start, place)?)),
-            [k] => match &**v {
-                Vector::Table { table, typed, .. } => Ok(Value::vector(Vector::Table {
-                    table: *table,
-                    typed: *typed,
-                    start,
-                    step: strides[k],
-                    length: extents[k],
-                    dim: Vec::new(),
-                })),
-                _ => {
-                    let (Operand::Constant(Scalar::I64(n)), Operand::Constant(Scalar::I64(step))) =
-                        (extents[k], strides[k])
-                    else {
-                        unreachable!("what is no table has a fixed size")
-                    };
-                    let first = Number { at: start, typed: Typed::Value(Kind::Integer64) };
-                    let first = self.in_class(first, Class::I32);
-                    let from = self.apply(id::ADD, &[first, Number::integer(1)], place)?;
-                    let at =
-                        Rc::new(Vector::Range { from, step: Number::integer(step as i32), length: Number::long(n).at });
-                    Ok(Value::vector(Vector::Pick { of: v.clone(), at }))
-                }
-            },
-            _ => Err(Refusal::new(
+        if several.len() > 1 {
+            return Err(Refusal::new(
                 place,
                 "a subscript that leaves several dimensions",
                 "Take one row, one column or one element.",
-            )),
+            ));
         }
+        let mut at = Vec::new();
+        for (k, (selection, own)) in selections.iter().enumerate() {
+            if let Selection::One(n) = selection {
+                at.push((self.position(*n, extents[k], true, place, Some(*own))?, strides[k]));
+            }
+        }
+        let start = self.placed(at);
+        let Some(&k) = several.first() else { return Ok(Value::Number(self.at_position(v, start, place)?)) };
+        let line = match &**v {
+            Vector::Table { table, typed, .. } => Vector::Table {
+                table: *table,
+                typed: *typed,
+                start,
+                step: strides[k],
+                length: extents[k],
+                dim: Vec::new(),
+            },
+            _ => {
+                let (Operand::Constant(Scalar::I64(n)), Operand::Constant(Scalar::I64(step))) =
+                    (extents[k], strides[k])
+                else {
+                    unreachable!("what is no table has a fixed size")
+                };
+                let first = Number { at: start, typed: Typed::Value(Kind::Integer64) };
+                let first = self.in_class(first, Class::I32);
+                let from = self.apply(id::ADD, &[first, Number::integer(1)], place)?;
+                let at = Vector::Range { from, step: Number::integer(step as i32), length: Number::long(n).at };
+                Vector::Pick { of: v.clone(), at: Rc::new(at), strict: false }
+            }
+        };
+        let (selection, own) = selections.swap_remove(k);
+        self.selected(&Rc::new(line), selection, true, place, own)
+    }
+
+    /// Rows and columns of a matrix of fixed size, where how many is known.
+    fn block_of(
+        &mut self,
+        v: &Rc<Vector>,
+        height: usize,
+        rows: &(Selection, Place),
+        columns: &(Selection, Place),
+        place: Place,
+    ) -> Compiled<Value> {
+        let extents = self.extents(v);
+        let mut numbers = Vec::new();
+        for ((selection, own), extent) in [rows, columns].into_iter().zip(&extents) {
+            let at = match selection {
+                Selection::All => {
+                    Rc::new(Vector::Range { from: Number::integer(1), step: Number::integer(1), length: *extent })
+                }
+                Selection::At(at) if at.fixed().is_some() => at.clone(),
+                _ => {
+                    return Err(Refusal::new(
+                        *own,
+                        "a subscript that leaves several dimensions, and how many rows or columns is not known",
+                        "Take one row, one column or one element.",
+                    ))
+                }
+            };
+            numbers.push((at, *own));
+        }
+        let [(rows, row_place), (columns, column_place)] = [numbers[0].clone(), numbers[1].clone()];
+        let (r, c) = (rows.fixed().expect("it was asked"), columns.fixed().expect("it was asked"));
+        if r * c > super::join::MOST_LOCAL {
+            return Err(super::vector::too_long(place));
+        }
+        let array = self.new_array(v.typed(), (r * c) as u16);
+        self.grid(r, c, &mut |compiler, i, j| {
+            let a = compiler.element(&rows, i, place)?;
+            let a = compiler.position(a, extents[0], true, place, Some(row_place))?;
+            let b = compiler.element(&columns, j, place)?;
+            let b = compiler.position(b, extents[1], true, place, Some(column_place))?;
+            let from = compiler.placed(vec![(a, Number::long(1).at), (b, Number::long(height as i64).at)]);
+            let element = compiler.at_position(v, from, place)?;
+            let at = compiler.place_in(i, j, r, place)?;
+            compiler.emit(Statement::Set { array, at, value: element.at });
+            Ok(())
+        })?;
+        Ok(Value::vector(Vector::Local {
+            array,
+            typed: v.typed(),
+            length: (r * c) as u16,
+            // R drops an extent of 1
+            dim: (r != 1 && c != 1).then_some((r as u16, c as u16)),
+        }))
+    }
+
+    /// The position in memory of positions along axes, with their strides.
+    pub(super) fn placed(&mut self, at: Vec<(Operand, Operand)>) -> Operand {
+        let mut sum = 0;
+        for pair in &at {
+            match pair {
+                (Operand::Constant(Scalar::I64(at)), Operand::Constant(Scalar::I64(stride))) if *at >= 0 => {
+                    sum += at * stride;
+                }
+                _ => {
+                    let to = self.fresh(Class::I64);
+                    self.emit(Statement::Place { to, at });
+                    return Operand::Register(to);
+                }
+            }
+        }
+        Number::long(sum).at
     }
 
     /// Extents along the axes (I64); none for a plain vector.
@@ -232,7 +340,7 @@ impl Compiler<'_> {
     }
 
     /// R's subscript as a position from 0: of the expression at `place`, and written at `own`, if anywhere.
-    fn position(
+    pub(super) fn position(
         &mut self,
         n: Number,
         extent: Operand,
@@ -269,6 +377,11 @@ impl Compiler<'_> {
     pub(super) fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
         match v {
             Vector::Local { array, typed, .. } => {
+                if let (Operand::Constant(Scalar::I64(k)), Some(written)) = (at, self.written(v)) {
+                    if let Some(n) = usize::try_from(k).ok().and_then(|k| written.get(k)) {
+                        return Ok(Number { typed: *typed, ..*n });
+                    }
+                }
                 let to = self.fresh(value::dtype(*typed).class());
                 self.emit(Statement::Get { to, array: *array, at });
                 Ok(Number::register(to, *typed))
@@ -285,6 +398,12 @@ impl Compiler<'_> {
                 let to = self.fresh(value::dtype(*typed).class());
                 self.emit(Statement::Read { to, table: *table, at: place_of });
                 Ok(Number::register(to, *typed))
+            }
+            // at -1 there is none
+            Vector::Where { of, keep, .. } => {
+                let number = Number { at, typed: Typed::Value(Kind::Integer64) };
+                let index = self.in_class(number, Class::I32);
+                self.nth_kept(of, keep, index.at, place)
             }
             // what is found element by element has none at -1
             other => {
@@ -311,6 +430,7 @@ impl Compiler<'_> {
 
     /// The element of a vector after `index` others (I32, within it).
     pub(super) fn element(&mut self, v: &Vector, index: Operand, place: Place) -> Compiled<Number> {
+        self.has_room(place)?;
         let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
         match v {
             Vector::Local { .. } | Vector::Table { .. } => {
@@ -348,20 +468,28 @@ impl Compiler<'_> {
                 let n = self.apply(*op, &numbers, place)?;
                 Ok(self.as_typed(n, *typed))
             }
-            Vector::Pick { of, at } => {
+            Vector::Pick { of, at, strict } => {
                 let subscript = self.element(at, index, place)?;
-                let at = self.position(subscript, of.length(), false, place, None)?;
+                let at = self.position(subscript, of.length(), *strict, place, None)?;
                 self.at_position(of, at, place)
             }
+            Vector::Where { of, keep, .. } => self.nth_kept(of, keep, index, place),
+            Vector::Except { of, .. } => self.is_absent(of, index, place),
         }
     }
 }
 
-/// Of a test that picks elements.
-pub(super) fn logical_subscript(place: Place) -> Refusal {
-    Refusal::new(
-        place,
-        "a logical subscript: how many elements it takes is not known",
-        "Use a loop with an if, or sum(ifelse(test, x, 0)).",
-    )
+pub(super) fn is_drop(argument: &Argument) -> bool {
+    argument.name.as_deref() == Some("drop")
+}
+
+/// `drop = FALSE` would keep dimensions.
+pub(super) fn keeps_none(drop: &[&Argument], place: Place) -> Compiled<()> {
+    let is_true = |a: &&Argument| matches!(a.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(true))));
+    match drop.iter().all(is_true) {
+        true => Ok(()),
+        false => {
+            Err(Refusal::new(place, "`drop` other than TRUE", "Make the matrix of what is taken: matrix(x[i, ], 1)."))
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Variables: what is assigned, and what they are where ways meet.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, Operand, Place, Refusal, Register, Statement, Variables};
@@ -146,13 +147,16 @@ impl Compiler<'_> {
                     length: self.frozen_at(length),
                     dim,
                 },
-                Vector::Pick { of, at } => {
-                    let (Value::Vector(of), Value::Vector(at)) =
-                        (self.frozen_value(Value::Vector(of)), self.frozen_value(Value::Vector(at)))
-                    else {
-                        unreachable!("a frozen vector is one")
-                    };
-                    Vector::Pick { of, at }
+                Vector::Pick { of, at, strict } => {
+                    Vector::Pick { of: self.frozen_vector(of), at: self.frozen_vector(at), strict }
+                }
+                Vector::Where { of, keep, length } => Vector::Where {
+                    of: self.frozen_vector(of),
+                    keep: self.frozen_vector(keep),
+                    length: self.frozen_at(length),
+                },
+                Vector::Except { of, length } => {
+                    Vector::Except { of: self.frozen_vector(of), length: self.frozen_at(length) }
                 }
                 // its elements may change: a copy
                 Vector::Local { array, typed, length, dim } if self.owned_arrays.contains(&array) => {
@@ -166,6 +170,13 @@ impl Compiler<'_> {
                 Value::List(parts.into_iter().map(|(name, v)| (name, self.frozen_value(v))).collect())
             }
             other => other,
+        }
+    }
+
+    pub(super) fn frozen_vector(&mut self, v: Rc<Vector>) -> Rc<Vector> {
+        match self.frozen_value(Value::Vector(v)) {
+            Value::Vector(v) => v,
+            _ => unreachable!("a frozen vector is one"),
         }
     }
 

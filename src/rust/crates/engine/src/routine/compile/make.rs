@@ -99,7 +99,7 @@ impl Compiler<'_> {
                     None => Value::Number(Number::logical(None)),
                 };
                 let elements = match &data {
-                    Value::Vector(v) => v.fixed().ok_or_else(|| too_long(place))? as i64,
+                    Value::Vector(v) => v.fixed().ok_or_else(|| self.unfixed(v, place))? as i64,
                     _ => 1,
                 };
                 let (rows, columns) = match (rows, columns) {
@@ -154,10 +154,10 @@ impl Compiler<'_> {
             }
             "seq" | "seq.int" => self.sequence(args, place).map(Some),
             "rev" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced_one(name, &["x"], args, place)?;
                 let from = self.length_of(&v);
                 let at = Rc::new(Vector::Range { from, step: Number::integer(-1), length: v.length() });
-                Ok(Some(Value::vector(Vector::Pick { of: v, at })))
+                Ok(Some(Value::vector(Vector::Pick { of: v, at, strict: false })))
             }
             "length" | "nrow" | "ncol" | "NROW" | "NCOL" => {
                 let value = self.expr(nth(args, 0, place, name)?)?;

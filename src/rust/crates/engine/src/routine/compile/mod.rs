@@ -19,10 +19,12 @@ mod join;
 mod make;
 mod product;
 mod scalar;
+mod select;
 pub(super) mod tidy;
 mod value;
 mod vector;
 mod ways;
+mod written;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -61,6 +63,8 @@ pub struct Request<'a> {
     pub arguments: &'a [Option<ArgumentType>],
     pub bounds: Bounds,
     pub scope: &'a dyn Scope,
+    /// How much of the thread's stack (bytes) may be used. The caller has made sure that walks over the tree, which take less, have room beside.
+    pub stack: usize,
 }
 
 /// Something outside of the function that it reads. Its place in the list follows those of the arguments that are given.
@@ -104,6 +108,8 @@ pub fn compile(request: &Request) -> Compiled<Output> {
 const DEEPEST: usize = 64;
 /// The most statements of a routine: what is longer was unrolled by mistake.
 const MOST_STATEMENTS: usize = 20_000;
+/// How deep blocks of statements may stand in each other. What is done with a routine, and compilers of CUDA C, walk over them by recursion.
+const DEEPEST_BLOCK: usize = 100;
 
 struct Frame {
     /// One for each time that a function is written.
@@ -163,6 +169,10 @@ struct Compiler<'a> {
     preamble: Block,
     block: Block,
     statements: usize,
+    /// How many blocks are open.
+    blocks: usize,
+    /// Where the stack was when the compiler began.
+    bottom: usize,
     frames: Vec<Frame>,
     variables: Variables,
     /// Whether what is written now can be reached.
@@ -174,6 +184,11 @@ struct Compiler<'a> {
     owned_arrays: HashSet<u16>,
     /// Numbers of elements (I64) that were integers.
     counted: HashMap<Register, Number>,
+    /// Registers that hold `-x`, and arrays whose elements all do: as subscripts they leave elements out.
+    negated: HashSet<Register>,
+    negative_arrays: HashSet<u16>,
+    /// Elements of arrays that stand in the code.
+    written: HashMap<u16, Vec<Number>>,
     loops: Vec<LoopContext>,
     early: Vec<Option<Early>>,
     captures: Vec<Capture>,
@@ -193,6 +208,8 @@ impl<'a> Compiler<'a> {
             preamble: Block::new(),
             block: Block::new(),
             statements: 0,
+            blocks: 0,
+            bottom: stack_pointer(),
             frames: Vec::new(),
             variables: Vec::new(),
             reachable: true,
@@ -201,6 +218,9 @@ impl<'a> Compiler<'a> {
             owned: HashSet::new(),
             owned_arrays: HashSet::new(),
             counted: HashMap::new(),
+            negated: HashSet::new(),
+            negative_arrays: HashSet::new(),
+            written: HashMap::new(),
             loops: Vec::new(),
             early: Vec::new(),
             captures: Vec::new(),
@@ -322,8 +342,13 @@ impl<'a> Compiler<'a> {
 
     /// Whether a number is how many elements something from outside has: neither NA nor negative.
     fn is_count(&self, n: Number) -> bool {
-        let counts = |p: &Parameter| matches!(p.source, Source::Length(_) | Source::Extent(..));
-        self.routine.parameters.iter().any(|p| Operand::Register(p.register) == n.at && counts(p))
+        self.is_size(n.at)
+    }
+
+    /// Whether a number of elements (I64) is that of something from outside.
+    fn is_size(&self, at: Operand) -> bool {
+        let size = |p: &Parameter| matches!(p.source, Source::Length(_) | Source::Extent(..));
+        self.routine.parameters.iter().any(|p| Operand::Register(p.register) == at && size(p))
     }
 
     // ---- writing ------------------------------------------------------------------------------------
@@ -344,7 +369,9 @@ impl<'a> Compiler<'a> {
     /// Writes what `write` writes into a block of its own.
     fn within<R>(&mut self, write: impl FnOnce(&mut Self) -> Compiled<R>) -> Compiled<(Block, R)> {
         let outer = std::mem::take(&mut self.block);
+        self.blocks += 1;
         let result = write(self);
+        self.blocks -= 1;
         let block = std::mem::replace(&mut self.block, outer);
         Ok((block, result?))
     }
@@ -376,13 +403,7 @@ impl<'a> Compiler<'a> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        if self.statements > MOST_STATEMENTS {
-            return Err(Refusal::new(
-                expr.place,
-                "the function is too long when its calls are written in place",
-                "Use loops in place of repeated code, or divide it into several functions that are called in turn.",
-            ));
-        }
+        self.has_room(expr.place)?;
         match &expr.form {
             Form::Null => Ok(Value::Null),
             Form::Logical(x) => Ok(Value::Number(Number::logical(*x))),
@@ -417,6 +438,26 @@ impl<'a> Compiler<'a> {
                 )),
             },
         }
+    }
+
+    /// Whether more can be written: there are not too many statements, blocks, or calls in each other.
+    fn has_room(&self, place: Place) -> Compiled<()> {
+        if self.statements > MOST_STATEMENTS {
+            return Err(Refusal::new(
+                place,
+                "the function is too long when its calls are written in place",
+                "Use loops in place of repeated code, or divide it into several functions that are called in turn.",
+            ));
+        }
+        let used = self.bottom.abs_diff(stack_pointer());
+        if used > self.request.stack || self.blocks > DEEPEST_BLOCK {
+            return Err(Refusal::new(
+                place,
+                "calls and conditions stand too deep in each other",
+                "Give parts of it to variables, one after the other; write what is repeated as a loop.",
+            ));
+        }
+        Ok(())
     }
 
     /// The value of an expression that must be one number.
@@ -538,6 +579,13 @@ fn too_early(name: &str, assigned: Place, place: Place) -> Refusal {
 
 fn is_dots(argument: &Argument) -> bool {
     matches!(&argument.value, Some(Expr { form: Form::Name(name), .. }) if name == "...")
+}
+
+/// About where the thread's stack ends.
+#[inline(never)]
+fn stack_pointer() -> usize {
+    let here = 0u8;
+    std::hint::black_box(std::ptr::addr_of!(here)) as usize
 }
 
 /// A C identifier like a name.

@@ -185,7 +185,7 @@ impl Compiler<'_> {
     }
 
     /// Where element `i, j` (I32, from 0) of a matrix with so many rows lies (I64).
-    fn place_in(&mut self, i: Operand, j: Operand, rows: usize, place: Place) -> Compiled<Operand> {
+    pub(super) fn place_in(&mut self, i: Operand, j: Operand, rows: usize, place: Place) -> Compiled<Operand> {
         let [i, j] = [i, j].map(|at| self.long(Number { at, typed: Typed::Value(Kind::Integer) }));
         if let (Operand::Constant(_), Operand::Constant(_)) = (i, j) {
             let column = self.long_op(id::MUL, j, Number::long(rows as i64).at, place)?;
@@ -198,7 +198,7 @@ impl Compiler<'_> {
     }
 
     /// Calls `write` for each row and column (I32, from 0) of a matrix.
-    fn grid(
+    pub(super) fn grid(
         &mut self,
         rows: usize,
         columns: usize,

@@ -147,7 +147,7 @@ impl Compiler<'_> {
 }
 
 /// What operators make of constants, where it is exact and needs no warning.
-fn fold(op: OpId, args: &[Number]) -> Option<Number> {
+pub(super) fn fold(op: OpId, args: &[Number]) -> Option<Number> {
     let constants: Vec<Scalar> = args.iter().map(|n| n.constant()).collect::<Option<_>>()?;
     if args.iter().any(|n| matches!(n.typed, Typed::Array(_))) {
         return None;
@@ -156,6 +156,9 @@ fn fold(op: OpId, args: &[Number]) -> Option<Number> {
         (id::NEG, [Scalar::I32(x)]) if args[0].kind() == Kind::Integer && *x != i32::MIN => Some(Number::integer(-x)),
         (id::NEG, [Scalar::F64(x)]) if !x.is_nan() => Some(Number::double(-x)),
         (id::POS, [_]) if args[0].kind() != Kind::Logical => Some(args[0]),
+        (id::NOT, [Scalar::I32(x)]) if args[0].kind() == Kind::Logical => {
+            Some(Number::logical((*x != crate::scalar::NA_I32).then_some(*x == 0)))
+        }
         (id::ADD | id::SUB | id::MUL, [Scalar::I32(a), Scalar::I32(b)]) if *a != i32::MIN && *b != i32::MIN => {
             let x = match op {
                 id::ADD => a.checked_add(*b),

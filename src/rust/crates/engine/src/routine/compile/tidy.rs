@@ -9,29 +9,19 @@ pub fn tidy(routine: &mut Routine) {
     if let Some(Statement::Return) = routine.body.last() {
         routine.body.pop();
     }
-    loop {
-        let mut read = vec![false; routine.registers.len()];
-        let mut arrays = vec![false; routine.arrays.len()];
-        for (register, _) in &routine.results {
-            read[*register as usize] = true;
-        }
-        routine.walk(&mut |statement| {
-            for operand in statement.operands() {
-                if let Operand::Register(r) = operand {
-                    read[r as usize] = true;
-                }
-            }
-            if let Statement::Get { array, .. } = statement {
-                arrays[*array as usize] = true;
-            }
-        });
-        let before = count(&routine.body);
-        drop_unread(&mut routine.body, &read, &arrays);
-        if count(&routine.body) == before {
-            check_written(routine, read);
-            break;
-        }
+    let mut live = Live {
+        registers: vec![false; routine.registers.len()],
+        arrays: vec![false; routine.arrays.len()],
+        found: true,
+    };
+    for (register, _) in &routine.results {
+        live.registers[*register as usize] = true;
     }
+    while std::mem::take(&mut live.found) {
+        live.mark(&routine.body);
+    }
+    live.sweep(&mut routine.body);
+    check_written(routine, live.registers);
     renumber(routine);
     keep_failures(routine);
     let mut notes = Vec::new();
@@ -95,43 +85,71 @@ fn each_failure(block: &mut Block, visit: &mut dyn FnMut(&mut FailureId)) {
     }
 }
 
-fn count(block: &Block) -> usize {
-    block
-        .iter()
-        .map(|s| match s {
-            Statement::If { then, otherwise, .. } => 1 + count(then) + count(otherwise),
-            Statement::For { body, .. } | Statement::Loop { body } => 1 + count(body),
-            _ => 1,
-        })
-        .sum()
+/// What something is found from that is a result, or that warns or fails. A register that only its own next value needs is not.
+struct Live {
+    registers: Vec<bool>,
+    arrays: Vec<bool>,
+    /// Whether some was found since.
+    found: bool,
 }
 
-/// Leaves out what only writes a register or array that nobody reads, and says nothing.
-fn drop_unread(block: &mut Block, read: &[bool], arrays: &[bool]) {
-    block.retain_mut(|statement| match statement {
-        Statement::Apply { to, op, class, .. } => read[*to as usize] || op.may_warn(*class),
-        Statement::Move { to, .. }
-        | Statement::Step { to, .. }
-        | Statement::Place { to, .. }
-        | Statement::Read { to, .. }
-        | Statement::Get { to, .. }
-        | Statement::Position { to, inside: true, .. } => read[*to as usize],
-        Statement::Set { array, .. } => arrays[*array as usize],
-        Statement::If { missing, then, otherwise, .. } => {
-            drop_unread(then, read, arrays);
-            drop_unread(otherwise, read, arrays);
-            missing.is_some() || !then.is_empty() || !otherwise.is_empty()
+impl Live {
+    /// Marks what the statements read that stay. Later ones first: what they read stands before.
+    fn mark(&mut self, block: &Block) {
+        for statement in block.iter().rev() {
+            match statement {
+                Statement::If { then, otherwise, .. } => {
+                    self.mark(then);
+                    self.mark(otherwise);
+                }
+                Statement::For { body, .. } | Statement::Loop { body } => self.mark(body),
+                _ => {}
+            }
+            if !self.stays(statement) {
+                continue;
+            }
+            for operand in statement.operands() {
+                if let Operand::Register(r) = operand {
+                    self.found |= !std::mem::replace(&mut self.registers[r as usize], true);
+                }
+            }
+            if let Statement::Get { array, .. } = statement {
+                self.found |= !std::mem::replace(&mut self.arrays[*array as usize], true);
+            }
         }
-        Statement::For { body, .. } => {
-            drop_unread(body, read, arrays);
-            !body.is_empty()
+    }
+
+    fn stays(&self, statement: &Statement) -> bool {
+        let any = |block: &Block| block.iter().any(|s| self.stays(s));
+        match statement {
+            Statement::Apply { to, op, class, .. } => self.registers[*to as usize] || op.may_warn(*class),
+            Statement::Move { to, .. }
+            | Statement::Step { to, .. }
+            | Statement::Place { to, .. }
+            | Statement::Read { to, .. }
+            | Statement::Get { to, .. }
+            | Statement::Position { to, inside: true, .. } => self.registers[*to as usize],
+            Statement::Set { array, .. } => self.arrays[*array as usize],
+            Statement::If { missing, then, otherwise, .. } => missing.is_some() || any(then) || any(otherwise),
+            Statement::For { body, .. } => any(body),
+            _ => true,
         }
-        Statement::Loop { body } => {
-            drop_unread(body, read, arrays);
-            true
-        }
-        _ => true,
-    });
+    }
+
+    fn sweep(&self, block: &mut Block) {
+        block.retain_mut(|statement| {
+            let stays = self.stays(statement);
+            match statement {
+                Statement::If { then, otherwise, .. } if stays => {
+                    self.sweep(then);
+                    self.sweep(otherwise);
+                }
+                Statement::For { body, .. } | Statement::Loop { body } if stays => self.sweep(body),
+                _ => {}
+            }
+            stays
+        });
+    }
 }
 
 /// Registers and arrays that are left, numbered in the order in which they are met.

@@ -114,8 +114,12 @@ pub enum Vector {
     Range { from: Number, step: Number, length: Operand },
     /// A row of the operation table, element by element; single numbers for all.
     Map { op: OpId, args: Vec<Value>, typed: Typed, length: Operand, dim: Option<(u16, u16)> },
-    /// Elements of one vector at the subscripts that are another's.
-    Pick { of: Rc<Vector>, at: Rc<Vector> },
+    /// Elements of one vector at the subscripts that are another's. What is beyond its end fails where `strict`.
+    Pick { of: Rc<Vector>, at: Rc<Vector>, strict: bool },
+    /// Elements of `of` where `keep`, logicals of the same length, are not FALSE; `length` is how many.
+    Where { of: Rc<Vector>, keep: Rc<Vector>, length: Operand },
+    /// For each position from 1: whether no number of `of`, cut off, is its negative.
+    Except { of: Rc<Vector>, length: Operand },
 }
 
 /// Elements of a list, perhaps with names.
@@ -148,7 +152,9 @@ impl Vector {
             Vector::Same { value, length, .. } => is(&value.at) || is(length),
             Vector::Range { from, step, length } => is(&from.at) || is(&step.at) || is(length),
             Vector::Map { args, length, .. } => args.iter().any(|arg| arg.holds(register)) || is(length),
-            Vector::Pick { of, at } => of.holds(register) || at.holds(register),
+            Vector::Pick { of, at, .. } => of.holds(register) || at.holds(register),
+            Vector::Where { of, keep, length } => of.holds(register) || keep.holds(register) || is(length),
+            Vector::Except { of, length } => of.holds(register) || is(length),
         }
     }
 }
@@ -231,7 +237,8 @@ impl Vector {
         match self {
             Vector::Local { typed, .. } | Vector::Table { typed, .. } | Vector::Map { typed, .. } => *typed,
             Vector::Range { from: n, .. } | Vector::Same { value: n, .. } => n.typed,
-            Vector::Pick { of, .. } => of.typed(),
+            Vector::Pick { of, .. } | Vector::Where { of, .. } => of.typed(),
+            Vector::Except { .. } => Typed::Value(Kind::Logical),
         }
     }
 
@@ -242,6 +249,8 @@ impl Vector {
             Vector::Table { length, .. }
             | Vector::Same { length, .. }
             | Vector::Range { length, .. }
+            | Vector::Where { length, .. }
+            | Vector::Except { length, .. }
             | Vector::Map { length, .. } => *length,
             Vector::Pick { at, .. } => at.length(),
         }
@@ -263,13 +272,33 @@ impl Vector {
         }
     }
 
+    /// How many vectors it is found from, itself too; `most` where there are so many or more.
+    pub fn parts(&self, most: usize) -> usize {
+        let sum = |vectors: &[&Vector]| {
+            vectors.iter().fold(1, |sum, v| if sum < most { sum + v.parts(most - sum) } else { most })
+        };
+        match self {
+            Vector::Local { .. } | Vector::Table { .. } | Vector::Range { .. } | Vector::Same { .. } => 1,
+            Vector::Map { args, .. } => {
+                let vectors: Vec<&Vector> =
+                    args.iter().filter_map(|a| if let Value::Vector(v) = a { Some(&**v) } else { None }).collect();
+                sum(&vectors)
+            }
+            Vector::Pick { of, at, .. } => sum(&[of, at]),
+            Vector::Where { of, keep, .. } => sum(&[of, keep]),
+            Vector::Except { of, .. } => sum(&[of]),
+        }
+    }
+
     /// Whether finding its elements reads a local array.
     pub fn reads(&self, wanted: u16) -> bool {
         match self {
             Vector::Local { array, .. } => *array == wanted,
             Vector::Table { .. } | Vector::Range { .. } | Vector::Same { .. } => false,
             Vector::Map { args, .. } => args.iter().any(|arg| arg.reads(wanted)),
-            Vector::Pick { of, at } => of.reads(wanted) || at.reads(wanted),
+            Vector::Pick { of, at, .. } => of.reads(wanted) || at.reads(wanted),
+            Vector::Where { of, keep, .. } => of.reads(wanted) || keep.reads(wanted),
+            Vector::Except { of, .. } => of.reads(wanted),
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::ops::rule::{resolve, Typed};
 use crate::ops::{id, OpId, Rule};
 use crate::scalar::Scalar;
 
+/// The most parts of a vector that is found element by element: walks over them are recursive, and each use writes all of them.
+const MOST_PARTS: usize = 300;
 /// Up to so many elements a walk is written out, with no loop.
 const WRITTEN_OUT: i64 = 4;
 
@@ -26,6 +28,9 @@ impl<'a> Compiler<'a> {
     pub(super) fn converted(&self, v: &Vector, typed: Typed) -> Vector {
         if v.typed() == typed {
             return v.clone();
+        }
+        if let Vector::Where { of, keep, length } = v {
+            return Vector::Where { of: Rc::new(self.converted(of, typed)), keep: keep.clone(), length: *length };
         }
         let dim = v.dim();
         Vector::Map {
@@ -48,7 +53,7 @@ impl<'a> Compiler<'a> {
                     types.push(n.typed);
                 }
                 Value::Vector(v) => {
-                    total += v.fixed().ok_or_else(|| too_long(place))?;
+                    total += v.fixed().ok_or_else(|| self.unfixed(v, place))?;
                     types.push(v.typed());
                 }
                 Value::Null => {}
@@ -67,16 +72,27 @@ impl<'a> Compiler<'a> {
         let typed = types.into_iter().reduce(join).unwrap_or(Typed::Value(Kind::Double));
         let array = self.new_array(typed, total as u16);
         let mut next = 0;
+        let mut written = Some(Vec::with_capacity(total));
+        if parts.iter().all(|(_, part)| self.is_left_out(part)) {
+            self.negative_arrays.insert(array);
+        }
         for (_, part) in parts {
             match part {
                 Value::Number(n) => {
                     let n = self.as_typed(n, typed);
+                    written = written.filter(|_| n.constant().is_some());
+                    written.iter_mut().for_each(|w| w.push(n));
                     self.emit(Statement::Set { array, at: Number::long(next).at, value: n.at });
                     next += 1;
                 }
                 Value::Vector(v) => {
                     let from = next;
                     next += v.fixed().expect("it was asked") as i64;
+                    let own = self.written(&v).unwrap_or_default();
+                    let own: Vec<Number> = own.into_iter().map(|n| self.as_typed(n, typed)).collect();
+                    written = written
+                        .filter(|_| own.len() as i64 == next - from && own.iter().all(|n| n.constant().is_some()));
+                    written.iter_mut().for_each(|w| w.extend(&own));
                     self.each(v.length(), &mut |c, index| {
                         let element = c.element(&v, index, place)?;
                         let element = c.as_typed(element, typed);
@@ -89,7 +105,20 @@ impl<'a> Compiler<'a> {
                 _ => {}
             }
         }
+        if let Some(written) = written {
+            self.written.insert(array, written);
+        }
         Ok(Value::vector(Vector::Local { array, typed, length: total as u16, dim: None }))
+    }
+
+    /// Whether a part of `c()` is `-x`, or a number below 0.
+    fn is_left_out(&self, part: &Value) -> bool {
+        match part {
+            Value::Number(Number { at: Operand::Register(r), .. }) => self.negated.contains(r),
+            Value::Number(n) => n.whole().is_some_and(|k| k < 0),
+            Value::Vector(v) => self.is_negative(v),
+            _ => false,
+        }
     }
 
     /// Calls `write` for each index (I32, from 0) below a length (I64): in a loop, or one after the other where they are few.
@@ -128,8 +157,7 @@ impl<'a> Compiler<'a> {
             self.emit(Statement::Move { to: register, from: n.at });
             states.push(Number::register(register, n.typed));
         }
-        self.each(v.length(), &mut |c, index| {
-            let element = c.element(v, index, place)?;
+        self.walk(v, place, &mut |c, element, index| {
             let new = next(c, &states, element, index)?;
             // all are found before any is written
             let mut values = Vec::new();
@@ -223,6 +251,9 @@ impl<'a> Compiler<'a> {
 
     /// A row of the table, over vectors: found when its elements are asked for.
     pub(super) fn map(&mut self, op: OpId, args: Vec<Value>, place: Place) -> Compiled<Value> {
+        if let Some(kept) = self.map_kept(op, &args, place)? {
+            return Ok(kept);
+        }
         let mut types = Vec::new();
         let mut length: Option<Operand> = None;
         let mut dim = None;
@@ -272,7 +303,27 @@ impl<'a> Compiler<'a> {
             .into_iter()
             .map(|a| if let Value::Number(n) = a { Value::Number(self.frozen(n)) } else { a })
             .collect();
-        Ok(Value::vector(Vector::Map { op, args, typed, length: length.expect("some operand is a vector"), dim }))
+        let v = Vector::Map { op, args, typed, length: length.expect("some operand is a vector"), dim };
+        self.of_few_parts(v, place).map(Value::vector)
+    }
+
+    /// A vector that takes little to find: one of many parts is found now.
+    pub(super) fn of_few_parts(&mut self, v: Vector, place: Place) -> Compiled<Vector> {
+        if v.parts(MOST_PARTS) < MOST_PARTS {
+            return Ok(v);
+        }
+        match v.fixed().filter(|n| *n <= super::join::MOST_LOCAL) {
+            Some(n) => {
+                let array = self.new_array(v.typed(), n as u16);
+                self.fill(array, &v, place)?;
+                Ok(Vector::Local { array, typed: v.typed(), length: n as u16, dim: v.dim() })
+            }
+            None => Err(Refusal::new(
+                place,
+                "too many operations on a vector whose length is not written in the code",
+                "Write a loop over its elements, with variables for what each gives.",
+            )),
+        }
     }
 
     /// `a:b`, as R does it: integers where a is whole and both fit.
