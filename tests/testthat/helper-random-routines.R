@@ -30,9 +30,23 @@ random_function <- function(seed) {
     if (is.null(v$rows)) return(code("[", name(v$name), at))
     code("[", name(v$name), bquote(.(expr("integer", 0L)) %% .(v$rows) + 1L), one(seq_len(v$length %/% v$rows)))
   }
+  # a subscript that takes several elements of a vector, or none
+  several <- function(v, depth) {
+    x <- name(v$name)
+    alike <- Filter(function(w) w$type == "logical" && w$length == v$length, vectors)
+    masks <- list(
+      quote(code("is.na", x)), quote(code("!", code("is.na", x))), quote(code(if (v$type == "logical") "!=" else one(c(">", "<=", "==")), x, expr(v$type, 0L))), quote(code("c", TRUE, expr("logical", 0L))),
+      quote(expr("logical", 0L)), quote(code("&", code("!", code("is.na", x)), expr("logical", 0L))), quote(if (length(alike)) name(one(alike)$name) else TRUE), quote(code("rev", code("is.na", x))),
+      quote(code("-", one(seq_len(v$length + 1L)))), quote(code("-", code("(", bquote(.(expr("integer", depth - 1L)) %% .(v$length + 1L))))), quote(code("-", code("c", 1L, v$length))), quote(code("-", code("which", code("is.na", x)))),
+      quote(code("-", bquote(seq_len(.(one(0:2)))))), quote(code("which", code("is.na", x))), quote(0L)
+    )
+    eval(one(masks))
+  }
+  taken <- function(v, depth) code("[", name(v$name), several(v, depth))
   expr <- function(type, depth) {
     if (depth <= 0L) return(if (chance(0.75)) variable(type) else literal(type))
     if (chance(0.2) && length(of_type(type))) return(element(type, depth))
+    if (chance(0.08) && length(of_type(type))) return(code("[", taken(one(of_type(type)), depth), one(1:2)))
     if (chance(0.08)) return(code("if", test(depth - 1L), expr(type, depth - 1L), expr(type, depth - 1L)))
     if (chance(0.05)) return(code("ifelse", expr("logical", depth - 1L), expr(type, depth - 1L), expr(type, depth - 1L)))
     if (chance(0.1) && length(h <- Filter(function(h) h$type == type, helpers))) {
@@ -64,7 +78,8 @@ random_function <- function(seed) {
         quote(code("&", e("logical"), e("logical"))), quote(code("|", e("logical"), e("logical"))), quote(code("&&", e("logical"), e("logical"))),
         quote(code("||", e("logical"), e("logical"))), quote(code("!", e("logical"))), quote(code("xor", e("logical"), e("logical"))),
         quote(code("is.na", e(one(types)))), quote(code("isTRUE", e("logical"))), quote(code("any", e("logical"), e("logical"))), quote(code("all", e("logical"), e("logical"))),
-        quote(code("%in%", e("integer"), code("c", e("integer"), 2L)))
+        quote(code("%in%", e("integer"), code("c", e("integer"), 2L))),
+        quote(if (length(vectors)) code(one(c("any", "all")), code("is.na", taken(one(vectors), depth))) else e("logical")), quote(if (length(of_type("double"))) code("any", code(">", taken(one(of_type("double")), depth), e("double"))) else e("logical"))
       ))
     ) |> eval()
   }
@@ -72,7 +87,9 @@ random_function <- function(seed) {
   whole_of <- function(depth) {
     v <- of_type("integer")
     if (!length(v)) return(expr("integer", depth - 1L))
-    v <- name(one(v)$name)
+    v <- one(v)
+    if (chance(0.4)) return(one(list(code("sum", code("%%", taken(v, depth), 1000L)), code("length", taken(v, depth)), as.call(list(as.name("sum"), code("%%", taken(v, depth), 7L), na.rm = TRUE)))))
+    v <- name(v$name)
     # R's sum() of integers is a double where it is large
     one(list(code("sum", code("%%", v, 1000L)), code("max", v), code("length", v), code("sum", code("%%", code("*", v, expr("integer", 0L)), 1000L)), code("min", code("rev", v)), code("[", code("cumsum", code("%%", v, 7L)), 2L)))
   }
@@ -97,7 +114,7 @@ random_function <- function(seed) {
       "for" = {
         k <- fresh("k")
         over <- one(list(quote(1:3), quote(3:1), quote(seq_len(2L)), quote(seq(1L, 7L, by = 3L)), bquote(seq_len(2L * isTRUE(.(expr("logical", 1L))) + 1L)), quote(c(4L, NA, 2L))))
-        if (chance(0.2) && length(v <- of_type("integer"))) over <- name(one(v)$name)
+        if (chance(0.2) && length(v <- of_type("integer"))) over <- if (chance(0.5)) taken(one(v), 1L) else name(one(v)$name)
         scope$integer <<- c(scope$integer, k)
         fixed <<- c(fixed, k)
         body <- block(depth - 1L, TRUE)
@@ -117,6 +134,10 @@ random_function <- function(seed) {
       },
       element = {
         v <- one(vectors)
+        if (chance(0.4)) {
+          target <- if (!is.null(v$rows) && chance(0.5)) code("[", name(v$name), one(list(TRUE, -1L, quote(c(TRUE, FALSE)), -2L)), one(seq_len(v$length %/% v$rows))) else taken(v, 1L)
+          return(list(code("<-", target, expr(v$type, 2L))))
+        }
         at <- if (chance(0.5)) one(seq_len(v$length)) else bquote(.(expr("integer", 1L)) %% .(v$length) + 1L)
         target <- if (is.null(v$rows)) code("[", name(v$name), at) else code("[", name(v$name), bquote(.(expr("integer", 0L)) %% .(v$rows) + 1L), one(seq_len(v$length %/% v$rows)))
         list(code("<-", target, expr(v$type, 2L)))
