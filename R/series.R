@@ -59,9 +59,8 @@ time.gpu_array <- function(x, ...) time(timed(x), ...)
 cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 
 # The package's own function of that name (groups.R) stands in front.
-#' @importFrom stats aggregate
-#' @rawNamespace S3method(aggregate, gpu_array)
-aggregate.gpu_array <- function(x, ...) aggregate(host_copy(x), ...)
+#' @rawNamespace S3method(stats::aggregate,gpu_array)
+aggregate.gpu_array <- function(x, ...) stats::aggregate(host_copy(x), ...)
 
 # Base R's methods ask is.vector(), which is FALSE of what has a class.
 #' @rdname series

@@ -34,3 +34,12 @@ test_that("differences of an array of three dimensions are those of its elements
   expect_all_same(compare(diff, list(array(c(1, 4, 9), c(2, 3, 4))), what = "three dimensions"))
   expect_all_same(compare(function(v) diff(v, 1.7), list(c(1, 4, 9)), what = "a lag that is not whole"))
 })
+
+test_that("aggregate() finds the method of a series also from stats' own table", {
+  x <- ts(c(3, 1, 4, 1, 5, 9, 2, 6), start = 2000, frequency = 4)
+  found <- list(
+    compare(function(x) aggregate(x, FUN = mean), list(x), what = "years"), compare(function(x) aggregate(x, 2, sum), list(x), what = "halves"),
+    compare(function(x) stats::aggregate(x, nfrequency = 1), list(x), what = "by full name")
+  )
+  expect_all_same(found)
+})
