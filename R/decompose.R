@@ -233,6 +233,8 @@ matrix_of_qr <- function(qr, complete, ncol) {
 qr.solve <- interposed("qr.solve", c("a", "b"), solve_by_qr(a, if (missing(b)) NULL else b, tol, base::qr.solve), class = c("gpu_array", "gpu_qr"))
 
 solve_by_qr <- function(a, b, tol, f) {
+  # of a matrix or decomposition of another package
+  if (isS4(a) && !is_gpu(a)) return(call_base(f, list(a, host_copy(b), tol = tol)))
   if (!inherits(a, "qr")) a <- qr(if (is_gpu(a)) a else as_gpu(a, dtype = host_dtype(a, b), device = gpu_device(b)), tol = tol)
   if (!inherits(a, "gpu_qr")) return(call_base(f, c(list(a), if (!is.null(b)) list(host_copy(b)), list(tol = tol))))
   d <- dim(a$qr)

@@ -33,6 +33,14 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     passed <- setdiff(names(arguments), "...")
     own(f, "gpu_qr", as.function(c(arguments, as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
   }
+  # of a sparse decomposition and an array
+  for (f in c("qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid")) {
+    arguments <- formals(methods::getGeneric(f, where = matrix))
+    passed <- lapply(setdiff(names(arguments), "..."), as.name)
+    names(passed) <- vapply(passed, as.character, "")
+    passed$y <- quote(host_copy(y))
+    own(f, list(c("sparseQR", "gpu_array")), as.function(c(arguments, as.call(c(get(f, matrix), passed)))))
+  }
   # from R 4.4 on they are base R's own generics
   if (getRversion() >= "4.4.0") return(invisible())
   pairs <- list(c("gpu_array", "missing"), c("gpu_array", "gpu_array"), c("gpu_array", "ANY"), c("ANY", "gpu_array"))
