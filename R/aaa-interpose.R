@@ -9,8 +9,9 @@
 # What an environment of interposed functions holds, by which `written_call()` knows them.
 INTERPOSED <- ".verdigris"
 
-# `among` names the arguments that may be arrays, or is a call that finds out.
-interposed <- function(name, among, method, home = "base", class = "gpu_array") {
+# `among` names the arguments that may be arrays, or is a call that finds out, in which `.ours` is this package; `arguments` then names what the call looks at, and `is`
+# tells of a single value whether it counts, for masks of other packages' functions (masks.R).
+interposed <- function(name, among, method, home = "base", class = "gpu_array", arguments = among, is = NULL) {
   theirs <- get(name, envir = asNamespace(home))
   f <- theirs
   ours <- function(call) {
@@ -18,11 +19,12 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array") 
     call
   }
   is_array <- function(argument) {
-    if (argument == "...") return(bquote(any(vapply(list(...), inherits, NA, .(class)))))
-    if (identical(formals(f)[[argument]], quote(expr = ))) return(bquote(!missing(.(as.name(argument))) && inherits(.(as.name(argument)), .(class))))
-    bquote(inherits(.(as.name(argument)), .(class)))
+    if (argument == "...") return(bquote(.Call(.ours$C_any_inherit, list(...), .(class))))
+    # a primitive evaluates an argument in this frame, which conditions name; inherits() would be named itself
+    look <- bquote(is.object(.(as.name(argument))) && inherits(.(as.name(argument)), .(class)))
+    if (identical(formals(f)[[argument]], quote(expr = ))) bquote(!missing(.(as.name(argument))) && .(look)) else look
   }
-  test <- if (is.call(among)) ours(among) else Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
+  test <- if (is.call(among)) among else Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
   method <- ours(substitute(method))
   body(f) <- bquote({
     if (.(test)) return(.(method))
@@ -30,7 +32,8 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array") 
     .defined <- .Method <- .target <- NULL
     standardGeneric(.(name), .(always(theirs)))
   })
-  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv()), parent = asNamespace(home))
+  looks <- list(arguments = arguments, class = class, is = is)
+  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv(), .looks = looks), parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))
   f
 }

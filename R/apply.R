@@ -5,6 +5,8 @@ known_function <- function(FUN, names) {
   known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, any = base::any, all = base::all,
     count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
   known <- known[names(known) %in% names]
+  # in package:verdigris these are masks
+  if (is_interposed(FUN)) return(base::intersect(environment(FUN)$.Generic, names)[1L])
   names(known)[vapply(known, identical, NA, FUN)][1L]
 }
 
@@ -222,7 +224,9 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Position(function(a) a < 2, x)
 #' complete.cases(x)
 #' @export
-mapply <- interposed("mapply", quote(is_mapped(FUN, list(...))), mapply_arrays(match.fun(FUN), list(...), MoreArgs, SIMPLIFY, USE.NAMES))
+mapply <- interposed("mapply", quote(.ours$is_mapped(FUN, list(...))), mapply_arrays(match.fun(FUN), list(...), MoreArgs, SIMPLIFY, USE.NAMES),
+  class = c("gpu_array", "gpu_function"), arguments = c("FUN", "...")
+)
 
 mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
   if (is_compiled(f)) return(do.call(gpu_map, c(list(f), parts, list(MoreArgs = MoreArgs)), quote = TRUE))
@@ -233,15 +237,17 @@ read_if_array <- function(x, name) if (is_gpu(x)) read_by(name, x) else x
 
 #' @rdname mapply
 #' @export
-Map <- interposed("Map", quote(is_mapped(f, list(...))), mapply_arrays(match.fun(f), list(...), NULL, FALSE, TRUE))
+Map <- interposed("Map", quote(.ours$is_mapped(f, list(...))), mapply_arrays(match.fun(f), list(...), NULL, FALSE, TRUE),
+  class = c("gpu_array", "gpu_function"), arguments = c("f", "...")
+)
 
 # Whether a function of gpu_compile() is called, or an array is among what is walked over.
 is_mapped <- function(f, parts) is_compiled(f) || any(vapply(parts, is_gpu, NA))
-is_compiled <- function(f) !missing(f) && inherits(f, "gpu_function")
+is_compiled <- function(f) !missing(f) && is.object(f) && inherits(f, "gpu_function")
 
 #' @rdname mapply
 #' @export
-sapply <- interposed("sapply", quote(is_compiled(FUN)), map_compiled(FUN, X, list(...)))
+sapply <- interposed("sapply", quote(.ours$is_compiled(FUN)), map_compiled(FUN, X, list(...)), class = "gpu_function", arguments = "FUN")
 
 # Base R's function, whose results find this package's `mapply()`.
 #' @rdname mapply
@@ -285,7 +291,9 @@ found_in_array <- function(f, x, right, nomatch) {
 
 #' @rdname mapply
 #' @export
-complete.cases <- interposed("complete.cases", quote(holds_array(list(...))), complete_in_arrays(list(...)), home = "stats")
+complete.cases <- interposed("complete.cases", quote(.Call(.ours$C_holds_array, list(...))), complete_in_arrays(list(...)),
+  home = "stats", arguments = "...", is = function(x) is_gpu(x) || holds_array(x)
+)
 
 complete_in_arrays <- function(parts) {
   plain <- vapply(parts, function(x) is_gpu(x) && length(x) && length(dim(x)) %in% c(0L, 2L), NA)

@@ -10,6 +10,11 @@
 #' What is said here holds for calls from code that finds this package's functions, such as a script after `library(verdigris)`. Another package's own
 #' call of what is no generic in base R (`rowSums()`, `order()`, `outer()`) reaches base R's function, which reads the array.
 #'
+#' @section Functions that stand before others:
+#' `library(verdigris)` puts functions of base and stats that arrays need before base R's own. A call of one without an array reaches the function that it would have reached
+#' without this package: base R's, or that of another package, whether attached before or later (`filter()` of dplyr, `order()` of bit64, the generics of Matrix). Where the other package is attached later its function is in front, and reads
+#' arrays as vectors unless it has a method; `verdigris::order()` names this package's. `conflicts(detail = TRUE)` lists them.
+#'
 #' The call that was tried, and whether base R's function itself, an S3 method, an S4 method or a function that stands before base R's serves it, is in
 #' `read.csv(system.file("coverage.csv", package = "verdigris"))`.
 #' @eval coverage_sections("inst/coverage.csv")

@@ -176,10 +176,10 @@ tail_row <- function(name, lower.tail, log.p) {
   paste0(name, if (!lower.tail) "_upper", if (log.p) "_log")
 }
 
-# pmin and pmax: base's own wherever no argument is an array, or one means more than numbers.
+# pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
   takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
-  if (!any(vapply(args, is_gpu, NA)) || !all(takes)) {
+  if (!all(takes)) {
     return(call_base(f, c(lapply(args, host_copy), list(na.rm = na.rm))))
   }
   n <- if (min(lengths(args)) == 0L) 0L else max(lengths(args))
@@ -201,7 +201,7 @@ strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.v
 
 #' @rdname elementwise
 #' @export
-pmin <- function(..., na.rm = FALSE) extreme("pmin", base::pmin, na.rm, list(...))
+pmin <- interposed("pmin", "...", extreme("pmin", base::pmin, na.rm, list(...)))
 #' @rdname elementwise
 #' @export
-pmax <- function(..., na.rm = FALSE) extreme("pmax", base::pmax, na.rm, list(...))
+pmax <- interposed("pmax", "...", extreme("pmax", base::pmax, na.rm, list(...)))

@@ -318,13 +318,15 @@ ave_array <- function(x, keys, FUN) {
   x
 }
 
+is_frame_of_arrays <- function(x) is.data.frame(x) && any(vapply(x, is_gpu, NA))
+
 # Groups of a frame's rows. Base R makes a string of each element of a key that is an object.
 #' @rdname gpu_group
 #' @usage NULL
 #' @export
-aggregate <- interposed("aggregate", quote(is_frame_of_arrays(x)), aggregate_frame(x, ...), home = "stats")
-
-is_frame_of_arrays <- function(x) !missing(x) && is.data.frame(x) && any(vapply(x, is_gpu, NA))
+aggregate <- interposed("aggregate", quote(!missing(x) && is.object(x) && .ours$is_frame_of_arrays(x)), aggregate_frame(x, ...),
+  home = "stats", arguments = "x", is = is_frame_of_arrays
+)
 
 aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))

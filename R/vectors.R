@@ -104,11 +104,11 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   y
 }
 
+holds_array <- function(x) .Call(C_holds_array, x)
+
 #' @rdname vectors
 #' @export
-unlist <- interposed("unlist", quote(holds_array(x)), unlist_arrays(x, recursive, use.names))
-
-holds_array <- function(x) .Call(C_holds_array, x)
+unlist <- interposed("unlist", quote(.Call(.ours$C_holds_array, x)), unlist_arrays(x, recursive, use.names), arguments = "x", is = holds_array)
 
 unlist_arrays <- function(x, recursive, use.names) {
   within <- function(x, f) if (is.list(x)) `attributes<-`(lapply(x, within, f), attributes(x)) else if (is.null(x)) NULL else f(x)

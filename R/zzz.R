@@ -28,8 +28,12 @@
 }
 
 .onAttach <- function(libname, pkgname) {
-  # the functions that mask base R's do so on purpose, and give what those give (aaa-interpose.R): library() says nothing of them
-  assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
+  package <- as.environment(paste0("package:", pkgname))
+  bind_masks(package)
+  # these hand on what is not for arrays, so library() says nothing of them; of others it would
+  others <- setdiff(ls(package), names(MASKED))
+  behind <- parent.env(package)
+  if (!any(vapply(others, exists, NA, envir = behind, mode = "function"))) assign(".conflicts.OK", TRUE, envir = package)
   packageStartupMessage(attach_message())
   if (!is.null(cache <- cache_message())) packageStartupMessage(cache)
 }
@@ -46,3 +50,18 @@ when_loaded <- function(package, action) {
   if (isNamespaceLoaded(package)) action()
   setHook(packageEvent(package, "onLoad"), function(...) action())
 }
+
+# The names that stand before others on the search path, and the package of base R whose function this package's stands for (masks.R).
+MASKED <- local({
+  here <- topenv()
+  home <- function(name) {
+    f <- get(name, envir = here)
+    if (name == "Vectorize") return("base")
+    if (is_interposed(f)) return(environmentName(parent.env(environment(f))))
+    # of these base R's function has a mask too: an S4 generic would say other words of an argument that fails
+    if (name == "collect" || methods::is(f, "standardGeneric")) "" else NA_character_
+  }
+  names <- Filter(function(name) is.function(get(name, envir = here)), ls(here))
+  homes <- vapply(names, home, "")
+  homes[!is.na(homes)]
+})

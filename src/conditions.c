@@ -55,7 +55,7 @@ static SEXP take_error(void) {
 // The call as it was written: where R dispatches from C, the call that a method sees names the method. Arrays in it
 // (by do.call) become `...`: who shows the call would read them.
 static SEXP as_written(SEXP call) {
-  static const char suffix[] = ".gpu_array";
+  static const char *suffixes[] = {".gpu_array", ".verdigris"}; // of methods, and of what a mask hands to (R/masks.R)
   char generic[64];
   if (TYPEOF(call) != LANGSXP) return call;
   call = PROTECT(Rf_shallow_duplicate(call));
@@ -63,11 +63,13 @@ static SEXP as_written(SEXP call) {
     if (Rf_inherits(CAR(arg), "gpu_array")) SETCAR(arg, R_DotsSymbol);
   if (TYPEOF(CAR(call)) == SYMSXP) {
     const char *name = CHAR(PRINTNAME(CAR(call)));
-    size_t n = strlen(name), m = sizeof suffix - 1;
-    if (n > m && n - m < sizeof generic && strcmp(name + n - m, suffix) == 0) {
+    for (int k = 0; k < 2; k++) {
+      size_t n = strlen(name), m = strlen(suffixes[k]);
+      if (n <= m || n - m >= sizeof generic || strcmp(name + n - m, suffixes[k]) != 0) continue;
       memcpy(generic, name, n - m);
       generic[n - m] = '\0';
       SETCAR(call, Rf_install(generic));
+      break;
     }
   }
   UNPROTECT(1);

@@ -44,6 +44,7 @@ void vg_init_calls(void);
 void vg_init_exchange(void);
 void vg_init_subset(void);
 void vg_init_launch(void);
+void vg_init_masks(void);
 SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
@@ -67,6 +68,10 @@ SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_take(SEXP x, SEXP at, SEXP drop);
+SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_masked(SEXP state); // masks.c
+SEXP C_mask_assign(SEXP state, SEXP value);
+SEXP C_any_inherit(SEXP list, SEXP classes);
 SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names);
 
 #define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
@@ -81,6 +86,9 @@ static const R_CallMethodDef entries[] = {
     {"C_learn_call", (DL_FUNC)C_learn_call, 0},
     {"C_take", (DL_FUNC)C_take, 3},
     {"C_put", (DL_FUNC)C_put, 4},
+    {"C_masked", (DL_FUNC)C_masked, 1},
+    {"C_mask_assign", (DL_FUNC)C_mask_assign, 2},
+    {"C_any_inherit", (DL_FUNC)C_any_inherit, 2},
     {NULL, NULL, 0}};
 #undef ENTRY
 
@@ -90,7 +98,7 @@ static const R_ExternalMethodDef externals[] = {
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0}, {"C_as_torch", (DL_FUNC)C_as_torch, 0},
     {"C_from_torch", (DL_FUNC)C_from_torch, 0}, {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
-    {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {NULL, NULL, 0}};
+    {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);
@@ -105,6 +113,7 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_exchange();
   vg_init_subset();
   vg_init_launch();
+  vg_init_masks();
   vg_register_vectors(dll);
   vg_register_callables();
   vg_init();

@@ -1,6 +1,11 @@
 // The arguments of a method, as they stand in its frame. R 4.6 has functions that tell; before, they are read from the frame's cells.
 #include "bridge.h"
 
+// Promises whose code is a variable make chains; `depth` ends those that go in circles, as of function(x = x).
+enum { DEEPEST = 100 };
+
+static SEXP known_variable(SEXP symbol, SEXP env, int depth);
+
 #if R_VERSION >= R_Version(4, 6, 0)
 
 int vg_is_missing(SEXP symbol, SEXP rho) { return R_GetBindingType(symbol, rho) == R_BindingTypeMissing; }
@@ -35,6 +40,32 @@ int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values) {
   }
   UNPROTECT(1);
   return n;
+}
+
+static SEXP known_expression(SEXP code, SEXP env, int depth) {
+  if (TYPEOF(code) == SYMSXP) return known_variable(code, env, depth + 1);
+  return TYPEOF(code) == LANGSXP || TYPEOF(code) == PROMSXP || TYPEOF(code) == BCODESXP ? NULL : code;
+}
+
+static SEXP known_variable(SEXP symbol, SEXP env, int depth) {
+  for (; depth < DEEPEST && env != R_EmptyEnv; env = R_ParentEnv(env)) {
+    switch (R_GetBindingType(symbol, env)) {
+    case R_BindingTypeUnbound: continue;
+    case R_BindingTypeValue:
+    case R_BindingTypeForced: return R_getVar(symbol, env, FALSE);
+    case R_BindingTypeDelayed: return known_expression(R_DelayedBindingExpression(symbol, env), R_DelayedBindingEnvironment(symbol, env), depth);
+    default: return NULL;
+    }
+  }
+  return NULL;
+}
+
+SEXP vg_dot_known(int k, SEXP rho) {
+  switch (R_GetDotType(k, rho)) {
+  case R_DotTypeMissing: return NULL;
+  case R_DotTypeDelayed: return known_expression(R_DotDelayedExpression(k, rho), R_DotDelayedEnvironment(k, rho), 0);
+  default: return R_DotsElt(k, rho);
+  }
 }
 
 #else
@@ -85,4 +116,26 @@ int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values) {
   return n;
 }
 
+static SEXP known_value(SEXP value, int depth) {
+  while (TYPEOF(value) == PROMSXP) {
+    if (PRVALUE(value) != R_UnboundValue) return PRVALUE(value);
+    SEXP code = PREXPR(value); // a promise where one was handed on
+    if (TYPEOF(code) == SYMSXP) return known_variable(code, PRENV(value), depth + 1);
+    if (TYPEOF(code) == LANGSXP || TYPEOF(code) == BCODESXP) return NULL;
+    value = code;
+  }
+  return value == R_MissingArg ? NULL : value;
+}
+
+static SEXP known_variable(SEXP symbol, SEXP env, int depth) {
+  if (depth == DEEPEST) return NULL;
+  while (env != R_EmptyEnv && !R_existsVarInFrame(env, symbol)) env = ENCLOS(env);
+  if (env == R_EmptyEnv || R_BindingIsActive(symbol, env)) return NULL;
+  return known_value(Rf_findVarInFrame3(env, symbol, TRUE), depth);
+}
+
+SEXP vg_dot_known(int k, SEXP rho) { return known_value(element(k, rho), 0); }
+
 #endif
+
+SEXP vg_known(SEXP symbol, SEXP env) { return known_variable(symbol, env, 0); }

@@ -84,7 +84,7 @@ for part in "$@"; do
   case $part in
     rust) packages gcc g++ make; rust ;;
     r) packages r-base-core r-base-dev; r_packages cli rlang ;;
-    test) "$0" r; r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table ;;
+    test) "$0" r; r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival ;;
     python) python ;;
     document) "$0" r; r_packages roxygen2 ;;
     check) "$0" test; packages pandoc xz-utils devscripts; r_packages knitr rmarkdown bench future ;;

@@ -16,7 +16,7 @@ kernels_in <- function(folder, ...) {
     "cat(format(sum(x)), '\\n')",
     "cat(.Call(verdigris:::C_counters)[[4]] - before, '\\n')"
   )
-  out <- in_child(code, plain = TRUE, ...)
+  out <- in_child(code, attach = FALSE, ...)
   list(values = trimws(out[[length(out) - 1L]]), compiled = as.integer(out[[length(out)]]), status = attr(out, "status"))
 }
 right <- "42194.91 343 1719.141 501500"
@@ -66,7 +66,7 @@ test_that("files that are damaged, swapped or renamed are compiled anew", {
 test_that("a folder that others may write to is not used, and that is said once", {
   folder <- withr::local_tempdir()
   said <- function(folder) {
-    in_child(c(sprintf("options(verdigris.cache_dir = %s)", deparse(folder)), "library(verdigris)", "invisible(gpu_sitrep())"), plain = TRUE)
+    in_child(c(sprintf("options(verdigris.cache_dir = %s)", deparse(folder)), "library(verdigris)", "invisible(gpu_sitrep())"), attach = FALSE)
   }
   Sys.chmod(folder, "700")
   expect_false(any(grepl("not used:", said(folder), fixed = TRUE)))

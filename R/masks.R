@@ -1,0 +1,123 @@
+# What package:verdigris has in front of functions of the same name. A call without an array reaches what it would have reached
+# without this package: the next function of that name on the search path, whatever was attached there, before or later.
+#
+# Each name is an active binding, which looks at the search path as R does when it looks for a function. Where base R's function is
+# next its value is this package's own (aaa-interpose.R); otherwise, and of S4 generics, it is a mask of what is next, with its formals. So what
+# the caller gets is decided when the function is looked up, as ever, and calls of the namespace's functions, by importing or by
+# `verdigris::`, have base R's function behind them.
+#
+# A mask hands a call on as an interposed function does. What it does before that must do no harm: an argument may stand for an
+# expression that is evaluated elsewhere (`filter(mtcars, mpg > 25)` of dplyr) or never. So of the arguments in which this package's
+# function takes arrays it evaluates the first, and those by which an S4 generic dispatches; of others it looks at values that are there
+# already (`C_known`).
+
+mask <- function(name, theirs) {
+  ours <- get(name, envir = topenv())
+  # what is not evaluated in a frame of its own, or has no arguments to look at, is what it is
+  looks <- looks_of(name, ours)
+  if (typeof(theirs) != "closure" || is.null(looks)) return(theirs)
+  f <- function() NULL
+  formals(f) <- formals(theirs)
+  # of those that dispatch on `...` the body calls another function of this name
+  generic <- methods::is(theirs, "standardGeneric") && !exists("standardGeneric", envir = environment(theirs), inherits = FALSE)
+  tests <- mask_tests(looks, theirs, names(formals(ours)))
+  if (!length(tests)) return(theirs)
+  test <- Reduce(function(a, b) call("||", a, b), tests)
+  # beside an object of a class with methods its package decides; R/matrix.R gives it methods for arrays
+  dispatched <- setdiff(dispatched_by(theirs), "...")
+  if (length(dispatched) > 1L) {
+    objects <- lapply(lapply(dispatched, as.name), function(argument) bquote(!missing(.(argument)) && isS4(.(argument)) && !inherits(.(argument), "gpu_array")))
+    test <- bquote((.(test)) && !(.(Reduce(function(a, b) call("||", a, b), objects))))
+  }
+  # UseMethod() matches the call's promises to the formals of this package's function
+  to_ours <- call("UseMethod", name, structure(list(), class = "verdigris"))
+  # a generic dispatches in this frame, as in its own
+  to_theirs <- if (generic) {
+    bquote(standardGeneric(.(name), .(theirs)))
+  } else {
+    bquote({
+      .(as.name(INTERPOSED)) <- TRUE
+      .defined <- .Method <- .target <- NULL
+      standardGeneric(.(name), .(always(theirs)))
+    })
+  }
+  body(f) <- bquote({
+    if (.(test)) .(to_ours)
+    .(to_theirs)
+  })
+  methods <- list2env(stats::setNames(list(ours), paste0(name, ".verdigris")), parent = emptyenv())
+  home <- topenv(environment(theirs))
+  # as of a package: UseMethod() looks for methods in its table
+  around <- list(.packageName = methods::getPackageName(home), .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL, .looks = looks)
+  if (generic) around$.Generic <- get0(".Generic", envir = environment(theirs), ifnotfound = name)
+  around[[INTERPOSED]] <- TRUE
+  environment(f) <- list2env(around, parent = if (isNamespace(home)) home else baseenv())
+  f
+}
+
+# The arguments of this package's function in which it takes arrays, and what counts as one; NULL for a function that is as good as
+# any other.
+looks_of <- function(name, ours) {
+  if (is_interposed(ours)) return(environment(ours)$.looks)
+  if (name == "collect") return(list(arguments = "x", is = is_collected))
+  if (!methods::is(ours, "standardGeneric")) return(NULL)
+  both <- exists("ANY#gpu_array", envir = environment(ours)$.MTable, inherits = FALSE)
+  list(arguments = ours@signature[if (both) 1:2 else 1L], class = "gpu_array")
+}
+
+# Calls that look for arrays in the frame of a mask.
+mask_tests <- function(looks, theirs, our_formals) {
+  their_formals <- names(formals(theirs))
+  # what is first here is first there, by another name
+  arguments <- unique(ifelse(looks$arguments == our_formals[1L] & !looks$arguments %in% their_formals, their_formals[1L], looks$arguments))
+  dispatched <- dispatched_by(theirs)
+  # whether a value counts, or one of a list; a primitive evaluates an argument in this frame, which conditions name
+  counts <- function(value, parts = FALSE) {
+    if (!is.null(looks$is)) {
+      is <- if (parts) function(x) any(base::vapply(x, looks$is, NA)) else looks$is
+      return(bquote((is.object(.(value)) || TRUE) && .(is)(.(value))))
+    }
+    if (parts) bquote(.Call(.(C_any_inherit), .(value), .(looks$class))) else bquote(is.object(.(value)) && inherits(.(value), .(looks$class)))
+  }
+  known <- function(argument) counts(bquote(.External2(.(C_known), .(argument))), argument == "...")
+  test <- function(argument) {
+    variable <- as.name(argument)
+    if (!argument %in% c(their_formals[1L], dispatched)) return(known(argument))
+    if (argument != "...") return(bquote(!missing(.(variable)) && .(counts(variable))))
+    if (argument %in% dispatched) return(counts(quote(list(...)), TRUE))
+    bquote(...length() && !missing(..1) && .(counts(quote(..1))) || .(known("...")))
+  }
+  lapply(base::intersect(arguments, their_formals), test)
+}
+
+# The arguments that an S4 generic evaluates to find a method.
+dispatched_by <- function(f) {
+  if (methods::is(f, "standardGeneric")) f@signature[seq_len(get0(".SigLength", envir = environment(f), ifnotfound = 1L))]
+}
+
+is_collected <- function(x) is_gpu(x) || inherits(x, "gpu_qr") || holds_array(x)
+
+# Makes the bindings in package:verdigris.
+bind_masks <- function(package) {
+  here <- topenv()
+  names <- names(MASKED)[vapply(names(MASKED), exists, NA, envir = package, inherits = FALSE)]
+  rm(list = names, envir = package)
+  for (name in names) {
+    home <- MASKED[[name]]
+    state <- list(as.name(name), package, here, if (home == "base") .BaseNamespaceEnv else if (home != "") asNamespace(home), NULL, NULL, NULL)
+    makeActiveBinding(name, mask_binding(state), package)
+  }
+}
+
+# The function of an active binding. attach() of a copy of package:verdigris makes an ordinary variable of it, which is then called.
+mask_binding <- function(state) {
+  force(state)
+  assign(INTERPOSED, TRUE)
+  function(value, ...) {
+    if (missing(value)) return(.Call(C_masked, state))
+    call <- sys.call()
+    if (is.function(call[[1L]])) return(.Call(C_mask_assign, state, value))
+    call[[1L]] <- .Call(C_masked, state)
+    eval(call, parent.frame())
+  }
+}

@@ -1,0 +1,101 @@
+// What package:verdigris has for the names that base R has too, as active bindings (R/masks.R): the function stands for the next
+// one of that name on the search path, and which one that is may change.
+#include "bridge.h"
+
+#if R_VERSION >= R_Version(4, 5, 0)
+#define PARENT(env) R_ParentEnv(env)
+#define CLOSURE_ENV(f) R_ClosureEnv(f)
+// The value of a variable of this environment; R_NilValue where there is none.
+static SEXP value_in(SEXP env, SEXP symbol) { return R_getVarEx(symbol, env, FALSE, R_NilValue); }
+#else
+#define PARENT(env) ENCLOS(env)
+#define CLOSURE_ENV(f) CLOENV(f)
+static SEXP value_in(SEXP env, SEXP symbol) {
+  SEXP value = Rf_findVarInFrame3(env, symbol, TRUE);
+  if (TYPEOF(value) == PROMSXP) { // of lazy loading
+    PROTECT(value);
+    value = Rf_eval(value, env);
+    UNPROTECT(1);
+  }
+  return value == R_UnboundValue ? R_NilValue : value;
+}
+#endif
+
+// What a mask knows, a list that its binding's function holds.
+enum { NAME, PACKAGE, OURS, HOME, THEIRS, MASK, ASSIGNED };
+
+static SEXP interposed_symbol, mask_symbol;
+
+void vg_init_masks(void) {
+  interposed_symbol = Rf_install(".verdigris");
+  mask_symbol = Rf_install("mask");
+}
+
+static int stands_in_front(SEXP f, SEXP ours) {
+  if (TYPEOF(f) != CLOSXP) return 0;
+  SEXP env = CLOSURE_ENV(f);
+  return env == ours || (TYPEOF(env) == ENVSXP && env != R_BaseNamespace && R_existsVarInFrame(env, interposed_symbol));
+}
+
+// The value of the binding: this package's function where base R's is found next, otherwise a mask of what is.
+SEXP C_masked(SEXP state) {
+  if (VECTOR_ELT(state, ASSIGNED) != R_NilValue) return VECTOR_ELT(state, ASSIGNED);
+  SEXP symbol = VECTOR_ELT(state, NAME), ours = VECTOR_ELT(state, OURS), home = VECTOR_ELT(state, HOME), theirs = R_NilValue;
+  for (SEXP env = PARENT(VECTOR_ELT(state, PACKAGE)); env != R_EmptyEnv; env = PARENT(env)) {
+    SEXP value = value_in(env, symbol);
+    // as R looks for functions; a copy of this package's exports may be attached too
+    if (!Rf_isFunction(value) || stands_in_front(value, ours)) continue;
+    if (env != R_BaseEnv || home != R_BaseNamespace) theirs = value;
+    break;
+  }
+  PROTECT(theirs);
+  if (theirs == R_NilValue || (TYPEOF(home) == ENVSXP && theirs == value_in(home, symbol))) {
+    UNPROTECT(1);
+    return value_in(ours, symbol);
+  }
+  if (VECTOR_ELT(state, THEIRS) != theirs) {
+    // for who looks for the name meanwhile, as methods does
+    SET_VECTOR_ELT(state, MASK, theirs);
+    SET_VECTOR_ELT(state, THEIRS, theirs);
+    SEXP call = PROTECT(Rf_lang3(mask_symbol, PROTECT(Rf_ScalarString(PRINTNAME(symbol))), theirs));
+    SET_VECTOR_ELT(state, MASK, Rf_eval(call, ours));
+    UNPROTECT(2);
+  }
+  UNPROTECT(1);
+  return VECTOR_ELT(state, MASK);
+}
+
+// trace() and others that unlock bindings assign to them.
+SEXP C_mask_assign(SEXP state, SEXP value) {
+  SET_VECTOR_ELT(state, ASSIGNED, value);
+  return R_NilValue;
+}
+
+// Whether an element of a list is of one of these classes.
+SEXP C_any_inherit(SEXP list, SEXP classes) {
+  for (R_xlen_t k = 0; k < XLENGTH(list); k++) {
+    SEXP x = VECTOR_ELT(list, k);
+    if (!Rf_isObject(x)) continue;
+    for (R_xlen_t c = 0; c < XLENGTH(classes); c++) {
+      if (Rf_inherits(x, CHAR(STRING_ELT(classes, c)))) return Rf_ScalarLogical(TRUE);
+    }
+  }
+  return Rf_ScalarLogical(FALSE);
+}
+
+// The value of the argument with this name where it is known without running code, NULL where not; of `...` a list of those known.
+SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP symbol = Rf_install(CHAR(STRING_ELT(CADR(args), 0)));
+  if (symbol != R_DotsSymbol) {
+    SEXP value = vg_known(symbol, rho);
+    return value == NULL ? R_NilValue : value;
+  }
+  int n = vg_dots_length(rho);
+  SEXP all = PROTECT(Rf_allocVector(VECSXP, n));
+  for (int k = 0; k < n; k++) {
+    SEXP value = vg_dot_known(k + 1, rho);
+    if (value != NULL) SET_VECTOR_ELT(all, k, value);
+  }
+  UNPROTECT(1);
+  return all;
+}
