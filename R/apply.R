@@ -14,7 +14,8 @@ REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd")
 
 # The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
 margin_axes <- function(x, MARGIN) {
-  if (is.complex(MARGIN) || is.numeric(MARGIN) && any(is.infinite(MARGIN))) return(NULL)
+  MARGIN <- host_copy(MARGIN)
+  if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)), na.rm = TRUE))) return(NULL)
   axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
   if (!anyNA(axes) && all(axes %in% seq_along(dim(x))) && !anyDuplicated(axes)) axes
 }
@@ -110,7 +111,7 @@ sweep <- interposed("sweep", "x", sweep_array(x, MARGIN, STATS, match.fun(FUN), 
 sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   d <- dim(x)
   kept <- margin_axes(x, MARGIN)
-  if (is.null(d) || is.null(kept) || !is_number(STATS) || !length(STATS)) {
+  if (is.null(d) || is.null(kept) || !is_number(STATS) || !length(STATS) || !is_switch(check.margin)) {
     return(hosted(base::sweep, list(x, MARGIN, STATS, FUN, check.margin, ...)))
   }
   if (check.margin && !identical(if (is.null(dim(STATS))) length(STATS) else dim(STATS), d[kept])) {

@@ -98,6 +98,40 @@ abort_argument <- function(argument, expected, got, call = parent.frame()) {
   stop_verdigris("argument", sprintf("`%s` must be %s, not %s.", argument, expected, describe(got)), call = call)
 }
 
+# One of several words for an argument of the package's own functions; the vector of all, which is its default, means the first.
+one_of <- function(argument, value, choices, call = parent.frame()) {
+  if (identical(value, choices)) return(choices[1L])
+  if (is_choice(value, choices)) return(value)
+  abort_argument(argument, paste0("one of ", paste0("\"", choices, "\"", collapse = ", ")), value, call)
+}
+
+# A function, or the name of one that the caller of `call` sees.
+function_of <- function(argument, value, call = parent.frame()) {
+  if (is.function(value)) return(value)
+  if (is.character(value) && length(value) == 1L && !is.na(value) && nzchar(value) && exists(value, envir = parent.frame(2L), mode = "function")) {
+    return(get(value, envir = parent.frame(2L), mode = "function"))
+  }
+  abort_argument(argument, "a function, or the name of one", value, call)
+}
+
+# An option that has a value which means nothing.
+abort_option <- function(name, expected, call = NULL) {
+  stop_verdigris(
+    "argument", sprintf("Option `%s` must be %s, not %s.", name, expected, paste(deparse(getOption(name), nlines = 1L), collapse = "")),
+    sprintf("`options(%s = NULL)` restores the default.", name), call = call
+  )
+}
+
+# The rule on implicit reads, option verdigris.host_access.
+access_rule <- function() {
+  rule <- getOption("verdigris.host_access", "inform")
+  if (!is_choice(rule, c("inform", "allow", "error"))) abort_option("verdigris.host_access", "\"inform\", \"allow\" or \"error\"")
+  rule
+}
+
+# From C, where that option has another value.
+refuse_access_rule <- function(unused, unused_too) access_rule()
+
 # ---- implicit reads, from C ----------------------------------------------------------------------
 
 # The R function whose code is running: the frame below the helper's.

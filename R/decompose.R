@@ -331,14 +331,16 @@ singular_values <- function(x) if (gpu_device(x) == "cpu" || !isTRUE(all(is.fini
 
 #' @rdname decompositions
 #' @export
-eigen <- interposed("eigen", "x", eigen_of_array(x, if (missing(symmetric)) NULL else symmetric, only.values))
+eigen <- interposed("eigen", "x", eigen_of_array(x, if (!missing(symmetric)) list(symmetric = symmetric), only.values))
 
-eigen_of_array <- function(x, symmetric, only.values) {
+# `given`: symmetric in a list, or NULL where base R finds out.
+eigen_of_array <- function(x, given, only.values) {
+  symmetric <- given$symmetric
   n <- order_of(x)
   flag <- function(v) isTRUE(v) || isFALSE(v)
-  device <- !is.null(n) && flag(only.values) && (is.null(symmetric) || flag(symmetric)) && isTRUE(all(is.finite(x)))
+  device <- !is.null(n) && flag(only.values) && (is.null(given) || flag(symmetric)) && isTRUE(all(is.finite(x)))
   base_copy <- function(copy) {
-    out <- call_base(base::eigen, c(list(copy), if (!is.null(symmetric)) list(symmetric = symmetric), list(only.values = only.values)))
+    out <- call_base(base::eigen, c(list(copy), given, list(only.values = only.values)))
     out[] <- lapply(out, function(v) if (!is.null(v)) back_beside(v, x))
     out
   }

@@ -1,9 +1,12 @@
 # Elementwise functions of several arguments: base R's names and formals.
 
+# Rows of real numbers alone.
+REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_log", paste0(rep(c("pnorm", "qnorm"), each = 4L), c("", "_upper", "_log", "_upper_log")))
+
 # Records a row over several operands; base R serves operands that the device does not take.
 recycled <- function(row, f, ...) {
-  # of complex numbers base R alone has this one
-  if (row == "atan2" && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
+  # of complex numbers base R alone has this one, and refuses others in its own words
+  if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .Call(C_recycled, row, list(...), sys.call(-1L))
   if (is.null(out)) return(on_host(f, ...))
   # where nothing is left base R has the attributes of the first argument alone
@@ -96,6 +99,7 @@ NULL
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
   if (length(base) == 0L) return(hosted(base::log, list(x, base)))
+  if (!is_number(base)) return(on_host(log, x, base))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
     if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))
@@ -108,7 +112,8 @@ log.gpu_array <- function(x, base = exp(1)) {
 #' @export
 round.gpu_array <- function(x, digits = 0, ...) {
   if (length(digits) == 0L) stop("invalid second argument of length 0")
-  if (!is_gpu(digits) && identical(as.numeric(digits), 0)) return(.Call(C_unary, "round", 2L, x, sys.call()))
+  if (!is_real(digits)) return(on_host(round, x, digits))
+  if (!is_gpu(digits) && length(digits) == 1L && digits %in% 0) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
 
@@ -116,6 +121,7 @@ round.gpu_array <- function(x, digits = 0, ...) {
 #' @export
 signif.gpu_array <- function(x, digits = 6) {
   if (length(digits) == 0L) stop("invalid second argument of length 0")
+  if (!is_real(digits)) return(on_host(signif, x, digits))
   recycled("signif", signif, x, digits)
 }
 
@@ -159,16 +165,19 @@ fit <- function(x, test) if (length(x) > length(test)) x[seq_along(test)] else x
 #' @rdname elementwise
 #' @export
 setMethod("dnorm", "gpu_array", function(x, mean = 0, sd = 1, log = FALSE) {
+  if (!is_flag(log)) return(on_host(stats::dnorm, x, mean, sd, log))
   recycled(if (log) "dnorm_log" else "dnorm", stats::dnorm, x, mean, sd)
 })
 #' @rdname elementwise
 #' @export
 setMethod("pnorm", "gpu_array", function(q, mean = 0, sd = 1, lower.tail = TRUE, log.p = FALSE) {
+  if (!is_flag(lower.tail) || !is_flag(log.p)) return(on_host(stats::pnorm, q, mean, sd, lower.tail, log.p))
   recycled(tail_row("pnorm", lower.tail, log.p), stats::pnorm, q, mean, sd)
 })
 #' @rdname elementwise
 #' @export
 setMethod("qnorm", "gpu_array", function(p, mean = 0, sd = 1, lower.tail = TRUE, log.p = FALSE) {
+  if (!is_flag(lower.tail) || !is_flag(log.p)) return(on_host(stats::qnorm, p, mean, sd, lower.tail, log.p))
   recycled(tail_row("qnorm", lower.tail, log.p), stats::qnorm, p, mean, sd)
 })
 
@@ -179,7 +188,7 @@ tail_row <- function(name, lower.tail, log.p) {
 # pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
   takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
-  if (!all(takes)) {
+  if (!all(takes) || !is_switch(na.rm)) {
     return(call_base(f, c(lapply(args, host_copy), list(na.rm = na.rm))))
   }
   n <- if (min(lengths(args)) == 0L) 0L else max(lengths(args))

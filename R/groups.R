@@ -167,7 +167,8 @@ pieced <- function(y, counts, name) {
 #' @export
 gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"), na.rm = FALSE) {
   if (!is_gpu(x) || is.complex(x)) abort_argument("x", "an array of numbers", x)
-  f <- match.arg(f)
+  f <- one_of("f", f, c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"))
+  if (!is_switch(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm)
   keys <- if (is.list(g) && !is.object(g) || is.data.frame(g)) as.list(g) else list(g)
   if (!length(keys)) abort_argument("g", "at least one key", g)
   wrong <- which(lengths(keys) != length(x))
@@ -274,7 +275,8 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
   # the elements in the order of their groups: each group is a view of them
   parts <- .Call(C_pieces, strip(x)[places$at], counts)
   names(parts) <- places$levels
-  if (drop) parts[counts > 0] else parts
+  # as.factor() has no levels to spare, and base R does not look at `drop` then
+  if (is.factor(f) && drop) parts[counts > 0] else parts
 }
 
 # Whether f is one key of n elements, as `grouping()` takes it.

@@ -238,8 +238,8 @@ t.gpu_array <- function(x) {
 #' @export
 aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   d <- dim(a)
-  order <- if (is.null(perm)) rev(seq_along(d)) else if (is.character(perm)) match(perm, names(dimnames(a))) else as.integer(perm)
-  if (is.null(d) || !identical(sort(order), seq_along(d))) return(on_host_words(aperm, a, list(list(perm)), resize = resize))
+  order <- if (is.null(perm)) rev(seq_along(d)) else margin_axes(a, perm)
+  if (is.null(d) || length(order) != length(d) || !is_flag(resize)) return(on_host_words(aperm, a, list(list(perm)), resize = resize))
   out <- .Call(C_permute, a, d, order)
   if (!resize) {
     dim(out) <- d

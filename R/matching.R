@@ -45,7 +45,7 @@ repeated_flags <- function(x, from_last) {
   flags
 }
 
-by_rows <- function(x, incomparables, ...) !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) || length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
+by_rows <- function(x, incomparables, ..., fromLast = FALSE) !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) || length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
 
 #' Distinct elements, matches and counts
 #'
@@ -176,10 +176,11 @@ plain_key <- function(x) {
 }
 
 match_arrays <- function(x, table, nomatch, incomparables) {
-  nomatch <- as.integer(nomatch)
-  if (!matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables)) || length(nomatch) != 1L) {
-    return(call_base(base::match, list(plain_vector(x), plain_vector(table), nomatch, incomparables)))
+  usual <- is.atomic(nomatch) && !is.object(nomatch) && (is.numeric(nomatch) || is.logical(nomatch)) && length(nomatch) == 1L
+  if (!usual || !matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables))) {
+    return(call_base(base::match, list(plain_vector(x), plain_vector(table), host_copy(nomatch), incomparables)))
   }
+  nomatch <- as.integer(nomatch)
   if (!is_gpu(x)) return(collect(match_on_device(adopt(x, table), table, nomatch)))
   match_on_device(x, table, nomatch)
 }
@@ -314,6 +315,9 @@ count_below <- function(x, vec, strictly) {
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
+  usual <- is_switch(rightmost.closed) && is_switch(all.inside) && is_switch(left.open) && is_real(x) && is_real(vec) &&
+    !(length(vec) == 1L && is.na(as.vector(vec)))
+  if (!usual) return(hosted(base::findInterval, list(x, vec, rightmost.closed, all.inside, left.open)))
   x <- adopt(x, if (is_gpu(x)) x else vec)
   if (inherits(vec, "integer64")) vec <- adopt(vec, x)
   if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
@@ -333,7 +337,7 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   # of int64 those that are doubles, with a warning
   breaks <- if (is_int64(breaks)) as.vector(as_gpu(breaks, device = gpu_device(x))) else host_copy(breaks)
   args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab, ordered_result = ordered_result, ...)
-  usable <- is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
+  usable <- is_switch(include.lowest) && is_switch(right) && is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
   # of one number breaks are made, of x's range
   known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x))) as.double(range(if (is_int64(x)) as_float64(x) else x, na.rm = TRUE))
   if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known)))) return(do.call(cut, c(list(as.vector(host_copy(x))), args)))
@@ -401,12 +405,22 @@ counted <- function(x) {
 
 #' @rdname matching
 #' @export
-tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) nbins))
+tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) list(nbins)))
 
-tabulate_array <- function(bin, nbins) {
+# `given`: nbins in a list, or NULL where it is base R's default.
+tabulate_array <- function(bin, given = NULL) {
+  nbins <- given[[1L]]
   # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
-  if (is.null(nbins)) nbins <- if (is.numeric(bin)) max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE))) else max(1L, host_copy(bin), na.rm = TRUE)
-  usual <- is.numeric(nbins) && length(nbins) == 1L && isTRUE(nbins >= 0 && nbins <= .Machine$integer.max)
+  if (is.null(given)) {
+    nbins <- if (is.numeric(bin)) {
+      max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE)))
+    } else {
+      max(1L, host_copy(bin), na.rm = TRUE)
+    }
+    # base R has made integers of the elements by then
+    if (is.infinite(nbins)) return(call_base(base::tabulate, list(ordinary_copy(bin))))
+  }
+  usual <- is_count(nbins) && nbins <= .Machine$integer.max
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
   if (prefers_host(bin) && !is.integer(bin)) return(call_base(base::tabulate, list(collect(strip(bin)), nbins)))
@@ -416,11 +430,11 @@ tabulate_array <- function(bin, nbins) {
 
 #' @rdname matching
 #' @export
-table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(list(...)))[-1L], if (!missing(dnn)) dnn, deparse.level,
+table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(list(...)))[-1L], if (!missing(dnn)) list(dnn), deparse.level,
   c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))))
 
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
-  dnn <- dnn %||% labels_of(expressions, deparse.level)
+  dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
   usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) || is.character(x), NA)
   n <- length(parts[[1L]])

@@ -48,7 +48,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   more <- list(...)
   if (length(dim(x)) == 1L && !length(more)) return(x[order(x, na.last = na.last, decreasing = decreasing)])
-  plain <- (isTRUE(decreasing) || isFALSE(decreasing)) && is.logical(na.last) && length(na.last) == 1L
+  plain <- is_flag(decreasing) && is.logical(na.last) && length(na.last) == 1L && (is.null(more$method) || is_choice(more$method, c("auto", "shell", "quick", "radix")))
   if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
     return(hosted(sort, c(list(x, decreasing = decreasing, na.last = na.last), more), exact = TRUE))
   }
@@ -78,7 +78,8 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   keys <- unname(keys)
   usable <- vapply(keys, function(k) (is_number(k) || is.factor(k)) && !is.complex(k), NA)
   n <- length(keys[[1L]])
-  plain <- length(na.last) == 1L && is.logical(na.last) && is.logical(decreasing) && !anyNA(decreasing) && length(decreasing) %in% c(1L, length(keys))
+  plain <- length(na.last) == 1L && is.logical(na.last) && is.logical(decreasing) && !anyNA(decreasing) && length(decreasing) %in% c(1L, length(keys)) &&
+    (is_choice(method, c("auto", "shell", "radix")) || is.null(method) || identical(method, c("auto", "shell", "radix")))
   if (!all(usable) || any(lengths(keys) != n) || !plain || n == 0L) {
     host <- lapply(keys, function(k) if (is_gpu(k)) xtfrm(k) else k)
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
@@ -192,7 +193,7 @@ is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly)
 SOON <- 256L
 
 unsorted_array <- function(x, na.rm, strictly) {
-  if (is.complex(x)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
+  if (is.complex(x) || !is_switch(na.rm) || !is_flag(strictly)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
   x <- strip(x)
   n <- length(x)
   if (n <= 1L) return(FALSE)
@@ -223,7 +224,7 @@ at_ranks <- function(x, ranks) {
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
-  if (is.complex(x)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
+  if (is.complex(x) || !is_switch(na.rm)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
   x <- strip(x)
   found <- at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)))
   if (found$known == 0 || found$known < length(x) && !na.rm) return(as.vector(x[NA_integer_]))
@@ -235,7 +236,7 @@ median.gpu_array <- function(x, na.rm = FALSE, ...) {
 #' @export
 IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats")
 
-iqr_array <- function(x, na.rm, type) diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+iqr_array <- function(x, na.rm, type) if (!is_switch(na.rm)) call_base(stats::IQR, list(host_copy(x), na.rm, type)) else diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
 
 #' @rdname sorting
 #' @usage NULL
@@ -251,7 +252,9 @@ mad_array <- function(x, center, args) {
 #' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
-  if (is.complex(x)) return(stats::quantile(as.vector(x), as.vector(probs), na.rm = na.rm, names = names, type = type, ...))
+  if (is.complex(x) || !is_real(probs) || !is_switch(na.rm) || !is_switch(names)) {
+    return(stats::quantile(as.vector(x), host_copy(probs), na.rm = na.rm, names = names, type = type, ...))
+  }
   probs <- as.vector(probs)
   x <- as_flat(x)
   if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {

@@ -293,7 +293,8 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
   call <- match.call()
   more <- list(...)
   usable <- !is.complex(x) && !is.logical(x) && !any(c("weights", "give.Rkern", "width", "subdensity", "ext") %in% names(more)) && length(x) > 1L && !anyNA(x) &&
-    (is.numeric(bw) && length(bw) == 1L || is.character(bw) && tolower(bw)[1L] %in% c("nrd0", "nrd"))
+    (is_count(bw) && is.null(attributes(bw)) && bw > 0 || is.character(bw) && tolower(bw)[1L] %in% c("nrd0", "nrd")) &&
+    is_count(n, 1) && n <= 2^24 && is_count(adjust) && is_count(cut) && is_switch(na.rm)
   usable <- usable && all(is.finite(range(x)))
   if (!usable) {
     # a width counts where no bandwidth is given

@@ -116,6 +116,7 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
   parts <- list(...)
   if (any(vapply(parts, is.character, NA))) return(reduce_parts("range", parts, na.rm))
   if (any(vapply(parts, is.complex, NA))) stop_as_base("invalid 'type' (complex) of argument")
+  if (!is_switch(na.rm) || !is_switch(finite)) return(call_base(base::range, c(lapply(parts, host_copy), list(na.rm = na.rm, finite = finite))))
   if (finite) {
     parts <- lapply(parts, function(x) x[is.finite(x)])
     return(do.call("range", c(parts, list(na.rm = TRUE))))
@@ -146,8 +147,7 @@ weighted_mean <- utils::getS3method("weighted.mean", "default", envir = asNamesp
 margin <- function(name, x, na.rm, dims, rows) {
   d <- attr(x, "dim")
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
-  if (is.na(as.logical(na.rm)[1L])) stop_as_base("invalid 'na.rm' argument")
-  if (length(dims) != 1L) return(call_base(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(host_copy(x), na.rm, dims)))
+  if (!is_switch(na.rm) || !is_count(dims, -Inf)) return(hosted(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(x, na.rm, dims)))
   if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
   # R before 4.6 takes the parts one by one, which shows where only one is missing
   if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))

@@ -22,9 +22,7 @@ NULL
 #' @rdname series
 #' @export
 diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
-  if (length(lag) != 1L || length(differences) != 1L || !(lag >= 1L) || !(differences >= 1L)) {
-    return(call_base(diff, list(host_copy(x), lag, differences)))
-  }
+  if (!is_count(lag, 1) || !is_count(differences, 1)) return(hosted(diff, list(x, lag, differences)))
   # nothing is left: its type and shape differ between versions of R
   extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
   # what base R makes of a lag that is not whole depends on its version

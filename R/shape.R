@@ -218,7 +218,11 @@ shortened <- function(labels) ifelse(nchar(labels) > 10L, paste0(substr(labels, 
 
 # What base R's function was called with: it does not tell its methods.
 level_given <- function(f, level) {
-  if (identical(sys.function(sys.parent(2L)), f)) get("deparse.level", envir = sys.frame(sys.parent(2L))) else level
+  if (identical(sys.function(sys.parent(2L)), f)) level <- get("deparse.level", envir = sys.frame(sys.parent(2L)))
+  # base R's C code takes the first element as an integer, and labels nothing where it is none of 0, 1 and 2
+  if (!is.atomic(level) || !length(level)) return(0)
+  level <- suppressWarnings(as.integer(unclass(level)[1L]))
+  if (is.na(level)) 0 else level
 }
 
 # ---- made from elements ------------------------------------------------------------------------------
@@ -267,7 +271,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
   rows <- if (no_rows && no_columns) n else if (no_rows && whole(ncol)) ceiling(n / trunc(ncol[1L])) else nrow
   columns <- if (no_columns && whole(rows)) (if (no_rows) 1 else ceiling(n / trunc(rows[1L]))) else ncol
   d <- if (whole(rows) && whole(columns)) unname(trunc(c(rows[1L], columns[1L])))
-  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !(isTRUE(byrow) || isFALSE(byrow))) {
+  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !is_flag(byrow) || !is_labels(dimnames)) {
     args <- c(list(seq_len(n)), if (!no_rows) list(nrow = nrow), if (!no_columns) list(ncol = ncol), list(byrow = byrow, dimnames = dimnames))
     return(placed(data, call_base(base::matrix, args)))
   }
@@ -283,8 +287,10 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
 array <- interposed("array", "data", array_of_array(data, dim, dimnames))
 
 array_of_array <- function(data, dim, dimnames) {
-  dim <- as.integer(as.vector(dim))
-  if (length(dim) == 0L || anyNA(dim) || any(dim < 0L)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
+  dim <- host_copy(dim)
+  plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) && isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
+  if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
+  dim <- as.integer(dim)
   out <- recycle(data, prod(dim))
   dim(out) <- dim
   if (length(dimnames)) dimnames(out) <- dimnames
@@ -359,7 +365,7 @@ kronecker <- interposed("kronecker", c("X", "Y"), kronecker_arrays(X, Y, if (is.
 `%x%` <- interposed("%x%", c("X", "Y"), kronecker_arrays(X, Y, `*`, FALSE))
 
 kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
-  if (!is_number(X) || !is_number(Y) || make.dimnames || !length(X) || !length(Y)) {
+  if (!is_number(X) || !is_number(Y) || !is_switch(make.dimnames) || make.dimnames || !length(X) || !length(Y)) {
     f <- if (isS4(host_copy(X)) || isS4(host_copy(Y))) methods::kronecker else base::kronecker
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
   }
@@ -383,10 +389,14 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
 
 #' @rdname shape
 #' @export
-diag <- interposed("diag", "x", diag_of_array(x, if (!missing(nrow)) nrow, if (!missing(ncol)) ncol, names, nargs()))
+diag <- interposed("diag", "x", diag_of_array(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()))
 
-diag_of_array <- function(x, nrow, ncol, names, given) {
+# `extents` are the ones that were given.
+diag_of_array <- function(x, extents, names, given) {
   d <- attr(x, "dim")
+  if (!is_switch(names) || !all(vapply(extents, is_count, NA))) return(hosted(base::diag, c(list(x), extents, list(names = names))))
+  nrow <- extents$nrow
+  ncol <- extents$ncol
   if (length(d) == 2L) {
     if (!is.null(nrow) || !is.null(ncol)) stop_as_base("'nrow' or 'ncol' cannot be specified when 'x' is a matrix")
     m <- min(d)
@@ -436,7 +446,7 @@ row <- interposed("row", "x", index_matrix(x, 1L, base::row, as.factor))
 col <- interposed("col", "x", index_matrix(x, 2L, base::col, as.factor))
 
 index_matrix <- function(x, margin, f, as.factor) {
-  if (as.factor || length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), as.factor)))
+  if (!is_switch(as.factor) || as.factor || length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), as.factor)))
   index_of(x, margin)
 }
 
@@ -456,6 +466,6 @@ upper.tri <- interposed("upper.tri", "x", triangle(x, diag, `<`, `<=`, base::upp
 lower.tri <- interposed("lower.tri", "x", triangle(x, diag, `>`, `>=`, base::lower.tri))
 
 triangle <- function(x, diag, strict, with_diagonal, f) {
-  if (length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), diag)))
+  if (!is_switch(diag) || length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), diag)))
   (if (diag) with_diagonal else strict)(index_of(x, 1L), index_of(x, 2L))
 }

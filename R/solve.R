@@ -256,17 +256,16 @@ inverse_of_factor <- function(x, size) {
 
 #' @rdname solve
 #' @export
-backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (missing(k)) NULL else k, upper.tri, transpose, base::backsolve))
+backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (!missing(k)) list(k = k), upper.tri, transpose, base::backsolve))
 #' @rdname solve
 #' @export
-forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (missing(k)) NULL else k, upper.tri, transpose, base::forwardsolve))
+forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (!missing(k)) list(k = k), upper.tri, transpose, base::forwardsolve))
 
-solve_triangle <- function(r, x, k, upper.tri, transpose, f) {
+solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
   device <- gpu_device(if (is_gpu(r)) r else x)
   flag <- function(v) isTRUE(v) || isFALSE(v)
   d <- dim(r)
-  given <- if (!is.null(k)) list(k = k)
-  k <- k %||% d[2L]
+  k <- if (is.null(given)) d[2L] else given$k
   usable <- device != "cpu" && takes_product(r) && takes_product(x) && !is.complex(r) && !is.complex(x) && length(d) == 2L && length(dim(x)) %in% c(0L, 2L) &&
     flag(upper.tri) && flag(transpose) && is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 & k <= min(d, NROW(x))) && NCOL(x) > 0L
   if (usable) {

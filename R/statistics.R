@@ -42,6 +42,7 @@ covariance <- function(x, y, use, method, correlation) {
   parts <- c(list(x), if (!is.null(y)) list(y))
   usable <- all(vapply(parts, function(p) is_number(p) && !is.complex(p) && length(dim(p)) %in% c(0L, 2L) && length(p) > 0L, NA))
   like <- Find(is_gpu, parts)
+  if (!is.character(use) || length(use) != 1L) return(on_base())
   use <- c("all.obs", "complete.obs", "pairwise.complete.obs", "everything", "na.or.complete")[pmatch(use, c("all.obs", "complete.obs", "pairwise.complete.obs", "everything", "na.or.complete"))]
   if (!usable || is.na(use) || use == "pairwise.complete.obs" || method == "kendall" || prefers_host(like) || is.null(y) && is.null(dim(x)) ||
         !is.null(y) && NROW(x) != NROW(y) || NROW(x) < 2L) {
@@ -120,7 +121,8 @@ NULL
 #' @export
 hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE, fuzz = 1e-7) {
   name <- deparse1(substitute(x))
-  usable <- !is.complex(x) && !is.logical(x) && (is.numeric(breaks) && !is_gpu(breaks) || is.character(breaks) && tolower(breaks[1L]) == "sturges")
+  usual_breaks <- is.numeric(breaks) && !is.object(breaks) && length(breaks) && (length(breaks) > 1L || is_count(breaks, 1) && breaks <= 1e6)
+  usable <- !is.complex(x) && !is.logical(x) && (usual_breaks || is.character(breaks) && length(breaks) && tolower(breaks[1L]) %in% "sturges")
   values <- if (usable) strip(x)[is.finite(x)]
   if (!usable || !length(values)) {
     out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right, fuzz = fuzz, plot = FALSE)

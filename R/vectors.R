@@ -46,7 +46,7 @@ rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
 #' @export
 rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least && k < 2^52)
-  all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (length(length.out) == 1L && is.na(length.out) || plain(length.out, 0))
+  all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (identical(length.out, NA) || plain(length.out, 0))
   if (all_plain && length(x) == 0L && (is.na(length.out) || length.out == 0)) return(x)
   if (!all_plain || length(x) == 0L) {
     at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
@@ -72,10 +72,13 @@ lengths.gpu_array <- function(x, use.names = TRUE) {
 
 # These give no names, as base R's. (By their names R CMD check takes them for methods of rep(), hence the dots.)
 #' @rawNamespace S3method(rep.int,gpu_array)
-rep.int.gpu_array <- function(x, times, ...) strip(rep.gpu_array(strip(x), times))
+rep.int.gpu_array <- function(x, times, ...) {
+  if (!is_count(times)) return(placed(x, call_base(base::rep.int, list(seq_along(x), host_copy(times)))))
+  strip(rep.gpu_array(strip(x), times))
+}
 #' @rawNamespace S3method(rep_len,gpu_array)
 rep_len.gpu_array <- function(x, length.out, ...) {
-  if (length(length.out) != 1L || is.na(length.out)) return(call_base(base::rep_len, list(host_copy(x), length.out)))
+  if (!is_count(length.out)) return(placed(x, call_base(base::rep_len, list(seq_along(x), host_copy(length.out)))))
   strip(rep.gpu_array(strip(x), length.out = length.out))
 }
 
@@ -84,6 +87,7 @@ rep_len.gpu_array <- function(x, length.out, ...) {
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   parts <- list(...)
+  if (!is_switch(use.names) || !is_switch(recursive)) return(hosted(c, c(parts, list(recursive = recursive, use.names = use.names))))
   # most are numbers without names
   bare <- !use.names || is.null(names(parts))
   for (x in parts) if (!is_number(x) || use.names && !is.null(names(x))) bare <- FALSE
@@ -114,7 +118,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   within <- function(x, f) if (is.list(x)) `attributes<-`(lapply(x, within, f), attributes(x)) else if (is.null(x)) NULL else f(x)
   leaves <- function(x) if (is.list(x)) base::unlist(lapply(unname(x), leaves), FALSE, FALSE) else list(x)
   # a list of a class may have a method, and of lists that are not taken apart the result is a list
-  usable <- (!is.object(x) || is.data.frame(x)) && (isTRUE(recursive) || !any(vapply(x, is.list, NA)))
+  usable <- is_switch(use.names) && is_switch(recursive) && (!is.object(x) || is.data.frame(x)) && (recursive || !any(vapply(x, is.list, NA)))
   flat <- if (usable) leaves(x)
   if (!usable || !all(vapply(flat, function(part) is.null(part) || is_number(part), NA))) {
     return(call_base(base::unlist, list(within(x, host_copy), recursive, use.names)))
@@ -145,6 +149,8 @@ all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
   if (is_viewer(sys.function(sys.parent()))) return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
   if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
+  # what row names may be, and what is said of others, is base R's
+  if (!is.null(row.names)) row.names <- attr(call_base(base::as.data.frame, list(blank(x), row.names = row.names, optional = optional)), "row.names")
   if (length(dim(x)) == 2L) {
     columns <- lapply(seq_len(ncol(x)), function(j) {
       strip(x[, j])
@@ -159,5 +165,5 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
     rows <- row.names %||% if (!is.null(named) && !anyDuplicated(named)) named
     n <- length(x)
   }
-  structure(columns, row.names = if (is.null(rows)) .set_row_names(n) else as.character(rows), class = "data.frame")
+  structure(columns, row.names = rows %||% .set_row_names(n), class = "data.frame")
 }

@@ -26,10 +26,10 @@
 #' @export
 gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right", "center", "left"), fill = NA) {
   if (!is_gpu(x)) abort_argument("x", "an array", x)
-  f <- match.arg(f)
-  align <- match.arg(align)
+  f <- one_of("f", f, c("sum", "mean", "min", "max"))
+  align <- one_of("align", align, c("right", "center", "left"))
   n <- length(x)
-  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || is.na(k) || k < 1 || k %% 1 != 0) abort_argument("k", "a whole number, 1 or more", k)
+  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || !is.finite(k) || k < 1 || k %% 1 != 0) abort_argument("k", "a whole number, 1 or more", k)
   if (!is.null(fill) && !(is_number(fill) && length(fill) == 1L)) abort_argument("fill", "one number or NULL", fill)
   x <- strip(x)
   if (is.logical(x)) x <- gpu_cast(x, "int32")
@@ -87,19 +87,19 @@ embed_array <- function(x, dimension) {
 
 #' @rdname gpu_roll
 #' @export
-filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init)) init), home = "stats")
+filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init)) list(init = init)), home = "stats")
 
-filter_array <- function(x, filter, method, sides, circular, init) {
+# `start`: init in a list, or NULL where it is not given.
+filter_array <- function(x, filter, method, sides, circular, start) {
   weights <- host_copy(filter)
   p <- length(weights)
   n <- length(x)
   usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
-    length(sides) == 1L && sides %in% c(1L, 2L) && isFALSE(circular) && is.null(init)
+    is_count(sides, 1) && sides %in% c(1L, 2L) && isFALSE(circular) && is.null(start)
   if (!usable) {
     plain <- is_plain(x) && is.double(x)
     args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides, circular = circular)
-    args$init <- init
-    return(back_beside(call_base(stats::filter, args), x))
+    return(back_beside(call_base(stats::filter, c(args, start)), x))
   }
   # the last weight meets the first element of each window
   m <- n - p + 1

@@ -1,0 +1,19 @@
+# What the device takes for an argument of base R's functions. Anything else goes to base R, which knows what it means and what is
+# wrong with it: no method judges such a value by rules of its own.
+
+# A condition: TRUE, FALSE, or a number in their place.
+is_switch <- function(x) (is.logical(x) || is.numeric(x)) && length(x) == 1L && !is.object(x) && !is.na(x)
+
+# TRUE or FALSE alone, for functions whose C code reads a number by another rule than `if`.
+is_flag <- function(x) is.logical(x) && length(x) == 1L && !is.object(x) && !is.na(x)
+
+# A number of elements, a lag, an extent: `least` or more.
+is_count <- function(x, least = 0) is.numeric(x) && length(x) == 1L && !is.object(x) && isTRUE(x[[1L]] >= least && x[[1L]] < 2^52)
+
+# Digits, bases, probabilities: numbers that are not complex, an array or ordinary ones.
+is_real <- function(x) !is.complex(x) && (is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x)))
+
+# One of several words, written out.
+is_choice <- function(x, among) is.character(x) && length(x) == 1L && x %in% among
+
+is_labels <- function(x) is.null(x) || is.list(x)
