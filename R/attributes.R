@@ -23,6 +23,48 @@
   .Call(C_classed, x)
 }
 
+# What base R's functions would make an ordinary vector of another type with the class of an array.
+#' @rdname host
+#' @usage NULL
+#' @export
+`mode<-` <- interposed("mode<-", "x", retyped(x, value, base::`mode<-`))
+
+# Base R's is a primitive.
+#' @rdname host
+#' @usage NULL
+#' @export
+`storage.mode<-` <- function(x, value) if (inherits(x, "gpu_array")) retyped(x, value, base::`storage.mode<-`) else base::`storage.mode<-`(x, value)
+
+retyped <- function(x, value, f) {
+  wide <- is_choice(value, c("double", "numeric"))
+  if (wide && is.double(x) || is_choice(value, "integer") && is.integer(x)) return(x)
+  if (wide && !is.complex(x)) return(with_attributes(gpu_cast(x, "float64"), attributes(x)))
+  out <- call_base(f, list(host_copy(x), value))
+  if (is.numeric(out) || is.logical(out) || is.complex(out)) back_beside(out, x) else out
+}
+
+# R before 4.3 writes an object with the S4 bit as a call of new(), without its elements. As it is written here the array comes back as an
+# ordinary vector of the class, which works, as from later versions of R.
+#' @rawNamespace if (getRversion() < "4.3.0") export(deparse,dput)
+if (getRversion() < "4.3.0") {
+  deparse <- interposed("deparse", "expr", deparsed(expr, width.cutoff, backtick, control, nlines))
+  dput <- interposed("dput", "x", written_out(x, file, control))
+}
+
+deparsed <- function(x, ...) call_base(base::deparse, list(as_written(x), ...))
+
+written_out <- function(x, file, control) {
+  call_base(base::dput, list(as_written(x), file, control))
+  invisible(x)
+}
+
+# An ordinary vector with the array's attributes and its class, without the S4 bit.
+as_written <- function(x) {
+  y <- host_copy(x)
+  attributes(y) <- attributes(x)
+  asS4(y, FALSE)
+}
+
 #' @export
 `names<-.gpu_array` <- function(x, value) {
   value <- host_copy(value)

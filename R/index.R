@@ -215,6 +215,13 @@ NULL
 #' @rdname transpose
 #' @export
 t.gpu_array <- function(x) {
+  out <- transposed(x)
+  names <- names(attributes(x))
+  kept <- names[is.na(base::match(names, c("class", "dim", "dimnames", "names", "tsp", "gpu_dtype")))]
+  if (length(kept)) with_attributes(out, c(attributes(out), attributes(x)[kept])) else out
+}
+
+transposed <- function(x) {
   d <- attr(x, "dim")
   if (length(d) > 2L) stop_as_base("argument is not a matrix")
   if (length(d) < 2L) {

@@ -88,6 +88,11 @@ static void copy_shape(SEXP from, SEXP to) {
 static void copy_all(SEXP from, SEXP to) {
   Rf_copyMostAttrib(from, to);
   copy_shape(from, to);
+  // a matrix may have names beside its dimnames; of one dimension R gives the dimnames for them
+  SEXP dim = Rf_getAttrib(from, R_DimSymbol);
+  if (dim == R_NilValue || Rf_xlength(dim) == 1) return;
+  SEXP names = Rf_getAttrib(from, R_NamesSymbol);
+  if (names != R_NilValue) Rf_setAttrib(to, R_NamesSymbol, names);
 }
 
 // Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R does not

@@ -299,7 +299,9 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
   if (REAL_ELT(count, 0) > 0 && fmod(REAL_ELT(count, 0), (double)Rf_xlength(value)) != 0)
     vg_say("warn_as_base", "number of items to replace is not a multiple of replacement length");
   R_xlen_t had = Rf_xlength(x), has = Rf_xlength(out);
-  if (has == had) {
+  if (out == x) {
+    // nothing was assigned to nothing
+  } else if (has == had) {
     out = C_copy_attributes(x, out);
   } else {
     SEXP old = PROTECT(Rf_getAttrib(x, R_NamesSymbol));

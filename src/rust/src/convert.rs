@@ -139,6 +139,26 @@ pub fn adopted_dtype(x: SEXP) -> Result<DType> {
     named.or_else(|| kind(x).map(Kind::default_dtype)).ok_or_else(|| unsuitable(x))
 }
 
+/// Whether an ordinary vector of whole numbers or logicals can be stored in a narrow integer dtype: R has one integer type, so that
+/// assigning such a vector need not widen the array. False for other dtypes, and for arrays, which have a dtype of their own.
+pub fn fits(x: SEXP, dtype: DType) -> bool {
+    // NA has a bit pattern in the signed types alone
+    let (low, high, takes_na) = match dtype {
+        DType::Int8 => (-127, 127, true),
+        DType::Int16 => (-32767, 32767, true),
+        DType::UInt8 => (0, 255, false),
+        _ => return false,
+    };
+    if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
+        return false;
+    }
+    let values = match host(x) {
+        Some(Host::Integer(values) | Host::Logical(values)) => values,
+        _ => return false,
+    };
+    values.iter().all(|&v| if v == i32::MIN { takes_na } else { (low..=high).contains(&v) })
+}
+
 fn unsuitable(x: SEXP) -> Error {
     Error::new(ErrorKind::DType, format!("an array cannot hold {}", describe(x)))
         .advise("Arrays hold doubles, integers, logicals, complex numbers and integer64.")

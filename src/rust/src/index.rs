@@ -157,11 +157,13 @@ entry! {
             Err(f) => return Ok(fault(f)),
         };
         let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
+        // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
+        // SAFETY: both are vectors.
+        if given == 0 && array.is_empty() && unsafe { TYPEOF(x) == TYPEOF(value) } {
+            return Ok(x);
+        }
         if selected > 0 && given == 0 {
-            // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
-            // SAFETY: both are vectors.
-            let same = unsafe { TYPEOF(x) == TYPEOF(value) };
-            return Ok(if array.is_empty() && same { x } else { r::string("zero") });
+            return Ok(r::string("zero"));
         }
         if given > 1 && found.iter().any(Selection::any_na) {
             return Ok(r::string("na"));
@@ -181,8 +183,9 @@ entry! {
             array.len()
         };
         let at = positions(&dim, &found, &array)?;
+        let adopts = convert::fits(value, array.dtype());
         let value = convert::operand(value, array.device())?;
-        let like = promote(&[Typed::Array(array.dtype()), value.typed()]);
+        let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };
         let values = match value {
             Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
             Operand::Value(scalar, _) => Array::full(scalar, like, 1, array.device())?,

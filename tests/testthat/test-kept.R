@@ -1,0 +1,77 @@
+# What assignments, transposition and conversions keep: attributes, names, dtypes.
+
+test_that("attributes are kept where base R keeps them", {
+  # as_gpu() takes shape, names and time alone: what else there is comes afterwards
+  marked <- function(v) {
+    attr(v, "u") <- "x"
+    v
+  }
+  inputs <- list(
+    vector = list(c(a = 1, b = 2), marked), plain = list(c(3, 1, 2), marked), matrix = list(base::matrix(c(1, 4, 2, 8), 2, dimnames = list(c("r", "s"), NULL)), marked),
+    named = list(base::matrix(1:4, 2), function(v) { names(v) <- letters[1:4]; v }), scaled = list(base::matrix(c(1, 2, 3, 5), 2), scale),
+    single = list(base::array(1:3, 3, list(p = c("x", "y", "z"))), marked), series = list(ts(c(1, 2, 4), start = 2000), marked)
+  )
+  calls <- list(
+    t = t, negative = function(x) -x, sqrt = sqrt, round = round, cumsum = cumsum, rev = rev, head = function(x) head(x, 1L), part = function(x) x[1], all = function(x) x[],
+    number = function(x) { x[2] <- 9L; x }, numbers = function(x) { x[c(1, 2)] <- 7L; x }, element = function(x) { x[[1]] <- 3L; x }, mask = function(x) { x[x > 1] <- 0L; x }, none = function(x) { x[0] <- 1L; x },
+    row = function(x) { if (length(dim(x)) == 2L) x[1, ] <- 0L; x }, storage = function(x) { storage.mode(x) <- "double"; x }, mode = function(x) { mode(x) <- "integer"; x }
+  )
+  for (kept in names(inputs)) for (call in names(calls)) expect_all_same(compare(calls[[call]], inputs[[kept]][1L], what = paste(call, kept), before = inputs[[kept]][[2L]]))
+})
+
+test_that("nothing assigned to nothing leaves nothing", {
+  for (type in c("double", "integer", "logical")) for (value in list(numeric(), integer(), logical())) for (at in list(FALSE, c(FALSE, NA), integer(), TRUE, 1L)) {
+    expect_all_same(compare(function(x) { x[at] <- value; x }, list(vector(type, 0L)), what = paste(type, typeof(value), deparse1(at))))
+  }
+})
+
+test_that("an array keeps its dtype where the value fits", {
+  assigned <- function(dtype, value, x = c(1L, 2L, 3L)) {
+    x <- gpu(x, dtype)
+    x[2] <- value
+    list(gpu_dtype(x), as.vector(x))
+  }
+  for (dtype in c("int8", "uint8", "int16")) {
+    expect_identical(assigned(dtype, 100L), list(dtype, c(1L, 100L, 3L)))
+    expect_identical(assigned(dtype, TRUE), list(dtype, c(1L, 1L, 3L)))
+    expect_identical(assigned(dtype, 70000L), list("int32", c(1L, 70000L, 3L)))
+    expect_identical(assigned(dtype, 1.5), list("float64", c(1, 1.5, 3)))
+    expect_identical(assigned(dtype, NA), list(if (dtype == "uint8") "int32" else dtype, c(1L, NA, 3L)))
+    # another array has a dtype of its own
+    expect_identical(assigned(dtype, gpu(5L))[[1L]], "int32")
+    m <- gpu(matrix(1:4, 2), dtype)
+    m[1, ] <- c(7L, 8L)
+    m[[2, 2]] <- 9L
+    expect_identical(list(gpu_dtype(m), as.vector(m)), list(dtype, c(7L, 2L, 8L, 9L)))
+  }
+  expect_identical(assigned("int8", c(-128L))[[1L]], "int32")
+  expect_identical(assigned("float32", 0.5)[[1L]], "float32")
+  expect_identical(assigned("int64", 5L)[[1L]], "int64")
+})
+
+test_that("modes that no array has give ordinary vectors", {
+  for (mode in c("character", "list", "raw", "double", "integer", "logical", "complex", "numeric")) for (x in list(c(a = 1, b = 0), matrix(0:3, 2), c(TRUE, FALSE))) {
+    expect_all_same(compare(function(x) { mode(x) <- mode; x }, list(x), what = paste("mode", mode)))
+    if (mode != "list") expect_all_same(compare(function(x) { storage.mode(x) <- mode; x }, list(x), what = paste("storage.mode", mode)))
+  }
+  x <- gpu(c(1.5, 2))
+  mode(x) <- "character"
+  expect_identical(x, c("1.5", "2"))
+  expect_error(storage.mode(x) <- "nonsense")
+  host <- 1:3
+  storage.mode(host) <- "double"
+  expect_identical(host, c(1, 2, 3))
+})
+
+test_that("what is written out by deparse() and dput() comes back", {
+  for (x in list(c(1, 2), c(a = 1L, b = NA), matrix(c(TRUE, FALSE, NA, TRUE), 2), 1i)) {
+    expect_identical(as.vector(as_gpu(eval(parse(text = deparse(gpu(x)))))), as.vector(x))
+    expect_identical(as.vector(as_gpu(eval(parse(text = capture.output(dput(gpu(x))))))), as.vector(x))
+  }
+  expect_identical(deparse(quote(a + b)), "a + b")
+})
+
+test_that("draws of no length are none", {
+  expect_length(gpu_rnorm(numeric(), device = test_device), 0L)
+  expect_length(gpu_runif(integer(), device = test_device), 0L)
+})
