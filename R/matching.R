@@ -315,7 +315,8 @@ count_below <- function(x, vec, strictly) {
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
-  usual <- is_switch(rightmost.closed) && is_switch(all.inside) && is_switch(left.open) && is_real(x) && is_real(vec) &&
+  takes <- function(v) is_real(v) || inherits(v, "integer64")
+  usual <- is_switch(rightmost.closed) && is_switch(all.inside) && is_switch(left.open) && takes(x) && takes(vec) &&
     !(length(vec) == 1L && is.na(as.vector(vec)))
   if (!usual) return(hosted(base::findInterval, list(x, vec, rightmost.closed, all.inside, left.open)))
   x <- adopt(x, if (is_gpu(x)) x else vec)
