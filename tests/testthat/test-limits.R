@@ -42,7 +42,7 @@ test_that("calls that find no memory are errors, and R goes on", {
     expect_length(lines, length(greedy))
     known <- "-> (computed|R|verdigris_error_memory) $"
     expect_identical(grep(known, lines, value = TRUE, invert = TRUE), character())
-    expect_gt(length(grep("verdigris_error_memory", lines, fixed = TRUE)), 5L)
+    expect_gt(length(grep("verdigris_error_memory", lines, fixed = TRUE)), 0L)
   }
 })
 
