@@ -1,15 +1,16 @@
-# What package:verdigris has in front of functions of the same name. A call without an array reaches what it would have reached
-# without this package: the next function of that name on the search path, whatever was attached there, before or later.
+# What package:verdigris has in front of functions of the same name. A call without an array reaches what it would
+# have reached without this package: the next function of that name on the search path, whatever was attached there,
+# before or later.
 #
-# Each name is an active binding, which looks at the search path as R does when it looks for a function. Where base R's function is
-# next its value is this package's own (aaa-interpose.R); otherwise, and of S4 generics, it is a mask of what is next, with its formals. So what
-# the caller gets is decided when the function is looked up, as ever, and calls of the namespace's functions, by importing or by
-# `verdigris::`, have base R's function behind them.
+# Each name is an active binding, which looks at the search path as R does when it looks for a function. Where base
+# R's function is next its value is this package's own (aaa-interpose.R); otherwise, and of S4 generics, it is a mask
+# of what is next, with its formals. So what the caller gets is decided when the function is looked up, as ever, and
+# calls of the namespace's functions, by importing or by `verdigris::`, have base R's function behind them.
 #
-# A mask hands a call on as an interposed function does. What it does before that must do no harm: an argument may stand for an
-# expression that is evaluated elsewhere (`filter(mtcars, mpg > 25)` of dplyr) or never. So of the arguments in which this package's
-# function takes arrays it evaluates the first, and those by which an S4 generic dispatches; of others it looks at values that are there
-# already (`C_known`).
+# A mask hands a call on as an interposed function does. What it does before that must do no harm: an argument may
+# stand for an expression that is evaluated elsewhere (`filter(mtcars, mpg > 25)` of dplyr) or never. So of the
+# arguments in which this package's function takes arrays it evaluates the first, and those by which an S4 generic
+# dispatches; of others it looks at values that are there already (`C_known`).
 
 mask <- function(name, theirs) {
   ours <- get(name, envir = topenv())
@@ -26,7 +27,10 @@ mask <- function(name, theirs) {
   # beside an object of a class with methods its package decides; R/matrix.R gives it methods for arrays
   dispatched <- setdiff(dispatched_by(theirs), "...")
   if (length(dispatched) > 1L) {
-    objects <- lapply(lapply(dispatched, as.name), function(argument) bquote(!missing(.(argument)) && isS4(.(argument)) && !inherits(.(argument), "gpu_array")))
+    # before R 4.3 arrays have the bit of S4 objects
+    objects <- lapply(lapply(dispatched, as.name), function(argument) {
+      bquote(!missing(.(argument)) && isS4(.(argument)) && !inherits(.(argument), "gpu_array"))
+    })
     test <- bquote((.(test)) && !(.(Reduce(function(a, b) call("||", a, b), objects))))
   }
   # UseMethod() matches the call's promises to the formals of this package's function
@@ -48,15 +52,16 @@ mask <- function(name, theirs) {
   methods <- list2env(stats::setNames(list(ours), paste0(name, ".verdigris")), parent = emptyenv())
   home <- topenv(environment(theirs))
   # as of a package: UseMethod() looks for methods in its table
-  around <- list(.packageName = methods::getPackageName(home), .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL, .looks = looks)
+  package <- methods::getPackageName(home)
+  around <- list(.packageName = package, .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL, .looks = looks)
   if (generic) around$.Generic <- get0(".Generic", envir = environment(theirs), ifnotfound = name)
   around[[INTERPOSED]] <- TRUE
   environment(f) <- list2env(around, parent = if (isNamespace(home)) home else baseenv())
   f
 }
 
-# The arguments of this package's function in which it takes arrays, and what counts as one; NULL for a function that is as good as
-# any other.
+# The arguments of this package's function in which it takes arrays, and what counts as one; NULL for a function that
+# is as good as any other.
 looks_of <- function(name, ours) {
   if (is_interposed(ours)) return(environment(ours)$.looks)
   if (name == "collect") return(list(arguments = "x", is = is_collected))
@@ -69,7 +74,8 @@ looks_of <- function(name, ours) {
 mask_tests <- function(looks, theirs, our_formals) {
   their_formals <- names(formals(theirs))
   # what is first here is first there, by another name
-  arguments <- unique(ifelse(looks$arguments == our_formals[1L] & !looks$arguments %in% their_formals, their_formals[1L], looks$arguments))
+  arguments <- looks$arguments
+  arguments[arguments == our_formals[1L] & !arguments %in% their_formals] <- their_formals[1L]
   dispatched <- dispatched_by(theirs)
   # whether a value counts, or one of a list; a primitive evaluates an argument in this frame, which conditions name
   counts <- function(value, parts = FALSE) {
@@ -77,7 +83,8 @@ mask_tests <- function(looks, theirs, our_formals) {
       is <- if (parts) function(x) any(base::vapply(x, looks$is, NA)) else looks$is
       return(bquote((is.object(.(value)) || TRUE) && .(is)(.(value))))
     }
-    if (parts) bquote(.Call(.(C_any_inherit), .(value), .(looks$class))) else bquote(is.object(.(value)) && inherits(.(value), .(looks$class)))
+    if (parts) return(bquote(.Call(.(C_any_inherit), .(value), .(looks$class))))
+    bquote(is.object(.(value)) && inherits(.(value), .(looks$class)))
   }
   known <- function(argument) counts(bquote(.External2(.(C_known), .(argument))), argument == "...")
   test <- function(argument) {
@@ -92,7 +99,8 @@ mask_tests <- function(looks, theirs, our_formals) {
 
 # The arguments that an S4 generic evaluates to find a method.
 dispatched_by <- function(f) {
-  if (methods::is(f, "standardGeneric")) f@signature[seq_len(get0(".SigLength", envir = environment(f), ifnotfound = 1L))]
+  if (!methods::is(f, "standardGeneric")) return(NULL)
+  f@signature[seq_len(get0(".SigLength", envir = environment(f), ifnotfound = 1L))]
 }
 
 is_collected <- function(x) is_gpu(x) || inherits(x, "gpu_qr") || holds_array(x)
@@ -104,12 +112,14 @@ bind_masks <- function(package) {
   rm(list = names, envir = package)
   for (name in names) {
     home <- MASKED[[name]]
-    state <- list(as.name(name), package, here, if (home == "base") .BaseNamespaceEnv else if (home != "") asNamespace(home), NULL, NULL, NULL)
+    theirs <- if (home != "") asNamespace(home)
+    state <- list(as.name(name), package, here, theirs, NULL, NULL, NULL)
     makeActiveBinding(name, mask_binding(state), package)
   }
 }
 
-# The function of an active binding. attach() of a copy of package:verdigris makes an ordinary variable of it, which is then called.
+# The function of an active binding. attach() of a copy of package:verdigris makes an ordinary variable of it, which
+# is then called.
 mask_binding <- function(state) {
   force(state)
   assign(INTERPOSED, TRUE)

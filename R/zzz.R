@@ -15,6 +15,9 @@
   .Call(C_cache_dir, cache_folder(), cache_size())
   if (!is.null(tier <- getOption("verdigris.tier"))) .Call(C_tier, tier)
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
+  # where dplyr is attached later its generics are in front
+  register_late("collect", "dplyr", function(x, ...) collect(x))
+  register_late("filter", "dplyr", function(.data, ...) filter(.data, ...))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
   register_late("knit_print", "knitr", knit_print_array)
   # after S4 has heard of our classes: at the end of loading, not here
@@ -51,7 +54,8 @@ when_loaded <- function(package, action) {
   setHook(packageEvent(package, "onLoad"), function(...) action())
 }
 
-# The names that stand before others on the search path, and the package of base R whose function this package's stands for (masks.R).
+# The names that stand before others on the search path, and the package of base R whose function this package's
+# stands for (masks.R).
 MASKED <- local({
   here <- topenv()
   home <- function(name) {

@@ -1,5 +1,5 @@
-// What package:verdigris has for the names that base R has too, as active bindings (R/masks.R): the function stands for the next
-// one of that name on the search path, and which one that is may change.
+// What package:verdigris has for the names that base R has too, as active bindings (R/masks.R): the function stands
+// for the next one of that name on the search path, and which one that is may change.
 #include "bridge.h"
 
 #if R_VERSION >= R_Version(4, 5, 0)
@@ -83,7 +83,8 @@ SEXP C_any_inherit(SEXP list, SEXP classes) {
   return Rf_ScalarLogical(FALSE);
 }
 
-// The value of the argument with this name where it is known without running code, NULL where not; of `...` a list of those known.
+// The value of the argument with this name where it is known without running code, NULL where not; of `...` a list of
+// those known.
 SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP symbol = Rf_install(CHAR(STRING_ELT(CADR(args), 0)));
   if (symbol != R_DotsSymbol) {

@@ -346,6 +346,16 @@ test_that("attaching, detaching, copies and assignments leave the right function
   expect_identical(grep("wrong", out, value = TRUE), character())
 })
 
+test_that("where dplyr is in front arrays come here by its generics", {
+  skip_if_not_installed("dplyr")
+  out <- expect_child_ends(quote({
+    suppressMessages(library(dplyr))
+    x <- as_gpu(c(3, 1, 2), device = "cpu")
+    cat("same", identical(as.vector(filter(x, c(1, 1))), as.vector(stats::filter(c(3, 1, 2), c(1, 1)))), identical(collect(x), c(3, 1, 2)), "\n")
+  }))
+  expect_true("same TRUE TRUE " %in% out)
+})
+
 test_that("library() speaks of a masked function only where it cannot be handed on", {
   said <- function(code) in_child(code, attach = FALSE)
   expect_false(any(grepl("masked", said(quote(library(verdigris))))))
