@@ -34,6 +34,7 @@ as_gpu <- function(x, dtype = NULL, device = NULL, ...) if (.External2(C_is_ther
 
 #' @export
 as_gpu.default <- function(x, dtype = NULL, device = NULL, ...) {
+  if (...length()) rlang::check_dots_empty()
   if (is.object(x) && !is_array_like(x)) refuse(x)
   if (!(is.numeric(x) || is.logical(x) || is.complex(x))) refuse(x)
   .Call(C_upload, x, dtype, device, sys.call(-1L))
@@ -41,11 +42,13 @@ as_gpu.default <- function(x, dtype = NULL, device = NULL, ...) {
 
 #' @export
 as_gpu.gpu_array <- function(x, dtype = NULL, device = NULL, ...) {
+  if (...length()) rlang::check_dots_empty()
   .Call(C_upload, x, dtype, device, sys.call(-1L))
 }
 
 #' @export
 as_gpu.data.frame <- function(x, dtype = NULL, device = NULL, ...) {
+  if (...length()) rlang::check_dots_empty()
   for (k in seq_along(x)) {
     column <- x[[k]]
     takes <- inherits(column, "gpu_array") ||

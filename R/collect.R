@@ -23,10 +23,16 @@
 collect <- function(x, ...) UseMethod("collect")
 
 #' @export
-collect.default <- function(x, ...) x
+collect.default <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
+  x
+}
 
 #' @export
-collect.gpu_array <- function(x, ...) collected(x, gpu_dtype(x) == "int64")
+collect.gpu_array <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
+  collected(x, gpu_dtype(x) == "int64")
+}
 
 collected <- function(x, exact) {
   if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
@@ -76,6 +82,7 @@ as_integer64 <- function(x) {
 
 #' @export
 collect.list <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
   x[] <- lapply(x, collect)
   x
 }

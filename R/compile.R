@@ -68,7 +68,7 @@ gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) 
     stop_verdigris("argument", "`f` is a primitive function of R.", "Write function(x) around it; or call it: operations on arrays run on the device.")
   }
   check_depth(f, "f")
-  bounds <- match.arg(bounds)
+  bounds <- one_of("bounds", bounds, BOUNDS)
   parameters <- names(formals(f))
   if (!is.character(whole) || anyNA(whole) || !all(whole %in% parameters)) {
     stop_verdigris("argument", sprintf("`whole` must name parameters of `f` (%s), not %s.", paste(parameters, collapse = ", "), describe(whole)))
@@ -96,10 +96,12 @@ gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
   call_routine(self, arguments, device, sys.call())
 }
 
+BOUNDS <- c("R", "NA", "error")
+
 #' @rdname gpu_compile
 #' @export
 gpu_source <- function(x, type = c("cuda", "form")) {
-  type <- match.arg(type)
+  type <- one_of("type", type, c("cuda", "form"))
   if (!is_compiled(x)) abort_argument("x", "a function of gpu_compile()", x)
   self <- compiled_self(x)
   if (!length(self$variants)) {
@@ -160,7 +162,11 @@ match_arguments <- function(self, given, more) {
   matcher <- self$f
   body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
   environment(matcher) <- baseenv()
-  do.call(matcher, c(given, more), quote = TRUE)
+  if (!is.null(more) && !is.list(more)) abort_argument("MoreArgs", "a list or NULL", more, parent.frame())
+  tryCatch(do.call(matcher, c(given, more), quote = TRUE), error = function(e) {
+    parameters <- paste(self$parameters, collapse = ", ")
+    stop_verdigris("argument", sprintf("The arguments do not fit the parameters of the function (%s).", parameters), detail = conditionMessage(e), call = NULL)
+  })
 }
 
 # What the frame of a call has for these parameters; NULL where one is not given.

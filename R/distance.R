@@ -24,7 +24,7 @@ PAIRS_AT_ONCE <- 2^26
 distances <- function(x, method, diag, upper, p) {
   methods <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
   which <- if (length(method) == 1L) pmatch(method, methods) else NA
-  usable <- !is.na(which) && methods[which] != "binary" && length(dim(x)) == 2L && is.numeric(x) && !is.complex(x) && all(dim(x) > 0L) && nrow(x) > 1L && !prefers_host(x)
+  usable <- !is.na(which) && methods[which] != "binary" && (methods[which] != "minkowski" || is_count(p, .Machine$double.xmin)) && length(dim(x)) == 2L && is.numeric(x) && !is.complex(x) && all(dim(x) > 0L) && nrow(x) > 1L && !prefers_host(x)
   if (!usable || !all(is.finite(x))) {
     out <- call_base(stats::dist, list(host_view(x), method = method, diag = diag, upper = upper, p = p))
     # base R's has the function and the elements in it

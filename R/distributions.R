@@ -34,6 +34,7 @@ NULL
 #' @rdname distributions
 #' @export
 gpu_rgamma <- function(n, shape, rate = 1, scale = 1 / rate, dtype = NULL, device = NULL) {
+  if (!is_real(rate)) abort_argument("rate", "numbers or an array of numbers", rate)
   if (!missing(rate) && !missing(scale)) {
     if (!isTRUE(all(abs(rate * scale - 1) < 1e-15))) stop_as_base("specify 'rate' or 'scale' but not both")
     warn_as_base("specify 'rate' or 'scale' but not both")
@@ -54,6 +55,8 @@ gpu_rchisq <- function(n, df, ncp = 0, dtype = NULL, device = NULL) {
 gpu_rbeta <- function(n, shape1, shape2, ncp = 0, dtype = NULL, device = NULL) {
   n <- count_of(n)
   if (missing(ncp)) return(draws("rbeta", NULL, n, list(shape1 = shape1, shape2 = shape2), dtype, device))
+  if (!is_real(shape1)) abort_argument("shape1", "numbers or an array of numbers", shape1)
+  if (!is_real(shape2)) abort_argument("shape2", "numbers or an array of numbers", shape2)
   device <- device %||% gpu_device_of_any(list(shape1, shape2, ncp))
   x <- gpu_rchisq(n, 2 * shape1, ncp, device = device)
   out <- x / (x + gpu_rchisq(n, 2 * shape2, device = device))

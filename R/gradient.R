@@ -27,7 +27,7 @@
 gpu_grad <- function(f, wrt, whole = character(), bounds = c("R", "NA", "error")) {
   if (!is.character(wrt) || !length(wrt) || anyNA(wrt)) abort_argument("wrt", "names of parameters or captured numbers", wrt)
   f <- plain_function(f)
-  self <- environment(gpu_compile(f, whole, match.arg(bounds)))
+  self <- environment(gpu_compile(f, whole, one_of("bounds", bounds, BOUNDS)))
   self$name <- function_name(substitute(f))
   self$wrt <- wrt
   gradient <- as.function(c(formals(f), quote(summed_gradient(.self, environment()))), envir = self)

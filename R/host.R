@@ -61,7 +61,7 @@ hosted_method <- function(f) {
 #' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in [verdigris-package]), and
 #' gives an ordinary vector. There is one trap. Some C code gives its result all attributes of its argument, the class `gpu_array`
 #' too, though the result is an ordinary vector in R's memory: the densities, distribution and quantile functions of stats other than the
-#' normal ones do (`dgamma()`, `pbinom()`), and so do `storage.mode(x) <- `, `attributes(y) <- attributes(x)` and [readRDS()]. Such a
+#' normal ones do (`dgamma()`, `pbinom()`), and so do `attributes(y) <- attributes(x)` and [readRDS()]. Such a
 #' vector works: every operation uploads it first. `print()` and `str()` show it as being in ordinary memory, and
 #' `x <- as_gpu(x)` uploads it once for all.
 #'
@@ -114,7 +114,7 @@ xtfrm.gpu_array <- function(x) {
 
 # A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array itself.
 read_by <- function(name, x, copy = ordinary_copy) {
-  rule <- getOption("verdigris.host_access", "inform")
+  rule <- access_rule()
   if (rule == "error") refuse_host_access(length(x), 8 * length(x), name)
   if (rule == "inform" && length(x) > 1e6) inform_host_access(length(x), 8 * length(x), name)
   copy(x)

@@ -68,7 +68,8 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
 }
 
 as_extents <- function(dim, call = parent.frame()) {
-  if (!is.numeric(dim) || length(dim) == 0L || anyNA(dim) || any(dim < 0 | dim %% 1 != 0)) {
+  dim <- host_copy(dim)
+  if (!is.numeric(dim) || length(dim) == 0L || !all(is.finite(dim)) || any(dim < 0 | dim %% 1 != 0)) {
     abort_argument("dim", "whole numbers, 0 or more", dim, call)
   }
   as.double(dim)

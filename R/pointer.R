@@ -194,7 +194,7 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   }
   if (scalar) strides <- 1
   if (is.null(device)) device <- if ("stream" %in% names(interface)) "cuda" else attr(interface, "device")
-  if (!is.null(attr(interface, "device")) && !is.null(device) && device == "cuda") device <- attr(interface, "device")
+  if (!is.null(attr(interface, "device")) && identical(device, "cuda")) device <- attr(interface, "device")
   if (identical(interface$stream, 0L) || identical(interface$stream, 0)) wrong("has stream 0, which the interface forbids: it could mean two streams")
   .Call(C_from_pointer, data[[1L]], dim, dtype, strides, device, owner, on_free, isTRUE(data[[2L]]))
 }

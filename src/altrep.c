@@ -142,7 +142,13 @@ SEXP vg_set_class(SEXP x, int shape) {
 // Where option verdigris.host_access is "error", an implicit read of more than one element ends here.
 static const char *access_rule(void) {
   SEXP rule = Rf_GetOption1(access_symbol);
-  return TYPEOF(rule) == STRSXP && XLENGTH(rule) == 1 ? CHAR(STRING_ELT(rule, 0)) : "inform";
+  if (rule == R_NilValue) return "inform";
+  if (TYPEOF(rule) == STRSXP && XLENGTH(rule) == 1) {
+    const char *said = CHAR(STRING_ELT(rule, 0));
+    if (strcmp(said, "inform") == 0 || strcmp(said, "allow") == 0 || strcmp(said, "error") == 0) return said;
+  }
+  vg_eval_helper("refuse_access_rule", R_NilValue, R_NilValue);
+  return "inform";
 }
 
 static void tell(const char *helper, void *h) {

@@ -188,20 +188,48 @@ fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
     }
 }
 
+/// Whether an option is one number, or (for what each device has) numbers with names of devices.
+fn is_limit(value: SEXP, by_device: bool) -> bool {
+    if !matches!(r::kind_of(value), SEXPTYPE::REALSXP | SEXPTYPE::INTSXP) {
+        return false;
+    }
+    // SAFETY: reading an attribute of a vector; names are strings, as many as elements.
+    unsafe {
+        let names = r::Rf_getAttrib(value, r::R_NamesSymbol);
+        if r::is_null(names) || !by_device {
+            return r::len(value) == 1;
+        }
+        r::len(value) > 0
+            && (0..r::len(value)).all(|k| {
+                let name = r::chars(r::STRING_ELT(names, k as isize));
+                name == b"cpu" || name == b"cuda" || name.starts_with(b"cuda:")
+            })
+    }
+}
+
 /// Bytes that an option says: a fraction of `total` up to 1, else bytes.
 fn bytes_of(name: &'static CStr, device: Option<Device>, total: u64) -> Result<Option<u64>> {
     let value = option(name);
     if r::is_null(value) {
         return Ok(None);
     }
+    let refused = || {
+        let by_device = if device.is_some() { ", or a vector of these with names of devices" } else { "" };
+        let text = format!(
+            "option {} must be a number of bytes, or a fraction up to 1{by_device}, not {}",
+            name.to_string_lossy(),
+            crate::convert::describe(value)
+        );
+        Error::new(Kind::Argument, text)
+    };
+    if !is_limit(value, device.is_some()) {
+        return Err(refused());
+    }
     match element(value, device) {
         None => Ok(None),
         Some(part) if part > 0.0 && part <= 1.0 && total > 0 => Ok(Some((part * total as f64) as u64)),
         Some(bytes) if bytes > 1.0 => Ok(Some(bytes.min(1e18) as u64)),
-        Some(_) => Err(Error::new(
-            Kind::Argument,
-            format!("option {} must be a number of bytes, or a fraction up to 1", name.to_string_lossy()),
-        )),
+        Some(_) => Err(refused()),
     }
 }
 
@@ -212,7 +240,7 @@ fn limit(device: Device, total: u64) -> Result<Option<u64>> {
 fn pinned_limit(total: u64) -> Result<Option<u64>> {
     let name = c"verdigris.pinned_limit";
     // none at all is an answer here
-    if element(option(name), None) == Some(0.0) {
+    if is_limit(option(name), false) && element(option(name), None) == Some(0.0) {
         return Ok(Some(0));
     }
     bytes_of(name, None, total)
