@@ -24,7 +24,7 @@ CONTAINED <- c(
 lint_bridge <- function(folder) {
   found <- character()
   say <- function(file, line, what) found <<- c(found, sprintf("%s:%d: %s", file, line, what))
-  files <- list.files(folder, "[.]rs$")
+  files <- list.files(folder, "[.]rs$", recursive = TRUE)
   stopifnot("r.rs" %in% files)
   for (file in files) {
     lines <- sub("//.*", "", readLines(file.path(folder, file)))

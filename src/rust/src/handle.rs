@@ -1,7 +1,6 @@
 //! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
 
 use std::cell::{Cell, RefCell};
-use std::os::raw::c_int;
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -13,9 +12,12 @@ use verdigris_engine::dtype::DType;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
-use crate::owned::{self, Of, Owned};
+use crate::owned::{Of, Owned};
 use crate::r::{self, Holder, SEXP};
-use crate::{abroad, attributes, convert, finalized, guard, recipe};
+use crate::{abroad, recipe};
+
+mod between;
+pub use between::*;
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -599,144 +601,5 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-// ---- between R and handles -----------------------------------------------------------------------
-
-/// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made of what is recorded.
-fn any<'a>(x: SEXP) -> Option<&'a Handle> {
-    // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
-    unsafe {
-        let owned = r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref();
-        if owned.is_none() && r::vg_is_ours(x) != 0 {
-            guard::fail_as_left(|| finalized::freed(true));
-        }
-        owned.map(|owned| &owned.value)
-    }
-}
-
-/// Whether x is one of our arrays, with values or without.
-pub fn is_array(x: SEXP) -> bool {
-    // SAFETY: as above.
-    let owned = unsafe { r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref() };
-    // SAFETY: asks for a class.
-    owned.map_or_else(|| unsafe { r::vg_is_ours(x) } != 0 && r::inherits(x, "gpu_array"), |owned| !owned.value.number)
-}
-
-/// Whether x is one of our vectors, and its values were freed when R finalized it.
-pub fn is_finalized(x: SEXP) -> bool {
-    // SAFETY: C checks the class.
-    unsafe {
-        let data = r::vg_data_of(x);
-        !data.is_null() && r::kind_of(data) == r::SEXPTYPE::EXTPTRSXP && r::R_ExternalPtrAddr(data) as usize & 1 == 1
-    }
-}
-
-/// The handle behind an external pointer. Ends the entry where it was freed.
-pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
-    // SAFETY: the pointer of a vector or a cell of ours; the handle lives as long as it.
-    unsafe { owned::value(pointer) }.unwrap_or_else(|| guard::fail(finalized::freed(true)))
-}
-
-/// The handle of an array; None for anything else.
-pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
-    any(x).filter(|handle| !handle.number)
-}
-
-/// The handle of a number that a reduction has yet to give, or has given; None for anything else.
-pub fn number<'a>(x: SEXP) -> Option<&'a Handle> {
-    any(x).filter(|handle| handle.number)
-}
-
-/// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
-/// process) is uploaded.
-pub fn array(x: SEXP) -> Result<Array> {
-    match of(x) {
-        Some(handle) => handle.current(),
-        None if r::inherits(x, "gpu_array") => convert::adopt(x),
-        None => Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", convert::describe(x)))
-            .advise("Use `as_gpu(x)` first.")),
-    }
-}
-
-/// A new vector without attributes, not even a class. Not protected.
-pub fn bare(array: Array) -> SEXP {
-    vector(Handle::new(array))
-}
-
-/// A vector on a handle. Not protected.
-pub fn vector(handle: Handle) -> SEXP {
-    let kind = host::r_type(handle.peek().dtype());
-    let handle = handle.owned();
-    // SAFETY: a new vector, whose first part is the pointer; it owns the handle from here on.
-    unsafe {
-        let x = r::vg_new(kind as c_int);
-        handle.give(r::R_altrep_data1(x));
-        x
-    }
-}
-
-/// A vector on an array, with the attributes that `dress` gives it, and its class: R is asked for all of it at once. `dress` returns what it is
-/// given, and has nothing to drop. Not protected.
-pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
-    let kind = host::r_type(array.dtype());
-    let handle = Handle::new(array).owned();
-    let n = handle.header.length;
-    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
-    let x = r::protect(|| unsafe {
-        let x = r::Rf_protect(r::vg_new(kind as c_int));
-        owned::set_freed(r::R_altrep_data1(x), n);
-        let x = dress(x);
-        r::Rf_unprotect(1);
-        x
-    });
-    // SAFETY: as above.
-    handle.give(unsafe { r::R_altrep_data1(x) });
-    x
-}
-
-/// A vector that is to have an array of this type and length, which `fill` gives it, with `dim` where there are two dimensions or more, and
-/// its class. Not protected.
-///
-/// # Errors
-/// `Shape` for an extent that `dim` cannot say.
-pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
-    if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
-        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
-    }
-    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
-    Ok(r::protect(|| unsafe {
-        if dim.len() <= 1 {
-            return r::vg_new_classed(host::r_type(dtype) as c_int);
-        }
-        let out = r::Rf_protect(r::vg_new(host::r_type(dtype) as c_int));
-        owned::set_freed(r::R_altrep_data1(out), len as isize);
-        let value = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, dim.len() as isize));
-        for (k, &extent) in dim.iter().enumerate() {
-            *r::INTEGER(value).add(k) = extent as i32;
-        }
-        r::Rf_setAttrib(out, r::R_DimSymbol, value);
-        let out = attributes::set_class(out, dim.len());
-        r::Rf_unprotect(2);
-        out
-    }))
-}
-
-/// Gives an empty vector its array. Nothing fails.
-pub fn fill(x: SEXP, array: Array) {
-    // SAFETY: of `empty`, with no handle yet.
-    Handle::new(array).owned().give(unsafe { r::R_altrep_data1(x) });
-}
-
-/// A new array for R, with no attribute but the class of a vector. Not protected.
-pub fn wrap(array: Array) -> SEXP {
-    let kind = host::r_type(array.dtype());
-    let handle = Handle::new(array).owned();
-    // SAFETY: as above.
-    unsafe {
-        let x = r::vg_new_classed(kind as c_int);
-        handle.give(r::R_altrep_data1(x));
-        x
     }
 }
