@@ -39,6 +39,7 @@ grid <- quote({
 })
 
 test_that("a finalizer uses what it holds", {
+  skip_if(emulated, "the emulator takes minutes for all of them")
   code <- c(deparse(grid), deparse(quote({
     out <- list()
     for (kind in names(objects)) {
@@ -62,12 +63,13 @@ test_that("a finalizer uses what it holds", {
     }
     cat("uses", length(out), "\n")
   })))
-  out <- expect_child_ends(code, timeout = 120)
+  out <- expect_child_ends(code, timeout = if (emulated) 600 else 120)
   expect_identical(grep("WRONG", out, value = TRUE), character())
   expect_true("uses 216 " %in% out)
 })
 
 test_that("what a finalizer brings back has its values, or is an error", {
+  skip_if(emulated, "the emulator takes minutes for all of them")
   code <- c(deparse(grid), deparse(quote({
     back <- list()
     for (kind in names(objects)) {
@@ -106,7 +108,7 @@ test_that("what a finalizer brings back has its values, or is an error", {
     settle()
     cat("left", .Call(verdigris:::C_live)[[1]], "\n")
   })))
-  out <- expect_child_ends(code, timeout = 120)
+  out <- expect_child_ends(code, timeout = if (emulated) 600 else 120)
   expect_identical(grep("WRONG", out, value = TRUE), character())
 })
 
@@ -171,7 +173,7 @@ test_that("pointers, capsules, streams, events, graphs and compiled functions in
     }
     cat("kinds", length(out), "\n")
   })))
-  out <- expect_child_ends(code, timeout = 120)
+  out <- expect_child_ends(code, timeout = if (emulated) 600 else 120)
   expect_identical(grep("WRONG", out, value = TRUE), character())
   expect_true("kinds 8 " %in% out)
 })
