@@ -94,7 +94,7 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
     v <- seen(t)
     x <- t$x
     n <- length(v)
-    if (n == 0L) return(list("nothing", x, v))
+    if (n == 0L) return(list("nothing", x + 0L, v))
     k <- sample.int(n, 1L)
     other <- Filter(function(o) length(o$at) == n, all)
     switch(sample.int(12L, 1L),

@@ -259,7 +259,8 @@ impl Handle {
         let view = array.settle()?;
         // the handle's and ours; the node's, ours, and those of who only reads
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
-        if alone && !self.is_recorded_on() {
+        // what is read-only is not moved to be lent: who asks hears that it cannot be written to
+        if view.buffer.is_read_only() || alone && !self.is_recorded_on() {
             return Ok(array);
         }
         let own = Array::duplicate(&view)?;
