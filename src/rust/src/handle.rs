@@ -260,7 +260,7 @@ impl Handle {
         // the handle's and ours; the node's, ours, and those of who only reads
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
         // what is read-only is not moved to be lent: who asks hears that it cannot be written to
-        if view.buffer.is_read_only() || alone && !self.is_recorded_on() {
+        if view.buffer.is_read_only() || alone && self.is_lender() && !self.is_recorded_on() {
             return Ok(array);
         }
         let own = Array::duplicate(&view)?;
