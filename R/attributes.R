@@ -45,7 +45,13 @@ retyped <- function(x, value, f) {
 
 # R before 4.3 writes an object with the S4 bit as a call of new(), without its elements. As it is written here the array comes back as an
 # ordinary vector of the class, which works, as from later versions of R.
+#' @name deparse
+#' @aliases deparse dput
+#' @rdname host
+#' @usage NULL
 #' @rawNamespace if (getRversion() < "4.3.0") export(deparse,dput)
+NULL
+
 if (getRversion() < "4.3.0") {
   deparse <- interposed("deparse", "expr", deparsed(expr, width.cutoff, backtick, control, nlines))
   dput <- interposed("dput", "x", written_out(x, file, control))

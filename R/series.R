@@ -56,9 +56,11 @@ time.gpu_array <- function(x, ...) time(timed(x), ...)
 #' @export
 cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 
-# The package's own function of that name (groups.R) stands in front.
+# A series is aggregated by base R's method of series, on the host; any other vector or matrix as a data frame of arrays.
 #' @rawNamespace S3method(stats::aggregate,gpu_array)
-aggregate.gpu_array <- function(x, ...) stats::aggregate(host_copy(x), ...)
+aggregate.gpu_array <- function(x, ...) {
+  if (is.null(attr(x, "tsp"))) aggregate(as.data.frame(x), ...) else stats::aggregate(host_copy(x), ...)
+}
 
 # Base R's methods ask is.vector(), which is FALSE of what has a class.
 #' @rdname series

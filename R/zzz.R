@@ -56,11 +56,12 @@ when_loaded <- function(package, action) {
 
 # The names that stand before others on the search path, and the package of base R whose function this package's
 # stands for (masks.R).
+PLAIN <- c("Vectorize", "storage.mode<-") # ordinary functions of ours
 MASKED <- local({
   here <- topenv()
   home <- function(name) {
     f <- get(name, envir = here)
-    if (name == "Vectorize") return("base")
+    if (name %in% PLAIN) return("base")
     if (is_interposed(f)) return(environmentName(parent.env(environment(f))))
     # of these base R's function has a mask too: an S4 generic would say other words of an argument that fails
     if (name == "collect" || methods::is(f, "standardGeneric")) "" else NA_character_

@@ -87,7 +87,7 @@ test_that("an ordinary vector of the class shows itself, and as_gpu() uploads it
   expect_output(print(x), sprintf("<gpu_array float32 [2] on %s>", gpu_device(x)), fixed = TRUE)
   # C code of base R that copies all attributes
   y <- gpu(c(1, 2))
-  storage.mode(y) <- "integer"
+  y <- base::`storage.mode<-`(y, "integer")
   expect_output(print(y), "int32 [2] in ordinary memory", fixed = TRUE)
   expect_identical(as.vector(y + 1L), c(2L, 3L))
 })

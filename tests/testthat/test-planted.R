@@ -2,6 +2,7 @@
 
 planted_library <- function() {
   skip_if(Sys.info()[["sysname"]] != "Linux", "functions of R are preloaded, as Linux can")
+  skip_if(!file.exists(file.path(R.home("include"), "R.h")), "R's headers are not installed")
   skip_if(Sys.which("make") == "" || Sys.which("gcc") == "", "no compiler")
   folder <- tempfile("planted")
   dir.create(folder)

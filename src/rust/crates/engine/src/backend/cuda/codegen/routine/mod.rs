@@ -164,7 +164,9 @@ impl Writer<'_> {
             }
         }
         for (k, array) in self.routine.arrays.iter().enumerate() {
-            let _ = writeln!(text, "  {} a{k}[{}];\n  fill_missing(a{k});", array.class.c_type(), array.length);
+            // C++ has no arrays of no elements
+            let length = array.length.max(1);
+            let _ = writeln!(text, "  {} a{k}[{length}];\n  fill_missing(a{k});", array.class.c_type());
         }
         for draw in &self.kept {
             let (class, name) = spare(*draw);
