@@ -62,7 +62,7 @@ test_that("a process that gets no threads computes on the one that it has", {
 test_that("dimensions whose product is no number are errors", {
   wrong <- quote(list(
     gpu_full(1L, c(2^26, 2^26, 2^26)), gpu_full(1L, c(2^31 - 1, 2^31 - 1, 4)), gpu_full(1L, 2^60), rep(as_gpu(1:2), 2^52), rep(as_gpu(1:2), each = 2^52),
-    rep_len(as_gpu(1:2), 2^60), rep(as_gpu(1:4), times = 2^51), outer(gpu_full(1L, 2^30), gpu_full(1L, 2^30)), as_gpu(1:4)[rep(1, 2^33)],
+    rep_len(as_gpu(1:2), 2^60), rep(as_gpu(1:4), times = 2^51), outer(gpu_full(1L, 2^30), gpu_full(1L, 2^30)), as_gpu(1:4)[rep(1, 2^50)],
     array(as_gpu(1:2), c(2^26, 2^27)), gpu_runif(2^60)
   ))
   code <- unlist(lapply(as.list(wrong)[-1L], function(call) {
