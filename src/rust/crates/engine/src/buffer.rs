@@ -216,9 +216,10 @@ impl Drop for Buffer {
 }
 
 /// Memory that someone outside holds, by where it begins: where it ends, the buffer, and how often it is held.
-static GIVEN: Mutex<BTreeMap<u64, (u64, Weak<Buffer>, u32)>> = Mutex::new(BTreeMap::new());
+type Given = BTreeMap<u64, (u64, Weak<Buffer>, u32)>;
+static GIVEN: Mutex<Given> = Mutex::new(BTreeMap::new());
 
-fn given() -> MutexGuard<'static, BTreeMap<u64, (u64, Weak<Buffer>, u32)>> {
+fn given() -> MutexGuard<'static, Given> {
     GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

@@ -84,8 +84,11 @@ pub fn compare(op: OpId, operands: &[Operand], n: usize, device: Device) -> Resu
     let wide = as_array(wide, DType::Int64)?;
     let rounded = wide.cast(DType::Float64, None)?;
     let x = Operand::Array(as_array(other, DType::Float64)?);
-    let within =
-        Array::apply(id::LT, &[Operand::Array(Array::apply(id::ABS, &[x.clone()], None)?), number(BEYOND)], None)?;
+    let within = Array::apply(
+        id::LT,
+        &[Operand::Array(Array::apply(id::ABS, std::slice::from_ref(&x), None)?), number(BEYOND)],
+        None,
+    )?;
     let choose = |yes: Operand, no: Operand| Array::apply(id::SELECT, &[Operand::Array(within.clone()), yes, no], None);
     let far = Operand::Array(Array::apply(id::MUL, &[x.clone(), number(f64::INFINITY)], None)?);
     let near = choose(x.clone(), number(0.0))?.cast(DType::Int64, None)?;
