@@ -17,7 +17,9 @@ use crate::r::{self, Holder, SEXP};
 use crate::{abroad, recipe};
 
 mod between;
+mod window;
 pub use between::*;
+use window::{Window, SINGLE_READS, WINDOW, WINDOW_READS};
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -57,19 +59,6 @@ struct Rare {
     /// C functions that may still write through the address that they were given.
     holders: Vec<Holder>,
 }
-
-/// Elements read one by one come in a block after the first few, and all of them after a few blocks.
-#[derive(Default)]
-struct Window {
-    reads: usize,
-    from: usize,
-    n: usize,
-    bytes: Vec<u8>,
-}
-
-const SINGLE_READS: usize = 4;
-const WINDOW: usize = 16 * 1024;
-const WINDOW_READS: usize = 8;
 
 impl Handle {
     pub fn new(array: Array) -> Handle {
