@@ -37,11 +37,18 @@ static int stands_in_front(SEXP f, SEXP ours) {
   return env == ours || (TYPEOF(env) == ENVSXP && env != R_BaseNamespace && R_existsVarInFrame(env, interposed_symbol));
 }
 
+// Whether this is a copy of the package's exports whose bindings are active ones too, as attach() makes it from R 4.6 on.
+static int is_copy(SEXP env, SEXP symbol, SEXP ours) {
+  if (env == R_BaseEnv || !R_existsVarInFrame(env, symbol) || !R_BindingIsActive(symbol, env)) return 0;
+  return stands_in_front(R_ActiveBindingFunction(symbol, env), ours);
+}
+
 // The value of the binding: this package's function where base R's is found next, otherwise a mask of what is.
 SEXP C_masked(SEXP state) {
   if (VECTOR_ELT(state, ASSIGNED) != R_NilValue) return VECTOR_ELT(state, ASSIGNED);
   SEXP symbol = VECTOR_ELT(state, NAME), ours = VECTOR_ELT(state, OURS), home = VECTOR_ELT(state, HOME), theirs = R_NilValue;
   for (SEXP env = PARENT(VECTOR_ELT(state, PACKAGE)); env != R_EmptyEnv; env = PARENT(env)) {
+    if (is_copy(env, symbol, ours)) continue;
     SEXP value = value_in(env, symbol);
     // as R looks for functions; a copy of this package's exports may be attached too
     if (!Rf_isFunction(value) || stands_in_front(value, ours)) continue;
