@@ -19,7 +19,7 @@ mask <- function(name, theirs) {
   if (typeof(theirs) != "closure" || is.null(looks)) return(theirs)
   f <- function() NULL
   formals(f) <- formals(theirs)
-  # of those that dispatch on `...` the body calls another function of this name
+  # generics that dispatch on `...` have a standardGeneric() of their own in their environment
   generic <- methods::is(theirs, "standardGeneric") && !exists("standardGeneric", envir = environment(theirs), inherits = FALSE)
   tests <- mask_tests(looks, theirs, names(formals(ours)))
   if (!length(tests)) return(theirs)

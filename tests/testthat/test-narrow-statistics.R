@@ -1,5 +1,5 @@
-# Statistics of float32 and narrower arrays: computed in float64, whatever the range of the elements, and rounded once at the end. Means of what lies
-# around 1e7 have more digits than float32 holds; squares of 1e-25 and 1e20 are none of its numbers.
+# Statistics of float32 and narrower arrays are computed in float64 and rounded once at the end. Means of elements around 1e7
+# have more digits than float32 holds; squares of 1e-25 and 1e20 are outside its range.
 
 columns <- list(
   "around 1e7" = function(n) 1e7 + runif(n, 0, 20), "around 1e-25" = function(n) rnorm(n) * 1e-25, "around 1e20" = function(n) (2 + rnorm(n)) * 1e20, "around 1" = function(n) rnorm(n),

@@ -248,7 +248,7 @@ impl Handle {
         let view = array.settle()?;
         // the handle's and ours; the node's, ours, and those of who only reads
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
-        // what is read-only is not moved to be lent: who asks hears that it cannot be written to
+        // Read-only memory is not copied here: the caller refuses to lend it to a writer.
         if view.buffer.is_read_only() || alone && self.is_lender() && !self.is_recorded_on() {
             return Ok(array);
         }
@@ -271,7 +271,7 @@ impl Handle {
         Ok(array)
     }
 
-    /// Whether who reads the array's memory outside, if anyone does, was lent it by this array: then he may see what it becomes.
+    /// Whether this array lent its memory to every outside reader, or there is none. Such readers may see later writes.
     pub fn is_lender(&self) -> bool {
         let number = self.rare.borrow().as_ref().map_or(0, |rare| rare.lends_as);
         let array = self.array.borrow();

@@ -134,8 +134,7 @@ impl Buffer {
         .advise("Make the array again with `as_gpu(tensor)`."))
     }
 
-    /// Notes that this is memory of another buffer: who writes to that writes here. Where nobody was given that memory to write, this
-    /// buffer is read-only.
+    /// Marks this buffer as an alias of `origin`: writes there show here. It is read-only unless `origin` was lent to a writer.
     pub fn set_origin(&mut self, origin: &Arc<Buffer>) {
         if origin.origin.is_none() {
             self.read_only |= origin.read_only || !origin.is_volatile();

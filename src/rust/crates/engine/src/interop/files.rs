@@ -59,7 +59,7 @@ impl Item {
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     let out = Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()));
-    // what stands there is no file
+    // `disk` refuses to open anything but a regular file
     if error.kind() == io::ErrorKind::InvalidInput {
         return out.advise("`path` must be that of a regular file; devices, FIFOs, sockets and folders are none.");
     }

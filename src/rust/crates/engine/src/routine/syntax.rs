@@ -219,7 +219,7 @@ fn strength(name: &str, operands: usize) -> u8 {
 
 impl Expr {
     fn write(&self, out: &mut String, around: u8, deeper: usize) {
-        // what is longer is cut anyway, and what stands deeper is not shown
+        // The text is cut to LONGEST; deeper calls would not be shown.
         if out.len() > 4 * LONGEST {
             return;
         }
