@@ -25,9 +25,15 @@ use reduction::Reduction;
 use scan::Scan;
 use table::{Op, Rule, HEADERS};
 
+/// This crate's folder, asked for at run time: a copy of a checkout may run the build script that was compiled in
+/// the original.
+fn manifest() -> PathBuf {
+    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
+}
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let kernels = manifest().join("kernels");
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/backend/cpu/fold.h");
     println!("cargo:rerun-if-changed=src/backend/cpu/quick.h");
@@ -86,7 +92,7 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
         .cpp_link_stdlib(None)
         .std("c++14")
         .include(kernels)
-        .include(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/backend/cpu"))
+        .include(manifest().join("src/backend/cpu"))
         .opt_level(3)
         .debug(false)
         .warnings(false)
