@@ -24,7 +24,8 @@
 #' of that moment: operations on it are computed at once, and `x[i]` or `t(x)` are copies, where they would be views else ([gpu_as_strided()]
 #' is one still). What R writes to the memory where it lies, by [gpu_compute()] with `out` and kernels, he sees. `x[i] <- value` makes a new array, as always.
 #' What comes back of an array that went out read-only is read-only, also in the older form, which cannot say so. While `x` lives, which R may
-#' write to by `out`, it is taken for memory that others write to.
+#' write to by `out`, it is taken for memory that others write to. What is made of it is R's copy, a part too: where `x[1:3]` of read-only
+#' memory is given out to be written to, or [gpu_as_strided()] is asked for a view of it, it moves to memory of its own first.
 #' What was recorded on `x` before it is given out to be written to keeps its values: if there is any, or a view, `x` moves to memory of its own first.
 #'
 #' # Order of work

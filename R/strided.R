@@ -10,7 +10,8 @@
 #' Values in R do not change under other names, and these views are the exception that one asks for: a view and `x` share memory, and
 #' what is written to one where it lies ([gpu_compute()] with `out`, a kernel, another library) is seen in both as long as both
 #' live. Meanwhile operations on them are computed at once and reads are not kept. What was recorded before keeps its values: if there is
-#' any, `x` moves to memory of its own first. `x[i] <- value` makes a new array, as always, and leaves the memory alone.
+#' any, `x` moves to memory of its own first, and so does a part of read-only memory. A view of memory that came in read-only is read-only:
+#' what is written to it moves it to memory of its own, and `x` stays as it is. `x[i] <- value` makes a new array, as always, and leaves the memory alone.
 #'
 #' Where elements overlap, as with `dim = c(4, 3), strides = c(2, 1)`, reads work and writes are refused.
 #'

@@ -3,7 +3,7 @@
 #
 # * what is lent to be written to, and a strided view, is the same memory as the array that it is made of;
 # * what is read-only *follows* a memory: a write there is either seen or not, as long as each value is one that the memory has had;
-# * all else that is made of an array has memory of its own, with the values of that moment.
+# * all else that is made of an array, a part of a read-only one too, has memory of its own, with the values of that moment.
 
 shared_program <- function(seed, steps = 24L, device = test_device) {
   set.seed(seed)

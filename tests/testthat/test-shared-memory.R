@@ -103,6 +103,29 @@ test_that("who borrowed an array's memory does not see what another array on it 
   }
 })
 
+test_that("a part of read-only memory is a copy, and has memory of its own once it is lent to be written to", {
+  parts <- list(view = function(b) b[1:3], matrix = function(b) matrix(b, 2)[, 1], row = function(b) matrix(b, 2)[1, ], reversed = function(b) rev(b), repeated = function(b) rep(b, 2)[3:6])
+  for_writing <- list(
+    strided = function(p) gpu_as_strided(p, 2), dlpack = function(p) from_dlpack(as_dlpack(p, writable = TRUE)),
+    pointer = function(p) gpu_from_pointer(gpu_pointer(p))
+  )
+  for (owner in c("lives", "freed")) for (part in names(parts)) {
+    x <- gpu(c(1, 2, 3, 4))
+    b <- from_dlpack(as_dlpack(x))
+    if (owner == "freed") gpu_free(x)
+    for (lent in names(for_writing)) {
+      p <- parts[[part]](b)
+      want <- parts[[part]](c(1, 2, 3, 4))
+      w <- for_writing[[lent]](p)
+      gpu_copy(c(37, 38, want[-(1:2)])[seq_along(collect(w))], w)
+      expect_identical(collect(p), c(37, 38, want[-(1:2)]), label = paste(owner, part, lent))
+    }
+    # the memory that came in is still what its owner gave
+    expect_error(as_dlpack(b, writable = TRUE), class = "verdigris_error_argument")
+    expect_identical(collect(b), c(1, 2, 3, 4))
+  }
+})
+
 test_that("once nobody can write, what is lent for reading is recorded again", {
   x <- gpu(c(1, 2, 3))
   b <- from_dlpack(as_dlpack(x))

@@ -224,13 +224,13 @@ fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     unsafe { dlpack::import(raw, copying) }
 }
 
-/// A vector on an array, with `dim` where there are two dimensions or more. Not protected.
+/// A vector on memory from outside, with `dim` where there are two dimensions or more. Not protected.
 ///
 /// # Errors
 /// `Shape` for an extent that `dim` cannot say.
 pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
     let out = handle::empty(array.dtype(), array.len(), dim)?;
-    handle::fill(out, array);
+    handle::fill(out, handle::Handle::import(array));
     Ok(out)
 }
 
@@ -417,7 +417,7 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
         if dtype != Some(array.dtype()) {
             return shaped(array, &dim);
         }
-        handle::fill(out, array);
+        handle::fill(out, handle::Handle::import(array));
         // SAFETY: protected above.
         unsafe { r::Rf_unprotect(1) };
         Ok(out)

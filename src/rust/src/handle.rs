@@ -35,6 +35,8 @@ pub struct Handle {
     stale: Cell<bool>,
     /// Whether this is no array for R, but a number that a reduction has yet to give.
     number: bool,
+    /// Whether the memory is what came from outside, and not a part of that.
+    import: Cell<bool>,
     array: RefCell<Array>,
     /// The cell of these values (`recipe.rs`), kept by the vector; null where there is none.
     cell: Cell<SEXP>,
@@ -69,12 +71,20 @@ impl Handle {
             freed: Cell::new(false),
             stale: Cell::new(false),
             number: false,
+            import: Cell::new(false),
             array: RefCell::new(array),
             cell: Cell::new(std::ptr::null_mut()),
             rewritten: Cell::new(false),
             host: RefCell::default(),
             rare: RefCell::default(),
         }
+    }
+
+    /// An array on memory that came from outside, or a strided view of an array's memory.
+    pub fn import(array: Array) -> Handle {
+        let handle = Handle::new(array);
+        handle.import.set(true);
+        handle
     }
 
     /// A number for R, of one recorded value.
@@ -130,6 +140,7 @@ impl Handle {
             }
         }
         self.array.replace(array);
+        self.import.set(false);
         self.rewritten.set(true);
     }
 
@@ -239,7 +250,7 @@ impl Handle {
     }
 
     /// The array for someone outside who may write to its memory from now on. Where something else may still read that, what
-    /// was recorded on it or a view, the array moves to memory of its own before.
+    /// was recorded on it or a view, the array moves to memory of its own before. So does a part of read-only memory, a copy to R.
     pub fn lend(&self) -> Result<Array> {
         let array = self.current()?;
         if array.is_volatile() {
@@ -248,8 +259,12 @@ impl Handle {
         let view = array.settle()?;
         // the handle's and ours; the node's, ours, and those of who only reads
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
-        // Read-only memory is not copied here: the caller refuses to lend it to a writer.
-        if view.buffer.is_read_only() || alone && self.is_lender() && !self.is_recorded_on() {
+        let as_it_lies = if view.buffer.is_read_only() {
+            self.import.get() // which the caller refuses to lend to a writer
+        } else {
+            alone && self.is_lender() && !self.is_recorded_on()
+        };
+        if as_it_lies {
             return Ok(array);
         }
         let own = Array::duplicate(&view)?;
@@ -550,6 +565,7 @@ impl Handle {
     pub fn duplicate(&self) -> Result<Handle> {
         let mut copy = Handle::new(self.peek());
         copy.number = self.number;
+        copy.import.set(self.import.get());
         if self.freed.get() {
             // R and rlang copy what they show, such as a call that failed because of this
             copy.len = self.len;

@@ -131,9 +131,9 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
 }
 
 /// Gives an empty vector its array. Nothing fails.
-pub fn fill(x: SEXP, array: Array) {
+pub fn fill(x: SEXP, handle: Handle) {
     // SAFETY: of `empty`, with no handle yet.
-    Handle::new(array).owned().give(unsafe { r::R_altrep_data1(x) });
+    handle.owned().give(unsafe { r::R_altrep_data1(x) });
 }
 
 /// A new array for R, with no attribute but the class of a vector. Not protected.
