@@ -105,3 +105,19 @@ test_that("sums and means along margins agree with base R", {
 test_that("the grid of reductions is as large as it was", {
   expect_cases(1400L)
 })
+
+test_that("products of the largest doubles, and sums by group that are infinite, agree with base R", {
+  large <- list(1e308, c(1e308, 10), c(1e308, 1e-8), c(1e308, Inf), .Machine$double.xmax, c(1e308, NA), c(NaN, 1e308), c(1, 1e308, -Inf), c(-1e308, 1e308, 1e-308, 1e-308), c(5e-324, 1e308), rep(1e308, 5), c(rep(1, 4999), 1e308), c(rep(1.5, 400), 1e308, rep(.5, 600)))
+  infinite <- list(c(Inf, -1, 1), c(-1, Inf, 1), c(Inf, Inf, 1), c(1, 2, Inf), c(-Inf, 5, 1), c(Inf, -Inf, 1), c(Inf, NA, 1), c(NaN, Inf, 1), c(Inf, -1e308, 1))
+  of_groups <- function(f, k) function(v) as.vector(tapply(v, k, f))
+  found <- c(
+    do.call(c, lapply(large, function(v) compare(prod, list(v), ulp = 8, what = paste("prod of", deparse(v)[[1]])))),
+    do.call(c, lapply(large, function(v) compare(cumprod, list(v), ulp = 64, what = paste("cumprod of", deparse(v)[[1]]))))
+  )
+  for (v in infinite) for (k in list(c(1L, 1L, 2L), rep(1L, 3L))) for (f in c("sum", "mean", "prod")) {
+    found <- c(found, compare(of_groups(f, k), list(v), what = paste(f, "by group of", deparse(v))))
+  }
+  # beyond the largest double; R adds in 80 bits, so a partial sum that comes back is out of reach
+  for (v in list(c(1.6e308, 1.6e308, 1), c(-1.6e308, -1.6e308, 1))) found <- c(found, compare(of_groups("sum", c(1L, 1L, 2L)), list(v), what = "overflow"))
+  expect_all_same(found)
+})

@@ -142,7 +142,7 @@ VG_FN void scaled_normalize(Scaled& x) {
       b = bits_of(x.m.hi); e = (i32)((b >> 52) & 0x7FF);
     } else return;
   }
-  f64 scale = f64_of_bits((u64)(2046 - e) << 52);  // 2^(1023 - e)
+  f64 scale = f64_of_bits(e < 2046 ? (u64)(2046 - e) << 52 : 1ull << 51);  // 2^(1023 - e), of which 2^-1023 is subnormal
   x.m.hi *= scale; x.m.lo *= scale; x.e += e - 1023;
 }
 VG_FN Scaled scaled(f64 x) { Scaled r; r.m.hi = x; r.m.lo = 0; r.e = 0; scaled_normalize(r); return r; }

@@ -173,15 +173,14 @@ template <> struct Groups<Mean<f64>, f64> {
   VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Mean<f64>>(o, x, length, n, narm, w); }
 };
 
-// By code, as dd_add(). What is not finite is for the accumulator; where it has come to a sum there is no rest.
+// By code. What is not finite is for the accumulator; where it has come to a sum, or the sum has overflowed, there is no rest.
 template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x, const i32* __restrict codes, i32 n, i32 groups, bool narm) {
   for (i32 k = 0; k < n; k++) {
     const u32 g = (u32)codes[k] - 1u;
     if (g >= (u32)groups) continue;
     if (x[k] - x[k] == 0) {
       dd& to = sum_in(a[g]).s;
-      dd s = two_sum(to.hi, x[k]);
-      to = quick_two_sum(s.hi, s.lo + to.lo);
+      to = dd_add(to, x[k]);
       count_in(a[g], 1);
     } else accumulate(a[g], x[k], k, narm);
   }
