@@ -98,7 +98,8 @@ NULL
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
-  if (length(base) == 0L) return(hosted(base::log, list(x, base)))
+  # of complex numbers without elements base R drops the attributes
+  if (length(base) == 0L || length(x) == 0L && (is.complex(x) || is.complex(base))) return(hosted(base::log, list(x, base)))
   if (!is_number(base)) return(on_host(log, x, base))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
@@ -112,7 +113,7 @@ log.gpu_array <- function(x, base = exp(1)) {
 #' @export
 round.gpu_array <- function(x, digits = 0, ...) {
   if (length(digits) == 0L) stop("invalid second argument of length 0")
-  if (!is_real(digits)) return(on_host(round, x, digits))
+  if (!is_real(digits) || length(x) == 0L && is.complex(x)) return(on_host(round, x, digits))
   if (!is_gpu(digits) && length(digits) == 1L && digits %in% 0) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
@@ -121,7 +122,7 @@ round.gpu_array <- function(x, digits = 0, ...) {
 #' @export
 signif.gpu_array <- function(x, digits = 6) {
   if (length(digits) == 0L) stop("invalid second argument of length 0")
-  if (!is_real(digits)) return(on_host(signif, x, digits))
+  if (!is_real(digits) || length(x) == 0L && is.complex(x)) return(on_host(signif, x, digits))
   recycled("signif", signif, x, digits)
 }
 

@@ -129,11 +129,8 @@ products$polar <- TRUE
 
 product_options <- function() {
   wanted <- getOption("verdigris.matmul_precision", "float32")
-  precision <- base::match(wanted, PRECISIONS)
-  if (length(precision) != 1L || is.na(precision)) {
-    abort_argument('getOption("verdigris.matmul_precision")', '"float32", "tf32" or "bfloat16"', wanted, parent.frame(3L))
-  }
-  c(precision - 1, products$halves)
+  if (!is_choice(wanted, PRECISIONS)) abort_option("verdigris.matmul_precision", "\"float32\", \"tf32\" or \"bfloat16\"", parent.frame(3L))
+  c(base::match(wanted, PRECISIONS) - 1, products$halves)
 }
 
 #' Matrix products

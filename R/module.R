@@ -69,7 +69,7 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   if (!is.null(path)) {
     file <- existing_files(path, "path", most = 1L)
     label <- basename(file)
-    code <- readBin(file, "raw", file.size(file))
+    code <- .Call(C_file_bytes, enc2utf8(file), "path")
     if (is_text(code, label)) {
       code <- bytes_text(code, label)
       include <- c(include, dirname(file))
@@ -93,7 +93,7 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   missing <- if (length(include)) include[!dir.exists(include)]
   if (length(missing)) stop_verdigris("argument", sprintf("`include`: there is no folder \"%s\".", missing[[1]]))
   files <- if (length(link)) existing_files(link, "link")
-  link <- lapply(files, function(f) readBin(f, "raw", file.size(f)))
+  link <- lapply(files, function(f) .Call(C_file_bytes, enc2utf8(f), "link"))
   names(link) <- basename(as.character(files))
   module <- new.env(parent = emptyenv())
   module$parts <- list(

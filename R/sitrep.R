@@ -31,6 +31,11 @@ gpu_sitrep <- function() {
     },
     verdigris_error = function(e) conditionMessage(e)
   )
+  # none are listed where an option is wrong
+  devices <- tryCatch(device_table(), verdigris_error = function(e) {
+    if (is.null(problem)) problem <<- conditionMessage(e)
+    data.frame()
+  })
   cache <- cache_folder()
   files <- if (is.null(cache)) character() else list.files(cache, "[.]bin$", full.names = TRUE)
   names <- grep("^verdigris[.]", names(options()), value = TRUE)
@@ -43,7 +48,7 @@ gpu_sitrep <- function() {
         os = utils::sessionInfo()$running %||% "unknown system"
       ),
       driver = report$driver,
-      devices = device_table(),
+      devices = devices,
       libraries = report$libraries,
       problem = problem,
       cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE), problem = .Call(C_cache_problem)),
@@ -54,6 +59,11 @@ gpu_sitrep <- function() {
   print(found)
   invisible(found)
 }
+
+# The package's options: another of these names is a slip.
+OPTIONS <- paste0("verdigris.", c(
+  "cache_dir", "cache_size", "cuda_path", "debug", "device", "host_access", "matmul_precision", "memory_limit", "pinned_limit", "tier", "transfer_threads"
+))
 
 # Libraries that are looked for and that nothing in the package calls yet.
 FOR_LATER <- c("nvJitLink", "cuSPARSE", "cuSOLVER", "cuFFT", "NCCL")
@@ -125,11 +135,19 @@ print.gpu_sitrep <- function(x, ...) {
       advise(cache_remedy(x$cache$path))
     }
   }
-  for (name in names(x$options)) cli::cat_line(name, " = ", paste(deparse(x$options[[name]]), collapse = " "))
+  for (name in names(x$options)) {
+    text <- paste0(name, " = ", paste(deparse(x$options[[name]]), collapse = " "))
+    if (name %in% OPTIONS) cli::cat_line(text) else bad(text, ": there is no such option")
+  }
+  paths <- x$options$verdigris.cuda_path
+  for (path in if (is.character(paths)) paths[!file.exists(paths)]) bad("Option `verdigris.cuda_path`: ", path, " does not exist")
   invisible(x)
 }
 
-# Where compiled kernels are kept between sessions, or NULL where option verdigris.cache_dir is NA or FALSE.
+# What is wrong with an option or an environment variable that is read once, or NULL. Reads them unless that has been done.
+start_problem <- function() tryCatch(.Call(C_start_options), verdigris_error = conditionMessage)
+
+# Where compiled kernels are kept between sessions, or NULL where option verdigris.cache_dir is NA or FALSE, or no path.
 cache_folder <- function() {
   folder <- getOption("verdigris.cache_dir", tools::R_user_dir("verdigris", "cache"))
   if (is.character(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
@@ -143,12 +161,6 @@ cache_message <- function() {
 
 cache_remedy <- function(path) {
   sprintf("Make it yours alone: `Sys.chmod(%s, \"700\")`; or name another: option `verdigris.cache_dir`.", deparse(path))
-}
-
-# How many bytes are kept there: what was not used for longest is removed.
-cache_size <- function() {
-  size <- getOption("verdigris.cache_size", 256e6)
-  if (is.numeric(size) && length(size) == 1L && !is.na(size)) as.double(size) else 256e6
 }
 
 # Packages such as cuda12.8, which hold NVIDIA's libraries; the newest first.

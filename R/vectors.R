@@ -70,7 +70,7 @@ lengths.gpu_array <- function(x, use.names = TRUE) {
   base::lengths(like)
 }
 
-# These give no names, as base R's. (By their names R CMD check takes them for methods of rep(), hence the dots.)
+# These give no names, as base R's, with one exception. (By their names R CMD check takes them for methods of rep(), hence the dots.)
 #' @rawNamespace S3method(rep.int,gpu_array)
 rep.int.gpu_array <- function(x, times, ...) {
   if (!is_count(times)) return(placed(x, call_base(base::rep.int, list(seq_along(x), host_copy(times)))))
@@ -78,7 +78,13 @@ rep.int.gpu_array <- function(x, times, ...) {
 }
 #' @rawNamespace S3method(rep_len,gpu_array)
 rep_len.gpu_array <- function(x, length.out, ...) {
-  if (!is_count(length.out)) return(placed(x, call_base(base::rep_len, list(seq_along(x), host_copy(length.out)))))
+  if (!is_count(length.out)) {
+    at <- call_base(base::rep_len, list(seq_along(x), host_copy(length.out)))
+    if (length(x)) return(placed(x, at))
+    length.out <- length(at)
+  }
+  # base R keeps the attributes of a vector without elements
+  if (!length(x)) return(rep.gpu_array(x, length.out = length.out))
   strip(rep.gpu_array(strip(x), length.out = length.out))
 }
 

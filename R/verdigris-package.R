@@ -37,6 +37,10 @@
 #' - `verdigris.debug`: whether each launch on a GPU is waited for and checked, so that an error names the kernel that made it. Looked at when a kernel of
 #'   [gpu_kernel()] is called; slow.
 #'
+#' A value that means nothing is an error of class `verdigris_error_argument` that names the option, where the option is first looked at; what was
+#' asked for is not done. Of those that are read when the package is loaded, that is the first use of a GPU, and [library()] says it too;
+#' they are read again until they are right.
+#'
 #' Where kernels are launched closely one after the other, a thread of the package's does it while R goes on; what else is asked of the GPU comes behind them
 #' as ever. It looks for more for 0.1 ms before it sleeps. With fewer than four processors there is none. The same launch is handed to the driver as a graph of one kernel from the 17th time
 #' on. The environment variable `VERDIGRIS_SUBMIT=never` does without both.

@@ -12,8 +12,8 @@
   register_methods()
   if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
-  .Call(C_cache_dir, cache_folder(), cache_size())
-  if (!is.null(tier <- getOption("verdigris.tier"))) .Call(C_tier, tier)
+  .Call(C_cache_default, path.expand(tools::R_user_dir("verdigris", "cache")))
+  start_problem() # .onAttach and the first use of a GPU say it
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   # where dplyr is attached later its generics are in front
   register_late("collect", "dplyr", function(x, ...) collect(x))
@@ -38,7 +38,7 @@
   behind <- parent.env(package)
   if (!any(vapply(others, exists, NA, envir = behind, mode = "function"))) assign(".conflicts.OK", TRUE, envir = package)
   packageStartupMessage(attach_message())
-  if (!is.null(cache <- cache_message())) packageStartupMessage(cache)
+  for (problem in c(start_problem(), cache_message())) packageStartupMessage(problem)
 }
 
 # Registers a method for a generic of a package that may be loaded later, or never.

@@ -100,10 +100,12 @@ ENTRY(torch_import, 1)
 ENTRY(torch_export, 1)
 ENTRY(file_save, 5)
 ENTRY(file_load, 3)
+ENTRY(file_bytes, 2)
 
 // devices.rs
 ENTRY(search_paths, 2)
-ENTRY(cache_dir, 2)
+ENTRY(cache_default, 1)
+ENTRY(start_options, 0)
 ENTRY(cache_problem, 0)
 ENTRY(driver_problem, 0)
 ENTRY(tier, 1)

@@ -150,13 +150,6 @@ test_that("a new expression is interpreted until its kernel is there, with the s
   expect_equal(as.vector(first), asinh(as.vector(x)) * 2 - asin(as.vector(x) / 4) + atan2(as.vector(x), 2))
 })
 
-test_that("the cache's size is bytes, or the default", {
-  withr::local_options(verdigris.cache_size = 1e6)
-  expect_identical(verdigris:::cache_size(), 1e6)
-  withr::local_options(verdigris.cache_size = "much")
-  expect_identical(verdigris:::cache_size(), 256e6)
-})
-
 test_that("expressions, reductions and scans need no NVRTC", {
   skip_if(test_device == "cpu", "no GPU is tested")
   skip_if(emulated, "an emulated driver does not compile PTX")

@@ -10,7 +10,7 @@ use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::host;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, finalized, guard, handle};
+use crate::{convert, entry, finalized, guard, handle, options};
 
 /// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
 static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
@@ -30,44 +30,44 @@ fn strings(x: SEXP) -> Vec<String> {
     }
 }
 
-fn option(name: &'static std::ffi::CStr) -> SEXP {
-    // SAFETY: the value is R's, which keeps it.
-    unsafe { r::Rf_GetOption1(r::symbol(name)) }
-}
-
 /// Hands on where to look for CUDA, the option as it is now.
+///
+/// # Errors
+/// `Argument` for an option that means nothing: this one, or one of those that are read once.
 #[cfg(not(target_os = "macos"))]
-pub fn refresh_paths() {
+pub fn refresh_paths() -> Result<()> {
     use verdigris_engine::backend::cuda::library::{set_search_paths, SearchPaths};
+    options::start()?;
     let paths = |list: &[String]| list.iter().map(Into::into).collect();
     // R is asked before anything is locked
-    let option = strings(option(c"verdigris.cuda_path"));
+    let option = options::paths(c"verdigris.cuda_path")?;
     let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
-    set_search_paths(SearchPaths { option: paths(&option), packages: paths(&folders.0), torch: paths(&folders.1) });
+    set_search_paths(SearchPaths { option, packages: paths(&folders.0), torch: paths(&folders.1) });
+    Ok(())
 }
 
 #[cfg(target_os = "macos")]
-pub fn refresh_paths() {}
+pub fn refresh_paths() -> Result<()> {
+    Ok(())
+}
 
 /// Hands on whether each launch is to be checked at once, the option as it is now.
 #[cfg(not(target_os = "macos"))]
-pub fn refresh_debug() {
-    // SAFETY: the value is R's, which keeps it.
-    let wanted = unsafe { r::Rf_GetOption1(r::known_symbol!(c"verdigris.debug")) };
-    // SAFETY: the type and the length are checked.
-    let each =
-        r::kind_of(wanted) == SEXPTYPE::LGLSXP && r::len(wanted) == 1 && unsafe { r::LOGICAL_ELT(wanted, 0) } == 1;
-    verdigris_engine::backend::cuda::check_launches(each);
+pub fn refresh_debug() -> Result<()> {
+    verdigris_engine::backend::cuda::check_launches(options::flag(c"verdigris.debug")?);
+    Ok(())
 }
 
 #[cfg(target_os = "macos")]
-pub fn refresh_debug() {}
+pub fn refresh_debug() -> Result<()> {
+    Ok(())
+}
 
 /// A device by name.
 pub fn named(name: &str) -> Result<Device> {
     let device = devices::parse(name)?;
     if device != Device::Cpu {
-        refresh_paths();
+        refresh_paths()?;
     }
     Ok(device)
 }
@@ -77,11 +77,11 @@ pub fn current() -> Result<Device> {
     if let Some(device) = devices::choice() {
         return Ok(device);
     }
-    let wanted = option(c"verdigris.device");
-    if !r::is_null(wanted) {
-        return named(convert::string(wanted, "getOption(\"verdigris.device\")")?);
+    if let Some(name) = options::string(c"verdigris.device", "the name of a device")? {
+        let advice = "Option `verdigris.device` names it; `options(verdigris.device = NULL)` restores the default.";
+        return named(name).map_err(|error| error.advise(advice));
     }
-    refresh_paths();
+    refresh_paths()?;
     Ok(devices::default())
 }
 
@@ -113,13 +113,16 @@ entry! {
         Ok(r::null())
     }
 
-    /// Where compiled kernels are kept between sessions, and how many bytes of them; NULL for nowhere.
-    fn cache_dir(path, bytes) {
+    /// From .onLoad: where compiled kernels are kept between sessions by default.
+    fn cache_default(path) {
         #[cfg(not(target_os = "macos"))]
-        {
-            let limit = convert::number(bytes, "getOption(\"verdigris.cache_size\")")?.max(0.0) as u64;
-            verdigris_engine::backend::cuda::set_cache_dir(strings(path).into_iter().next().map(Into::into), limit);
-        }
+        options::set_folder(strings(path).into_iter().next().map(Into::into));
+        Ok(r::null())
+    }
+
+    /// Reads the options that are read once, unless they have been.
+    fn start_options() {
+        options::start()?;
         Ok(r::null())
     }
 
@@ -137,7 +140,7 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::library;
-            refresh_paths();
+            refresh_paths()?;
             if let Some(error) = library::driver().err().filter(library::driver::is_broken) {
                 return Ok(r::string(&error.message));
             }
@@ -150,7 +153,7 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::tier::{set_tier, tier, Tier};
-            let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(convert::string(name, "getOption(\"verdigris.tier\")")?)?) };
+            let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(convert::string(name, "tier")?)?) };
             let before = tier();
             if let Some(wanted) = wanted {
                 set_tier(wanted);
@@ -204,7 +207,7 @@ entry! {
 
     /// list(device, name, memory, capability, processors), a vector each.
     fn device_list() {
-        refresh_paths();
+        refresh_paths()?;
         let all: Vec<Description> = devices::list();
         let capability = |d: &Description| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"));
         Ok(List::new(5)
@@ -267,7 +270,7 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::library::report;
-            refresh_paths();
+            refresh_paths()?;
             verdigris_engine::backend::cuda::tier::look_again();
             let (driver, findings) = report();
             let out = List::new(2);

@@ -126,6 +126,17 @@ fn say(attributes: &mut Json, name: &str, value: &str) {
 }
 
 entry! {
+    /// The bytes of a file, of which `argument` is the name of the argument for messages.
+    fn file_bytes(path, argument) {
+        let bytes = files::bytes(Path::new(convert::string(path, "path")?), convert::string(argument, "argument")?)?;
+        // SAFETY: allocated with room for the bytes.
+        unsafe {
+            let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, bytes.len() as r::R_xlen_t);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), r::RAW(out), bytes.len());
+            Ok(out)
+        }
+    }
+
     /// Writes arrays with their names, attributes (a list each) and the file's metadata (a named character vector).
     fn file_save(path, arrays, tensor_names, attributes, metadata) {
         let path = convert::string(path, "path")?;

@@ -262,7 +262,7 @@ impl Asked {
 /// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the arguments.
 fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     let kernel = module::pointed::<Kernel>(pointer)?;
-    devices::refresh_debug();
+    devices::refresh_debug()?;
     let stream = streams::given(asked.stream)?;
     // of a call without arrays
     let elsewhere = || stream.map_or_else(|| device(r::null()), |stream| Ok(stream.device()));

@@ -25,6 +25,7 @@ mod kernel;
 mod linear;
 mod module;
 mod operators;
+mod options;
 mod owned;
 mod owners;
 mod pinned;

@@ -75,7 +75,7 @@ fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
 entry! {
     /// A module of a source (a string) or of compiled code (a raw vector); `link` is a list of raw vectors with names.
     fn module_new(code, label, path, options, include, names, signatures, link) {
-        devices::refresh_paths();
+        devices::refresh_paths()?;
         let code = match bytes(code)? {
             Some(bytes) => {
                 let path = strings(path, "path")?.into_iter().next().map(Into::into);

@@ -4,20 +4,17 @@
 //! Entries call `relieve` on their way in; Dataptr cannot, because R's gc is off there.
 
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use verdigris_engine::buffer::Device;
-use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::expr::Site;
 use verdigris_engine::host;
 use verdigris_engine::interrupt;
 use verdigris_engine::memory::{self, Collect, Hooks};
 
-use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{finalized, site};
+use crate::r;
+use crate::{finalized, options, site};
 
 /// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up: the quick
 /// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
@@ -53,7 +50,14 @@ fn is_main() -> bool {
 pub fn start() {
     let _ = MAIN.set(std::thread::current().id());
     let describe = |site: &Site| Some(site::text(site)).filter(|text| !text.is_empty());
-    memory::set_hooks(Hooks { is_main, collect, describe, limit, pinned_limit, threads });
+    memory::set_hooks(Hooks {
+        is_main,
+        collect,
+        describe,
+        limit: options::memory_limit,
+        pinned_limit: options::pinned_limit,
+        threads: options::transfer_threads,
+    });
     interrupt::set_check(interrupted);
 }
 
@@ -153,103 +157,4 @@ pub fn before_read(bytes: usize) {
     if before >= 2 * bytes as u64 && (pays(FULL.get(), 20) || is_due(&FULL, FULL_REST, false)) {
         collect(Collect::Full);
     }
-}
-
-// ---- options --------------------------------------------------------------------------------------
-
-fn option(name: &'static CStr) -> SEXP {
-    // SAFETY: the value is R's, which keeps it.
-    unsafe { r::Rf_GetOption1(r::symbol(name)) }
-}
-
-/// The element of a numeric vector that is meant for a device: by name, else the first of a vector without names.
-fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
-    // SAFETY: types and lengths are checked.
-    unsafe {
-        let n = r::len(value);
-        let number = |k: usize| match r::kind_of(value) {
-            SEXPTYPE::REALSXP => r::REAL_ELT(value, k as isize),
-            SEXPTYPE::INTSXP if r::INTEGER_ELT(value, k as isize) != i32::MIN => {
-                f64::from(r::INTEGER_ELT(value, k as isize))
-            }
-            _ => f64::NAN,
-        };
-        let names = r::Rf_getAttrib(value, r::R_NamesSymbol);
-        if r::is_null(names) {
-            return (n > 0).then(|| number(0));
-        }
-        let device = device?;
-        let whole = device.to_string();
-        let family = if device == Device::Cpu { "cpu" } else { "cuda" };
-        let named = |wanted: &str| {
-            (0..n).find(|&k| r::chars(r::STRING_ELT(names, k as isize)) == wanted.as_bytes()).map(number)
-        };
-        named(&whole).or_else(|| named(family))
-    }
-}
-
-/// Whether an option is one number, or (for what each device has) numbers with names of devices.
-fn is_limit(value: SEXP, by_device: bool) -> bool {
-    if !matches!(r::kind_of(value), SEXPTYPE::REALSXP | SEXPTYPE::INTSXP) {
-        return false;
-    }
-    // SAFETY: reading an attribute of a vector; names are strings, as many as elements.
-    unsafe {
-        let names = r::Rf_getAttrib(value, r::R_NamesSymbol);
-        if r::is_null(names) || !by_device {
-            return r::len(value) == 1;
-        }
-        r::len(value) > 0
-            && (0..r::len(value)).all(|k| {
-                let name = r::chars(r::STRING_ELT(names, k as isize));
-                name == b"cpu" || name == b"cuda" || name.starts_with(b"cuda:")
-            })
-    }
-}
-
-/// Bytes that an option says: a fraction of `total` up to 1, else bytes.
-fn bytes_of(name: &'static CStr, device: Option<Device>, total: u64) -> Result<Option<u64>> {
-    let value = option(name);
-    if r::is_null(value) {
-        return Ok(None);
-    }
-    let refused = || {
-        let by_device = if device.is_some() { ", or a vector of these with names of devices" } else { "" };
-        let text = format!(
-            "option {} must be a number of bytes, or a fraction up to 1{by_device}, not {}",
-            name.to_string_lossy(),
-            crate::convert::describe(value)
-        );
-        Error::new(Kind::Argument, text)
-    };
-    if !is_limit(value, device.is_some()) {
-        return Err(refused());
-    }
-    match element(value, device) {
-        None => Ok(None),
-        Some(part) if part > 0.0 && part <= 1.0 && total > 0 => Ok(Some((part * total as f64) as u64)),
-        Some(bytes) if bytes > 1.0 => Ok(Some(bytes.min(1e18) as u64)),
-        Some(_) => Err(refused()),
-    }
-}
-
-fn limit(device: Device, total: u64) -> Result<Option<u64>> {
-    bytes_of(c"verdigris.memory_limit", Some(device), total)
-}
-
-fn pinned_limit(total: u64) -> Result<Option<u64>> {
-    let name = c"verdigris.pinned_limit";
-    // none at all is an answer here
-    if is_limit(option(name), false) && element(option(name), None) == Some(0.0) {
-        return Ok(Some(0));
-    }
-    bytes_of(name, None, total)
-}
-
-fn threads() -> Option<usize> {
-    let value = option(c"verdigris.transfer_threads");
-    if r::is_null(value) {
-        return None;
-    }
-    element(value, None).filter(|&n| n >= 1.0).map(|n| n.min(256.0) as usize)
 }

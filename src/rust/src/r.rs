@@ -46,6 +46,7 @@ mod raw {
         pub fn Rf_ScalarString(x: SEXP) -> SEXP;
         pub fn Rf_copyMostAttrib(from: SEXP, to: SEXP);
         pub fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
+        pub fn R_ExpandFileName(path: *const c_char) -> *const c_char;
 
         // unwind.c
         pub fn vg_unwind_protect(run: unsafe extern "C-unwind" fn(*mut c_void), data: *mut c_void) -> c_int;
@@ -343,6 +344,16 @@ pub unsafe fn chars<'a>(x: SEXP) -> &'a [u8] {
 pub fn translated<'a>(x: SEXP) -> &'a CStr {
     // SAFETY: R ends its strings in NUL.
     unsafe { CStr::from_ptr(Rf_translateCharUTF8(x)) }
+}
+
+/// A path in which `~` is expanded, as by `path.expand()`.
+pub fn expanded(path: &str) -> String {
+    let Ok(text) = std::ffi::CString::new(path) else { return path.into() };
+    let start = text.as_ptr();
+    // SAFETY: the argument ends in NUL.
+    let expanded = protect(move || unsafe { raw::R_ExpandFileName(start) });
+    // SAFETY: R's buffer ends in NUL, and is copied before R is called again.
+    unsafe { CStr::from_ptr(expanded) }.to_string_lossy().into_owned()
 }
 
 /// A CHARSXP. Not protected.

@@ -24,6 +24,16 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, facts.len()))
 }
 
+/// The bytes of a regular file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let (mut file, length) = open_regular(path)?;
+    let room = usize::try_from(length).ok().and_then(|n| crate::grow::filled(0, n).ok());
+    let mut bytes = room.ok_or(io::ErrorKind::OutOfMemory)?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// An error that says what a path is that is no regular file.
 fn regular(facts: &fs::Metadata) -> io::Result<()> {
     if facts.is_file() {

@@ -48,7 +48,7 @@ pub struct Hooks {
     /// Bytes of page-locked host memory that may be in use.
     pub pinned_limit: fn(u64) -> Result<Option<u64>>,
     /// How many threads copy to and from a device.
-    pub threads: fn() -> Option<usize>,
+    pub threads: fn() -> Result<Option<usize>>,
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
@@ -214,8 +214,8 @@ pub fn pinned_limit(default: u64) -> Result<u64> {
 }
 
 /// How many threads the user wants to copy to and from a device.
-pub fn threads() -> Option<usize> {
-    HOOKS.get().filter(|hooks| (hooks.is_main)()).and_then(|hooks| (hooks.threads)())
+pub fn threads() -> Result<Option<usize>> {
+    HOOKS.get().filter(|hooks| (hooks.is_main)()).map_or(Ok(None), |hooks| (hooks.threads)())
 }
 
 /// Lets R collect its garbage.

@@ -58,12 +58,26 @@ impl Item {
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
+    failed_argument("path", what, path, error)
+}
+
+fn failed_argument(argument: &str, what: &str, path: &Path, error: &io::Error) -> Error {
     let out = Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()));
     // `disk` refuses to open anything but a regular file
     if error.kind() == io::ErrorKind::InvalidInput {
-        return out.advise("`path` must be that of a regular file; devices, FIFOs, sockets and folders are none.");
+        return out.advise(format!(
+            "`{argument}` must be that of a regular file; devices, FIFOs, sockets and folders are none."
+        ));
     }
     out
+}
+
+/// The bytes of a file that an argument names.
+///
+/// # Errors
+/// `File` where it cannot be read, or is no regular file.
+pub fn bytes(path: &Path, argument: &str) -> Result<Vec<u8>> {
+    disk::read(path).map_err(|error| failed_argument(argument, "read", path, &error))
 }
 
 // ---- out -----------------------------------------------------------------------------------------

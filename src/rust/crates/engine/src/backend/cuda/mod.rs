@@ -45,7 +45,7 @@ mod select;
 mod solver;
 mod sort;
 mod streams;
-mod submit;
+pub mod submit;
 mod transfer;
 
 use std::sync::Arc;

@@ -140,6 +140,13 @@ struct Leaving {
 // is for who holds `held`; `before` as it says, since nobody leaves a launch without `held`.
 unsafe impl Sync for Ring {}
 
+/// What the environment variable `VERDIGRIS_SUBMIT` may be, for messages.
+pub const WISHES: &str = "\"never\" or \"always\"";
+
+pub fn is_wish(text: &str) -> bool {
+    matches!(text, "never" | "always")
+}
+
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
 
 /// The ring, which is not there where the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler, which counts a launch to

@@ -31,6 +31,9 @@ pub enum Tier {
     Interpreted,
 }
 
+/// The names, for messages.
+pub const NAMES: &str = "\"auto\", \"compiled\" or \"interpreted\"";
+
 impl Tier {
     pub const fn name(self) -> &'static str {
         match self {

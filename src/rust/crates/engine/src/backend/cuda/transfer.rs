@@ -161,8 +161,8 @@ fn share(
     failed.map_or(Ok(()), Err)
 }
 
-fn threads(pieces: usize, most: usize) -> usize {
-    memory::threads().unwrap_or_else(|| parallel::width().min(most)).clamp(1, pieces.max(1))
+fn threads(pieces: usize, most: usize) -> Result<usize> {
+    Ok(memory::threads()?.unwrap_or_else(|| parallel::width().min(most)).clamp(1, pieces.max(1)))
 }
 
 fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
@@ -218,7 +218,7 @@ impl Cuda {
         let pieces = bytes.div_ceil(size);
         let bits = AtomicU32::new(0);
         // two chunks a thread: one is filled while the other is on the bus
-        let groups = staging.chunks(self, 2 * threads(pieces, most))?.chunks_mut(2).collect();
+        let groups = staging.chunks(self, 2 * threads(pieces, most)?)?.chunks_mut(2).collect();
         share(self, groups, pieces, |chunk, piece| {
             let at = piece * size;
             let found = chunk.up(self, stream, source, at, size.min(bytes - at), to + at as u64)?;
@@ -401,7 +401,7 @@ impl Cuda {
         self.wait()?;
         let (bytes, to) = (target.len(), Shared(target.as_mut_ptr()));
         let pieces = bytes.div_ceil(CHUNK);
-        let groups = staging.chunks(self, threads(pieces, MOST_DOWN))?.chunks_mut(1).collect();
+        let groups = staging.chunks(self, threads(pieces, MOST_DOWN)?)?.chunks_mut(1).collect();
         share(self, groups, pieces, |chunk, piece| {
             let at = piece * CHUNK;
             // SAFETY: within the target, and no other thread has this piece.

@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use crate::backend::cuda::library;
+use crate::disk;
 use crate::kernel::Module;
 
 /// Where NVRTC is to look, in order; nowhere for a source that includes nothing.
@@ -75,7 +76,10 @@ fn included(text: &str, folders: &[PathBuf], seen: &mut HashSet<PathBuf>, hasher
         let name = &name[..name.find(['"', '>']).unwrap_or(name.len())];
         for folder in folders {
             let path = folder.join(name);
-            if let (true, Ok(text)) = (!name.is_empty() && seen.insert(path.clone()), fs::read_to_string(&path)) {
+            if name.is_empty() || !seen.insert(path.clone()) {
+                continue;
+            }
+            if let Some(text) = disk::read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
                 (&path, &text).hash(hasher);
                 let mut inner = folders.to_vec();
                 inner.extend(path.parent().map(Path::to_path_buf));
