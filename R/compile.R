@@ -91,6 +91,7 @@ function_name <- function(expression) if (is.symbol(expression)) as.character(ex
 #' @rdname gpu_compile
 #' @export
 gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
+  if (!is.null(MoreArgs) && !is.list(MoreArgs)) abort_argument("MoreArgs", "a list or NULL", MoreArgs)
   self <- compiled_self(f, names(MoreArgs)[lengths(MoreArgs) != 1L], function_name(substitute(f)))
   arguments <- match_arguments(self, list(...), MoreArgs)
   call_routine(self, arguments, device, sys.call())
@@ -162,7 +163,6 @@ match_arguments <- function(self, given, more) {
   matcher <- self$f
   body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
   environment(matcher) <- baseenv()
-  if (!is.null(more) && !is.list(more)) abort_argument("MoreArgs", "a list or NULL", more, parent.frame())
   tryCatch(do.call(matcher, c(given, more), quote = TRUE), error = function(e) {
     parameters <- paste(self$parameters, collapse = ", ")
     stop_verdigris("argument", sprintf("The arguments do not fit the parameters of the function (%s).", parameters), detail = conditionMessage(e), call = NULL)

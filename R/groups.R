@@ -171,6 +171,7 @@ gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "ma
   if (!is_switch(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm)
   keys <- if (is.list(g) && !is.object(g) || is.data.frame(g)) as.list(g) else list(g)
   if (!length(keys)) abort_argument("g", "at least one key", g)
+  if (!all(vapply(keys, function(k) is.atomic(k) || inherits(k, "POSIXlt"), NA))) abort_argument("g", "a vector, or a list of vectors", g)
   wrong <- which(lengths(keys) != length(x))
   if (length(wrong)) abort_argument("g", sprintf("as long as `x` (%s elements)", format_count(length(x))), keys[[wrong[1L]]])
   grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(as.logical(na.rm)))

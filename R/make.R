@@ -22,6 +22,7 @@
 #' @export
 gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
   dim <- as_extents(dim)
+  if (is.object(value) && !is_gpu(value) && !inherits(value, c("integer64", "AsIs", "ts", "gpu_array"))) abort_argument("value", "one number", value)
   x <- .Call(C_full, value, prod(dim), dtype, device)
   shaped(x, dim)
 }
@@ -38,7 +39,7 @@ gpu_ones <- function(dim, dtype = "float64", device = NULL) gpu_full(1, dim, dty
 #' @export
 gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = NULL, device = NULL) {
   one <- function(x, name) {
-    if (!is.null(x) && !(is.numeric(x) && length(x) == 1L && is.finite(x))) abort_argument(name, "one finite number", x, parent.frame(2L))
+    if ((!is.null(x) || name == "from") && !(is.numeric(x) && length(x) == 1L && is.finite(x))) abort_argument(name, "one finite number", x, parent.frame(2L))
   }
   one(from, "from")
   one(to, "to")

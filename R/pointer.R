@@ -167,6 +167,7 @@ gpu_array_interface <- function(x, stream = NULL) {
 gpu_from_array_interface <- function(interface, device = NULL, owner = interface, on_free = NULL) {
   wrong <- function(what) stop_verdigris("argument", sprintf("`interface` %s.", what), call = parent.frame())
   if (!is.list(interface)) abort_argument("interface", "a list", interface)
+  if (!is.null(on_free) && !is.function(on_free)) abort_argument("on_free", "NULL or a function", on_free)
   lacking <- setdiff(c("shape", "typestr", "data", "version"), names(interface))
   if (length(lacking)) wrong(paste("lacks", paste0("`", lacking, "`", collapse = ", ")))
   version <- interface$version

@@ -51,6 +51,7 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
   size <- trunc(as.numeric(size))
   if (!replace && size > n) stop_as_base("cannot take a sample larger than the population when 'replace = FALSE'")
   if (!is.null(prob)) prob <- as_weights(prob, n, size, replace)
+  if (!is.null(dtype) && (!is.character(dtype) || length(dtype) != 1L || is.na(dtype))) abort_argument("dtype", "the name of a dtype", dtype)
   dtype <- dtype %||% if (n > .Machine$integer.max) "float64" else "int32"
   as_wanted <- function(at) if (gpu_dtype(at) == dtype) at else gpu_cast(at, dtype)
   if (size == 0) return(gpu_full(0L, 0, dtype, device))

@@ -39,6 +39,43 @@ test_that("words, functions and extents are checked by name", {
   refused(gpu_map(function(x) x + 1, x, MoreArgs = 2), "`MoreArgs` must be a list or NULL")
 })
 
+test_that("factors, times and language are no counts, extents, addresses or values", {
+  x <- gpu(c(1, 2, 3))
+  for (odd in list(factor("b"), as.Date("2020-01-01"), Sys.time(), as.difftime(1, units = "secs"))) {
+    refused(gpu_pinned(odd), "`n` must be")
+    refused(gpu_full(odd, 2), "`value` must be one number")
+    refused(gpu_from_pointer(odd, 1, "float64", device = test_device), "`address` must be an address")
+    refused(gpu_array_interface(x, stream = odd), "`stream` must be an address")
+  }
+  for (odd in list(y ~ x, quote(f(x)), quote(x))) {
+    refused(gpu_rnorm(odd), "`n` must be")
+    refused(gpu_group(gpu(1:3 + 0), if (is.symbol(odd)) list(odd) else odd), "`g` must be")
+  }
+  for (odd in list(NA, NA_character_, list(), character(), sum, 1:2, c("int32", "int32"), Sys.time(), "nonsense")) refused(gpu_sample_int(5, 2, dtype = odd), "dtype")
+  for (odd in list(1, "a", NA, quote(x))) {
+    refused(gpu_from_array_interface(gpu_array_interface(x), on_free = odd), "`on_free` must be NULL or a function")
+    refused(gpu_map(function(x, k) x + k, x, MoreArgs = odd), "`MoreArgs` must be a list or NULL")
+  }
+  refused(gpu_seq(NULL, 3), "`from` must be")
+  skip_if_not_installed("bit64")
+  expect_identical(collect(gpu_full(bit64::as.integer64(3), 2, device = test_device)), bit64::as.integer64(c(3, 3)))
+})
+
+test_that("a pointer or capsule gives no more than the memory that it is of", {
+  x <- gpu(c(1, 2, 3))
+  p <- gpu_pointer(x)
+  for (wrong in list(quote(gpu_from_pointer(p, dim = 1e4)), quote(gpu_from_pointer(p, dim = 3, strides = -1)), quote(gpu_from_pointer(p, dim = c(2, 1e4), dtype = "uint8")), quote(gpu_from_pointer(p$owner, 1e4, "float64", device = test_device)))) {
+    expect_error(eval(wrong), "leave the .* bytes", class = "verdigris_error_shape")
+  }
+  expect_identical(collect(gpu_from_pointer(p, dim = 3)), c(1, 2, 3))
+  expect_length(gpu_from_pointer(p, dim = 24, dtype = "uint8"), 24L)
+  capsule <- as_dlpack(x)
+  refused(gpu_from_pointer(capsule, 3, "float64", device = test_device), "not a DLPack capsule")
+  refused(gpu_array_interface(x, stream = capsule), "not a DLPack capsule")
+  expect_identical(collect(from_dlpack(capsule)), c(1, 2, 3))
+  refused(gpu_from_pointer(capsule, 3, "float64", device = test_device), "not a DLPack capsule")
+})
+
 test_that("options with values that mean nothing are refused where they are first looked at", {
   x <- gpu(runif(9))
   for (odd in list("eror", NA, 1, c("allow", "error"), character(), list())) {

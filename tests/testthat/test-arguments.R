@@ -7,7 +7,7 @@ odd_arguments <- quote(list(
 
 argument_calls <- c(
   # counts and extents
-  "rep(X, K)", "rep(X, each = K)", "rep(X, length.out = K)", "rep_len(X, K)", "rep.int(X, K)", "rep_len(X[0], K)", "rep.int(X[0], K)", "head(X, K)", "tail(M, K)", "matrix(X, K)", "matrix(X, ncol = K)", "array(X, K)", "diag(X, K)", "diag(X, 2, K)", "diag(M, K)",
+  "rep(X, K)", "rep(X, each = K)", "rep(X, length.out = K)", "rep_len(X, K)", "rep.int(X, K)", "rep_len(X[0], K)", "rep_len(M[, 0], K)", "log(M[, 0], K)", "round(M[, 0] + 1i, K)", "signif(M[, 0] + 1i, K)", "rep.int(X[0], K)", "head(X, K)", "tail(M, K)", "matrix(X, K)", "matrix(X, ncol = K)", "array(X, K)", "diag(X, K)", "diag(X, 2, K)", "diag(M, K)",
   "tabulate(B, K)", "tabulate(X, K)", "diff(X, K)", "diff(M, 1, K)", "embed(X, K)", "cut(X, K)", "hist(X, K, plot = FALSE)$counts", "density(X, n = K)$bw", "backsolve(S, c(1, 2), k = K)", "chol2inv(S, K)", "abs(svd(M, nu = K)$u)", "filter(X, 1, sides = K)", "filter(X, 1, 'recursive', init = K)",
   # margins
   "apply(M, K, sum)", "apply(M, K, range)", "sweep(M, K, 1)", "aperm(M, K)", "marginSums(M, K)", "proportions(M, K)", "rowSums(M, dims = K)", "colMeans(A, dims = K)", "unique(M, MARGIN = K)",

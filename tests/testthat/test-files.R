@@ -102,6 +102,24 @@ test_that("wrong arguments and files are refused", {
   }
 })
 
+test_that("sources and device code are read from regular files only", {
+  skip_on_os("windows")
+  folder <- withr::local_tempdir()
+  at <- function(name) file.path(folder, name)
+  system2("mkfifo", shQuote(at("fifo.cu")))
+  file.symlink(at("fifo.cu"), at("link.cubin"))
+  writeLines("extern \"C\" __global__ void f(float* x) { }", at("source.cu"))
+  out <- expect_child_ends(c(
+    "said <- function(e) cat(class(e)[[1L]], conditionMessage(e), \"\\n\")",
+    sprintf("for (path in %s) {", paste(deparse(c(at("fifo.cu"), at("link.cubin"), "/dev/null", "/dev/zero")), collapse = "")),
+    "tryCatch(gpu_module(path = path), error = said)",
+    sprintf("tryCatch(gpu_module(path = %s, link = path), error = said)", deparse(at("source.cu"))), "}"
+  ), timeout = 30)
+  expect_length(grep("^verdigris_error_file .*cannot be read: it is a (FIFO|device), not a file", out), 8L)
+  expect_length(grep("`path` must be that of a regular file", out), 4L)
+  expect_length(grep("`link` must be that of a regular file", out), 4L)
+})
+
 test_that("what is no regular file is neither written nor read", {
   skip_on_os("windows")
   folder <- withr::local_tempdir()

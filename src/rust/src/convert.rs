@@ -231,9 +231,16 @@ pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
     }
 }
 
+/// Whether a vector of numbers has a class by which they are no amounts: codes of a factor, or times.
+pub fn is_stamped(x: SEXP) -> bool {
+    // SAFETY: x is a value that R gave us.
+    let classed = unsafe { r::Rf_isObject(x) != r::Rboolean::FALSE };
+    classed && ["factor", "Date", "POSIXct", "difftime"].iter().any(|class| r::inherits(x, class))
+}
+
 /// A whole number from 0 on: a length or a position. Integer, double or integer64.
 pub fn size(x: SEXP, argument: &str) -> Result<usize> {
-    let value = match scalar(x) {
+    let value = match scalar(x).filter(|_| !is_stamped(x)) {
         Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => {
             Some(v as usize)
         }
@@ -292,7 +299,7 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
         whole &= number.is_some();
         number.unwrap_or(0)
     };
-    let numbers = match host(x) {
+    let numbers = match host(x).filter(|_| !is_stamped(x)) {
         Some(Host::Integer(v)) => grow::collected(v.iter().map(|&k| checked((k != i32::MIN).then_some(i64::from(k)))))?,
         Some(Host::Double(v)) => grow::collected(v.iter().map(|&k| checked(of_double(k))))?,
         Some(Host::Integer64(v)) => grow::collected(v.iter().map(|&k| checked((k != NA_I64).then_some(k))))?,
@@ -308,7 +315,7 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
 /// Whole numbers from 0 on, as `size`.
 pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
     let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
-    match host(x) {
+    match host(x).filter(|_| !is_stamped(x)) {
         Some(Host::Integer(v)) => grow::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
         Some(Host::Double(v)) => grow::all_of(v.iter().map(|&k| {
             if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {

@@ -38,6 +38,12 @@ fn words() -> Words {
     }
 }
 
+/// Whether an external pointer is a capsule, used or not.
+pub fn is_capsule(x: SEXP) -> bool {
+    let words = words();
+    [words.legacy, words.versioned, words.used_legacy, words.used_versioned].iter().any(|&tag| owned::has_tag(x, tag))
+}
+
 /// The class of a capsule.
 fn class() -> SEXP {
     static CLASS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());

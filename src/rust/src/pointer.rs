@@ -22,6 +22,9 @@ pub fn address(x: SEXP, argument: &str) -> Result<u64> {
     };
     match r::kind_of(x) {
         SEXPTYPE::EXTPTRSXP if owned::is(x) => Err(refused(&convert::describe(x))),
+        SEXPTYPE::EXTPTRSXP if dlpack::is_capsule(x) => {
+            Err(refused("a DLPack capsule").advise("`from_dlpack()` takes a capsule."))
+        }
         SEXPTYPE::EXTPTRSXP => {
             check_loan(x)?;
             // SAFETY: an external pointer.
@@ -36,6 +39,7 @@ pub fn address(x: SEXP, argument: &str) -> Result<u64> {
             };
             parsed.map_err(|_| refused(&format!("\"{text}\"")))
         }
+        _ if convert::is_stamped(x) => Err(refused(&convert::describe(x))),
         _ => match convert::scalar(x) {
             Some((value, kind @ (Kind::Integer | Kind::Double | Kind::Integer64))) => {
                 let whole = match value {
@@ -158,6 +162,11 @@ entry! {
             dtype: convert::dtype(dtype)?.ok_or_else(|| Error::new(ErrorKind::Argument, "`dtype` must be named"))?,
             device: convert::device(device)?,
             read_only: convert::flag(read_only, "read_only")? || is_for_reading(address) || is_for_reading(owner),
+            within: if owned::has_tag(address, tag()) {
+                loan_of(address).map(|lent| (lent.buffer().address, lent.buffer().bytes))
+            } else {
+                None
+            },
         };
         let dim = given.dim.clone();
         // SAFETY: what the user says of his memory, as far as it can be checked.

@@ -22,6 +22,8 @@ pub struct Given {
     pub dtype: DType,
     pub device: Device,
     pub read_only: bool,
+    /// The memory that the address is known to belong to: its first byte and how many there are.
+    pub within: Option<(u64, usize)>,
 }
 
 /// An array over memory at an address, after all that can be checked is: that the memory is there, on that device, and as
@@ -34,7 +36,7 @@ pub struct Given {
 /// # Safety
 /// The memory holds elements of the dtype, and lives until the owner is dropped.
 pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + Send + Sync>) -> Result<Array> {
-    let Given { address, dim, strides, dtype, device, read_only } = given;
+    let Given { address, dim, strides, dtype, device, read_only, within } = given;
     let strides = strides.unwrap_or_else(|| strided::column_major(&dim));
     if strides.len() != dim.len() {
         return Err(Error::new(
@@ -46,6 +48,16 @@ pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + S
     let backend = backend::of(device)?;
     if !place.aligned {
         return Err(place.misaligned());
+    }
+    if let Some((start, bytes)) = within {
+        let end = start.saturating_add(bytes as u64);
+        if place.bytes > 0 && (place.address < start || place.address.saturating_add(place.bytes as u64) > end) {
+            return Err(Error::new(
+                Kind::Shape,
+                format!("the elements leave the {bytes} bytes that the pointer is of"),
+            )
+            .advise("`dim` and `strides` count elements of `dtype` from the pointer's first one on."));
+        }
     }
     place.exists()?;
     let mut writable = true;

@@ -141,10 +141,10 @@ struct Leaving {
 unsafe impl Sync for Ring {}
 
 /// What the environment variable `VERDIGRIS_SUBMIT` may be, for messages.
-pub const WISHES: &str = "\"never\" or \"always\"";
+pub const WISHES: &str = "\"auto\", \"never\" or \"always\"";
 
 pub fn is_wish(text: &str) -> bool {
-    matches!(text, "never" | "always")
+    matches!(text, "auto" | "never" | "always")
 }
 
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
