@@ -51,6 +51,8 @@
 #' `capture`, `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
 #' The element `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source` holds that, and `log` is the same as `detail`.
 #'
+#' Warnings are base R's, and are signalled when values are computed. Those of integers beyond 2^53 that doubles do not hold also have class `verdigris_warning_precision` (see [elementwise]).
+#'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
 #' @importFrom methods setGeneric setMethod setOldClass show

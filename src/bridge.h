@@ -20,6 +20,7 @@ int vg_error_present(void);
 const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 source, 4 advice
 int vg_warning_count(void);
 const char *vg_warning_text(int index, int *bytes);
+const char *vg_warning_class(int index);
 SEXP vg_warning_call(int index);
 void vg_condition_clear(void);
 

@@ -76,7 +76,7 @@ static SEXP as_written(SEXP call) {
   return call;
 }
 
-// A list of simpleWarning conditions with the calls that recorded the operations.
+// A list of simpleWarning conditions (of some a class of ours) with the calls that recorded the operations.
 static SEXP take_warnings(void) {
   static const char *names[] = {"message", "call", ""};
   int n = vg_warning_count();
@@ -88,10 +88,13 @@ static SEXP take_warnings(void) {
     const char *text = vg_warning_text(k, &bytes);
     SET_VECTOR_ELT(one, 0, Rf_ScalarString(text_of(text, bytes)));
     SET_VECTOR_ELT(one, 1, as_written(vg_warning_call(k)));
-    SEXP class = PROTECT(Rf_allocVector(STRSXP, 3));
-    SET_STRING_ELT(class, 0, Rf_mkChar("simpleWarning"));
-    SET_STRING_ELT(class, 1, Rf_mkChar("warning"));
-    SET_STRING_ELT(class, 2, Rf_mkChar("condition"));
+    const char *own = vg_warning_class(k);
+    int first = own != NULL;
+    SEXP class = PROTECT(Rf_allocVector(STRSXP, first + 3));
+    if (own != NULL) SET_STRING_ELT(class, 0, Rf_mkChar(own));
+    SET_STRING_ELT(class, first, Rf_mkChar("simpleWarning"));
+    SET_STRING_ELT(class, first + 1, Rf_mkChar("warning"));
+    SET_STRING_ELT(class, first + 2, Rf_mkChar("condition"));
     Rf_setAttrib(one, R_ClassSymbol, class);
     UNPROTECT(1);
   }

@@ -13,7 +13,7 @@ use verdigris_engine::expr::Site;
 use verdigris_engine::warning;
 
 use crate::r::{self, Jump, SEXP};
-use crate::{abroad, finalized, pressure, site};
+use crate::{abroad, finalized, host, pressure, site};
 
 /// Nonzero where C has something to raise: one load on the way back to R.
 #[no_mangle]
@@ -234,6 +234,16 @@ extern "C" fn vg_warning_count() -> c_int {
 #[no_mangle]
 extern "C" fn vg_warning_text(index: c_int, bytes: *mut c_int) -> *const c_char {
     CONDITION.with_borrow(|c| give(c.warnings.get(index as usize).map(|w| w.message.as_str()), bytes))
+}
+
+/// The class that a warning has beside R's; null for most, which base R gives too.
+#[no_mangle]
+extern "C" fn vg_warning_class(index: c_int) -> *const c_char {
+    let lost = |w: &Warned| w.message == warning::ROUNDED || w.message == host::LOST;
+    CONDITION.with_borrow(|c| match c.warnings.get(index as usize) {
+        Some(w) if lost(w) => c"verdigris_warning_precision".as_ptr(),
+        _ => ptr::null(),
+    })
 }
 
 #[no_mangle]

@@ -126,12 +126,13 @@ unsafe fn make_doubles(elements: Shared, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Warns that int64 became NA on the way to R's doubles.
+/// Of int64 that became NA on the way to R's doubles.
+pub const LOST: &str =
+    "NAs produced: integers beyond 2^53 have no double of their own; collect() keeps them, as integer64";
+
+/// Warns of these.
 pub fn warn_lost() {
-    guard::warn(
-        "NAs produced: integers beyond 2^53 have no double of their own; collect() keeps them, as integer64",
-        None,
-    );
+    guard::warn(LOST, None);
 }
 
 /// One int64 as R's double; `lost` where it has none and becomes NA.

@@ -252,7 +252,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         r::Rf_unprotect(3);
         (out, cell)
     });
-    let warns = op.may_warn(class);
+    let warns = op.may_warn(class) || rule::rounds(op, class, &types[..list.len()]);
     if warns || len * dtype.size() >= memory::LARGE {
         site::want(cell, warns);
     }

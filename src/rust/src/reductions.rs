@@ -156,9 +156,10 @@ entry! {
         if outer * length * inner != array.len() {
             return Err(Error::new(Kind::Shape, "the groups do not fit the array's length"));
         }
-        // sums of integers along a margin are doubles in R
+        // sums of integers along a margin are doubles in R; of int64 they are int64
         let array = match array.dtype().kind() {
             verdigris_engine::dtype::Kind::Double | verdigris_engine::dtype::Kind::Complex => array,
+            verdigris_engine::dtype::Kind::Integer64 if reduction == Reduction::Sum => array,
             _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
             _ => array,
         };
@@ -180,6 +181,6 @@ entry! {
         let Some(found) = found else { return Ok(null()) };
         // R's sums of integers are doubles where they do not fit
         let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;
-        Ok(handle::wrap(if whole { found.cast(DType::Float64, None)? } else { found }))
+        Ok(handle::wrap(if whole { Array::apply(id::NEAREST, &[Operand::Array(found)], None)? } else { found }))
     }
 }

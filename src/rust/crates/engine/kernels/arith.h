@@ -66,8 +66,14 @@ VG_FN i64 int_mul(i64 a, i64 b, u32& w) {
 #endif
   return int_result(y, lost, a, b, w);
 }
+// A sum within a group, NA of known elements where it has overflowed: `least` is NA where an element is.
+VG_FN i64 checked_sum(i64 sum, i64 least, u32& w) {
+  w |= (u32)((sum == NA_I64) & (least != NA_I64)) << 1;
+  return sum;
+}
 // NA is its own negative in two's complement
 template <class T> VG_FN T int_neg(T a) { return a == na_of(a) ? a : -a; }
+VG_FN i64 int_sign(i64 a) { return a == NA_I64 ? a : (i64)((a > 0) - (a < 0)); }
 template <class T> VG_FN T int_abs(T a) { return a == na_of(a) ? a : a < 0 ? -a : a; }
 
 // Remainder with the divisor's sign, and the quotient rounded down; by 0 they are NA.

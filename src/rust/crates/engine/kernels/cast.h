@@ -1,5 +1,6 @@
 // Casts between register classes. Bits set in w: 1 "NAs introduced by coercion to integer range",
-// 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw".
+// 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw",
+// 8 "integer precision lost while converting to double".
 #pragma once
 #include "arith.h"
 
@@ -68,6 +69,13 @@ VG_FN i32 bool_of(c128 z) { return is_na(z) ? NA_I32 : (i32)((z.re != 0) | (z.im
 
 VG_FN f64 double_of(i32 x) { return x == NA_I32 ? na_f64() : (f64)x; }
 VG_FN f64 double_of(i64 x) { return x == NA_I64 ? na_f64() : (f64)x; }
+// Notes what is rounded. 2^63, to which the greatest are, is no i64.
+VG_FN f64 double_of(i64 x, u32& w) {
+  f64 y = double_of(x);
+  bool fits = y < 9223372036854775808.0;
+  w |= (u32)((x != NA_I64) & (!fits | ((i64)(fits ? y : 0.0) != x))) << 3;
+  return y;
+}
 VG_FN f64 double_of(f32 x) { return (f64)x; }
 VG_FN f64 double_of(f64 x) { return x; }
 

@@ -18,6 +18,7 @@ use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::scan::Scan;
 use crate::spill;
+use crate::warning;
 
 pub use crate::copies::{Coming, Host, HostMut};
 
@@ -169,7 +170,8 @@ impl Array {
                 return Ok(out);
             }
         }
-        if let ([Operand::Array(x), Operand::Value(power, _)], true) = (operands, op == id::POW && dtype.is_float()) {
+        let squares = op == id::POW && dtype.is_float() && types[0].kind() != Kind::Integer64;
+        if let ([Operand::Array(x), Operand::Value(power, _)], true) = (operands, squares) {
             // the same bits, and no function of CUDA's that all other powers would need
             if power.to(Class::F64) == Scalar::F64(2.0) {
                 let x = Operand::Array(x.in_class(class)?);
@@ -212,21 +214,38 @@ impl Array {
         site: impl FnOnce(bool) -> Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
+        let mut types = [Typed::Value(Kind::Logical); 3];
+        for (typed, operand) in types.iter_mut().zip(operands) {
+            *typed = operand.typed();
+        }
+        // a large result keeps its call for messages of full devices
+        let rounds = rule::rounds(op, class, &types[..operands.len().min(3)]);
+        let warns = rounds || op.may_warn(class);
+        let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
+        let of_cast = || if rounds { site.clone() } else { None };
         let mut args = Args::new();
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
             let logical =
                 matches!(row.rule, crate::ops::Rule::Logic) || (matches!(row.rule, crate::ops::Rule::Select) && k == 0);
             args.push(match operand {
-                Operand::Value(scalar, _) => Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) }),
+                Operand::Value(scalar, _) => {
+                    if scalar.is_rounded_to(wanted) {
+                        warning::rounded(site.as_ref());
+                    }
+                    Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) })
+                }
+                Operand::Array(array) | Operand::Vector(array, _) if logical => {
+                    Arg::Node(array.in_dtype(DType::Bool8)?.node)
+                }
+                Operand::Array(array) | Operand::Vector(array, _) if array.dtype().class() == wanted => {
+                    Arg::Node(array.node.clone())
+                }
                 Operand::Array(array) | Operand::Vector(array, _) => {
-                    Arg::Node(if logical { array.in_dtype(DType::Bool8)?.node } else { array.in_class(wanted)?.node })
+                    Arg::Node(array.cast(natural_dtype(wanted), of_cast())?.node)
                 }
             });
         }
-        // a large result keeps its call for messages of full devices
-        let warns = op.may_warn(class);
-        let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
         Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
     }
 
@@ -250,12 +269,15 @@ impl Array {
         Ok(Array { node: Arc::new(node) })
     }
 
-    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it.
+    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it. Of int64 that is rounded to double R
+    /// hears without a site, too: where that is no matter the row `nearest` makes the doubles.
     pub fn cast(&self, dtype: DType, site: Option<Site>) -> Result<Array> {
         if dtype == self.dtype() {
             return Ok(self.clone());
         }
         let class = self.dtype().class();
+        let rounds = class == Class::I64 && matches!(dtype, DType::Float64 | DType::Complex128);
+        let site = if rounds { site.or_else(warning::no_call) } else { site };
         let op = OpId::cast(dtype);
         Array::record(op, class, dtype, self.len(), self.device(), &[Operand::Array(self.clone())], |_| site)
     }
@@ -404,7 +426,27 @@ impl Array {
         )
     }
 
+    /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the least elements.
+    pub(crate) fn checked(
+        self,
+        reduction: Reduction,
+        na_rm: bool,
+        of: DType,
+        least: impl FnOnce() -> Result<Array>,
+    ) -> Result<Array> {
+        if reduction != Reduction::Sum || of != DType::Int64 || self.is_empty() {
+            return Ok(self);
+        }
+        let least = if na_rm { Operand::Value(Scalar::I64(0), Kind::Integer64) } else { Operand::Array(least()?) };
+        Array::apply(id::CHECKED_SUM, &[Operand::Array(self), least], warning::no_call())
+    }
+
     fn reduced(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
+        let sums = self.reduced_unchecked(reduction, na_rm, groups, narrow)?;
+        sums.checked(reduction, na_rm, self.dtype(), || self.reduced_unchecked(Reduction::Min, false, groups, false))
+    }
+
+    fn reduced_unchecked(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
         let (array, class) = self.reducible(reduction)?;
         let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
         let expr =

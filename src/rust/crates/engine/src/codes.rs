@@ -77,7 +77,15 @@ impl Array {
         let values = self.cast(natural_dtype(class), None)?.contiguous()?;
         let codes = codes.cast(DType::Int32, None)?.contiguous()?;
         let found = backend::of(self.device())?.reduce_coded(&values, &codes, groups, reduction, na_rm)?;
-        Ok(found.map(|buffer| Array::from_view(View::contiguous(buffer, reduction.result(class), columns * groups))))
+        let made = |found: Option<_>, reduction: Reduction| {
+            found.map(|buffer| Array::from_view(View::contiguous(buffer, reduction.result(class), columns * groups)))
+        };
+        let Some(results) = made(found, reduction) else { return Ok(None) };
+        let least = || {
+            let found = backend::of(self.device())?.reduce_coded(&values, &codes, groups, Reduction::Min, false)?;
+            Ok(made(found, Reduction::Min).expect("a device that sums groups has their extremes"))
+        };
+        results.checked(reduction, na_rm, self.dtype(), least).map(Some)
     }
 
     /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it (int32).

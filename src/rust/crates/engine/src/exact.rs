@@ -11,7 +11,7 @@ use crate::ops::{id, OpId, Rule};
 use crate::scalar::Scalar;
 
 /// No int64 is as large.
-const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+pub const BEYOND: f64 = 9_223_372_036_854_775_808.0;
 
 /// The dtype that a number is rounded to before it is compared.
 fn half(types: &[Typed]) -> Option<DType> {
@@ -63,6 +63,11 @@ pub fn compare(op: OpId, operands: &[Operand], n: usize, device: Device) -> Resu
         let both = if whole == 0 { [wide, other] } else { [other, wide] };
         Array::apply(op, &both, None)
     };
+    let as_array = |operand: &Operand, dtype| match operand {
+        Operand::Array(array) | Operand::Vector(array, _) => array.cast(dtype, None),
+        Operand::Value(value, _) => Array::full(*value, dtype, n.min(1), device),
+    };
+    let nearest = |x: Array| Array::apply(id::NEAREST, &[Operand::Array(x)], None);
     // a number is an int64, or lies between two small ones, or beyond all of them
     if let Operand::Value(value, _) = other {
         let Scalar::F64(x) = value.to(Class::F64) else { return Ok(None) };
@@ -71,18 +76,15 @@ pub fn compare(op: OpId, operands: &[Operand], n: usize, device: Device) -> Resu
         } else if x.abs() >= BEYOND && x.is_finite() {
             ordered(wide.clone(), Operand::Value(Scalar::F64(x * f64::INFINITY), Kind::Double)).map(Some)
         } else {
-            Ok(None)
+            // which of the doubles next to it an int64 is rounded to is no matter
+            ordered(Operand::Array(nearest(as_array(wide, DType::Int64)?)?), other.clone()).map(Some)
         };
     }
     // Where an int64 rounded to double is another number than x, the two compare as these do. Where it is x, x is whole, and
     // is compared as int64.
-    let as_array = |operand: &Operand, dtype| match operand {
-        Operand::Array(array) | Operand::Vector(array, _) => array.cast(dtype, None),
-        Operand::Value(value, _) => Array::full(*value, dtype, n.min(1), device),
-    };
     let number = |x: f64| Operand::Value(Scalar::F64(x), Kind::Double);
     let wide = as_array(wide, DType::Int64)?;
-    let rounded = wide.cast(DType::Float64, None)?;
+    let rounded = nearest(wide.clone())?;
     let x = Operand::Array(as_array(other, DType::Float64)?);
     let within = Array::apply(
         id::LT,

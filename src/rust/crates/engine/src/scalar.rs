@@ -112,6 +112,12 @@ impl Scalar {
         }
     }
 
+    /// Whether it is an int64 that has no double of its own.
+    pub fn is_rounded_to(self, class: Class) -> bool {
+        let Scalar::I64(x) = self else { return false };
+        matches!(class, Class::F64 | Class::C128) && i128::from(x) != (x as f64) as i128
+    }
+
     /// The same value in another class, NA kept; what does not fit an integer is NA.
     pub fn to(self, class: Class) -> Scalar {
         if self.class() == class {

@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use crate::dtype::DType;
 use crate::expr::Site;
 use crate::ops::{Flag, OpId};
 use crate::routine::{Failed, Routine};
@@ -17,6 +18,14 @@ pub struct Warning {
     pub site: Option<Site>,
     /// Whether R is to raise an error: an element has left its routine.
     pub error: bool,
+}
+
+/// Of int64 that became floats, in bit64's words.
+pub const ROUNDED: &str = "integer precision lost while converting to double";
+
+/// A site without a call, of what warns wherever it is recorded.
+pub fn no_call() -> Option<Site> {
+    Some(Arc::new(()))
 }
 
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -45,7 +54,7 @@ pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
             Some("NAs introduced by coercion to integer range".into()),
             Some("imaginary parts discarded in coercion".into()),
             Some("out-of-range values treated as 0 in coercion to raw".into()),
-            None,
+            Some(ROUNDED.into()),
         ],
     };
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
@@ -53,6 +62,11 @@ pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
         noted.push(Warning { message, site: site.cloned(), error: false });
         ANY.store(true, Ordering::Release);
     }
+}
+
+/// Notes that an int64 became another number as a double.
+pub fn rounded(site: Option<&Site>) {
+    note(OpId::cast(DType::Float64), 8, site);
 }
 
 /// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has failed.

@@ -73,7 +73,8 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
     let meet = |operands: &[Typed]| promote(operands);
     // integers widen to int32, and logical counts as integer
     let widened = |d: DType| if matches!(d.kind(), Kind::Logical | Kind::Integer) { DType::Int32 } else { d };
-    let as_float = |d: DType| if d.kind() < Kind::Double { DType::Float64 } else { d };
+    let keeps = |d: DType| d.kind() >= Kind::Double || d == DType::Int64 && op.expression(d.class()).is_some();
+    let as_float = |d: DType| if keeps(d) { d } else { DType::Float64 };
     let (computing, result) = match op.rule {
         Rule::Arithmetic => {
             let d = widened(meet(operands));
@@ -111,6 +112,12 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
         return Err(refusal(op, computing.class()));
     }
     Ok((computing.class(), result))
+}
+
+/// Whether an operand is int64 that the row computes with as double, and may be rounded.
+pub fn rounds(id: OpId, class: Class, operands: &[Typed]) -> bool {
+    let wide = |k: usize| matches!(id.row().operand_class(k, class), Class::F64 | Class::C128);
+    operands.iter().enumerate().any(|(k, t)| t.kind() == Kind::Integer64 && wide(k))
 }
 
 /// The type of the parts of a complex type; a real type is its own.

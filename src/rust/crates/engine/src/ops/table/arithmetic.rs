@@ -7,6 +7,7 @@ pub const ROWS: &[Op] = &[
     op!(add, "+", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_add(a, b, w)"), (FLOATS, "first_nan(a + b, a)"), (COMPLEX, "c_add(a, b)")], "Sum."),
     op!(sub, "-", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_sub(a, b, w)"), (F32, "a - b"), (F64, "difference(a, b)"), (COMPLEX, "c_sub(a, b)")], "Difference."),
     op!(mul, "*", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_mul(a, b, w)"), (FLOATS, "first_nan(a * b, a)"), (COMPLEX, "c_mul(a, b)")], "Product."),
+    op!(checked_sum, "sum", Internal, 2, Arithmetic, IntegerOverflow, 0, [(I64, "checked_sum(a, b, w)")], "The sum within a group, beside the least element: warns of overflow."),
     op!(div, "/", Ops, 2, Float, None, 0, [(FLOATS, "r_div(a, b)"), (COMPLEX, "c_div(a, b)")], "Quotient; of integers a double."),
     // glibc's pow is within 1 ulp, CUDA's within 2 (float: 4)
     op!(pow, "^", Ops, 2, Float, LostAccuracy, 4, [(FLOATS, "r_pow(a, b, w)"), (COMPLEX, "c_pow(a, b)")], "Power; `x^2` is `x * x` to the last bit."),

@@ -14,7 +14,8 @@ pub const ROWS: &[Op] = &[
     op!(to_float16, "", Internal, 1, To(DType::Float16), Coercion, 0, [(REALS, "half_of(a)"), (COMPLEX, "half_of(real_of(a, w))")], "To float16."),
     op!(to_bfloat16, "", Internal, 1, To(DType::BFloat16), Coercion, 0, [(REALS, "bhalf_of(a)"), (COMPLEX, "bhalf_of(real_of(a, w))")], "To bfloat16."),
     op!(to_float32, "", Internal, 1, To(DType::Float32), Coercion, 0, [(REALS, "float_of(a)"), (COMPLEX, "float_of(real_of(a, w))")], "To float32; NA becomes NaN."),
-    op!(to_float64, "as.double", Generic, 1, To(DType::Float64), Coercion, 0, [(REALS, "double_of(a)"), (COMPLEX, "double_of(real_of(a, w))")], "To double."),
+    op!(to_float64, "as.double", Generic, 1, To(DType::Float64), Coercion, 0, [(I32 | FLOATS, "double_of(a)"), (I64, "double_of(a, w)"), (COMPLEX, "double_of(real_of(a, w))")], "To double."),
     op!(to_complex64, "", Internal, 1, To(DType::Complex64), None, 0, [(ALL, "complex64_of(a)")], "To complex64."),
-    op!(to_complex128, "as.complex", Generic, 1, To(DType::Complex128), None, 0, [(ALL, "complex128_of(a)")], "To complex."),
+    op!(to_complex128, "as.complex", Generic, 1, To(DType::Complex128), Coercion, 0, [(I32 | FLOATS | COMPLEX, "complex128_of(a)"), (I64, "complex128_of(double_of(a, w))")], "To complex."),
+    op!(nearest, "", Internal, 1, To(DType::Float64), None, 0, [(I64, "double_of(a)")], "The nearest double, without a warning where that is another number."),
 ];

@@ -46,7 +46,7 @@ pub const ALL: Classes = REALS | COMPLEX;
 pub enum Rule {
     /// Promote the operands; logical counts as integer; the result has the promoted type. `+ - *`
     Arithmetic,
-    /// As Arithmetic, but integers become double. `/ ^ sqrt exp`
+    /// As Arithmetic, but integers become double; int64 stays where the row has an expression for it. `/ ^ sqrt exp`
     Float,
     /// As Float, but complex is refused as R refuses it. `gamma atan2`
     Real,
@@ -95,7 +95,8 @@ pub enum Flag {
     NAsProduced,
     /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
     IntegerOverflow,
-    /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw"
+    /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw", 8
+    /// "integer precision lost while converting to double", as bit64 says
     Coercion,
 }
 
@@ -106,8 +107,7 @@ impl Flag {
             Flag::None => 0,
             Flag::LostAccuracy | Flag::NAsProduced => 1,
             Flag::IntegerOverflow => 2,
-            Flag::Coercion => 3,
-            Flag::NaNsProduced => 4,
+            Flag::Coercion | Flag::NaNsProduced => 4,
         }
     }
 }

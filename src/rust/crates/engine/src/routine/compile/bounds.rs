@@ -82,7 +82,7 @@ impl Facts {
     /// The register, written by one statement, that an operand is a copy of, perhaps as a double.
     fn root(&self, operand: Operand) -> Option<Register> {
         match self.made(operand) {
-            Some((id::POS | id::TO_FLOAT64, [x])) if x.register().is_some() => self.root(*x),
+            Some((id::POS | id::TO_FLOAT64 | id::NEAREST, [x])) if x.register().is_some() => self.root(*x),
             _ => operand.register().filter(|&r| self.is_single(r)),
         }
     }
@@ -97,7 +97,7 @@ impl Facts {
             return matches!(source, Source::Length(_) | Source::Extent(..)).then_some(Extent::Of(*source));
         }
         match self.made(operand)? {
-            (id::POS | id::TO_INT32 | id::TO_INT64 | id::TO_FLOAT64, [x]) => self.extent(*x),
+            (id::POS | id::TO_INT32 | id::TO_INT64 | id::TO_FLOAT64 | id::NEAREST, [x]) => self.extent(*x),
             _ => None,
         }
     }

@@ -5,6 +5,7 @@ use super::value::{self, Number};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::array::natural_dtype;
 use crate::dtype::{Class, DType, Kind};
+use crate::exact;
 use crate::ops::rule::{resolve, Typed};
 use crate::ops::{id, OpId, Rule};
 use crate::scalar::Scalar;
@@ -12,10 +13,12 @@ use crate::scalar::Scalar;
 impl Compiler<'_> {
     /// A row of the operation table on numbers.
     pub(super) fn apply(&mut self, op: OpId, args: &[Number], place: Place) -> Compiled<Number> {
-        let types: Vec<Typed> = args.iter().map(|n| n.typed).collect();
         if let Some(folded) = fold(op, args) {
             return Ok(folded);
         }
+        let exact = self.exact(op, args);
+        let args = exact.as_ref().map_or(args, |both| both.as_slice());
+        let types: Vec<Typed> = args.iter().map(|n| n.typed).collect();
         let (class, dtype) = resolve(op, &types).map_err(|e| {
             Refusal::new(place, e.message, "Convert the operands first: as.integer(), as.double(), as.logical().")
         })?;
@@ -45,6 +48,33 @@ impl Compiler<'_> {
         Ok(Number::register(to, typed))
     }
 
+    /// The operands of a comparison of int64 with a constant double as they are compared: see `exact::compare`.
+    fn exact(&mut self, op: OpId, args: &[Number]) -> Option<[Number; 2]> {
+        let [a, b] = *args else { return None };
+        if op.row().rule != Rule::Compare {
+            return None;
+        }
+        let wide = |n: Number| n.typed == Typed::Array(DType::Int64);
+        let double = |n: Number| n.constant().filter(|_| n.kind() == Kind::Double).map(|s| s.to(Class::F64));
+        let turned = wide(b);
+        let (n, Some(Scalar::F64(x))) = (if turned { (b, double(a)) } else { (a, double(b)) }) else { return None };
+        if !wide(n) {
+            return None;
+        }
+        let within = x.abs() < exact::BEYOND;
+        let (n, x) = if within && x.fract() == 0.0 {
+            (n, Number::long(x as i64))
+        } else {
+            let to = self.fresh(Class::F64);
+            self.emit(Statement::Apply { to, op: id::NEAREST, class: Class::I64, args: vec![n.at] });
+            (
+                Number::register(to, Typed::Array(DType::Float64)),
+                Number::double(if within { x } else { x * f64::INFINITY }),
+            )
+        };
+        Some(if turned { [x, n] } else { [n, x] })
+    }
+
     /// The same value as another dtype.
     pub(super) fn cast(&mut self, n: Number, to: DType) -> Number {
         if n.dtype() == to {
@@ -72,7 +102,9 @@ impl Compiler<'_> {
                 return Number { at: Operand::Constant(scalar), typed };
             }
         }
-        let op = OpId::cast(to);
+        // a number of elements has a double of its own
+        let counts = n.typed == Typed::Value(Kind::Integer64) && to == DType::Float64;
+        let op = if counts { id::NEAREST } else { OpId::cast(to) };
         let class = n.class();
         let register = self.fresh(to.class());
         self.emit(Statement::Apply { to: register, op, class, args: vec![n.at] });
