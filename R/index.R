@@ -64,8 +64,8 @@ is_index_matrix <- function(i, d) {
 #' @param i,... Subscripts: one, or one for each dimension.
 #' @param drop Whether extents of one are dropped.
 #' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
-#'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. What is no number, such as
-#'   a string, makes the result an ordinary vector.
+#'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. Integers and logicals from R that all fit an int8, uint8
+#'   or int16 array (`NA` does not fit uint8) keep its dtype; others make it int32. What is no number, such as a string, makes the result an ordinary vector.
 #' @returns An array on the same device; for `[[` an R number.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
