@@ -25,7 +25,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
   d <- dim(x)
   rest <- setdiff(seq_along(d), kept)
   long <- prod(d[rest])
-  if (length(x) == 0L || is.complex(x) || is_int64(x) && !name %in% c("min", "max")) return(NULL)
+  if (length(x) == 0L || is.complex(x)) return(NULL)
   if (name %in% c("any", "all") && !is.logical(x)) return(NULL)
   # nothing may be left in a group, of which base R warns
   if (na.rm && name %in% c("min", "max", "var", "sd")) return(NULL)
@@ -60,7 +60,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
 #' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
 #' @param ... Passed on to `FUN`; of the functions that `apply()` knows `na.rm` is taken.
-#' @returns What base R gives, in an array on the device of `x`; of `apply()` with another function what base R gives. `scale()` has its centres and scales
+#' @returns What base R gives (sums of `int64` are `int64`), in an array on the device of `x`; of `apply()` with another function what base R gives. `scale()` has its centres and scales
 #'   as ordinary vectors in its attributes, and waits for them.
 #' @section Errors:
 #' Base R's, in its words; those of [gpu_compute()]; `verdigris_error_host_access` where reads are forbidden.

@@ -10,7 +10,7 @@
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
 #' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`, whose methods the bit64 package has;
-#'   `as.vector()` gives its values as doubles, `NA` with a warning beyond 2^53.
+#'   the others give its values as doubles, `NA` with a warning beyond 2^53.
 #' @section Errors:
 #' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` where there is no room to compute it;
 #' on a GPU what its kernels failed with, `verdigris_error_launch`.
@@ -132,9 +132,10 @@ as.character.gpu_array <- function(x, ...) {
 as.matrix.gpu_array <- function(x, ...) {
   # max.col() is no generic, and asks for a matrix that it only reads
   if (length(attr(x, "dim")) == 2L && is.double(x) && identical(sys.function(sys.parent()), base::max.col)) return(host_view(x))
-  as.matrix(collect(x))
+  # of int64 doubles, too: base R would compute with the bits of an integer64
+  as.matrix(collected(x, FALSE))
 }
 
 #' @rdname collect
 #' @export
-as.array.gpu_array <- function(x, ...) as.array(collect(x))
+as.array.gpu_array <- function(x, ...) as.array(collected(x, FALSE))

@@ -31,8 +31,14 @@ recycled <- function(row, f, ...) {
 #' that was stored in a float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`, `findInterval()`, `cut()` and `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` are as
 #' narrow as `x`. (Arithmetic with float16 and bfloat16 is float32 inside, in which a number is not rounded further.) An array keeps its own type: two arrays meet in the wider one, as `x == as_gpu(0.7)` does. Statistics of two variables ([cov()][covariance]) and [hist()][histogram] take ordinary numbers as they are.
 #'
-#' `int64` beside doubles: comparisons, matches, sets and intervals are exact, also beyond 2^53. Arithmetic, and what joins both (`c()`, `ifelse()`, `pmax()`), is float64, as are means, variances and
-#' sums along margins. What must be an R double and has none, such as `max(x)`, is `NA` with a warning: `collect(x)` gives an `integer64`, which the bit64 package computes with.
+#' @section int64 beyond 2^53:
+#' Doubles do not tell all integers beyond 2^53 apart. One rule holds for each kind of result:
+#' * A result that can be `int64` is, and is exact: arithmetic of `int64` with `int64`, integers and logicals, `c()`, `ifelse()`, `pmin()`, `pmax()`, `cbind()`, `outer()` and assignment of these, `round()`, sums (of all elements, along
+#'   margins, of groups), scans and parts. `integer64` vectors beside an array count as `int64`. An overflow is `NA` with bit64's warning, "NAs produced by integer64 overflow".
+#' * Comparisons are exact, also with doubles: `==`, `<`, [match()], sets, keys of groups, [order()], `which.max()`, intervals.
+#' * A result that is float64 is computed from the nearest doubles: arithmetic with doubles, `/`, `^`, mathematical functions, products of matrices, means, variances, casts and whatever joins `int64` and doubles. Where an element is
+#'   rounded, R warns "integer precision lost while converting to double" (class `verdigris_warning_precision`), once for each array that an operation converts. Recorded operations warn when their values are computed. Float32 and narrower types round without a warning, as they round doubles.
+#' * What R itself reads as doubles is `NA` where no double is the same integer, with a warning of the same class at the first reading of an array: `as.vector(x)`, `max(x)`, `x[[1]]`, files. `collect(x)` gives an `integer64`, which the bit64 package computes with.
 #' @section Where base R's answer is another:
 #' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
 #' differ on purpose:
@@ -114,6 +120,8 @@ log.gpu_array <- function(x, base = exp(1)) {
 round.gpu_array <- function(x, digits = 0, ...) {
   if (length(digits) == 0L) stop("invalid second argument of length 0")
   if (!is_real(digits) || length(x) == 0L && is.complex(x)) return(on_host(round, x, digits))
+  # int64 has no digits after the point
+  if (is_int64(x) && !is_gpu(digits) && all(digits >= 0) %in% TRUE && length(digits) == 1L) digits <- 0
   if (!is_gpu(digits) && length(digits) == 1L && digits %in% 0) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
 }
@@ -188,6 +196,7 @@ tail_row <- function(name, lower.tail, log.p) {
 
 # pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
+  args <- with_integer64(args)
   takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
   if (!all(takes) || !is_switch(na.rm)) {
     return(call_base(f, c(lapply(args, host_copy), list(na.rm = na.rm))))

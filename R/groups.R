@@ -119,7 +119,9 @@ reduce_sorted <- function(x, codes, name) {
 pieced <- function(y, counts, name) {
   device <- gpu_device(y)
   idle <- switch(name, sum = 0, prod = 1, min = if (is.integer(y)) .Machine$integer.max else Inf, max = if (is.integer(y)) -.Machine$integer.max else -Inf)
-  if (is.integer(y)) idle <- as.integer(idle)
+  if (is.integer(y) || is_int64(y) && name == "sum") idle <- as.integer(idle)
+  # no number leaves extremes of int64 as they are but one of the group
+  within <- is_int64(y) && name %in% c("min", "max")
   while (any(counts > 1L)) {
     pieces <- ceiling(counts / PIECE)
     inside <- sequence(pieces) - 1
@@ -129,7 +131,8 @@ pieced <- function(y, counts, name) {
     place <- repeated(as_gpu(begins, device = device), each = PIECE) + lane
     filled <- repeated(as_gpu(as.double(lengths), device = device), each = PIECE) > lane
     # what lies outside of a piece is not looked at, but must be somewhere
-    y <- ifelse(filled, y[pmin(place, length(y) - 1) + 1], idle)
+    if (within) place <- pmin(place, repeated(as_gpu(begins + lengths - 1, device = device), each = PIECE))
+    y <- if (within) y[place + 1] else ifelse(filled, y[pmin(place, length(y) - 1) + 1], idle)
     y <- .Call(C_reduce_groups, name, y, FALSE, c(sum(pieces), PIECE, 1), FALSE)
     counts <- pieces
   }
@@ -236,7 +239,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   device <- gpu_device(x)
   if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
-  if (if (is.null(whole)) prefers_host(x) || anyNA(group) else whole$missing > 0) return(on_base())
+  if (if (is.null(whole)) prefers_host(x) && !is_int64(x) || anyNA(group) else whole$missing > 0) return(on_base())
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)

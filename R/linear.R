@@ -17,7 +17,7 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
   by_host <- function() .Call(C_result, on_base(), product_dtype(x, y), device)
   # of a column and a row nothing is added up
-  outer <- device == "cpu" && isTRUE(extents[2L] == 1) && !anyNA(x) && !anyNA(y)
+  outer <- device == "cpu" && isTRUE(extents[2L] == 1) && !is_int64(x) && !is_int64(y) && !anyNA(x) && !anyNA(y)
   if (is.null(extents) || device == "cpu" && !outer && min(extents[c(1L, 3L)]) > 1) return(by_host())
   a <- beside(x, y, device)
   b <- if (own) a else beside(y, x, device)

@@ -228,7 +228,17 @@ match_by_search <- function(x, table, nomatch) {
 }
 
 # For base R's own match(), which asks this of an object, from R 4.2 on.
-mtfrm.gpu_array <- function(x) if (is_int64(x)) as.vector(x) else as.vector(host_copy(x))
+mtfrm.gpu_array <- function(x) {
+  if (!is_int64(x)) return(as.vector(host_copy(x)))
+  y <- suppressWarnings(as.vector(gpu_cast(x, "float64")))
+  exact <- as.vector(is.na(x) | x == y)
+  if (all(exact)) return(y)
+  # strings as base R makes them of doubles, digits where those are none of the number
+  texts <- as.character(y)
+  at <- base::which(!exact | !is.na(y) & as.double(texts) != y)
+  texts[at] <- as.character(x[at])
+  texts
+}
 
 # ---- sets --------------------------------------------------------------------------------------------
 

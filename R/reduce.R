@@ -183,7 +183,7 @@ setGeneric("which.min")
 #' @param x An array of at least two dimensions.
 #' @param na.rm Whether missing values are left out.
 #' @param dims How many dimensions count as rows.
-#' @returns An array of class `gpu_array`, double (or complex), with the names that base R gives.
+#' @returns An array of class `gpu_array`, double (or complex; sums of `int64` are `int64`), with the names that base R gives.
 #' @section Errors:
 #' Base R's, for what is no matrix and for wrong `dims`; those of [gpu_compute()].
 #' @examples

@@ -59,7 +59,7 @@ cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 # A series is aggregated by base R's method of series, on the host; any other vector or matrix as a data frame of arrays.
 #' @rawNamespace S3method(stats::aggregate,gpu_array)
 aggregate.gpu_array <- function(x, ...) {
-  stats::aggregate(if (is.null(attr(x, "tsp"))) as.data.frame(x) else host_copy(x), ...)
+  if (is.null(attr(x, "tsp"))) aggregate_frame(as.data.frame(x), ...) else stats::aggregate(host_copy(x), ...)
 }
 
 # Base R's methods ask is.vector(), which is FALSE of what has a class.

@@ -24,6 +24,13 @@ recycle <- function(x, n) {
 
 is_number <- function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
+# integer64 vectors beside arrays are arrays: base R would take their bits for doubles.
+with_integer64 <- function(parts) {
+  wide <- vapply(parts, function(x) inherits(x, "integer64") && !is_gpu(x), NA)
+  if (any(wide) && !is.null(device <- device_of(parts))) parts[wide] <- lapply(parts[wide], as_gpu, device = device)
+  parts
+}
+
 # The device of the first array of a list.
 device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_device(part))
 
@@ -109,6 +116,7 @@ bind <- function(parts, labels, given, level, by_row) {
   which <- base::which
   unlist <- base::unlist
   names(parts) <- NULL
+  if (!any(vapply(parts, is.data.frame, NA))) parts <- with_integer64(parts)
   f <- if (by_row) base::rbind else base::cbind
   plain <- vapply(parts, function(x) is.null(x) || is_number(x) && !inherits(x, "ts"), NA)
   if (!all(plain) || !any(vapply(parts, is_gpu, NA))) {
@@ -302,9 +310,12 @@ array_of_array <- function(data, dim, dimnames) {
 outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else match.fun(FUN), ...))
 
 outer_arrays <- function(X, Y, FUN, ...) {
-  # of plain vectors of doubles
-  if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
-    # base R's product goes through memory once
+  if (is_int64(X) || is_int64(Y)) {
+    both <- with_integer64(list(X, Y))
+    X <- both[[1L]]
+    Y <- both[[2L]]
+  } else if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
+    # of plain vectors of doubles base R's product goes through memory once
     if (prefers_host(X)) {
       a <- lent(X)
       b <- lent(Y)
@@ -340,10 +351,12 @@ outer_arrays <- function(X, Y, FUN, ...) {
 # An array without dimensions and names.
 is_plain <- function(x) is_gpu(x) && is.null(attr(x, "dim")) && is.null(attr(x, "names")) && is.null(attr(x, "tsp"))
 
-# Base R multiplies matrices: in doubles, each product added to 0.
+# Base R multiplies matrices: in doubles, each product added to 0. Products of int64 are int64.
 matrix_like <- function(a, b) {
   floats <- function(x) is.complex(x) || is.double(x) && !is_int64(x)
-  if (floats(a) || floats(b)) a * b + 0 else as_doubles(a) * as_doubles(b) + 0
+  if (floats(a) || floats(b)) return(a * b + 0)
+  if (is_int64(a) || is_int64(b)) return(a * b)
+  as_doubles(a) * as_doubles(b) + 0
 }
 
 as_doubles <- function(x) if (is.double(x)) x else gpu_cast(x, "float64")
@@ -365,6 +378,9 @@ kronecker <- interposed("kronecker", c("X", "Y"), kronecker_arrays(X, Y, if (is.
 `%x%` <- interposed("%x%", c("X", "Y"), kronecker_arrays(X, Y, `*`, FALSE))
 
 kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
+  both <- with_integer64(list(X, Y))
+  X <- both[[1L]]
+  Y <- both[[2L]]
   if (!is_number(X) || !is_number(Y) || !is_switch(make.dimnames) || make.dimnames || !length(X) || !length(Y)) {
     f <- if (isS4(host_copy(X)) || isS4(host_copy(Y))) methods::kronecker else base::kronecker
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))

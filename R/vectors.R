@@ -125,7 +125,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   leaves <- function(x) if (is.list(x)) base::unlist(lapply(unname(x), leaves), FALSE, FALSE) else list(x)
   # a list of a class may have a method, and of lists that are not taken apart the result is a list
   usable <- is_switch(use.names) && is_switch(recursive) && (!is.object(x) || is.data.frame(x)) && (recursive || !any(vapply(x, is.list, NA)))
-  flat <- if (usable) leaves(x)
+  flat <- if (usable) with_integer64(leaves(x))
   if (!usable || !all(vapply(flat, function(part) is.null(part) || is_number(part), NA))) {
     return(call_base(base::unlist, list(within(x, host_copy), recursive, use.names)))
   }

@@ -147,6 +147,163 @@ test_that("int64 beyond 2^53 is told apart, or said to be lost", {
   expect_composed_same(over_int64)
 })
 
+# ---- the rule, function by function --------------------------------------------------------------------
+
+around <- function(centre) bit64::as.integer64(centre) + bit64::as.integer64(c(-3:3, NA))
+grids <- list("2^53" = around("9007199254740992"), "2^62" = around("4611686018427387904"), "-2^53" = -around("9007199254740992"), small = around("0"))
+rounded <- "integer precision lost while converting to double"
+
+# Exact: as bit64 has it, int64, without a warning. `w` is the integer64 of `v`, known elements first.
+stays <- list(
+  "v + 1L" = function(v) v + 1L, "v - v[1]" = function(v) v - v[1L], "v + TRUE" = function(v) v + TRUE, "-v" = function(v) -v, "abs" = function(v) abs(v), "sign" = function(v) sign(v),
+  "c, itself" = function(v) c(v, v), "c, integers" = function(v) c(v, 1L, 2L), "c, logicals" = function(v) c(v, TRUE), "rev" = function(v) rev(v), "parts" = function(v) v[c(3L, 1L)], "head" = function(v) head(v, 2L),
+  "rep" = function(v) rep(v, 2L), "diff" = function(v) diff(v), "floor" = function(v) floor(v), "ceiling" = function(v) ceiling(v), "trunc" = function(v) trunc(v), "round" = function(v) round(v), "round, digits" = function(v) round(v, 2L),
+  "assigned integer" = function(v) { v[2L] <- 1L; v }, "assigned itself" = function(v) { v[2L] <- v[1L]; v }, "append" = function(v) append(v, v[1L])
+)
+# The same where bit64 has no such method: what it is to be, of the integer64.
+is_to_be <- list(
+  "ifelse" = list(function(v, w) ifelse(is.na(v), 0L, v), function(w) { w[is.na(w)] <- 0L; w }),
+  "ifelse, integer64" = list(function(v, w) ifelse(is.na(v), w[2L], v), function(w) { w[is.na(w)] <- w[2L]; w }),
+  "pmin" = list(function(v, w) pmin(v, v[3L]), function(w) { w[which(w > w[3L])] <- w[3L]; w }),
+  "pmax" = list(function(v, w) pmax(v, v[3L]), function(w) { w[which(w < w[3L])] <- w[3L]; w }),
+  "pmax, integer64" = list(function(v, w) pmax(v, w[3L]), function(w) { w[which(w < w[3L])] <- w[3L]; w }),
+  "pmax, integers" = list(function(v, w) pmax(v, 0L), function(w) { w[which(w < 0L)] <- 0L; w }),
+  "pmin, na.rm" = list(function(v, w) pmin(v, w[3L], na.rm = TRUE), function(w) { w[is.na(w) | w > w[3L]] <- w[3L]; w }),
+  "Re" = list(function(v, w) Re(v), identity), "Conj" = list(function(v, w) Conj(v), identity), "Mod" = list(function(v, w) Mod(v), abs),
+  "as_gpu" = list(function(v, w) as_gpu(w, device = gpu_device(v)), identity),
+  "c, integer64" = list(function(v, w) c(v, w), function(w) c(w, w)), "unlist" = list(function(v, w) unlist(list(v, list(w, 1L))), function(w) c(w, w, bit64::as.integer64(1))),
+  "cbind" = list(function(v, w) cbind(v, v), function(w) c(w, w)), "cbind, integer64" = list(function(v, w) cbind(v, w), function(w) c(w, w)), "cbind, integers" = list(function(v, w) cbind(v, 1L), function(w) c(w, rep(bit64::as.integer64(1), length(w)))),
+  "rbind, integer64" = list(function(v, w) t(rbind(v, w)), function(w) c(w, w)),
+  "outer, -" = list(function(v, w) outer(v, w[1:2], "-"), function(w) c(w - w[1L], w - w[2L])), "outer" = list(function(v, w) outer(v, 1:2 - 1L), function(w) c(w * 0L, w)),
+  "%o%" = list(function(v, w) v %o% c(TRUE, TRUE), function(w) c(w, w)), "kronecker" = list(function(v, w) kronecker(v, c(1L, 1L)), function(w) rep(w, each = 2L)),
+  "assigned integer64" = list(function(v, w) { v[2L] <- w[1L]; v }, function(w) { w[2L] <- w[1L]; w }), "assigned NA" = list(function(v, w) { v[2L] <- NA; v }, function(w) { w[2L] <- NA; w }),
+  "assigned to integers" = list(function(v, w) { x <- gpu(seq_along(w)); x[] <- v; x }, identity),
+  "rowSums" = list(function(v, w) rowSums(cbind(v, 1L, -2L)), function(w) w - 1L), "colSums" = list(function(v, w) colSums(rbind(v, 1L, -2L)), function(w) w - 1L),
+  "rowSums, na.rm" = list(function(v, w) rowSums(cbind(v, 1L), na.rm = TRUE), function(w) { w[is.na(w)] <- 0L; w + 1L }),
+  "apply" = list(function(v, w) apply(cbind(v, 1L), 1L, sum), function(w) w + 1L), "marginSums" = list(function(v, w) marginSums(cbind(v, 1L), 1L), function(w) w + 1L),
+  "gpu_group" = list(function(v, w) gpu_group(c(v, v * 0L + 1L), rep(seq_along(w), 2L), "sum"), function(w) w + 1L), "tapply" = list(function(v, w) tapply(v, seq_along(w), max), identity),
+  "rowsum of numbers" = list(function(v, w) rowsum(c(v, v * 0L), rep(seq_along(w) + .5, 2L)), identity), "rowsum" = list(function(v, w) rowsum(c(v, v * 0L), gpu(rep(seq_along(w), 2L))), identity), "cummax" = list(function(v, w) cummax(v[1:7]), function(w) if (w[1L] < w[2L]) w[1:7] else w[rep(1L, 7L)]),
+  "cumsum" = list(function(v, w) cumsum(c(v[1:2], -v[1:2])), function(w) c(w[1L], w[1L] + w[2L], w[2L], w[2L] - w[2L])), "embed" = list(function(v, w) embed(v, 1L), identity)
+)
+# Float64 of the nearest doubles, with one warning where one of them is another number.
+becomes_double <- list(
+  "+" = function(v) v + 1, "*" = function(v) 2 * v, "/" = function(v) v / 2L, "^" = function(v) v^2, "%%" = function(v) v %% 7, "exp" = function(v) exp(-abs(v)), "sqrt" = function(v) sqrt(abs(v)), "atan2" = function(v) atan2(v, 2), "signif" = function(v) signif(v, 3L),
+  "beside an array" = function(v) v + gpu(.5), "vectors" = function(v) v + seq(.5, 7.5), "complex" = function(v) v + 1i, "cast" = function(v) gpu_cast(v, "float64"), "cast to complex" = function(v) gpu_cast(v, "complex128"),
+  "c" = function(v) c(v, .5), "ifelse" = function(v) ifelse(is.na(v), .5, v), "pmax" = function(v) pmax(v, .5), "cbind" = function(v) cbind(v, .5), "rbind" = function(v) rbind(.5, v), "unlist" = function(v) unlist(list(v, .5)), "outer" = function(v) outer(v, c(.5, 2)),
+  "assigned a double" = function(v) { v[8L] <- .5; v }, "assigned to doubles" = function(v) { x <- gpu(rep(.5, 8L)); x[] <- v; x },
+  "mean" = function(v) mean(v[1:7]), "mean, na.rm" = function(v) mean(v, na.rm = TRUE), "var" = function(v) var(v[1:7]), "sd" = function(v) sd(v[1:7]), "prod" = function(v) prod(v[1:7]), "rowMeans" = function(v) rowMeans(cbind(v, v)), "colMeans" = function(v) colMeans(cbind(v, v)), "apply mean" = function(v) apply(cbind(v, v), 1L, mean),
+  "gpu_group mean" = function(v) gpu_group(v, rep(1:2, 4L), "mean"), "gpu_group var" = function(v) gpu_group(v, rep(1:2, 4L), "var"), "%*%" = function(v) cbind(v[1:7]) %*% c(1, 2), "crossprod" = function(v) crossprod(cbind(v[1:7])),
+  "weighted.mean" = function(v) weighted.mean(v[1:7], 1:7), "approx" = function(v) approx(v[1:7], 1:7, 0)$y, "Map" = function(v) unlist(Map(function(a) a, v[1:7])), "tcrossprod" = function(v) tcrossprod(v[1:7]), "as.complex" = function(v) as.complex(v), "gpu_compile" = function(v) gpu_compile(function(a) a * .5)(v)
+)
+
+over_rule <- function() {
+  found <- list()
+  tell <- function(...) found <<- c(found, sprintf(...))
+  text <- function(x) {
+    y <- bit64::as.character.integer64(if (is_gpu(x)) collect(x) else x)
+    y[y %in% "NA"] <- NA
+    as.vector(y)
+  }
+  exactly_as <- function(what, code, want) {
+    cases$n <- cases$n + 1L
+    got <- outcome(code)
+    if (length(got$warnings)) return(tell("%s: warned: %s", what, got$warnings[1L]))
+    is_whole <- is_gpu(got$value) && gpu_dtype(got$value) == "int64" || inherits(got$value, "integer64")
+    if (!is_whole) return(tell("%s: is no int64", what))
+    if (!identical(text(got$value), text(want))) tell("%s: %s and not %s", what, deparse1(text(got$value)), deparse1(text(want)))
+  }
+  for (grid in names(grids)) {
+    w <- grids[[grid]]
+    loses <- grid != "small"
+    for (name in names(stays)) exactly_as(paste(name, grid), stays[[name]](gpu(w)), if (name %in% c("round, digits", "v + TRUE", "c, logicals")) switch(substr(name, 1L, 1L), r = w, v = w + 1L, c = c(w, bit64::as.integer64(1))) else stays[[name]](w))
+    for (name in names(is_to_be)) exactly_as(paste(name, grid), is_to_be[[name]][[1L]](gpu(w), w), is_to_be[[name]][[2L]](w))
+    doubles <- suppressWarnings(as.double(w))
+    for (name in names(becomes_double)) {
+      cases$n <- cases$n + 1L
+      f <- becomes_double[[name]]
+      got <- outcome({
+        out <- f(gpu(w))
+        if (is_gpu(out)) collect(out) else out
+      })
+      want <- outcome({
+        out <- f(gpu(doubles))
+        if (is_gpu(out)) collect(out) else out
+      })
+      said <- setdiff(got$warnings, want$warnings)
+      if (!identical(unique(said), if (loses) rounded else character())) tell("%s %s: warned %s", name, grid, deparse1(said))
+      if (!identical(as.vector(got$value), as.vector(want$value))) tell("%s %s: %s and not %s", name, grid, deparse1(as.vector(got$value)), deparse1(as.vector(want$value)))
+    }
+  }
+  found
+}
+
+test_that("each function is exact in int64 beyond 2^53, or warns", {
+  expect_all_same(over_rule())
+  expect_composed_same(over_rule)
+})
+
+test_that("sums of groups that overflow int64 are NA with bit64's warning", {
+  w <- bit64::as.integer64(c("4611686018427387904", "4611686018427387904", "1", NA, "5", "6"))
+  over <- "NAs produced by integer64 overflow"
+  sums <- bit64::as.integer64(c(NA, NA, "11"))
+  calls <- list(rowSums = function(v) rowSums(matrix(v, 3L, byrow = TRUE)), colSums = function(v) colSums(matrix(v, 2L)), apply = function(v) apply(matrix(v, 2L), 2L, sum),
+    gpu_group = function(v) c(gpu_group(v, rep(1:3, each = 2L), "sum")), tapply = function(v) c(tapply(v, rep(1:3, each = 2L), sum)))
+  run <- function() {
+    for (name in names(calls)) {
+      got <- outcome(calls[[name]](gpu(w)))
+      expect_identical(got$warnings, over, info = name)
+      expect_identical(as.character(c(got$value)), as.character(sums), info = name)
+      # of missing elements there is no warning
+      expect_identical(outcome(calls[[name]](gpu(w)[c(1L, 3L, 3L, 4L, 5L, 6L)]))$warnings, character(), info = name)
+    }
+  }
+  run()
+  if (test_device == "cpu") composed(run())
+})
+
+test_that("what R reads as doubles is NA, and has a class of its own", {
+  x <- function() gpu(whole64[1:3])
+  reads <- list(as.vector = as.vector, as.matrix = as.matrix, as.array = as.array, "[[" = function(v) c(v[[1L]], v[[2L]], v[[3L]]), "apply of base R" = function(v) base::apply(matrix(v, 3L), 1L, sum), sapply = function(v) sapply(v, identity))
+  for (name in names(reads)) {
+    heard <- list()
+    got <- withCallingHandlers(reads[[name]](x()), verdigris_warning_precision = function(w) {
+      heard <<- c(heard, list(conditionMessage(w)))
+      invokeRestart("muffleWarning")
+    })
+    expect_identical(as.vector(got), c(NA, 2^53, 5), info = name)
+    expect_true(length(heard) > 0L && all(startsWith(unlist(heard), lost)), info = name)
+  }
+  expect_warning(collect(x() + .5), rounded, class = "verdigris_warning_precision")
+  # an integer64 beside doubles
+  expect_warning(collect(gpu(c(.5, 1)) + whole64[1L]), rounded, class = "verdigris_warning_precision")
+  expect_no_warning(collect(gpu(c(.5, 1)) + whole64[2L]))
+})
+
+test_that("routines compare int64 with numbers exactly", {
+  tests <- list(function(a) a == 9007199254740992, function(a) a > 9007199254740992, function(a) 9007199254740992 <= a, function(a) a < 9223372036854775808, function(a) a != 5.5, function(a) a >= -9007199254740994.5)
+  for (f in tests) expect_identical(outcome(gpu_compile(f)(gpu(whole64)))[c("value", "warnings")], outcome(f(gpu(whole64)))[c("value", "warnings")], info = deparse1(f))
+})
+
+test_that("base R's match() and merge() tell int64 apart", {
+  skip_if(getRversion() < "4.2.0")
+  x <- gpu(whole64)
+  expect_identical(base::match(x, x), match(texts, texts))
+  expect_identical(base::match(c(2^53, 5, 2^62, NA), x), c(2L, 3L, 9L, 4L))
+  expect_identical(base::match(x[c(8L, 3L)], c(5, 2^62)), c(NA, 1L))
+  both <- merge(data.frame(k = gpu(unique(whole64[-4L])), a = 1:9), data.frame(k = gpu(unique(whole64[-4L])), b = 1:9))
+  expect_identical(sort(both$a), 1:9)
+  expect_identical(both$a, both$b)
+})
+
+test_that("aggregate() has the groups of int64 keys, and exact sums", {
+  v <- bit64::as.integer64(c("9007199254740993", "9007199254740995", "4"))
+  keys <- whole64[c(1L, 2L, 1L)]
+  for (sums in list(aggregate(gpu(v), list(k = gpu(keys)), sum), aggregate(data.frame(x = gpu(v)), list(k = gpu(keys)), sum))) {
+    expect_identical(sort(as.character(sums$k)), sort(texts[1:2]))
+    expect_identical(as.character(sums$x)[match(texts[1:2], as.character(sums$k))], c("9007199254740997", "9007199254740995"))
+  }
+})
+
 test_that("values of int64 that are doubles too are as doubles", {
   x <- c(3, 1, NA, 3, 2^52, -7, 1)
   calls <- list(
