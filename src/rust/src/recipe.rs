@@ -196,12 +196,12 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     }
     let by_logical = matches!(op.row().rule, Rule::Logic | Rule::Select);
     let size = |met: &[Option<Met>; 2]| {
-        met.iter().flatten().fold((1u32, 0u32), |(weight, leaves), met| {
+        met.iter().flatten().fold((1u32, 0u32, false), |(weight, leaves, casts), met| {
             let cast = matches!(met.typed, Typed::Array(dtype) if by_logical || dtype.class() != class);
-            (weight + u32::from(cast) + met.weight, leaves + met.leaves)
+            (weight + u32::from(cast) + met.weight, leaves + met.leaves, casts | cast)
         })
     };
-    let (mut weight, mut leaves) = size(&met);
+    let (mut weight, mut leaves, casts) = size(&met);
     if leaves as usize > MOST_INPUTS {
         // the engine counts more closely
         return Ok(None);
@@ -217,7 +217,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         if met[..list.len()].iter().any(Option::is_none) {
             return Ok(None);
         }
-        (weight, leaves) = size(&met);
+        (weight, leaves, _) = size(&met);
     }
     let mut made = Recipe {
         len,
@@ -252,7 +252,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         r::Rf_unprotect(3);
         (out, cell)
     });
-    let warns = op.may_warn(class) || rule::rounds(op, class, &types[..list.len()]);
+    let warns = op.may_warn(class) || casts && rule::rounds(op, class, types[..list.len()].iter().copied());
     if warns || len * dtype.size() >= memory::LARGE {
         site::want(cell, warns);
     }

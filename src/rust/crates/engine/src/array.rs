@@ -214,16 +214,15 @@ impl Array {
         site: impl FnOnce(bool) -> Option<Site>,
     ) -> Result<Array> {
         let row = op.row();
-        let mut types = [Typed::Value(Kind::Logical); 3];
-        for (typed, operand) in types.iter_mut().zip(operands) {
-            *typed = operand.typed();
-        }
-        // a large result keeps its call for messages of full devices
-        let rounds = rule::rounds(op, class, &types[..operands.len().min(3)]);
-        let warns = rounds || op.may_warn(class);
-        let site = if warns || n * dtype.size() >= memory::LARGE { site(warns) } else { None };
-        let of_cast = || if rounds { site.clone() } else { None };
         let mut args = Args::new();
+        // asked for once, by what warns first
+        let (mut site, mut known) = (Some(site), None);
+        let mut of_rounded = || {
+            if let Some(site) = site.take() {
+                known = site(true);
+            }
+            known.clone()
+        };
         for (k, operand) in operands.iter().enumerate() {
             let wanted = row.operand_class(k, class);
             let logical =
@@ -231,21 +230,27 @@ impl Array {
             args.push(match operand {
                 Operand::Value(scalar, _) => {
                     if scalar.is_rounded_to(wanted) {
-                        warning::rounded(site.as_ref());
+                        warning::rounded(of_rounded().as_ref());
                     }
                     Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) })
                 }
                 Operand::Array(array) | Operand::Vector(array, _) if logical => {
                     Arg::Node(array.in_dtype(DType::Bool8)?.node)
                 }
-                Operand::Array(array) | Operand::Vector(array, _) if array.dtype().class() == wanted => {
-                    Arg::Node(array.node.clone())
-                }
                 Operand::Array(array) | Operand::Vector(array, _) => {
-                    Arg::Node(array.cast(natural_dtype(wanted), of_cast())?.node)
+                    let rounds = array.dtype() == DType::Int64 && matches!(wanted, Class::F64 | Class::C128);
+                    let cast =
+                        if rounds { array.cast(natural_dtype(wanted), of_rounded()) } else { array.in_class(wanted) };
+                    Arg::Node(cast?.node)
                 }
             });
         }
+        // a large result keeps its call for messages of full devices
+        let warns = op.may_warn(class);
+        let site = match site {
+            Some(site) if warns || n * dtype.size() >= memory::LARGE => site(warns),
+            _ => known,
+        };
         Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
     }
 

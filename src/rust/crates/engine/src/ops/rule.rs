@@ -115,9 +115,11 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
 }
 
 /// Whether an operand is int64 that the row computes with as double, and may be rounded.
-pub fn rounds(id: OpId, class: Class, operands: &[Typed]) -> bool {
-    let wide = |k: usize| matches!(id.row().operand_class(k, class), Class::F64 | Class::C128);
-    operands.iter().enumerate().any(|(k, t)| t.kind() == Kind::Integer64 && wide(k))
+#[inline]
+pub fn rounds(id: OpId, class: Class, operands: impl Iterator<Item = Typed>) -> bool {
+    let double = |class| matches!(class, Class::F64 | Class::C128);
+    let wide = |t| matches!(t, Typed::Array(DType::Int64) | Typed::Value(Kind::Integer64));
+    double(class) && operands.enumerate().any(|(k, t)| wide(t) && double(id.row().operand_class(k, class)))
 }
 
 /// The type of the parts of a complex type; a real type is its own.
