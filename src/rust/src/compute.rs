@@ -1,8 +1,9 @@
 //! Computing what is recorded, and telling what that would run.
 
+use verdigris_engine::array::settle_all;
 use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::evaluate;
 use verdigris_engine::explain::{explain, Kernel, Traffic};
+use verdigris_engine::write::compute_into;
 
 use crate::r::{self, List, SEXP};
 use crate::{convert, entry, handle, site};
@@ -21,7 +22,7 @@ entry! {
     fn compute(arrays) {
         // SAFETY: a list that R code made; each index is within its length.
         let arrays = (0..r::len(arrays)).map(|k| handle::array(unsafe { r::VECTOR_ELT(arrays, k as isize) }));
-        evaluate::settle_all(&arrays.collect::<Result<Vec<_>>>()?)?;
+        settle_all(&arrays.collect::<Result<Vec<_>>>()?)?;
         Ok(r::null())
     }
 
@@ -35,7 +36,7 @@ entry! {
         let target = handle.current()?;
         // what is recorded elsewhere in R holds it too
         let holders = if handle.is_recorded_on() || !handle.is_lender() { 0 } else { HOLDERS };
-        let new = evaluate::compute_into(&value, &target, holders, site::of(call))?;
+        let new = compute_into(&value, &target, holders, site::of(call))?;
         drop(target);
         handle.rewrite(new)?;
         Ok(out)

@@ -2,9 +2,9 @@
 
 use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::buffer::Device;
+use verdigris_engine::call_site::CallSite;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::expr::Site;
 use verdigris_engine::grow;
 use verdigris_engine::scalar::{Scalar, NA_I64};
 
@@ -117,7 +117,7 @@ pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
 }
 
 /// Uploads a host vector.
-pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<Site>) -> Result<Array> {
+pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
     match host(x) {
         Some(data) => Array::upload(data, dtype, device, site),
         None => Err(unsuitable(x)),

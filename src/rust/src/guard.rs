@@ -8,8 +8,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Mutex;
 
+use verdigris_engine::call_site::CallSite;
 use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::expr::Site;
 use verdigris_engine::warning;
 
 use crate::r::{self, Jump, SEXP};
@@ -21,7 +21,7 @@ pub static vg_pending: AtomicI32 = AtomicI32::new(0);
 
 struct Warned {
     message: String,
-    site: Option<Site>,
+    site: Option<CallSite>,
 }
 
 #[derive(Default)]
@@ -173,12 +173,12 @@ pub fn collect_warnings() {
 }
 
 /// A warning of the bridge's own.
-pub fn warn(message: impl Into<String>, site: Option<Site>) {
+pub fn warn(message: impl Into<String>, site: Option<CallSite>) {
     push(message.into(), site);
 }
 
 #[cold]
-fn push(message: String, site: Option<Site>) {
+fn push(message: String, site: Option<CallSite>) {
     CONDITION.with_borrow_mut(|c| c.warnings.push(Warned { message, site }));
     vg_pending.store(1, Ordering::Relaxed);
 }

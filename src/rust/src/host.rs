@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use verdigris_engine::array::{Array, Host, HostMut};
 use verdigris_engine::backend::cpu::parallel::parallel;
 use verdigris_engine::buffer::Device;
+use verdigris_engine::call_site::CallSite;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::Result;
-use verdigris_engine::expr::Site;
 use verdigris_engine::host;
 use verdigris_engine::memory::Held;
 use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
@@ -179,7 +179,7 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
 ///
 /// # Safety
 /// There is room for as many elements of R's type for the dtype at `out`, aligned, written by no one else.
-pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<Site>, out: *mut u8) -> Result<()> {
+pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: *mut u8) -> Result<()> {
     use std::slice::from_raw_parts_mut;
     let n = array.len();
     if n == 0 {

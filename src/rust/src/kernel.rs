@@ -9,9 +9,8 @@ use verdigris_engine::buffer::{Buffer, Device, View};
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::few::Few;
-use verdigris_engine::kernel::{
-    self, Element, Function, Geometry, Module, Parameter, Passing, Signature, Value, USUAL,
-};
+use verdigris_engine::kernel::{Element, Function, Geometry, Module, Parameter, Passing, Signature, USUAL};
+use verdigris_engine::kernel_call::{self as user_kernel, Value};
 use verdigris_engine::scalar::Scalar;
 
 use crate::handle::{self, Handle};
@@ -268,14 +267,14 @@ fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     let elsewhere = || stream.map_or_else(|| device(r::null()), |stream| Ok(stream.device()));
     let signature = match kernel.function.known_signature() {
         Some(known) => known,
-        None => kernel.function.signature(elsewhere()?)?,
+        None => user_kernel::signature(&kernel.function, elsewhere()?)?,
     };
     let geometry = asked.geometry(kernel)?;
     let taken = signature.taken().filter(|(k, _)| !kernel.returns.contains(k)).count();
     if arguments.len() != taken {
         return Err(Error::new(
             ErrorKind::Argument,
-            format!("kernel `{}` takes {}, not {}", signature.name, kernel::counted(taken), arguments.len()),
+            format!("kernel `{}` takes {}, not {}", signature.name, user_kernel::counted(taken), arguments.len()),
         )
         .advise(format!("Its signature is `{signature}`.")));
     }
@@ -302,7 +301,7 @@ fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
             }
         }
     }
-    kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, place)?;
+    user_kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, place)?;
     for ((_, parameter), value) in signature.taken().zip(given.values.iter()) {
         if let (true, Value::Array(at)) = (parameter.writes(), value) {
             if let Some(handle) = given.handles[*at] {
@@ -344,7 +343,7 @@ entry! {
         let returned = module::strings(returns, "returns")?;
         let mut places = Vec::new();
         if !returned.is_empty() {
-            let signature = function.signature(device(r::null())?)?;
+            let signature = user_kernel::signature(&function, device(r::null())?)?;
             for wanted in &returned {
                 let place = signature.parameters.iter().position(|p| p.name == *wanted).ok_or_else(|| {
                     Error::new(ErrorKind::Argument, format!("`returns`: kernel `{}` has no parameter `{wanted}`", function.name))
@@ -400,7 +399,7 @@ entry! {
     /// Names of what a call takes, and the signature, of a kernel whose binary has to be loaded for that.
     fn kernel_signature(pointer) {
         let kernel = module::pointed::<Kernel>(pointer)?;
-        let signature = kernel.function.signature(device(r::null())?)?;
+        let signature = user_kernel::signature(&kernel.function, device(r::null())?)?;
         let parameters: Vec<&str> = signature
             .taken()
             .filter(|(k, _)| !kernel.returns.contains(k))
@@ -425,7 +424,7 @@ entry! {
         let (name, place) = (convert::string(name, "name")?, device(place)?);
         let raw = r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && convert::string(dtype, "dtype")? == "raw";
         let wanted = if raw { None } else { convert::dtype(dtype)? };
-        let buffer = module.global(name, place)?;
+        let buffer = backend::of(place)?.global(&*module, name)?;
         let backend = backend::of(place)?;
         let variables = variables(backend, &module)?;
         let _touching = touching(backend, &variables)?;
@@ -450,7 +449,7 @@ entry! {
         let module = module::module(module)?;
         let (name, place) = (convert::string(name, "name")?, device(place)?);
         let wanted = convert::dtype(dtype)?;
-        let buffer = module.global(name, place)?;
+        let buffer = backend::of(place)?.global(&*module, name)?;
         let backend = backend::of(place)?;
         let variables = variables(backend, &module)?;
         let wrong = |given: usize, n: usize, what: &str| {

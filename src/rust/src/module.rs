@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use verdigris_engine::backend;
 use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::grow;
 use verdigris_engine::kernel::{Code, Format, Module, Spec};
@@ -105,7 +106,7 @@ entry! {
 
     /// Compiles a source, for its errors; FALSE where there is nothing to compile it with.
     fn module_check(module) {
-        Ok(r::logical(self::module(module)?.check()?))
+        Ok(r::logical(backend::check(&*self::module(module)?)?))
     }
 
     /// What can be called, as far as the code says so.

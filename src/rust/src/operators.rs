@@ -4,9 +4,9 @@ use crate::r::{self, *};
 use std::cell::RefCell;
 
 use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::call_site::CallSite;
 use verdigris_engine::dtype;
 use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::expr::Site;
 use verdigris_engine::ops::{Group, OpId};
 use verdigris_engine::scalar::Scalar;
 
@@ -67,7 +67,7 @@ entry! {
 }
 
 /// Brings host operands to the arrays' device and records.
-pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<Site>) -> Result<Array> {
+pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<CallSite>) -> Result<Array> {
     let device = match list.iter().find_map(|&x| handle::of(x)) {
         Some(handle) => handle.device(),
         // gpu_array class on a plain vector: adopted by uploading

@@ -6,13 +6,13 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use verdigris_engine::expr::Site;
+use verdigris_engine::call_site::CallSite;
 
 use crate::r::{self, SEXP};
 use crate::{finalized, site};
 
 /// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
-struct Kept(Option<Site>);
+struct Kept(Option<CallSite>);
 
 impl Drop for Kept {
     fn drop(&mut self) {
@@ -33,16 +33,16 @@ pub fn keep_and_tell(owner: SEXP, on_free: SEXP) -> Box<dyn Any + Send + Sync> {
 
 struct Owner {
     owner: ManuallyDrop<Kept>,
-    on_free: Option<Site>,
+    on_free: Option<CallSite>,
 }
 
 /// Nonzero where functions wait to be called: C looks at the end of an entry.
 #[no_mangle]
 pub static vg_freed: AtomicI32 = AtomicI32::new(0);
 /// They, with the objects that are kept until then.
-static FREED: Mutex<Vec<(Kept, Site)>> = Mutex::new(Vec::new());
+static FREED: Mutex<Vec<(Kept, CallSite)>> = Mutex::new(Vec::new());
 
-fn freed() -> MutexGuard<'static, Vec<(Kept, Site)>> {
+fn freed() -> MutexGuard<'static, Vec<(Kept, CallSite)>> {
     FREED.lock().unwrap_or_else(|p| p.into_inner())
 }
 
@@ -61,7 +61,7 @@ impl Drop for Owner {
 
 thread_local! {
     /// What is being told, and kept meanwhile.
-    static TELLING: RefCell<Option<(Kept, Site)>> = const { RefCell::new(None) };
+    static TELLING: RefCell<Option<(Kept, CallSite)>> = const { RefCell::new(None) };
 }
 
 /// The next function to be called; NULL where there is none. It is kept until the next one is asked for.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use verdigris_engine::array::{Host, HostMut};
+use verdigris_engine::backend;
 use verdigris_engine::buffer::Device;
 use verdigris_engine::error::{Error, Kind, Result};
 use verdigris_engine::host::Block;
@@ -76,6 +77,8 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
         .ok_or_else(|| Error::new(Kind::Memory, format!("no machine holds {n} elements")))?;
     queued::reap();
     pressure::before_read(bytes);
+    // its driver is there to lock them
+    backend::of(device)?;
     let block = Arc::new(Block::page_locked(bytes.max(1), device)?);
     let start = block.start();
     {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use verdigris_engine::expr::Site;
+use verdigris_engine::call_site::CallSite;
 use verdigris_engine::host;
 use verdigris_engine::interrupt;
 use verdigris_engine::memory::{self, Collect, Hooks};
@@ -49,7 +49,7 @@ fn is_main() -> bool {
 /// Remembers the main thread.
 pub fn start() {
     let _ = MAIN.set(std::thread::current().id());
-    let describe = |site: &Site| Some(site::text(site)).filter(|text| !text.is_empty());
+    let describe = |site: &CallSite| Some(site::text(site)).filter(|text| !text.is_empty());
     memory::set_hooks(Hooks {
         is_main,
         collect,

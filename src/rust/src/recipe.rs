@@ -13,6 +13,7 @@ use std::os::raw::c_int;
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::buffer::Device;
+use verdigris_engine::builder::{MOST_INPUTS, MOST_OPS};
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::Result;
 use verdigris_engine::exact;
@@ -20,7 +21,6 @@ use verdigris_engine::expr::COSTLY;
 use verdigris_engine::memory;
 use verdigris_engine::ops::rule::{self, Typed};
 use verdigris_engine::ops::{OpId, Rule};
-use verdigris_engine::plan::{MOST_INPUTS, MOST_OPS};
 use verdigris_engine::scalar::Scalar;
 
 use crate::handle::{self, Handle};

@@ -5,7 +5,7 @@ use std::os::raw::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
-use verdigris_engine::expr::Site;
+use verdigris_engine::call_site::CallSite;
 
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
@@ -65,14 +65,14 @@ pub fn want(cell: SEXP, warns: bool) {
 }
 
 /// A site for the call that R is in; C tells the call itself on the way back.
-pub fn here(warns: bool) -> Option<Site> {
+pub fn here(warns: bool) -> Option<CallSite> {
     let cell = linked(r::null());
     want(cell, warns);
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
 }
 
 /// A site for the call; None for NULL.
-pub fn of(call: SEXP) -> Option<Site> {
+pub fn of(call: SEXP) -> Option<CallSite> {
     if r::is_null(call) {
         return None;
     }
@@ -134,7 +134,7 @@ pub fn is_light(call: SEXP) -> bool {
 }
 
 /// A site's call as people write it, cut to a line; empty where it cannot be said.
-pub fn text(site: &Site) -> String {
+pub fn text(site: &CallSite) -> String {
     let mut room = [0u8; 120];
     // SAFETY: main thread; C writes within the room and ends it in NUL.
     unsafe { r::vg_call_text(call(site), room.as_mut_ptr().cast(), room.len() as i32) };
@@ -143,7 +143,7 @@ pub fn text(site: &Site) -> String {
 }
 
 /// The call of a site.
-pub fn call(site: &Site) -> SEXP {
+pub fn call(site: &CallSite) -> SEXP {
     match site.downcast_ref::<Call>() {
         // SAFETY: the cell is in the list while the site lives.
         Some(call) => unsafe { r::TAG(call.0) },

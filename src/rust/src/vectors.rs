@@ -4,9 +4,9 @@ use std::any::Any;
 use std::os::raw::{c_int, c_void};
 
 use verdigris_engine::array::{Array, HostMut};
+use verdigris_engine::call_site::CallSite;
 use verdigris_engine::dtype::DType;
 use verdigris_engine::error::Result;
-use verdigris_engine::expr::Site;
 
 use crate::host::{self, Block};
 use crate::owned::{Of, Owned};
@@ -82,7 +82,7 @@ pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
 }
 
 /// All elements as the type of a dtype that R has, which must not be int64. Not protected.
-pub fn read_as(array: &Array, dtype: DType, site: Option<Site>) -> Result<SEXP> {
+pub fn read_as(array: &Array, dtype: DType, site: Option<CallSite>) -> Result<SEXP> {
     // SAFETY: writes as many elements as there are.
     unsafe { filled(dtype, array.len(), array, |start| host::read_as(array, dtype, site, start)) }
 }

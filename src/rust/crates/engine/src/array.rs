@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use crate::backend::{self, Landing, Outcome};
 use crate::buffer::{any_shared, Buffer, Device, View};
-use crate::dtype::{Class, DType, Kind};
+use crate::builder::recycle;
+use crate::call_site::CallSite;
+use crate::dtype::{natural_dtype, Class, DType, Kind};
 use crate::epilogue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::evaluate;
 use crate::exact;
-use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
+use crate::expr::{computed, Arg, Args, Expr, Node, Operation};
 use crate::memory;
 use crate::ops::rule::{self, Typed};
 use crate::ops::{id, Group, OpId, Rule};
-use crate::plan::{recycle, Bound, Builder, Plan};
+use crate::plan::{Bound, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::scalar::Scalar;
 use crate::scan::Scan;
@@ -62,7 +64,7 @@ impl Operand {
 impl Array {
     pub fn from_view(view: View) -> Array {
         let node = Arc::new(Node::ready(view.clone()));
-        spill::computed(&node, &view);
+        computed(&node, &view);
         Array { node }
     }
 
@@ -133,19 +135,19 @@ impl Array {
         if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
             return Ok(None);
         }
-        evaluate::leading(&self.node, n).map(Some)
+        evaluate::leading(&self.node, n).map(|view| Some(Array::from_view(view)))
     }
 
     /// Records an operation; operands are recycled to the longest. The result is on the device of the array operands.
     ///
     /// # Errors
     /// `DType` where R refuses the types; `Device` where array operands are on different devices.
-    pub fn apply(op: OpId, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+    pub fn apply(op: OpId, operands: &[Operand], site: Option<CallSite>) -> Result<Array> {
         Array::apply_at(op, operands, |_| site)
     }
 
     /// As `apply`; asks for the site only where the operation may warn (true), or its result is large (false).
-    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce(bool) -> Option<Site>) -> Result<Array> {
+    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce(bool) -> Option<CallSite>) -> Result<Array> {
         let n = if operands.iter().any(|o| o.extent() == 0) {
             0
         } else {
@@ -195,7 +197,7 @@ impl Array {
     ///
     /// # Errors
     /// `Device` where the parameters are on another device.
-    pub fn draw(op: OpId, n: usize, device: Device, operands: &[Operand], site: Option<Site>) -> Result<Array> {
+    pub fn draw(op: OpId, n: usize, device: Device, operands: &[Operand], site: Option<CallSite>) -> Result<Array> {
         backend::of(device)?;
         if operands.iter().any(|o| matches!(o, Operand::Array(_))) && common_device(operands)? != device {
             return Err(Error::new(ErrorKind::Device, "the parameters are on another device than the draws are to be")
@@ -211,7 +213,7 @@ impl Array {
         n: usize,
         device: Device,
         operands: &[Operand],
-        site: impl FnOnce(bool) -> Option<Site>,
+        site: impl FnOnce(bool) -> Option<CallSite>,
     ) -> Result<Array> {
         let row = op.row();
         let mut args = Args::new();
@@ -276,7 +278,7 @@ impl Array {
 
     /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it. Of int64 that is rounded to double R
     /// hears without a site, too: where that is no matter the row `nearest` makes the doubles.
-    pub fn cast(&self, dtype: DType, site: Option<Site>) -> Result<Array> {
+    pub fn cast(&self, dtype: DType, site: Option<CallSite>) -> Result<Array> {
         if dtype == self.dtype() {
             return Ok(self.clone());
         }
@@ -309,30 +311,13 @@ impl Array {
 
     /// Computes what is recorded: queued on the device, not waited for.
     pub fn settle(&self) -> Result<View> {
-        if let Some(view) = self.node.values()? {
-            return Ok(view);
-        }
-        evaluate::settle_together(std::slice::from_ref(&self.node))?;
-        self.node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
+        evaluate::settle(&self.node)
     }
 
     /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
     /// shared with another library, whose writes are to be seen here.
     pub fn contiguous(&self) -> Result<View> {
-        let view = self.settle()?;
-        if view.layout.is_contiguous() {
-            return Ok(view);
-        }
-        let backend = backend::of(self.device())?;
-        let buffer = backend.allocate(view.len() * view.dtype.size())?;
-        let (plan, bound) = self.plan()?;
-        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
-        let shared = view.buffer.is_shared();
-        let view = View::contiguous(buffer, self.dtype(), self.len());
-        if !shared {
-            self.node.settle(view.clone());
-        }
-        Ok(view)
+        evaluate::contiguous(&self.node)
     }
 
     /// The values of a view in memory of their own.
@@ -355,25 +340,7 @@ impl Array {
     }
 
     pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
-        let _used = spill::Used::new();
-        let mut builder = Array::builder(std::slice::from_ref(&self.node), root_too)?;
-        let register = builder.node(&self.node);
-        Ok(builder.outputs(&[(register, self.dtype())]))
-    }
-
-    /// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
-    fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
-        let below = evaluate::prepare(roots, root_too)?;
-        for node in below.reductions {
-            evaluate::settle_together(&[node])?;
-        }
-        for node in below.kept {
-            match evaluate::settle_together(&[node]) {
-                Err(error) if error.kind != ErrorKind::Memory => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(Builder::new(roots[0].len))
+        evaluate::planned(&self.node, root_too)
     }
 
     /// The class and the graph of what a reduction reads.
@@ -549,7 +516,7 @@ impl Array {
         let mask = mask.in_dtype(DType::Bool8)?;
         let roots = [mask.node.clone(), self.node.clone()];
         let _used = spill::Used::new();
-        let mut builder = Array::builder(&roots, true)?;
+        let mut builder = evaluate::builder(&roots, true)?;
         let [test, value] = roots.each_ref().map(|root| builder.node(root));
         if !builder.fits() {
             // both at most inputs now
@@ -574,20 +541,24 @@ impl Array {
     }
 }
 
-pub(crate) fn reads_volatile(args: &Args) -> bool {
-    any_shared() && args.nodes().any(|node| node.is_in(Buffer::is_volatile))
+/// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
+pub fn settle_all(arrays: &[Array]) -> Result<()> {
+    let mut groups: Vec<Vec<Arc<Node>>> = Vec::new();
+    for array in arrays {
+        let node = array.node();
+        if node.is_ready() || groups.iter().flatten().any(|known| Arc::ptr_eq(known, node)) {
+            continue;
+        }
+        match groups.iter_mut().find(|g| g[0].len == node.len && g[0].device == node.device) {
+            Some(group) => group.push(node.clone()),
+            None => groups.push(vec![node.clone()]),
+        }
+    }
+    groups.iter().try_for_each(|group| evaluate::settle_together(group))
 }
 
-/// The dtype that is stored as the class computes.
-pub const fn natural_dtype(class: Class) -> DType {
-    match class {
-        Class::I32 => DType::Int32,
-        Class::I64 => DType::Int64,
-        Class::F32 => DType::Float32,
-        Class::F64 => DType::Float64,
-        Class::C64 => DType::Complex64,
-        Class::C128 => DType::Complex128,
-    }
+pub(crate) fn reads_volatile(args: &Args) -> bool {
+    any_shared() && args.nodes().any(|node| node.is_in(Buffer::is_volatile))
 }
 
 pub(crate) fn common_device(operands: &[Operand]) -> Result<Device> {

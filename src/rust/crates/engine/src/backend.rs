@@ -304,6 +304,20 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
+/// Compiles a module, for the errors. False where there is nothing to compile it with.
+///
+/// # Errors
+/// `Compile`, naming the line, with the compiler's log as detail.
+pub fn check(module: &Module) -> Result<bool> {
+    #[cfg(not(target_os = "macos"))]
+    return cuda::user::check(module);
+    #[cfg(target_os = "macos")]
+    {
+        let _ = module;
+        Ok(false)
+    }
+}
+
 /// The CUDA C of a routine, to look at; None where this build has no CUDA.
 pub fn routine_source(routine: &crate::routine::Routine) -> Option<String> {
     #[cfg(not(target_os = "macos"))]

@@ -1,24 +1,15 @@
 //! Elements by a code that each has, or that is found for each: counts, reductions, places in a table; and the elements at ranks.
 
-use crate::array::{natural_dtype, Array};
+use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Device, View};
+use crate::dtype::natural_dtype;
 use crate::dtype::{Class, DType};
 use crate::error::{Error, Kind, Result};
 use crate::layout::Axis;
 use crate::ops::rule::{self, Typed};
 use crate::reduction::Reduction;
 use crate::select::range_of;
-
-/// The reductions by code.
-pub const REDUCTIONS: [Reduction; 6] =
-    [Reduction::Sum, Reduction::Product, Reduction::Min, Reduction::Max, Reduction::Mean, Reduction::Var];
-
-/// Whether elements of a dtype are counted as they are stored.
-#[cfg(not(target_os = "macos"))] // CUDA's question
-pub(crate) fn counts(dtype: DType) -> bool {
-    !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Complex64 | DType::Complex128)
-}
 
 fn no_complex(dtype: DType) -> Result<()> {
     match dtype {
@@ -70,7 +61,7 @@ impl Array {
             let Some(parts) = found.collect::<Result<Option<Vec<Array>>>>()? else { return Ok(None) };
             return Array::join(&parts, parts[0].dtype(), self.device()).map(Some);
         }
-        if columns == 0 || columns * rows != n || !REDUCTIONS.contains(&reduction) {
+        if columns == 0 || columns * rows != n || !Reduction::GROUPED.contains(&reduction) {
             return Err(Error::new(Kind::Shape, "each element needs a code"));
         }
         let class = reduction.class(self.dtype().class()).expect("what is not complex is reduced");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Buffer, Device, View};
+use crate::call_site::CallSite;
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::expr::Site;
 use crate::host;
 use crate::memory;
 use crate::ops::OpId;
@@ -74,7 +74,7 @@ pub struct Coming {
     ahead: Box<dyn Ahead>,
     brought: DType,
     dtype: DType,
-    site: Option<Site>,
+    site: Option<CallSite>,
 }
 
 impl Coming {
@@ -91,7 +91,7 @@ impl Coming {
 impl Array {
     /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and waits
     /// only until the host memory may change again. The site hears of what does not fit the dtype.
-    pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<Site>) -> Result<Array> {
+    pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
         let (wire, natural, bytes) = data.wire();
         let dtype = dtype.unwrap_or(natural);
         let target = backend::of(device)?;
@@ -133,7 +133,7 @@ impl Array {
         rows: Option<(usize, usize, usize)>,
         dtype: Option<DType>,
         device: Device,
-        site: Option<Site>,
+        site: Option<CallSite>,
     ) -> Result<Coming> {
         let (wire, natural, bytes) = data.wire();
         let dtype = dtype.unwrap_or(natural);
@@ -194,7 +194,7 @@ impl Array {
     }
 
     /// Copies all elements to the host as another dtype, and waits; the site hears of what does not fit.
-    pub fn read_as(&self, dtype: DType, site: Option<Site>, room: HostMut<'_>) -> Result<()> {
+    pub fn read_as(&self, dtype: DType, site: Option<CallSite>, room: HostMut<'_>) -> Result<()> {
         self.settle()?;
         let converted = self.cast(dtype, site)?;
         if self.device() != Device::Cpu || self.is_empty() || converted.is_ready() {

@@ -202,3 +202,15 @@ impl Kind {
         }
     }
 }
+
+/// The dtype that is stored as the class computes.
+pub const fn natural_dtype(class: Class) -> DType {
+    match class {
+        Class::I32 => DType::Int32,
+        Class::I64 => DType::Int64,
+        Class::F32 => DType::Float32,
+        Class::F64 => DType::Float64,
+        Class::C64 => DType::Complex64,
+        Class::C128 => DType::Complex128,
+    }
+}

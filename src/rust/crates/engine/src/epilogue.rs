@@ -6,14 +6,14 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use crate::array::Array;
 use crate::backend;
 use crate::buffer::{Buffer, Device, View};
+use crate::builder::{recycle, Builder};
 use crate::error::{Kind as ErrorKind, Result};
-use crate::evaluate::{holds_much, settle_together};
+use crate::evaluate::{self, holds_much, settle_together};
 use crate::expr::{Args, Expr, Node, Operation};
 use crate::layout::Layout;
-use crate::plan::{recycle, After, Bound, Builder, Instruction, Plan, Register};
+use crate::plan::{After, Bound, Instruction, Plan, Register};
 use crate::reduction::{Groups, Reduction};
 
 /// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
@@ -66,7 +66,7 @@ fn repeating(results: View, length: usize) -> View {
 /// Computes the results that a node repeats, and has it read them.
 pub(crate) fn repeat(node: &Arc<Node>) -> Result<()> {
     if let Some((results, length)) = node.repeats() {
-        node.settle(repeating(Array::of(results).contiguous()?, length));
+        node.settle(repeating(evaluate::contiguous(&results)?, length));
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ impl Reducing {
             unreachable!("it was recorded as a reduction");
         };
         let operand = args.nodes().next().expect("a reduction has an operand").clone();
-        let (plan, bound) = Array::of(operand.clone()).planned(true)?;
+        let (plan, bound) = evaluate::planned(&operand, true)?;
         Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
     }
 
@@ -179,7 +179,7 @@ pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Operand;
+    use crate::array::{Array, Operand};
     use crate::explain::explain;
     use crate::testing::{self, array, twice, values};
 
@@ -267,7 +267,7 @@ mod tests {
         let x = matrix();
         let a = sums(&x);
         let more = apply("add", &[&twice(&a), &a]);
-        crate::evaluate::settle_all(&[a.clone(), more.clone()]).expect("computed");
+        crate::array::settle_all(&[a.clone(), more.clone()]).expect("computed");
         assert_eq!((values(&a), values(&more)), (vec![7.0, 5.0], vec![21.0, 15.0]));
         // of nothing
         let none = array(&[]);

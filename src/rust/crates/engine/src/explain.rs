@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::array::Array;
+use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::epilogue::{hosting, is_passing, stand_in};
 use crate::evaluate::is_kept;
 use crate::expr::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::ops::Group;
-use crate::plan::{Access, After, Bound, Builder, Call, Instruction, Plan};
+use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
 use crate::reduction::{Groups, Reduction};
 use crate::routine::Source;
 

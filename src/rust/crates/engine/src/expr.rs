@@ -1,11 +1,11 @@
 //! The lazy graph: what an array is until something needs its values.
 
-use std::any::Any;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use crate::buffer::{any_shared, Buffer, Device, View};
+use crate::call_site::CallSite;
 use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::memory;
@@ -14,9 +14,6 @@ use crate::reduction::{Groups, Reduction};
 use crate::routine::Interned;
 use crate::scalar::Scalar;
 use crate::spill::{self, Spilled};
-
-/// Who recorded an operation: R's call, which the engine only carries.
-pub type Site = Arc<dyn Any + Send + Sync>;
 
 /// An operand of a recorded operation, already in the class that the operation takes.
 #[derive(Clone)]
@@ -150,7 +147,7 @@ pub struct Expr {
     pub class: Class,
     pub args: Args,
     /// Kept only where the operation may warn, or its result is large.
-    pub site: Option<Site>,
+    pub site: Option<CallSite>,
 }
 
 impl Expr {
@@ -442,11 +439,65 @@ impl Node {
 
     /// Gives the node its values and lets go of the graph below it.
     pub fn settle(self: &Arc<Node>, view: View) {
-        spill::computed(self, &view);
+        computed(self, &view);
         self.touch(&view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
         drop(old);
     }
+}
+
+/// Computed nodes with large buffers.
+static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
+
+/// Tells of a node that has got a buffer.
+pub(crate) fn computed(node: &Arc<Node>, view: &View) {
+    // on the cpu device memory is the host's already
+    if view.buffer.device != Device::Cpu && spill::is_eligible(&view.buffer) {
+        enlist(node);
+    }
+}
+
+/// Makes a computed node one of those that may be spilled.
+pub fn enlist(node: &Arc<Node>) {
+    let mut nodes = NODES.lock().unwrap_or_else(|p| p.into_inner());
+    if nodes.len() == nodes.capacity() {
+        nodes.retain(|node| node.strong_count() > 0);
+        let more = nodes.len().max(64);
+        nodes.reserve(more);
+    }
+    nodes.push(Arc::downgrade(node));
+    memory::set_spill(make_room);
+}
+
+/// Spills nodes of a device until this many bytes are free for others, those first that were not used for longest.
+/// False where that cannot be: nothing is spilled then.
+///
+/// # Errors
+/// Those of copying to the host.
+pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
+    let nodes = NODES.lock().unwrap_or_else(|p| p.into_inner()).clone();
+    let since = spill::under_way().since;
+    let mut nodes: Vec<(u64, u64, Arc<Node>)> = nodes
+        .iter()
+        .filter_map(Weak::upgrade)
+        .filter(|node| node.device == device && node.last_use() < since)
+        .filter_map(|node| Some((node.last_use(), node.spillable()?, node)))
+        .collect();
+    nodes.sort_by_key(|(used, ..)| *used);
+    nodes.dedup_by(|a, b| Arc::ptr_eq(&a.2, &b.2));
+    // the host needs its memory too
+    let most = (memory::machine() / 4).saturating_sub(spill::spilled());
+    if nodes.iter().map(|(_, bytes, _)| bytes).sum::<u64>().min(most) < bytes {
+        return Ok(false);
+    }
+    let mut freed = 0;
+    for (.., node) in nodes {
+        if freed >= bytes {
+            break;
+        }
+        freed += node.spill()?;
+    }
+    Ok(freed > 0)
 }
 
 /// One walk over a graph: it knows where it has been by a mark in the nodes, so that it needs no table of them. Two

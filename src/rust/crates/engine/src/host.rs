@@ -8,7 +8,7 @@
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::backend::cpu::parallel;
 use crate::buffer::Device;
@@ -91,6 +91,20 @@ const UNPINNED: u32 = u32::MAX;
 // SAFETY: plain memory, which any thread may free.
 unsafe impl Send for Raw {}
 
+/// How a backend locks the pages of host memory, which its driver then transfers directly.
+pub struct PageLock {
+    /// Device, address, bytes; false where the driver cannot.
+    pub pin: fn(u32, *mut u8, usize) -> bool,
+    pub unpin: fn(u32, *mut u8),
+}
+
+static PAGE_LOCK: OnceLock<PageLock> = OnceLock::new();
+
+/// By a backend, before it has its first device.
+pub fn set_page_lock(lock: PageLock) {
+    let _ = PAGE_LOCK.set(lock);
+}
+
 impl Raw {
     fn fresh(bytes: usize) -> Option<Raw> {
         // pages of its own where it may be page-locked
@@ -120,26 +134,23 @@ impl Raw {
     }
 
     /// Locks the pages, where the limit allows it and the driver can.
-    #[cfg(not(target_os = "macos"))]
     fn pin(&self, ordinal: u32) {
         let limit = memory::pinned_limit(memory::machine() / 4).unwrap_or(0);
         if !self.is_pinned()
             && PINNED.load(Ordering::Relaxed).saturating_add(self.bytes()) <= limit
-            && crate::backend::cuda::memory::pin(ordinal, self.address, self.layout.size())
+            && PAGE_LOCK.get().is_some_and(|lock| (lock.pin)(ordinal, self.address, self.layout.size()))
         {
             self.pinned.store(ordinal, Ordering::Relaxed);
             PINNED.fetch_add(self.bytes(), Ordering::Relaxed);
         }
     }
 
-    #[cfg(target_os = "macos")]
-    fn pin(&self, _: u32) {}
-
     fn unpin(&self) {
         let ordinal = self.pinned.swap(UNPINNED, Ordering::Relaxed);
         if ordinal != UNPINNED {
-            #[cfg(not(target_os = "macos"))]
-            crate::backend::cuda::memory::unpin(ordinal, self.address);
+            if let Some(lock) = PAGE_LOCK.get() {
+                (lock.unpin)(ordinal, self.address);
+            }
             PINNED.fetch_sub(self.bytes(), Ordering::Relaxed);
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! Compiling, loading and launching is the backend's work (`Backend::launch`).
 
+mod arguments;
 mod binary;
-mod call;
 mod module;
 mod parse;
 mod ptx;
@@ -12,12 +12,12 @@ mod signature;
 mod tokens;
 mod value;
 
+pub use arguments::{Arguments, Geometry, USUAL};
 pub use binary::{is_mangled, Format};
-pub(crate) use call::own;
-pub use call::{call, counted, Arguments, Geometry, Value, USUAL};
 pub use module::{Code, Function, Module, PerDevice, Spec};
 pub use parse::Global;
 pub use signature::{Element, Parameter, Passing, Signature};
+pub(crate) use value::bytes as value_bytes;
 
 #[cfg(test)]
 mod tests;

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::buffer::Device;
+use crate::call_site::CallSite;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
-use crate::expr::Site;
-use crate::spill;
 
 /// Buffers from this size on are listed with the call that made them, and may be spilled.
 pub const LARGE: usize = 1 << 20;
@@ -42,7 +41,7 @@ pub struct Hooks {
     /// Lets R collect its garbage and frees the arrays that it found.
     pub collect: fn(Collect),
     /// The text of a recorded call.
-    pub describe: fn(&Site) -> Option<String>,
+    pub describe: fn(&CallSite) -> Option<String>,
     /// The limit that the user has set for a device, if any, given its whole memory in bytes.
     pub limit: fn(Device, u64) -> Result<Option<u64>>,
     /// Bytes of page-locked host memory that may be in use.
@@ -52,6 +51,20 @@ pub struct Hooks {
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
+
+/// What moves arrays to the host until so many bytes of a device are free; false where that cannot be.
+type Spill = fn(Device, u64) -> Result<bool>;
+
+static SPILL: OnceLock<Spill> = OnceLock::new();
+
+/// Once there is something that may be moved to the host.
+pub(crate) fn set_spill(spill: Spill) {
+    let _ = SPILL.set(spill);
+}
+
+fn spill(device: Device, bytes: u64) -> Result<bool> {
+    SPILL.get().map_or(Ok(false), |spill| spill(device, bytes))
+}
 
 /// Once, before anything is allocated.
 pub fn set_hooks(hooks: Hooks) {
@@ -230,18 +243,18 @@ pub fn collect(how: Collect) {
 struct Entry {
     device: Device,
     bytes: u64,
-    site: Option<Site>,
+    site: Option<CallSite>,
 }
 
 static ENTRIES: Mutex<Option<HashMap<u64, Entry>>> = Mutex::new(None);
 
 thread_local! {
-    static MAKER: RefCell<Option<Site>> = const { RefCell::new(None) };
+    static MAKER: RefCell<Option<CallSite>> = const { RefCell::new(None) };
 }
 
 /// Runs `body`; large buffers that it allocates are said to be made by the call.
-pub fn made_by<T>(site: Option<Site>, body: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Site>);
+pub fn made_by<T>(site: Option<CallSite>, body: impl FnOnce() -> T) -> T {
+    struct Restore(Option<CallSite>);
     impl Drop for Restore {
         fn drop(&mut self) {
             MAKER.set(self.0.take());
@@ -295,7 +308,7 @@ impl Drop for Held {
 
 /// The largest buffers alive on a device: bytes, and the call that made them where it is known.
 pub fn largest(device: Device, most: usize) -> Vec<(u64, Option<String>)> {
-    let mut found: Vec<(u64, u64, Option<Site>)> = lock(&ENTRIES)
+    let mut found: Vec<(u64, u64, Option<CallSite>)> = lock(&ENTRIES)
         .iter()
         .flatten()
         .filter(|(_, entry)| entry.device == device)
@@ -378,7 +391,7 @@ fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<
                     // what the limit asks for; then, or where it is the device itself that is full, room for everything
                     let over = account(device).live().saturating_add(bytes as u64).saturating_sub(limit);
                     let wanted = if step == 4 && over > 0 { over } else { bytes as u64 };
-                    if !spill::make_room(device, wanted)? {
+                    if !spill(device, wanted)? {
                         break;
                     }
                     source.finish()?;

@@ -9,7 +9,7 @@ use crate::buffer::{Device, View};
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
 use crate::host::Block;
-use crate::kernel;
+use crate::kernel_call;
 use crate::strided;
 
 /// A copy under way: the event after it, and the memory that it uses.
@@ -89,7 +89,7 @@ fn lengths(from: usize, to: usize) -> Result<()> {
 /// Writes all of an array's values; the array that the target is from now on. `holders` counts the references to the target's
 /// node that are the caller's own.
 fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) -> Result<Array> {
-    let (view, other) = kernel::own(target, target.contiguous()?, holders, true)?;
+    let (view, other) = kernel_call::own(target, target.contiguous()?, holders, true)?;
     put(&view)?;
     Ok(other.unwrap_or_else(|| target.clone()))
 }

@@ -20,6 +20,10 @@ pub enum Reduction {
 }
 
 impl Reduction {
+    /// Those of elements that have the same code.
+    pub const GROUPED: [Reduction; 6] =
+        [Reduction::Sum, Reduction::Product, Reduction::Min, Reduction::Max, Reduction::Mean, Reduction::Var];
+
     pub const ALL: [Reduction; 11] = [
         Reduction::Sum,
         Reduction::Product,

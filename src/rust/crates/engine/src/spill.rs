@@ -4,16 +4,15 @@
 //! What a plan or a view holds is in use, and stays; so does what a computation has asked for that is on its way to a plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::backend;
 use crate::buffer::{Buffer, Device, View};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::expr::Node;
 use crate::host;
 use crate::layout::Layout;
-use crate::memory::{self, LARGE};
+use crate::memory::LARGE;
 
 /// Bytes on the host in place of a device's.
 static SPILLED: AtomicU64 = AtomicU64::new(0);
@@ -23,13 +22,13 @@ static CLOCK: AtomicU64 = AtomicU64::new(1);
 /// The computations under way, of all threads.
 static UNDER_WAY: Mutex<UnderWay> = Mutex::new(UnderWay { count: 0, since: u64::MAX });
 
-struct UnderWay {
+pub(crate) struct UnderWay {
     count: usize,
     /// What was asked for from this tick on is in use.
-    since: u64,
+    pub since: u64,
 }
 
-fn under_way() -> MutexGuard<'static, UnderWay> {
+pub(crate) fn under_way() -> MutexGuard<'static, UnderWay> {
     UNDER_WAY.lock().unwrap_or_else(|p| p.into_inner())
 }
 
@@ -113,59 +112,6 @@ impl Drop for Spilled {
 /// Whether a buffer is worth it, and can be replaced by another: not what other libraries hold the address of.
 pub fn is_eligible(buffer: &Buffer) -> bool {
     buffer.bytes >= LARGE && !buffer.is_fixed() && !buffer.is_shared() && !buffer.is_read_only()
-}
-
-/// Computed nodes with large buffers.
-static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
-
-/// Tells of a node that has got a buffer.
-pub(crate) fn computed(node: &Arc<Node>, view: &View) {
-    // on the cpu device memory is the host's already
-    if view.buffer.device != Device::Cpu && is_eligible(&view.buffer) {
-        enlist(node);
-    }
-}
-
-/// Makes a computed node one of those that may be spilled.
-pub fn enlist(node: &Arc<Node>) {
-    let mut nodes = NODES.lock().unwrap_or_else(|p| p.into_inner());
-    if nodes.len() == nodes.capacity() {
-        nodes.retain(|node| node.strong_count() > 0);
-        let more = nodes.len().max(64);
-        nodes.reserve(more);
-    }
-    nodes.push(Arc::downgrade(node));
-}
-
-/// Spills nodes of a device until this many bytes are free for others, those first that were not used for longest.
-/// False where that cannot be: nothing is spilled then.
-///
-/// # Errors
-/// Those of copying to the host.
-pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
-    let nodes = NODES.lock().unwrap_or_else(|p| p.into_inner()).clone();
-    let since = under_way().since;
-    let mut nodes: Vec<(u64, u64, Arc<Node>)> = nodes
-        .iter()
-        .filter_map(Weak::upgrade)
-        .filter(|node| node.device == device && node.last_use() < since)
-        .filter_map(|node| Some((node.last_use(), node.spillable()?, node)))
-        .collect();
-    nodes.sort_by_key(|(used, ..)| *used);
-    nodes.dedup_by(|a, b| Arc::ptr_eq(&a.2, &b.2));
-    // the host needs its memory too
-    let most = (memory::machine() / 4).saturating_sub(spilled());
-    if nodes.iter().map(|(_, bytes, _)| bytes).sum::<u64>().min(most) < bytes {
-        return Ok(false);
-    }
-    let mut freed = 0;
-    for (.., node) in nodes {
-        if freed >= bytes {
-            break;
-        }
-        freed += node.spill()?;
-    }
-    Ok(freed > 0)
 }
 
 #[cfg(test)]

@@ -319,8 +319,8 @@ fn places(layout: &Layout, device: Device) -> Result<Array> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::compute_into;
     use crate::testing::{array, twice, values};
+    use crate::write::compute_into;
 
     #[test]
     fn overlap_is_found_exactly() {

@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::call_site::CallSite;
 use crate::dtype::DType;
-use crate::expr::Site;
 use crate::ops::{Flag, OpId};
 use crate::routine::{Failed, Routine};
 
 /// What happened, in R's words, and where it was recorded.
 pub struct Warning {
     pub message: Cow<'static, str>,
-    pub site: Option<Site>,
+    pub site: Option<CallSite>,
     /// Whether R is to raise an error: an element has left its routine.
     pub error: bool,
 }
@@ -32,7 +32,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 static NOTED: Mutex<Vec<Warning>> = Mutex::new(Vec::new());
 
 /// Notes the warnings that the bits of a row's flag word stand for.
-pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
+pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
     let row = op.row();
     let messages: [Option<Cow<'static, str>>; 4] = match row.flag {
         Flag::None => Default::default(),
@@ -65,12 +65,12 @@ pub fn note(op: OpId, bits: u32, site: Option<&Site>) {
 }
 
 /// Notes that an int64 became another number as a double.
-pub fn rounded(site: Option<&Site>) {
+pub fn rounded(site: Option<&CallSite>) {
     note(OpId::cast(DType::Float64), 8, site);
 }
 
 /// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has failed.
-pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site: Option<&Site>) {
+pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site: Option<&CallSite>) {
     for (&op, &bits) in routine.notes.iter().zip(words).filter(|(_, bits)| **bits != 0) {
         note(op, bits, site);
     }
@@ -80,7 +80,7 @@ pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site:
 }
 
 /// Notes the first element of a call that has failed.
-pub fn fail(routine: &Routine, failed: Failed, site: Option<&Site>) {
+pub fn fail(routine: &Routine, failed: Failed, site: Option<&CallSite>) {
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
     noted.push(Warning { message: failed.message(routine).into(), site: site.cloned(), error: true });
     ANY.store(true, Ordering::Release);

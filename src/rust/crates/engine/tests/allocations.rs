@@ -11,9 +11,10 @@ use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::{parameters, Variant};
 use verdigris_engine::backend::cuda::launch::Packed;
 use verdigris_engine::buffer::Device;
+use verdigris_engine::builder::recycle;
 use verdigris_engine::dtype::Kind;
 use verdigris_engine::ops::OpId;
-use verdigris_engine::plan::{recycle, Mix, Plan};
+use verdigris_engine::plan::{Mix, Plan};
 use verdigris_engine::scalar::Scalar;
 
 struct Counting;

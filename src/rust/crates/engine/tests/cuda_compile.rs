@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use verdigris_engine::array::{natural_dtype, Array, Host, Operand};
+use verdigris_engine::array::{Array, Host, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, compress, elementwise, reduce, scan, tiled, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::buffer::Device;
+use verdigris_engine::dtype::natural_dtype;
 use verdigris_engine::dtype::{Class, DType, Kind};
 use verdigris_engine::ops::{OpId, Rule};
 use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};

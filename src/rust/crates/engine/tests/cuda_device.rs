@@ -526,12 +526,12 @@ fn cuda_warnings_reach_their_sites() {
         return;
     }
     use std::sync::Arc;
-    use verdigris_engine::expr::Site;
+    use verdigris_engine::call_site::CallSite;
     use verdigris_engine::warning;
     let sqrt = OpId::find("sqrt").unwrap();
     let note = |x: &[f64], name: &'static str| {
         let x = Array::upload(Host::Double(x), None, CUDA, None).unwrap();
-        Array::apply(sqrt, &[Operand::Array(x)], Some(Arc::new(name) as Site)).unwrap()
+        Array::apply(sqrt, &[Operand::Array(x)], Some(Arc::new(name) as CallSite)).unwrap()
     };
     let mine = || {
         let mut names: Vec<&str> =

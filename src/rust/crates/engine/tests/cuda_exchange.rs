@@ -11,7 +11,8 @@ use verdigris_engine::buffer::Device;
 use verdigris_engine::dtype::{DType, Kind};
 use verdigris_engine::error::{Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
-use verdigris_engine::kernel::{self, Code, Geometry, Module, Spec, Value};
+use verdigris_engine::kernel::{self, Code, Geometry, Module, Spec};
+use verdigris_engine::kernel_call::Value;
 use verdigris_engine::layout::Axis;
 use verdigris_engine::scalar::Scalar;
 

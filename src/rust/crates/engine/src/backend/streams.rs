@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::error::Result;
-use crate::profile::Span;
+use crate::span::Span;
 
 /// What was recorded, to be run again.
 pub trait Replay: Send + Sync {

@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::binary::{self, is_mangled, Binary, Format};
 use super::parse::{self, Contents, Global};
 use super::signature::{Element, Parameter, Passing, Signature};
-use crate::backend;
-use crate::buffer::{Buffer, Device};
 use crate::error::{Error, Kind, Result};
 
 /// What a module is made of.
@@ -261,25 +259,6 @@ impl Module {
         };
         Ok(make(Some(signature), false))
     }
-
-    /// Compiles, for the errors. False where there is nothing to compile it with.
-    ///
-    /// # Errors
-    /// `Compile`, naming the line, with the compiler's log as detail.
-    pub fn check(&self) -> Result<bool> {
-        #[cfg(not(target_os = "macos"))]
-        return backend::cuda::user::check(self);
-        #[cfg(target_os = "macos")]
-        Ok(false)
-    }
-
-    /// The memory of a variable on a device.
-    ///
-    /// # Errors
-    /// `Argument`, where the module has none of this name; those of loading.
-    pub fn global(&self, name: &str, device: Device) -> Result<Arc<Buffer>> {
-        backend::of(device)?.global(self, name)
-    }
 }
 
 impl Function {
@@ -288,15 +267,15 @@ impl Function {
         self.signature.get()
     }
 
-    /// The signature; of a binary that does not say it, the sizes of its parameters, for which it is loaded.
+    /// The signature; of a binary that does not say it, the `sizes` of its parameters.
     ///
     /// # Errors
-    /// Those of loading.
-    pub fn signature(&self, device: Device) -> Result<&Arc<Signature>> {
+    /// Those of `sizes`.
+    pub fn signature(&self, sizes: impl FnOnce() -> Result<Vec<usize>>) -> Result<&Arc<Signature>> {
         if let Some(known) = self.signature.get() {
             return Ok(known);
         }
-        let sizes = backend::of(device)?.parameters(self)?;
+        let sizes = sizes()?;
         let parameter = |size: &usize| Parameter {
             name: String::new(),
             element: Element::Bytes(*size, false),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::dtype::DType;
+use crate::error::{Error, Kind as ErrorKind};
 
 /// A `__global__` function, or a function of the host that launches some.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,5 +177,21 @@ impl Signature {
     /// The parameters that a caller gives arguments for: all but a stream.
     pub fn taken(&self) -> impl Iterator<Item = (usize, &Parameter)> {
         self.parameters.iter().enumerate().filter(|(_, p)| p.element != Element::Stream)
+    }
+}
+
+/// How messages call an argument.
+fn called(signature: &Signature, k: usize) -> String {
+    let parameter = &signature.parameters[k];
+    let name = if parameter.name.is_empty() { format!("{}", k + 1) } else { format!("`{}`", parameter.name) };
+    format!("argument {name} of kernel `{}`", signature.name)
+}
+
+/// An argument that does not fit its parameter.
+impl Signature {
+    /// An argument that does not fit the parameter of this place.
+    pub fn misfit(&self, k: usize, why: &str) -> Error {
+        let parameter = &self.parameters[k];
+        Error::new(ErrorKind::DType, format!("{} is `{}`: {why}", called(self, k), parameter.c_type()))
     }
 }

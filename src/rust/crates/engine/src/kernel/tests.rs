@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use super::call::own;
 use super::*;
 use crate::array::{Array, Host};
 use crate::buffer::Device;
 use crate::dtype::{DType, Kind};
 use crate::error::{Kind as ErrorKind, Result};
+use crate::kernel_call::call::own;
 use crate::layout::Axis;
 use crate::scalar::Scalar;
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use super::{Interned, Routine, Source};
-use crate::array::{natural_dtype, reads_volatile, Array, Operand};
+use crate::array::settle_all;
+use crate::array::{reads_volatile, Array, Operand};
 use crate::buffer::Device;
+use crate::call_site::CallSite;
+use crate::dtype::natural_dtype;
 use crate::dtype::DType;
 use crate::error::{Error, Kind, Result};
-use crate::evaluate::{holds_much, settle_all};
-use crate::expr::{Arg, Args, Expr, Node, Operation, Site};
+use crate::evaluate::holds_much;
+use crate::expr::{Arg, Args, Expr, Node, Operation};
 use crate::memory;
 use crate::scalar::Scalar;
 
@@ -33,7 +36,7 @@ pub fn call(
     key: Option<i64>,
     n: usize,
     device: Device,
-    site: Option<Site>,
+    site: Option<CallSite>,
 ) -> Result<Vec<Array>> {
     crate::backend::of(device)?;
     if n == 0 {

@@ -6,12 +6,12 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::loops::{GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
+use super::loops::{stored_as_computed, BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use super::parallel::spread;
 use super::walk::{places, runs};
 use super::{memory, routine};
 use crate::buffer::{Buffer, View};
-use crate::dtype::{Class, DType};
+use crate::dtype::Class;
 use crate::error::Result;
 use crate::ops::table::TABLES;
 use crate::ops::{id, OpId};
@@ -19,8 +19,6 @@ use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
 use crate::routine::Failed;
 use crate::warning;
 
-/// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
-pub const BLOCK: usize = 1024;
 /// So many blocks are one where nothing is kept between instructions.
 const BLOCKS: usize = 16;
 /// What one task takes, in loads (some 0.2 ns each): 20 microseconds.
@@ -77,10 +75,6 @@ pub struct Schedule<'a> {
 thread_local! {
     /// Taken while it is in use: a long task asks for an interrupt, which may run code of R's that comes here again.
     static SCRATCH: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
-}
-
-pub fn stored_as_computed(dtype: DType) -> bool {
-    !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
 }
 
 impl<'a> Schedule<'a> {

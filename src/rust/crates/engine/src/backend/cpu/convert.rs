@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use super::blocks::{stored_as_computed, BLOCK};
+use super::loops::{stored_as_computed, BLOCK};
 use super::loops::{Loop, Store, LOOPS, STORES};
 use crate::dtype::DType;
 use crate::ops::OpId;

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use crate::dtype::DType;
+
 /// Computes `n` elements: result, operands, index of the first element, count, flag word.
 pub type Loop = unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
 /// Storage to registers: `n` elements from index `i` on.
@@ -40,6 +42,14 @@ pub struct Scanning {
     pub start: unsafe extern "C" fn(*mut c_void),
     /// State, results, elements, how many; returns status bits.
     pub scan: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, i32) -> u32,
+}
+
+/// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
+pub const BLOCK: usize = 1024;
+
+/// Whether elements of a dtype are stored as their class computes, so that a block of them needs no load.
+pub fn stored_as_computed(dtype: DType) -> bool {
+    !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
 }
 
 include!(concat!(env!("OUT_DIR"), "/loops.rs"));

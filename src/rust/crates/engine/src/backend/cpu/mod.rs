@@ -25,7 +25,6 @@ pub(crate) use select::{join_rows, take_axes};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use super::dense::Product;
 use super::{Backend, Memory, Outcome, Ranked};
@@ -33,24 +32,17 @@ use crate::buffer::{Buffer, Device, View};
 use crate::counters;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::fork;
 use crate::host;
 use crate::plan::{Bound, Plan};
-use crate::profile;
 use crate::reduction::{Groups, Reduction};
 use crate::scan::Scan;
+use crate::span;
 use crate::transfer::{Ahead, Done, Filling, Shared};
 
 struct Cpu;
 
 pub fn backend() -> &'static dyn Backend {
     &Cpu
-}
-
-/// Whether the thread pool can be used: not in a forked child, where its threads are gone.
-pub(crate) fn threads_usable() -> bool {
-    static HOME: OnceLock<u32> = OnceLock::new();
-    *HOME.get_or_init(fork::watch) == fork::depth()
 }
 
 /// A buffer's memory as bytes.
@@ -162,7 +154,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::elementwise(plan);
         counters::LAUNCHES.add(1);
-        let _span = profile::on_host(|| plan.key());
+        let _span = span::on_host(|| plan.key());
         blocks::run(plan, bound, outputs)
     }
 
@@ -170,7 +162,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, Groups::whole(bound.n));
         counters::LAUNCHES.add(1);
-        let _span = profile::on_host(|| format!("{} of {}", reduction.name(), plan.key()));
+        let _span = span::on_host(|| format!("{} of {}", reduction.name(), plan.key()));
         let mut value = [0u8; 32];
         let status = reduce::groups(plan, bound, reduction, na_rm, Groups::whole(bound.n), &mut value)?;
         Ok(Outcome { value, status })
@@ -188,7 +180,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::reduction(plan, reduction, na_rm, groups);
         counters::LAUNCHES.add(1);
-        let _span = profile::on_host(|| format!("{} of {}", reduction.name(), plan.key()));
+        let _span = span::on_host(|| format!("{} of {}", reduction.name(), plan.key()));
         let into = |output: &Arc<Buffer>| {
             // SAFETY: the output is written before anyone else sees it.
             let out = unsafe { bytes_mut(output, 0, output.bytes) };
@@ -210,13 +202,13 @@ impl Backend for Cpu {
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
         #[cfg(not(target_os = "macos"))]
         super::trace::scan(plan, scan);
-        let _span = profile::on_host(|| format!("{} of {}", scan.name(), plan.key()));
+        let _span = span::on_host(|| format!("{} of {}", scan.name(), plan.key()));
         // SAFETY: the output is written before anyone else sees it.
         scan::run(plan, bound, scan, unsafe { bytes_mut(output, 0, output.bytes) })
     }
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
-        let _span = profile::on_host(|| "scatter".into());
+        let _span = span::on_host(|| "scatter".into());
         select::scatter(target, dtype, n, positions, values);
         Ok(())
     }
@@ -224,12 +216,12 @@ impl Backend for Cpu {
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
         #[cfg(not(target_os = "macos"))]
         super::trace::compress(plan, keep_na);
-        let _span = profile::on_host(|| format!("subset of {}", plan.key()));
+        let _span = span::on_host(|| format!("subset of {}", plan.key()));
         select::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
-        let _span = profile::on_host(|| "sort".into());
+        let _span = span::on_host(|| "sort".into());
         sort::sort(self, values, decreasing, with_positions)
     }
 

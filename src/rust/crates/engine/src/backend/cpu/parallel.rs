@@ -5,9 +5,15 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::threads_usable;
 use crate::error::{Error, Kind, Result};
+use crate::fork;
 use crate::interrupt::Watch;
+
+/// Whether the thread pool can be used: not in a forked child, where its threads are gone.
+pub(crate) fn threads_usable() -> bool {
+    static HOME: OnceLock<u32> = OnceLock::new();
+    *HOME.get_or_init(fork::watch) == fork::depth()
+}
 
 thread_local! {
     /// Of the call whose task runs on this thread: whether it is to end early.

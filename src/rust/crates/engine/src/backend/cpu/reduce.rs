@@ -4,7 +4,8 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::blocks::{Schedule, BLOCK};
+use super::blocks::Schedule;
+use super::loops::BLOCK;
 use super::loops::{Folding, FOLDS};
 use super::parallel::spread;
 use crate::buffer::Device;

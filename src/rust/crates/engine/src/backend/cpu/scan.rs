@@ -1,6 +1,7 @@
 //! Scans on the cpu: one pass from the first element to the last, as base R does it.
 
-use super::blocks::{stored_as_computed, Schedule, Scratch, BLOCK};
+use super::blocks::{Schedule, Scratch};
+use super::loops::{stored_as_computed, BLOCK};
 use super::loops::{SCANS, STORES};
 use super::parallel::stoppable;
 use crate::error::Result;

@@ -4,7 +4,6 @@
 use super::memory::Room;
 use super::parallel::spread;
 use super::select::{elements, made};
-use crate::array::Array;
 use crate::backend::{place_dtype, Backend};
 use crate::buffer::View;
 use crate::dtype::DType;
@@ -509,9 +508,15 @@ fn of_dtype(
     match values.dtype {
         // NA is 2, and so already last; a decreasing order needs it last too
         DType::Bool8 if decreasing => {
-            let wide = Array::from_view(values.clone()).cast(DType::Int8, None)?.contiguous()?;
+            let recoded = |from: &View, dtype, code: fn(u8) -> u8| {
+                made::<u8>(cpu, dtype, from.len(), |out| {
+                    out.iter_mut().zip(elements::<u8>(from)).for_each(|(to, &x)| *to = code(x));
+                })
+            };
+            // as int8, whose NA is the smallest value
+            let wide = recoded(values, DType::Int8, |x| if x == 2 { i8::MIN as u8 } else { x })?;
             let (sorted, at) = sort_as::<i8>(cpu, &wide, decreasing, wanted)?;
-            let back = |view| Array::from_view(view).cast(DType::Bool8, None)?.contiguous();
+            let back = |view: View| recoded(&view, DType::Bool8, |x| if x == i8::MIN as u8 { 2 } else { x });
             Ok((sorted.map(back).transpose()?, at))
         }
         DType::Bool8 | DType::UInt8 => sort_as::<u8>(cpu, values, decreasing, wanted),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Args, Cuda};
-use crate::array::natural_dtype;
 use crate::buffer::{Buffer, View};
+use crate::dtype::natural_dtype;
 use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::reduction::Reduction;
@@ -18,10 +18,8 @@ const WARPS: usize = 8;
 
 /// Whether elements of a dtype are counted as they are stored.
 pub(super) fn counts(dtype: DType) -> bool {
-    crate::codes::counts(dtype)
+    !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Complex64 | DType::Complex128)
 }
-
-pub(super) use crate::codes::REDUCTIONS;
 
 /// Whether a class is reduced by code as it is.
 pub(super) fn serves(reduction: Reduction, class: Class) -> bool {

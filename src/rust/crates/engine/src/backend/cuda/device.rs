@@ -10,7 +10,7 @@ use super::capture::{self, Arena};
 use super::compile::Kernels;
 use super::lane::{Lane, Lanes};
 use super::launch::Kernel;
-use super::memory::Pool;
+use super::memory::{self, Pool};
 use super::order::Order;
 use super::profile::Profile;
 use super::submit;
@@ -19,6 +19,7 @@ use crate::buffer::Device;
 use crate::counters;
 use crate::error::{Error, Kind, Result};
 use crate::fork;
+use crate::host::{self, PageLock};
 use crate::interrupt::Watch;
 
 /// What is known of a device without making a context on it.
@@ -243,6 +244,7 @@ impl Cuda {
             api::check(driver, (driver.context_set)(context), "cuCtxSetCurrent")?;
         }
         let _entered = Entered { driver, before: Some(before) };
+        host::set_page_lock(PageLock { pin: memory::pin, unpin: memory::unpin });
         Ok(Cuda {
             pool: Pool::new(driver, &properties)?,
             lanes: Lanes::new(Lane::new(driver, 0, 0)?),

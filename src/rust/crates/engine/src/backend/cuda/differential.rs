@@ -291,7 +291,7 @@ fn transposed_inputs_are_the_cpus() {
 fn random_numbers_are_the_cpus() {
     for op in crate::ops::OpId::all().filter(|op| op.row().pack().is_some()) {
         let class = op.row().result_class(crate::dtype::Class::I64);
-        let dtype = crate::array::natural_dtype(class);
+        let dtype = crate::dtype::natural_dtype(class);
         for (n, to) in [(1, dtype), (7, dtype), (100_003, dtype), (100_003, DType::Float16), (100_003, DType::Float64)]
         {
             let Some([a, b]) = both(|device| {

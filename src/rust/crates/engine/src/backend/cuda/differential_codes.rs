@@ -4,7 +4,6 @@ use super::differential::{devices, elements, get, lengths, put, Random};
 use crate::array::host_bytes;
 use crate::backend::Backend;
 use crate::buffer::View;
-use crate::codes::REDUCTIONS;
 use crate::dtype::{Class, DType};
 use crate::reduction::Reduction;
 
@@ -46,7 +45,7 @@ fn codes(random: &mut Random, n: usize, groups: usize) -> Vec<u8> {
 #[test]
 fn counts_are_the_cpus() {
     let mut random = Random(21);
-    for dtype in DType::ALL.into_iter().filter(|d| crate::codes::counts(*d)) {
+    for dtype in DType::ALL.into_iter().filter(|d| crate::backend::cuda::codes::counts(*d)) {
         for &n in lengths() {
             for (low, bins) in [(0, 2), (-3, 9), (-100, 200), (0, 70_000)] {
                 if dtype == DType::Bool8 && bins > 2 {
@@ -73,7 +72,7 @@ fn counts_are_the_cpus() {
 fn reductions_by_code_are_the_cpus() {
     let mut random = Random(22);
     for dtype in NATURAL {
-        for reduction in REDUCTIONS {
+        for reduction in Reduction::GROUPED {
             let class = dtype.class();
             if !reduction.serves(class) {
                 continue;

@@ -10,8 +10,8 @@ use super::api::{Driver, Stream};
 use super::device::{lock, Cuda};
 use super::lane::Lane;
 use super::memory::Host;
+use crate::call_site::CallSite;
 use crate::error::Result;
-use crate::expr::Site;
 use crate::ops::OpId;
 use crate::routine::{Failed, Interned};
 use crate::warning;
@@ -40,7 +40,7 @@ struct Pending {
     place: Place,
     /// The first word of its launch.
     first: usize,
-    site: Option<Site>,
+    site: Option<CallSite>,
 }
 
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Flags {
         cuda: &Cuda,
         lane: &Lane,
         words: usize,
-        sites: &[(Place, Option<Site>)],
+        sites: &[(Place, Option<CallSite>)],
     ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
         if state.used + words > WORDS {

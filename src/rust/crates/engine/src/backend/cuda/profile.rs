@@ -4,7 +4,7 @@ use super::api::{CUevent_flags, Event, Stream};
 use super::device::{lock, Cuda};
 use super::lane::PROFILING;
 use crate::error::{Error, Kind, Result};
-use crate::profile::Span;
+use crate::span::Span;
 
 /// What is measured.
 pub struct Profile {

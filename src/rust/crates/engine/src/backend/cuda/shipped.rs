@@ -17,7 +17,7 @@ use super::compile::HEADERS;
 use super::interpret::source as interpret;
 use super::interpret::Family;
 use super::{codes, distinct, rank, search, select, sort};
-use crate::array::natural_dtype;
+use crate::dtype::natural_dtype;
 use crate::dtype::{Class, DType};
 use crate::plan::{Access, Input, Instruction, Plan};
 use crate::reduction::Reduction;
@@ -211,7 +211,7 @@ pub fn sources() -> Vec<Shipped> {
     for dtype in DType::ALL.into_iter().filter(|d| codes::counts(*d)) {
         add("select", format!("count {dtype}"), codes::count_source(dtype));
     }
-    for reduction in codes::REDUCTIONS {
+    for reduction in Reduction::GROUPED {
         for class in Class::ALL.into_iter().filter(|&c| codes::serves(reduction, c)) {
             for na_rm in [false, true] {
                 let source = codes::reduce_source(reduction, class, na_rm);

@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result};
 use crate::interrupt::Watch;
-use crate::profile::Span;
+use crate::span::Span;
 
 const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
 

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::super::syntax::{Argument, Expr, Form};
 use super::control::nth;
 use super::index::{is_drop, BELOW, BEYOND};
 use super::select::{never_missing, Selection};
@@ -11,6 +10,7 @@ use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{Class, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Expr, Form};
 use crate::scalar::Scalar;
 
 /// Elements that are assigned: of which variable, by which of `[` and `[[`, and at which subscripts.

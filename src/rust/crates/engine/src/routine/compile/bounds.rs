@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::super::{written, Block, Operand, Register, Routine, Source, Statement};
 use crate::dtype::Class;
 use crate::ops::{id, OpId};
+use crate::routine::{written, Block, Operand, Register, Routine, Source, Statement};
 use crate::scalar::Scalar;
 
 /// How many elements there are.

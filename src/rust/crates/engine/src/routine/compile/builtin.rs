@@ -1,10 +1,10 @@
 //! Calls: R's keywords, functions of base R and stats that the language has, and people's own.
 
-use super::super::syntax::{Argument, Expr, Form, Meaning};
 use super::control::nth;
 use super::value::{self, Number, Value};
 use super::{Compiled, Compiler, Place, Refusal};
 use crate::ops::{Group, OpId};
+use crate::routine::syntax::{Argument, Expr, Form, Meaning};
 
 /// Arguments of a builtin by name and place.
 pub(super) struct Matched<'a> {

@@ -1,6 +1,5 @@
 //! Functions that choose, convert, test and refuse.
 
-use super::super::syntax::{Argument, Expr, Form};
 use super::builtin::Matched;
 use super::control::nth;
 use super::value::{self, Number, Value};
@@ -8,6 +7,7 @@ use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{DType, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Expr, Form};
 
 impl Compiler<'_> {
     /// None where the name is none of these functions.

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::super::syntax::{Argument, Expr, Form};
 use super::value::{join, Number, Value, Vector};
 use super::{Block, Compiled, Compiler, LoopContext, Operand, Place, Refusal, Statement, Variables};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Expr, Form};
 use crate::scalar::Scalar;
 
 /// The n-th argument's expression.

@@ -1,13 +1,13 @@
 //! Random draws, one at a time: `rnorm(1, mean, sd)`.
 
-use super::super::syntax::Argument;
-use super::super::Draw;
 use super::builtin::Matched;
 use super::value::Number;
 use super::{Compiled, Compiler, Place, Refusal, Source, Statement};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::Typed;
 use crate::ops::{id, OpId};
+use crate::routine::syntax::Argument;
+use crate::routine::Draw;
 
 /// What a generator of R's is made of.
 enum Way {

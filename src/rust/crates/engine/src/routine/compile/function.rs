@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::super::syntax::{Argument, Expr, Form, Lambda};
 use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};
 use super::ways::{always_returns, heard, returns_early, surely_reads};
 use super::{Compiled, Compiler, Early, Frame, Operand, Place, Refusal, Results, Statement, DEEPEST};
 use crate::dtype::Class;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Expr, Form, Lambda};
 
 /// Why a parameter has no value.
 pub(super) const MISSING: &str = "the argument is missing, with no default";

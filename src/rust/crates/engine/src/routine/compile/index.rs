@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::super::syntax::{Argument, Form};
 use super::control::nth;
 use super::select::Selection;
 use super::value::{self, Number, Parts, Value, Vector};
@@ -10,6 +9,7 @@ use super::{Bounds, Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::id;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Form};
 use crate::scalar::Scalar;
 
 pub(super) const BEYOND: &str = "subscript out of bounds";

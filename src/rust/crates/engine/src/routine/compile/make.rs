@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::super::syntax::{Argument, Expr, Form};
 use super::builtin::Matched;
 use super::control::nth;
 use super::value::{join, Number, Value, Vector};
@@ -11,6 +10,7 @@ use super::{Compiled, Compiler, Place, Refusal, Statement};
 use crate::dtype::Kind;
 use crate::ops::id;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Expr, Form};
 
 impl Compiler<'_> {
     /// None where the name is none of these functions.

@@ -1,6 +1,5 @@
 //! Products of a function's own matrices and vectors, in R's shapes: `%*%`, `crossprod()`, `tcrossprod()`, and `t()`.
 
-use super::super::syntax::{Argument, Expr};
 use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};
 use super::vector::too_long;
@@ -8,6 +7,7 @@ use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
 use crate::dtype::Kind;
 use crate::ops::id;
 use crate::ops::rule::Typed;
+use crate::routine::syntax::{Argument, Expr};
 
 /// A factor: elements of an array of the function's own, as they lie or transposed.
 struct Factor {

@@ -3,7 +3,7 @@
 use super::join::any_value;
 use super::value::{self, Number};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
-use crate::array::natural_dtype;
+use crate::dtype::natural_dtype;
 use crate::dtype::{Class, DType, Kind};
 use crate::exact;
 use crate::ops::rule::{resolve, Typed};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::{written, Block, Draw, Failure, FailureId, Operand, Register, Routine, Statement};
 use crate::dtype::Class;
+use crate::routine::{written, Block, Draw, Failure, FailureId, Operand, Register, Routine, Statement};
 
 pub fn tidy(routine: &mut Routine) {
     if let Some(Statement::Return) = routine.body.last() {

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::super::syntax::{Expr, Lambda, Path, Place};
-use super::super::{Operand, Register};
 use crate::dtype::{Class, DType, Kind};
 use crate::ops::rule::{promote, Typed};
 use crate::ops::OpId;
+use crate::routine::syntax::{Expr, Lambda, Path, Place};
+use crate::routine::{Operand, Register};
 use crate::scalar::Scalar;
 
 /// One number: where it is, and its type. Its class is that of the type's dtype.

@@ -1,7 +1,7 @@
 //! What is seen in code before it is compiled: which ways through it return, read an argument, warn or fail.
 
-use super::super::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};
 use super::Statement;
+use crate::routine::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};
 
 /// Whether a block may warn or fail, and whether it draws.
 pub(super) fn heard(block: &[Statement]) -> (bool, bool) {

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{PoisonError, RwLock};
 
-use super::blocks::BLOCK;
+use super::loops::BLOCK;
 use crate::routine::{Failed, Routine};
 use program::Program;
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
-use crate::array::natural_dtype;
+use crate::dtype::natural_dtype;
 use crate::dtype::Class;
 use crate::plan::{After, Plan, Register};
 use crate::reduction::{Groups, Reduction};

@@ -1,9 +1,9 @@
 //! Programs: the bytes that `kernels/interpret.h` carries out, of a plan and what it runs on.
 
 use super::source::{Codes, Family, THREADS};
-use crate::array::natural_dtype;
 use crate::backend::cuda::flags::Place;
 use crate::buffer::View;
+use crate::dtype::natural_dtype;
 use crate::dtype::DType;
 use crate::plan::{Access, Bound, Input, Instruction, Plan, Register};
 

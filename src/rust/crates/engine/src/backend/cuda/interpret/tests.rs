@@ -13,8 +13,8 @@ use crate::backend::cuda::codegen::body;
 use crate::backend::cuda::differential::Random;
 use crate::backend::cuda::flags::Noted;
 use crate::buffer::{Buffer, Device, View};
+use crate::call_site::CallSite;
 use crate::dtype::{Class, DType, Kind};
-use crate::expr::Site;
 use crate::layout::Axis;
 use crate::ops::{Flag, OpId, Rule};
 use crate::plan::{Bound, Plan};
@@ -71,7 +71,7 @@ fn interpret(
     bound: &Bound,
     outputs: &[Arc<Buffer>],
     most_shared: usize,
-    noted: &mut Vec<(OpId, u32, Option<Site>)>,
+    noted: &mut Vec<(OpId, u32, Option<CallSite>)>,
 ) {
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
     let (places, words) = body::places(plan);
@@ -187,7 +187,7 @@ fn tree(random: &mut Random, leaves: &[Array], depth: usize, ops: &[OpId], site:
             })
             .collect();
         *site += 1;
-        let made: Site = Arc::new(*site);
+        let made: CallSite = Arc::new(*site);
         if let Ok(array) = Array::apply(op, &operands, Some(made)) {
             return array;
         }
@@ -289,7 +289,7 @@ fn every_row_gives_what_the_cpu_gives() {
                 let array = if matches!(row.rule, Rule::Source | Rule::Random(_)) {
                     let scalars: Vec<Scalar> =
                         (0..row.arity).map(|k| Scalar::I32(3 + i32::from(k)).to(class)).collect();
-                    let dtype = crate::array::natural_dtype(row.result_class(class));
+                    let dtype = crate::dtype::natural_dtype(row.result_class(class));
                     Array::source(op, class, dtype, n, Device::Cpu, &scalars).unwrap()
                 } else {
                     let operands: Vec<Operand> = (0..row.arity as usize)
@@ -297,12 +297,12 @@ fn every_row_gives_what_the_cpu_gives() {
                             if row.rule == Rule::Drawn && k == 0 {
                                 return Operand::Value(Scalar::I64(0x1234_5678_9abc), Kind::Integer64);
                             }
-                            let dtype = crate::array::natural_dtype(row.operand_class(k, class));
+                            let dtype = crate::dtype::natural_dtype(row.operand_class(k, class));
                             Operand::Array(random.array(n).cast(dtype, None).unwrap())
                         })
                         .collect();
                     site += 1;
-                    let made: Site = Arc::new(site);
+                    let made: CallSite = Arc::new(site);
                     let recorded = match row.rule {
                         Rule::Drawn => Array::draw(op, n, Device::Cpu, &operands, Some(made)),
                         _ => Array::apply(op, &operands, Some(made)),
@@ -360,7 +360,7 @@ fn several_outputs_are_stored() {
         let array = tree(&mut random, &leaves, 4, &ops, &mut 0);
         let (mut plan, bound) = array.plan().unwrap();
         for r in (0..plan.code.len() as u16).step_by(2) {
-            plan.outputs.push((r, crate::array::natural_dtype(plan.class(r))));
+            plan.outputs.push((r, crate::dtype::natural_dtype(plan.class(r))));
         }
         compare(&plan, &bound, 1 << 16);
     }
@@ -388,5 +388,5 @@ fn a_plan_in_halves_keeps_its_order() {
 fn flagged_rows_have_room_for_their_place() {
     // the word and the shift of a place share 16 bits
     assert!(OpId::all().all(|op| op.row().flag == Flag::None || op.row().flag.width() <= 4));
-    assert!(crate::plan::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
+    assert!(crate::builder::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
 }

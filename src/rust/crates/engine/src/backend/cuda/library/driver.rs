@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUresult};
 
-use super::super::api::{self, SUCCESS};
 use super::handle::{lacks, Handle};
+use crate::backend::cuda::api::{self, SUCCESS};
 use crate::error::{Error, Kind, Result};
 
 /// The oldest CUDA whose driver is served.

@@ -1,7 +1,7 @@
 //! Loops: turns that lanes leave one by one.
 
-use super::super::program::*;
 use super::{fill, Lanes, BREAK, NEXT};
+use crate::backend::cpu::routine::program::*;
 
 impl Lanes<'_> {
     /// After a turn: those that go on with the next one come to the front.

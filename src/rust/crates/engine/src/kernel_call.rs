@@ -3,15 +3,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::module::Function;
-use super::signature::{Element, Parameter, Passing, Signature};
-use super::value;
 use crate::array::Array;
 use crate::backend::{self, Launch};
 use crate::buffer::{Device, View};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::few::Few;
+use crate::kernel::{value_bytes, Arguments, Element, Function, Geometry, Parameter, Passing, Signature, USUAL};
 use crate::scalar::Scalar;
 use crate::strided;
 
@@ -25,70 +23,6 @@ pub enum Value<'a> {
     Raw(&'a [u8]),
     /// A null pointer.
     Null,
-}
-
-/// How a kernel is to be run; what is None is chosen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Geometry {
-    pub grid: Option<[u32; 3]>,
-    pub block: Option<[u32; 3]>,
-    /// Bytes of shared memory beyond what the source declares.
-    pub shared: u32,
-    /// Threads that are needed; the length of the longest array.
-    pub n: Option<usize>,
-    /// Whether all blocks must run at once, since they wait for each other.
-    pub cooperative: bool,
-    /// Blocks of a cluster.
-    pub cluster: Option<[u32; 3]>,
-}
-
-/// As many arguments as most kernels have: of so many a call asks for no memory.
-pub const USUAL: usize = 16;
-
-/// The bytes of arguments, each at a multiple of 16.
-#[derive(Default)]
-pub struct Arguments {
-    memory: Few<u128, USUAL>,
-    places: Few<(u32, u32), USUAL>,
-}
-
-impl Arguments {
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.places.push((self.memory.len() as u32, bytes.len() as u32));
-        let mut rest = bytes;
-        loop {
-            let (now, later) = rest.split_at(rest.len().min(16));
-            let mut unit = [0; 16];
-            unit[..now.len()].copy_from_slice(now);
-            self.memory.push(u128::from_ne_bytes(unit));
-            rest = later;
-            if rest.is_empty() {
-                break;
-            }
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
-    /// The bytes of one.
-    pub fn bytes(&self, k: usize) -> &[u8] {
-        let (at, len) = self.places[k];
-        // SAFETY: `push` wrote them.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at as usize).cast(), len as usize) }
-    }
-
-    /// The bytes of all of them.
-    pub fn all(&self) -> Few<&[u8], USUAL> {
-        let mut all = Few::default();
-        (0..self.len()).for_each(|k| all.push(self.bytes(k)));
-        all
-    }
 }
 
 /// Calls a kernel: queued on the arrays' device (on `device` where there are none), not waited for.
@@ -109,7 +43,7 @@ pub fn call(
     geometry: &Geometry,
     device: Device,
 ) -> Result<()> {
-    let signature = function.signature(arrays.first().map_or(device, Array::device))?;
+    let signature = signature(function, arrays.first().map_or(device, Array::device))?;
     let taken = signature.taken().count();
     if values.len() != taken {
         return Err(Error::new(
@@ -131,28 +65,25 @@ pub fn call(
                 packed.push(&[0; 8]);
             }
             Value::Null if parameter.passing == Passing::Value => {
-                return Err(misfit(signature, k, "NULL stands for a pointer only"));
+                return Err(signature.misfit(k, "NULL stands for a pointer only"));
             }
             Value::Null => packed.push(&[0; 8]),
             Value::Raw(bytes) => {
                 if matches!(parameter.passing, Passing::Read | Passing::Write) {
-                    return Err(misfit(signature, k, "it takes an array, not a raw vector"));
+                    return Err(signature.misfit(k, "it takes an array, not a raw vector"));
                 }
                 if let Some(size) = parameter.size().filter(|&size| size != bytes.len()) {
-                    return Err(misfit(
-                        signature,
-                        k,
-                        &format!("it has {size} bytes, and the raw vector {}", bytes.len()),
-                    ));
+                    return Err(
+                        signature.misfit(k, &format!("it has {size} bytes, and the raw vector {}", bytes.len()))
+                    );
                 }
                 packed.push(bytes);
             }
             Value::Scalar(..) if matches!(parameter.passing, Passing::Read | Passing::Write) => {
-                return Err(misfit(signature, k, "it takes an array, not a number"));
+                return Err(signature.misfit(k, "it takes an array, not a number"));
             }
             Value::Scalar(scalar, kind) => {
-                let bytes =
-                    value::bytes(&parameter.element, *scalar, *kind).map_err(|why| misfit(signature, k, &why))?;
+                let bytes = value_bytes(&parameter.element, *scalar, *kind).map_err(|why| signature.misfit(k, &why))?;
                 packed.push(&bytes);
             }
         }
@@ -185,7 +116,7 @@ pub fn call(
     }
     for (k, value) in values.iter().enumerate() {
         if let Value::Array(at) = value {
-            packed.memory[packed.places[k].0 as usize] = u128::from(held[*at].address());
+            packed.set_address(k, held[*at].address());
         }
     }
     let backend = backend::of(device)?;
@@ -210,6 +141,14 @@ pub fn call(
         arrays[at] = copy;
     }
     Ok(())
+}
+
+/// A kernel's signature; of a binary that does not say it, the sizes of its parameters, for which it is loaded.
+///
+/// # Errors
+/// Those of loading.
+pub fn signature(function: &Function, device: Device) -> Result<&Arc<Signature>> {
+    function.signature(|| backend::of(device)?.parameters(function))
 }
 
 /// Which of a call's arrays are written.
@@ -304,36 +243,17 @@ fn device_of(arrays: &[Array], fallback: Device) -> Result<Device> {
     Ok(device)
 }
 
-/// How messages call an argument.
-fn called(signature: &Signature, k: usize) -> String {
-    let parameter = &signature.parameters[k];
-    let name = if parameter.name.is_empty() { format!("{}", k + 1) } else { format!("`{}`", parameter.name) };
-    format!("argument {name} of kernel `{}`", signature.name)
-}
-
-/// An argument that does not fit its parameter.
-pub(super) fn misfit(signature: &Signature, k: usize, why: &str) -> Error {
-    let parameter = &signature.parameters[k];
-    Error::new(ErrorKind::DType, format!("{} is `{}`: {why}", called(signature, k), parameter.c_type()))
-}
-
-impl Signature {
-    /// An argument that does not fit the parameter of this place.
-    pub fn misfit(&self, k: usize, why: &str) -> Error {
-        misfit(self, k, why)
-    }
-}
-
 fn check_array(signature: &Signature, k: usize, parameter: &Parameter, dtype: DType) -> Result<()> {
     if parameter.passing == Passing::Value {
         let what = if matches!(parameter.element, Element::Other(_)) { "a raw vector" } else { "one number" };
-        return Err(misfit(signature, k, &format!("it takes {what}, not an array")));
+        return Err(signature.misfit(k, &format!("it takes {what}, not an array")));
     }
     match parameter.element.dtypes() {
         Some(fitting) if !fitting.contains(&dtype) => {
             let names: Vec<&str> = fitting.iter().map(|d| d.name()).collect();
             let name = if parameter.name.is_empty() { "x" } else { &parameter.name };
-            Err(misfit(signature, k, &format!("it takes {} arrays, not {dtype}", names.join(" or ")))
+            Err(signature
+                .misfit(k, &format!("it takes {} arrays, not {dtype}", names.join(" or ")))
                 .advise(format!("Cast it with `gpu_cast({name}, \"{}\")`.", names[0])))
         }
         _ => Ok(()),
