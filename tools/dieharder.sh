@@ -30,6 +30,6 @@ int main(int, char** arguments) {
   }
 }
 CPP
-${CXX:-g++} -std=c++14 -O3 -ffp-contract=off -I src/rust/crates/engine/kernels -o "$out/words" "$out/words.cpp"
+${CXX:-g++} -std=c++14 -O3 -ffp-contract=off -I src/rust/crates/ops/kernels -o "$out/words" "$out/words.cpp"
 # 200: raw binary words from stdin; -k 2: exact Kolmogorov-Smirnov; -Y 1: a weak result is taken up again with more samples
 "$out/words" "$key" | dieharder -g 200 -k 2 -Y 1 "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the engine's tests, installs the package into build/library and runs its tests there. One that
+# Runs the tests of the Rust crates, installs the package into build/library and runs its tests there. One that
 # fails does not keep the next from running. build/counts gets a line "NAME passed failed skipped" each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ status=0
 
 # `R CMD` gives cargo R's environment: with another one the build scripts would run anew each time.
 # The profile is the package's, so what the tests build the installation need not build again.
-R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine --no-fail-fast 2>&1 | tee build/test-engine.log || status=1
+R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-ops -p verdigris-compile -p verdigris-engine --no-fail-fast 2>&1 | tee build/test-engine.log || status=1
 tools/count-engine.sh engine build/test-engine.log
 
 if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then

@@ -8,8 +8,8 @@ use std::cell::Cell;
 
 use verdigris_engine::array::Array;
 use verdigris_engine::backend;
-use verdigris_engine::buffer::{any_shared, Device};
-use verdigris_engine::error::Result;
+use verdigris_engine::memory::buffer::{any_shared, Device};
+use verdigris_ops::error::Result;
 
 thread_local! {
     /// The device whose shared memory the entry under way has touched.

@@ -3,8 +3,8 @@
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr;
 
-use verdigris_engine::dtype::DType;
-use verdigris_engine::fork;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::fork;
 
 use crate::handle::Handle;
 use crate::host;

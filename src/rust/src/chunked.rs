@@ -1,7 +1,8 @@
 //! Entries: copies that go on while something else is computed, for `gpu_chunked()`.
 
-use verdigris_engine::array::{Array, Coming, Host};
-use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::array::transfer::{Coming, Host};
+use verdigris_engine::array::Array;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP};
 use crate::{convert, entry, handle, owned};

@@ -1,9 +1,9 @@
 //! Computing what is recorded, and telling what that would run.
 
+use verdigris_engine::array::explain::{explain, Kernel, Traffic};
 use verdigris_engine::array::settle_all;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::explain::{explain, Kernel, Traffic};
-use verdigris_engine::write::compute_into;
+use verdigris_engine::array::write::compute_into;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, List, SEXP};
 use crate::{convert, entry, handle, site};

@@ -1,12 +1,13 @@
 //! R's values as the engine's: vectors, scalars, names of types and devices.
 
-use verdigris_engine::array::{Array, Host, Operand};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::call_site::CallSite;
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::grow;
-use verdigris_engine::scalar::{Scalar, NA_I64};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::memory::fallible;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::handle;
 use crate::r::{self, SEXP, SEXPTYPE};
@@ -300,9 +301,11 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
         number.unwrap_or(0)
     };
     let numbers = match host(x).filter(|_| !is_stamped(x)) {
-        Some(Host::Integer(v)) => grow::collected(v.iter().map(|&k| checked((k != i32::MIN).then_some(i64::from(k)))))?,
-        Some(Host::Double(v)) => grow::collected(v.iter().map(|&k| checked(of_double(k))))?,
-        Some(Host::Integer64(v)) => grow::collected(v.iter().map(|&k| checked((k != NA_I64).then_some(k))))?,
+        Some(Host::Integer(v)) => {
+            fallible::collected(v.iter().map(|&k| checked((k != i32::MIN).then_some(i64::from(k)))))?
+        }
+        Some(Host::Double(v)) => fallible::collected(v.iter().map(|&k| checked(of_double(k))))?,
+        Some(Host::Integer64(v)) => fallible::collected(v.iter().map(|&k| checked((k != NA_I64).then_some(k))))?,
         _ => return Err(refused()),
     };
     if whole {
@@ -316,8 +319,8 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
 pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
     let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
     match host(x).filter(|_| !is_stamped(x)) {
-        Some(Host::Integer(v)) => grow::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
-        Some(Host::Double(v)) => grow::all_of(v.iter().map(|&k| {
+        Some(Host::Integer(v)) => fallible::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
+        Some(Host::Double(v)) => fallible::all_of(v.iter().map(|&k| {
             if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {
                 Ok(k as usize)
             } else {

@@ -4,10 +4,10 @@
 use std::sync::Mutex;
 
 use verdigris_engine::backend;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::devices::{self, Description};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::host;
+use verdigris_engine::device::{self, Description};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::memory::host_pool;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, entry, finalized, guard, handle, options};
@@ -36,7 +36,7 @@ fn strings(x: SEXP) -> Vec<String> {
 /// `Argument` for an option that means nothing: this one, or one of those that are read once.
 #[cfg(not(target_os = "macos"))]
 pub fn refresh_paths() -> Result<()> {
-    use verdigris_engine::backend::cuda::library::{set_search_paths, SearchPaths};
+    use verdigris_engine::backend::cuda::driver::library::{set_search_paths, SearchPaths};
     options::start()?;
     let paths = |list: &[String]| list.iter().map(Into::into).collect();
     // R is asked before anything is locked
@@ -54,7 +54,7 @@ pub fn refresh_paths() -> Result<()> {
 /// Hands on whether each launch is to be checked at once, the option as it is now.
 #[cfg(not(target_os = "macos"))]
 pub fn refresh_debug() -> Result<()> {
-    verdigris_engine::backend::cuda::check_launches(options::flag(c"verdigris.debug")?);
+    verdigris_engine::backend::cuda::context::device::check_launches(options::flag(c"verdigris.debug")?);
     Ok(())
 }
 
@@ -65,7 +65,7 @@ pub fn refresh_debug() -> Result<()> {
 
 /// A device by name.
 pub fn named(name: &str) -> Result<Device> {
-    let device = devices::parse(name)?;
+    let device = device::parse(name)?;
     if device != Device::Cpu {
         refresh_paths()?;
     }
@@ -74,7 +74,7 @@ pub fn named(name: &str) -> Result<Device> {
 
 /// Where arrays go that name no device: the choice of `gpu_use()`, else option `verdigris.device`, else the default.
 pub fn current() -> Result<Device> {
-    if let Some(device) = devices::choice() {
+    if let Some(device) = device::choice() {
         return Ok(device);
     }
     if let Some(name) = options::string(c"verdigris.device", "the name of a device")? {
@@ -82,7 +82,7 @@ pub fn current() -> Result<Device> {
         return named(name).map_err(|error| error.advise(advice));
     }
     refresh_paths()?;
-    Ok(devices::default())
+    Ok(device::default())
 }
 
 /// A number of bytes; NA where it is not known.
@@ -129,7 +129,7 @@ entry! {
     /// Why the folder of compiled kernels is not used, or NULL.
     fn cache_problem() {
         #[cfg(not(target_os = "macos"))]
-        if let Some(why) = verdigris_engine::backend::cuda::cache_problem() {
+        if let Some(why) = verdigris_engine::backend::cuda::compile::cache::cache_problem() {
             return Ok(r::string(&why));
         }
         Ok(r::null())
@@ -139,7 +139,7 @@ entry! {
     fn driver_problem() {
         #[cfg(not(target_os = "macos"))]
         {
-            use verdigris_engine::backend::cuda::library;
+            use verdigris_engine::backend::cuda::driver::library;
             refresh_paths()?;
             if let Some(error) = library::driver().err().filter(library::driver::is_broken) {
                 return Ok(r::string(&error.message));
@@ -152,7 +152,7 @@ entry! {
     fn tier(name) {
         #[cfg(not(target_os = "macos"))]
         {
-            use verdigris_engine::backend::cuda::tier::{set_tier, tier, Tier};
+            use verdigris_engine::backend::cuda::launch::tier::{set_tier, tier, Tier};
             let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(convert::string(name, "tier")?)?) };
             let before = tier();
             if let Some(wanted) = wanted {
@@ -169,7 +169,8 @@ entry! {
     fn tier_counts(device, seconds) {
         #[cfg(not(target_os = "macos"))]
         if let Device::Cuda(ordinal) = convert::device(device)? {
-            use verdigris_engine::backend::cuda::{tier, Cuda};
+            use verdigris_engine::backend::cuda::launch::tier;
+            use verdigris_engine::backend::cuda::context::device::Cuda;
             let cuda = Cuda::of(ordinal)?;
             tier::wait(std::time::Duration::from_secs_f64(convert::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
             let counts = cuda.tier_counts();
@@ -185,14 +186,14 @@ entry! {
     /// Called when R ends: waits for a compilation that is under way.
     fn end() {
         #[cfg(not(target_os = "macos"))]
-        verdigris_engine::backend::cuda::tier::end();
+        verdigris_engine::backend::cuda::launch::tier::end();
         Ok(r::null())
     }
 
     /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or NULL.
     fn device_use(name) {
         let device = if r::is_null(name) { None } else { Some(named(convert::string(name, "device")?)?) };
-        let before = devices::set_current(device)?;
+        let before = device::set_current(device)?;
         Ok(before.map_or_else(r::null, |device| r::string(&device.to_string())))
     }
 
@@ -208,7 +209,7 @@ entry! {
     /// list(device, name, memory, capability, processors), a vector each.
     fn device_list() {
         refresh_paths()?;
-        let all: Vec<Description> = devices::list();
+        let all: Vec<Description> = device::list();
         let capability = |d: &Description| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"));
         Ok(List::new(5)
             .add("device", r::strings(all.iter().map(|d| d.device.to_string())))
@@ -223,7 +224,7 @@ entry! {
     fn device_works(name) {
         match named(convert::string(name, "device")?)? {
             Device::Cpu => {}
-            Device::Cuda(ordinal) => devices::works(ordinal)?,
+            Device::Cuda(ordinal) => device::works(ordinal)?,
         }
         Ok(r::logical(true))
     }
@@ -237,7 +238,7 @@ entry! {
     /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), the peak of the
     /// bytes that arrays held on one device since the last call, and launches that were graphs of one kernel.
     fn counters() {
-        use verdigris_engine::counters::*;
+        use verdigris_engine::memory::counters::*;
         let [launches, up, down, compiled, hits, again] =
             [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS, &RELAUNCHES].map(|c| c.get() as f64);
         Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64, again].into_iter()))
@@ -246,7 +247,7 @@ entry! {
     /// Gives what the device's pool keeps, and what is kept on the host, back to the system.
     fn device_trim(device) {
         backend::of(convert::device(device)?)?.trim()?;
-        host::trim();
+        host_pool::trim();
         Ok(r::null())
     }
 
@@ -255,7 +256,7 @@ entry! {
     fn device_hint() {
         #[cfg(not(target_os = "macos"))]
         {
-            use verdigris_engine::backend::cuda::library::driver;
+            use verdigris_engine::backend::cuda::driver::library::driver;
             if driver::hardware() {
                 return Ok(r::string(&driver::release().unwrap_or_default()));
             }
@@ -269,9 +270,9 @@ entry! {
         return Err(Error::new(ErrorKind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`."));
         #[cfg(not(target_os = "macos"))]
         {
-            use verdigris_engine::backend::cuda::library::report;
+            use verdigris_engine::backend::cuda::driver::library::report;
             refresh_paths()?;
-            verdigris_engine::backend::cuda::tier::look_again();
+            verdigris_engine::backend::cuda::launch::tier::look_again();
             let (driver, findings) = report();
             let out = List::new(2);
             let found = match driver {
@@ -332,7 +333,7 @@ extern "C" fn device_memory(device: SEXP) -> SEXP {
         // an amount of 0 is known where the total is
         let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
         let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };
-        let (live, pinned) = (memory.live.saturating_sub(pending) as f64, host::pinned() as f64);
+        let (live, pinned) = (memory.live.saturating_sub(pending) as f64, host_pool::pinned() as f64);
         let all = [live, pending as f64, memory.cached as f64, pinned, limit, free, bytes(memory.total)];
         Ok(r::reals(all.into_iter()))
     })

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use verdigris_engine::array::Array;
-use verdigris_engine::buffer::{Buffer, Device, View};
-use verdigris_engine::dtype::{Class, DType};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::buffer::{Buffer, Device, View};
-use verdigris_engine::dtype::{Class, DType};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::array::transfer::HostMut;
+use verdigris_engine::array::Array;
 use verdigris_engine::memory;
-use verdigris_engine::scalar::{Scalar, NA_I64};
+use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, List, SEXP};
 use crate::{attributes, convert, entry, guard, handle, host, owners, pressure, site, vectors};
@@ -171,7 +172,7 @@ entry! {
     fn digits(x, from, n) {
         let (array, from, n) = part(x, from, n)?;
         let array = array.cast(DType::Int64, None)?;
-        let mut values = verdigris_engine::grow::filled(0i64, n)?;
+        let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
         host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
         array.read(from, HostMut::Integer64(&mut values))?;
         Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))
@@ -262,7 +263,7 @@ entry! {
             Scalar::I64(_) => Class::I64,
             _ => Class::F64,
         };
-        Ok(handle::wrap(Array::source(verdigris_engine::ops::id::SEQ, class, dtype, n, device, &[from.to(class), by.to(class)])?))
+        Ok(handle::wrap(Array::source(verdigris_ops::id::SEQ, class, dtype, n, device, &[from.to(class), by.to(class)])?))
     }
 
     /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far, and the

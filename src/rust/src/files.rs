@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use verdigris_engine::array::Array;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::grow;
 use verdigris_engine::interop::files::{self, Item, Stored};
 use verdigris_engine::interop::json::Json;
+use verdigris_engine::memory::fallible;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, dlpack as capsules, entry, handle};
@@ -33,7 +33,7 @@ fn names(x: SEXP, what: &str) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for text in strings(x) {
         let text = text.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))?;
-        grow::push(&mut all, grow::text(text)?)?;
+        fallible::push(&mut all, fallible::text(text)?)?;
     }
     Ok(all)
 }
@@ -45,24 +45,27 @@ fn to_json(x: SEXP, depth: usize) -> Result<Json> {
     Ok(unsafe {
         match r::kind_of(x) {
             SEXPTYPE::STRSXP => {
-                let mut all = grow::with_capacity(n)?;
+                let mut all = fallible::with_capacity(n)?;
                 for text in strings(x) {
-                    grow::push(&mut all, text.map_or(Ok(Json::Null), |text| grow::text(text).map(Json::String))?)?;
+                    fallible::push(
+                        &mut all,
+                        text.map_or(Ok(Json::Null), |text| fallible::text(text).map(Json::String))?,
+                    )?;
                 }
                 Json::Array(all)
             }
             SEXPTYPE::REALSXP => {
-                Json::Array(grow::collected((0..n).map(|k| Json::Number(r::REAL_ELT(x, k as isize))))?)
+                Json::Array(fallible::collected((0..n).map(|k| Json::Number(r::REAL_ELT(x, k as isize))))?)
             }
             SEXPTYPE::VECSXP if depth < DEEPEST => {
-                let elements = grow::all_of((0..n).map(|k| to_json(r::VECTOR_ELT(x, k as isize), depth + 1)))?;
+                let elements = fallible::all_of((0..n).map(|k| to_json(r::VECTOR_ELT(x, k as isize), depth + 1)))?;
                 let names = r::Rf_getAttrib(x, r::R_NamesSymbol);
                 if r::is_null(names) {
                     return Ok(Json::Array(elements));
                 }
-                let mut members = grow::with_capacity(elements.len())?;
+                let mut members = fallible::with_capacity(elements.len())?;
                 for (name, element) in strings(names).zip(elements) {
-                    grow::push(&mut members, (grow::text(name.unwrap_or(""))?, element))?;
+                    fallible::push(&mut members, (fallible::text(name.unwrap_or(""))?, element))?;
                 }
                 Json::Object(members)
             }

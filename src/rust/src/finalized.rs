@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 
-use verdigris_engine::buffer::Device;
-use verdigris_engine::error::{Error, Kind};
-use verdigris_engine::expr::Node;
+use verdigris_engine::graph::node::Node;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::error::{Error, Kind};
 
 use crate::handle::Handle;
 use crate::owned::{Header, Of, Owned, ALIVE, USED};

@@ -1,8 +1,8 @@
 //! Entries: graphs.
 
 use verdigris_engine::array::Array;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::graph::{Graph, Recording};
+use verdigris_engine::device::cuda_graph::{Graph, Recording};
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{attributes, convert, entry, handle, owned};

@@ -8,9 +8,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Mutex;
 
-use verdigris_engine::call_site::CallSite;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::warning;
+use verdigris_engine::plan::warning;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, Jump, SEXP};
 use crate::{abroad, finalized, host, pressure, site};
@@ -323,7 +323,7 @@ macro_rules! entry {
             use super::*;
             #[export_name = concat!("vg_", stringify!($name))]
             extern "C" fn entry($($argument: $crate::r::SEXP),*) -> $crate::r::SEXP {
-                $crate::guard::guard(move || -> verdigris_engine::error::Result<$crate::r::SEXP> { $body })
+                $crate::guard::guard(move || -> verdigris_ops::error::Result<$crate::r::SEXP> { $body })
             }
         }
     };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::Landing;
-use verdigris_engine::buffer::{Buffer, Device, View};
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::host::{self, Block};
 use crate::owned::{Of, Owned};

@@ -3,16 +3,17 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use verdigris_engine::array::{Array, Host, HostMut};
-use verdigris_engine::backend::cpu::parallel::parallel;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::call_site::CallSite;
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::Result;
-use verdigris_engine::host;
+use verdigris_engine::array::transfer::{Host, HostMut};
+use verdigris_engine::array::Array;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::memory::host_pool;
+use verdigris_engine::memory::staging::Shared;
 use verdigris_engine::memory::Held;
-use verdigris_engine::scalar::{NA_F64, NA_I32, NA_I64};
-use verdigris_engine::transfer::Shared;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::parallel;
+use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
 
 use crate::guard;
 use crate::r::{Rcomplex, SEXPTYPE};
@@ -24,7 +25,7 @@ pub static READ: AtomicU64 = AtomicU64::new(0);
 
 /// Elements in R's representation.
 pub struct Block {
-    memory: host::Block,
+    memory: host_pool::Block,
     _held: Held,
     /// Goes up whenever R may have written: what was copied from the block before is of its own.
     pub stamp: Cell<u64>,
@@ -33,7 +34,7 @@ pub struct Block {
 impl Block {
     /// Memory that `device` will fill.
     pub fn new(bytes: usize, device: Device) -> Result<Block> {
-        let memory = host::Block::new(bytes, device)?;
+        let memory = host_pool::Block::new(bytes, device)?;
         let held = Held::on_host(bytes as u64);
         Ok(Block { memory, _held: held, stamp: Cell::new(0) })
     }
@@ -239,7 +240,7 @@ pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
             }
             Kind::Integer64 => {
                 // REAL() counts as a write: keep what R's doubles could not show
-                let mut values = verdigris_engine::grow::filled(0i64, n)?;
+                let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
                 like.read(0, HostMut::Integer64(&mut values))?;
                 let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);
                 for (value, double) in values.iter_mut().zip(doubles) {

@@ -3,15 +3,15 @@
 use std::os::raw::c_int;
 
 use crate::r::{self, *};
+use verdigris_engine::array::strided;
+use verdigris_engine::array::subscript::{self, Fault, Selection};
 use verdigris_engine::array::{Array, Operand};
-use verdigris_engine::dtype::{DType, Kind as NumberKind};
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::id;
-use verdigris_engine::ops::rule::{promote, Typed};
-use verdigris_engine::scalar::Scalar;
-use verdigris_engine::select::{self, Fault, Selection};
-use verdigris_engine::strided;
+use verdigris_ops::dtype::{DType, Kind as NumberKind};
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::id;
+use verdigris_ops::layout::Axis;
+use verdigris_ops::rule::{promote, Typed};
+use verdigris_ops::scalar::Scalar;
 
 use crate::convert;
 use crate::entry;
@@ -24,14 +24,14 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
     }
     if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
         let subscript = handle::array(i)?.to_device(like.device())?;
-        if let Some(found) = select::from_array(&subscript, n, bounded)? {
+        if let Some(found) = subscript::from_array(&subscript, n, bounded)? {
             return Ok(found);
         }
     }
     let data = convert::host(i).ok_or_else(|| {
         Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", convert::describe(i)))
     })?;
-    select::from_host(data, n, bounded, like.device())
+    subscript::from_host(data, n, bounded, like.device())
 }
 
 /// A logical array that has an element for each of the `n`, and lives where the other does.
@@ -81,7 +81,7 @@ fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>>
 fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array> {
     match found {
         [one] => one.positions(array.device()),
-        _ => select::combine(dim, found, array.device()),
+        _ => subscript::combine(dim, found, array.device()),
     }
 }
 
@@ -132,7 +132,7 @@ entry! {
         }
         let out = match ranges {
             Some(axes) => array.view(&dim, &axes)?.fixed()?,
-            None => match select::taken(&array, &dim, &found)? {
+            None => match subscript::taken(&array, &dim, &found)? {
                 Some(taken) => taken,
                 None => {
                     let positions = positions(&dim, &found, &array)?;

@@ -1,12 +1,13 @@
 //! Joined arrays, and views that repeat or overlap, for R.
 
 use crate::r::{self, *};
-use verdigris_engine::array::{Array, Host, Operand};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::rule::promote;
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::rule::promote;
 
 use crate::attributes;
 use crate::convert;
@@ -71,7 +72,7 @@ entry! {
     /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their dimensions.
     fn slices(x, dim) {
         let (array, shape) = (handle::array(x)?, convert::sizes(dim)?);
-        let size = verdigris_engine::grow::product(shape.iter().copied())?;
+        let size = verdigris_engine::memory::fallible::product(shape.iter().copied())?;
         // SAFETY: integers are made of whole numbers, and protected while they are in use.
         unsafe {
             let extents = Rf_protect(r::Rf_coerceVector(dim, SEXPTYPE::INTSXP));

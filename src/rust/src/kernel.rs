@@ -3,15 +3,17 @@
 use std::os::raw::c_int;
 use std::sync::Arc;
 
-use verdigris_engine::array::{Array, HostMut};
+use verdigris_engine::array::kernel_call as user_kernel;
+use verdigris_engine::array::kernel_call::Value;
+use verdigris_engine::array::transfer::HostMut;
+use verdigris_engine::array::Array;
 use verdigris_engine::backend::{self, Backend, Touching};
-use verdigris_engine::buffer::{Buffer, Device, View};
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::few::Few;
 use verdigris_engine::kernel::{Element, Function, Geometry, Module, Parameter, Passing, Signature, USUAL};
-use verdigris_engine::kernel_call::{self as user_kernel, Value};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::small_vec::SmallVec;
 
 use crate::handle::{self, Handle};
 use crate::module::{self, Pointed};
@@ -39,9 +41,9 @@ impl Pointed for Kernel {
 /// The arguments, and the distinct arrays among them with their handles (none for an array that was made here).
 #[derive(Default)]
 struct Arguments<'a> {
-    values: Few<Value<'a>, USUAL>,
-    arrays: Few<Array, USUAL>,
-    handles: Few<Option<&'a Handle>, USUAL>,
+    values: SmallVec<Value<'a>, USUAL>,
+    arrays: SmallVec<Array, USUAL>,
+    handles: SmallVec<Option<&'a Handle>, USUAL>,
 }
 
 impl<'a> Arguments<'a> {

@@ -1,11 +1,11 @@
 //! Products of matrices, factorisations and solving for R. Matrices come flat, with their extents.
 
+use verdigris_engine::array::linear::{self, Options};
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::dense::{Method, Precision};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::layout::Axis;
-use verdigris_engine::linear::{self, Options};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::layout::Axis;
 
 use crate::convert;
 use crate::entry;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use verdigris_engine::backend;
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::grow;
 use verdigris_engine::kernel::{Code, Format, Module, Spec};
+use verdigris_engine::memory::fallible;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::r::{self, SEXP, SEXPTYPE};
 use crate::{convert, devices, entry, owned};
@@ -70,7 +70,7 @@ fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     // SAFETY: a raw vector of this length.
-    grow::copied(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) }).map(Some)
+    fallible::copied(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) }).map(Some)
 }
 
 entry! {

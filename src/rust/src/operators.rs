@@ -4,11 +4,11 @@ use crate::r::{self, *};
 use std::cell::RefCell;
 
 use verdigris_engine::array::{Array, Operand};
-use verdigris_engine::call_site::CallSite;
-use verdigris_engine::dtype;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::ops::{Group, OpId};
-use verdigris_engine::scalar::Scalar;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{Group, OpId};
 
 use crate::convert;
 use crate::entry;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(target_os = "macos"))]
 use std::sync::Mutex;
 
-use verdigris_engine::buffer::Device;
-use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::convert;
 use crate::r::{self, SEXP, SEXPTYPE};
@@ -255,7 +255,8 @@ pub fn set_folder(folder: Option<PathBuf>) {
 /// `Argument` for the first option or environment variable that means nothing; none of them is used then.
 #[cfg(not(target_os = "macos"))]
 pub fn start() -> Result<()> {
-    use verdigris_engine::backend::cuda::{set_cache_dir, submit, tier};
+    use verdigris_engine::backend::cuda::compile::cache::set_cache_dir;
+    use verdigris_engine::backend::cuda::launch::{submit, tier};
     if READ.load(Ordering::Relaxed) {
         return Ok(());
     }

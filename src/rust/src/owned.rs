@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::os::raw::{c_int, c_void};
 
-use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP};
 

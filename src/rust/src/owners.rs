@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use verdigris_engine::call_site::CallSite;
+use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, SEXP};
 use crate::{finalized, site};

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use verdigris_engine::array::{Host, HostMut};
+use verdigris_engine::array::transfer::{Host, HostMut};
 use verdigris_engine::backend;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::host::Block;
+use verdigris_engine::device::async_copy;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::memory::host_pool::Block;
 use verdigris_engine::memory::Held;
-use verdigris_engine::queued;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP, SEXPTYPE};
 use crate::{attributes, convert, entry, handle, pressure, vectors};
@@ -75,7 +75,7 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
         .checked_mul(size)
         .filter(|&bytes| bytes < 1 << 52)
         .ok_or_else(|| Error::new(Kind::Memory, format!("no machine holds {n} elements")))?;
-    queued::reap();
+    async_copy::reap();
     pressure::before_read(bytes);
     // its driver is there to lock them
     backend::of(device)?;
@@ -143,7 +143,7 @@ entry! {
     /// Unlocks the memory of a pinned vector, which stays a vector. FALSE where x is none.
     fn pinned_unlock(x) {
         let Some(block) = elements(x).and_then(|data| block_of(&data)) else { return Ok(r::logical(false)) };
-        queued::settle(&block)?;
+        async_copy::settle(&block)?;
         block.unlock();
         if let Some(all) = pinned().as_mut() {
             all.remove(&(block.start() as usize));
@@ -157,10 +157,10 @@ entry! {
             target.part();
             let old = target.current()?;
             let new = match elements(from) {
-                Some(data) => queued::host_to_array(data, block_of(&data).as_ref(), &old, HOLDERS)?,
+                Some(data) => async_copy::host_to_array(data, block_of(&data).as_ref(), &old, HOLDERS)?,
                 None => {
                     let from = handle::array(from)?;
-                    queued::array_to_array(&from, &old, HOLDERS)?
+                    async_copy::array_to_array(&from, &old, HOLDERS)?
                 }
             };
             drop(old);
@@ -186,7 +186,7 @@ entry! {
                 Host::Double(v) => HostMut::Double(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
                 Host::Complex(v) => HostMut::Complex(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
             };
-            queued::array_to_host(&from, room, &block)?;
+            async_copy::array_to_host(&from, room, &block)?;
         }
         Ok(to)
     }

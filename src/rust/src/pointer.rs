@@ -2,13 +2,13 @@
 
 use std::ffi::c_void;
 
-use verdigris_engine::buffer::Lent;
-use verdigris_engine::dtype::{Class, Kind};
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_engine::array::strided;
 use verdigris_engine::interop::array_interface;
 use verdigris_engine::interop::pointer::{self as raw, Given};
-use verdigris_engine::scalar::Scalar;
-use verdigris_engine::strided;
+use verdigris_engine::memory::buffer::Lent;
+use verdigris_ops::dtype::{Class, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::Scalar;
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
 use crate::{convert, dlpack, entry, handle, owned, owners};

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use verdigris_engine::call_site::CallSite;
-use verdigris_engine::host;
-use verdigris_engine::interrupt;
+use verdigris_engine::memory::host_pool;
 use verdigris_engine::memory::{self, Collect, Hooks};
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::interrupt;
 
 use crate::r;
 use crate::{finalized, options, site};
@@ -85,7 +85,7 @@ fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, rest: u32, t
 #[cold]
 fn relieve_now() {
     // fresh pages that garbage could have spared
-    let (asked, missed) = host::asked();
+    let (asked, missed) = host_pool::asked();
     if !memory::is_still_pressed(missed > 0) {
         return;
     }
@@ -129,7 +129,7 @@ pub fn collect(how: Collect) {
     SPENT.set(SPENT.get() + took);
     let last = if how == Collect::Young { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
-    host::collected();
+    host_pool::collected();
     finalized::reap();
 }
 
@@ -142,14 +142,14 @@ pub fn spent() -> f64 {
 /// may cost less than fresh pages do.
 pub fn before_read(bytes: usize) {
     let before = READ.replace(READ.get() + bytes as u64);
-    if before < bytes as u64 || host::has_kept(bytes) {
+    if before < bytes as u64 || host_pool::has_kept(bytes) {
         return;
     }
     let fresh = Duration::from_secs_f64(bytes as f64 / FRESH);
     let pays = |last: Option<Last>, guess: u64| last.map_or(Duration::from_millis(guess), |last| last.took) < fresh;
     if pays(YOUNG.get(), 2) {
         collect(Collect::Young);
-        if host::has_kept(bytes) {
+        if host_pool::has_kept(bytes) {
             return;
         }
     }

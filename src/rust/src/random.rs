@@ -2,11 +2,11 @@
 
 use crate::r::*;
 use verdigris_engine::array::{Array, Operand};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{Class, DType, Kind as NumberKind};
-use verdigris_engine::error::Result;
-use verdigris_engine::ops::{id, OpId};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{Class, DType, Kind as NumberKind};
+use verdigris_ops::error::Result;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{id, OpId};
 
 use crate::convert;
 use crate::entry;

@@ -11,17 +11,17 @@
 use std::cell::{Cell, RefCell};
 use std::os::raw::c_int;
 
+use verdigris_engine::array::exact;
 use verdigris_engine::array::{Array, Operand};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::builder::{MOST_INPUTS, MOST_OPS};
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::Result;
-use verdigris_engine::exact;
-use verdigris_engine::expr::COSTLY;
+use verdigris_engine::graph::builder::{MOST_INPUTS, MOST_OPS};
+use verdigris_engine::graph::node::COSTLY;
 use verdigris_engine::memory;
-use verdigris_engine::ops::rule::{self, Typed};
-use verdigris_engine::ops::{OpId, Rule};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::Result;
+use verdigris_ops::rule::{self, Typed};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{OpId, Rule};
 
 use crate::handle::{self, Handle};
 use crate::r::{self, SEXP, SEXPTYPE};

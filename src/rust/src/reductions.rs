@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::r::*;
 use verdigris_engine::array::{buffer_from, Array, Operand};
 use verdigris_engine::backend::{Landing, Outcome};
-use verdigris_engine::buffer::{Buffer, Device};
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Error, Kind, Result};
-use verdigris_engine::ops::id;
-use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::{NA_I32, NA_I64};
+use verdigris_engine::memory::buffer::{Buffer, Device};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::id;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 use crate::convert;
 use crate::entry;
@@ -158,8 +158,8 @@ entry! {
         }
         // sums of integers along a margin are doubles in R; of int64 they are int64
         let array = match array.dtype().kind() {
-            verdigris_engine::dtype::Kind::Double | verdigris_engine::dtype::Kind::Complex => array,
-            verdigris_engine::dtype::Kind::Integer64 if reduction == Reduction::Sum => array,
+            verdigris_ops::dtype::Kind::Double | verdigris_ops::dtype::Kind::Complex => array,
+            verdigris_ops::dtype::Kind::Integer64 if reduction == Reduction::Sum => array,
             _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
             _ => array,
         };

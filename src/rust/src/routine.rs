@@ -4,17 +4,17 @@
 
 use std::rc::Rc;
 
+use verdigris_compile::compile::{compile, ArgumentType, Bounds, Output, Request};
+use verdigris_compile::grad::{gradient, Target};
+use verdigris_compile::syntax::{Argument, Expr, Form, Lambda, Meaning, Place, Refusal, Scope, TableType};
+use verdigris_compile::Routine;
+use verdigris_engine::array::function_call::{self, Given};
 use verdigris_engine::array::Operand;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::Kind;
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
-use verdigris_engine::ops::rule::Typed;
-use verdigris_engine::routine::call::Given;
-use verdigris_engine::routine::compile::{compile, ArgumentType, Bounds, Output, Request};
-use verdigris_engine::routine::grad::{gradient, Target};
-use verdigris_engine::routine::syntax::{Argument, Expr, Form, Lambda, Meaning, Place, Refusal, Scope, TableType};
-use verdigris_engine::routine::{self, Routine};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::Kind;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::rule::Typed;
+use verdigris_ops::scalar::Scalar;
 
 use crate::module::{pointed, pointer, strings, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
@@ -484,7 +484,7 @@ entry! {
             sizes = wanted.sizes;
         }
         let draws = output.routine.draws();
-        let routine = routine::intern(output.routine);
+        let routine = verdigris_compile::intern(output.routine);
         let out = List::new(6).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
         let paths = {
             let mut list = List::new(output.captures.len());
@@ -537,7 +537,7 @@ entry! {
         };
         let n = convert::size(n, "n")?;
         let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();
-        let arrays = routine::call::call(variant.routine, &values, key, n, device, site::of(call))?;
+        let arrays = function_call::call(variant.routine, &values, key, n, device, site::of(call))?;
         let mut out = List::new(arrays.len());
         for array in arrays {
             out = out.add("", handle::wrap(array));

@@ -1,7 +1,7 @@
 //! Scans for R.
 
-use verdigris_engine::error::{Error, Kind};
-use verdigris_engine::scan::Scan;
+use verdigris_ops::error::{Error, Kind};
+use verdigris_ops::scan::Scan;
 
 use crate::r::{self, List};
 use crate::{convert, entry, handle};

@@ -5,7 +5,7 @@ use std::os::raw::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
-use verdigris_engine::call_site::CallSite;
+use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 

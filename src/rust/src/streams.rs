@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use verdigris_engine::backend;
 use verdigris_engine::backend::streams::Streams;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::error::{Error, Kind, Result};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, List, SEXP};
 use crate::{convert, entry, owned};

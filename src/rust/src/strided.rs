@@ -1,7 +1,7 @@
 //! Entries: strided memory that is asked for.
 
-use verdigris_engine::dtype::DType;
-use verdigris_engine::strided;
+use verdigris_engine::array::strided;
+use verdigris_ops::dtype::DType;
 
 use crate::{convert, dlpack, entry, handle};
 

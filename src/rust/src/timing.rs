@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use verdigris_engine::buffer::Device;
-use verdigris_engine::{backend, counters, memory, nvtx, profile};
+use verdigris_engine::backend;
+use verdigris_engine::device::{nvtx, profile};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::memory::{self, counters};
 
 use crate::r::{self, List};
 use crate::{convert, entry, owned};

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};
 
+use verdigris_engine::array::strided;
 use verdigris_engine::array::Array;
-use verdigris_engine::buffer::Watch;
-use verdigris_engine::error::{Error, Kind as ErrorKind};
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
 use verdigris_engine::interop::host_memory;
-use verdigris_engine::strided;
+use verdigris_engine::memory::buffer::Watch;
+use verdigris_ops::error::{Error, Kind as ErrorKind};
 
 use crate::r::{self, SEXP};
 use crate::{convert, dlpack as capsules, entry, handle};

@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::os::raw::{c_int, c_void};
 
-use verdigris_engine::array::{Array, HostMut};
-use verdigris_engine::call_site::CallSite;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::Result;
+use verdigris_engine::array::transfer::HostMut;
+use verdigris_engine::array::Array;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
 
 use crate::host::{self, Block};
 use crate::owned::{Of, Owned};

@@ -3,8 +3,8 @@
 use std::os::raw::c_int;
 
 use verdigris_engine::array::Array;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use super::Handle;
 use crate::owned::{self, Owned};

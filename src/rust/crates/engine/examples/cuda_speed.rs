@@ -7,15 +7,16 @@
 
 use std::time::Instant;
 
-use verdigris_engine::array::{Array, Host, Operand};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::{self, cuda};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{Class, DType};
-use verdigris_engine::error::Result;
-use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::OpId;
-use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::Result;
+use verdigris_ops::layout::Axis;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
 
 const CUDA: Device = Device::Cuda(0);
 
@@ -63,7 +64,7 @@ fn of(x: &Array) -> Operand {
 }
 
 fn number(x: f64) -> Operand {
-    Operand::Value(Scalar::F64(x), verdigris_engine::dtype::Kind::Double)
+    Operand::Value(Scalar::F64(x), verdigris_ops::dtype::Kind::Double)
 }
 
 /// `sqrt(a*a + b*b)*2 - exp(-a)/(1 + abs(b))`
@@ -76,8 +77,8 @@ fn chain(a: &Array, b: &Array) -> Result<Array> {
 }
 
 fn main() -> Result<()> {
-    let card = cuda::Cuda::of(0)?;
-    println!("{:?}, driver {:?}", card.properties, cuda::driver_version()?);
+    let card = cuda::context::device::Cuda::of(0)?;
+    println!("{:?}, driver {:?}", card.properties, cuda::context::device::driver_version()?);
     let n = 100_000_000usize;
     let host: Vec<f64> = (0..n).map(|k| (k % 1000) as f64 / 100.0 + 0.01).collect();
     let mut back = vec![0u8; n * 8];
@@ -119,7 +120,7 @@ fn main() -> Result<()> {
                 a.reduce_groups(reduction, false, Groups::whole(n)).map(|_| ())
             });
         }
-        row(&name("cumsum"), 2e8 * size, || a.scan(verdigris_engine::scan::Scan::Sum).map(|_| ()));
+        row(&name("cumsum"), 2e8 * size, || a.scan(verdigris_ops::scan::Scan::Sum).map(|_| ()));
         row(&name("sum((a-b)^2)"), 2e8 * size, || {
             let d = apply("sub", &[of(&a), of(&b)])?;
             apply("mul", &[of(&d), of(&d)])?.reduce(Reduction::Sum, false).map(|_| ())
@@ -192,6 +193,6 @@ fn main() -> Result<()> {
             began.elapsed().as_secs_f64() * 1e3 / 1e4
         );
     }
-    println!("{} kernels compiled; {:?}", verdigris_engine::counters::COMPILED.get(), card.memory()?);
+    println!("{} kernels compiled; {:?}", verdigris_engine::memory::counters::COMPILED.get(), card.memory()?);
     Ok(())
 }

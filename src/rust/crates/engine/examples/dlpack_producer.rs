@@ -5,12 +5,13 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
-use verdigris_engine::array::{Array, Host};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::Array;
 use verdigris_engine::backend;
-use verdigris_engine::buffer::{Buffer, Device, View};
-use verdigris_engine::dtype::DType;
 use verdigris_engine::interop::dlpack::{self, Copying, Raw};
-use verdigris_engine::layout::Axis;
+use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::layout::Axis;
 
 fn counted(n: usize) -> Array {
     let x: Vec<f64> = (0..n).map(|i| i as f64).collect();

@@ -7,17 +7,18 @@
 
 use std::path::Path;
 
-use verdigris_engine::array::{Array, Host, Operand};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
 use verdigris_engine::backend::cuda::compile::{compile, Target};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::Result;
-use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::OpId;
-use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::Result;
+use verdigris_ops::layout::Axis;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
 
 fn apply(name: &str, operands: &[&Array]) -> Result<Array> {
     let operands: Vec<Operand> = operands.iter().map(|&a| Operand::Array(a.clone())).collect();

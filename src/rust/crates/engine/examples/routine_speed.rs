@@ -5,16 +5,18 @@
 
 use std::time::Instant;
 
-use verdigris_engine::array::{Array, Host, Operand};
+use verdigris_compile::{intern, Routine};
+use verdigris_engine::array::function_call::{call, Given};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend;
 use verdigris_engine::backend::cuda::compile::Style;
-use verdigris_engine::backend::cuda::{Args, Cuda};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::Result;
-use verdigris_engine::routine::call::{call, Given};
-use verdigris_engine::routine::{intern, Routine};
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::backend::cuda::context::device::Cuda;
+use verdigris_engine::backend::cuda::launch::Args;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::Result;
+use verdigris_ops::scalar::Scalar;
 
 #[path = "../tests/samples/mod.rs"]
 mod samples;

@@ -2,11 +2,11 @@
 //! `cargo run --release --example routines [NAME [BLOCK]]`, in blocks of so many elements (1024). `bench/routines.R` times such functions through R, beside R's own loops; these are
 //! the same functions.
 
+use verdigris_compile::{Draw, Failure, Operand, Parameter, Register, Routine, Source, Statement};
 use verdigris_engine::backend::cpu::routine::run;
-use verdigris_engine::dtype::{Class, DType};
-use verdigris_engine::ops::{id, OpId};
-use verdigris_engine::routine::{Draw, Failure, Operand, Parameter, Register, Routine, Source, Statement};
-use verdigris_engine::scalar::Scalar;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{id, OpId};
 
 fn r(register: Register) -> Operand {
     Operand::Register(register)

@@ -28,7 +28,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let (mut file, length) = open_regular(path)?;
-    let room = usize::try_from(length).ok().and_then(|n| crate::grow::filled(0, n).ok());
+    let room = usize::try_from(length).ok().and_then(|n| crate::memory::fallible::filled(0u8, n).ok());
     let mut bytes = room.ok_or(io::ErrorKind::OutOfMemory)?;
     file.read_exact(&mut bytes)?;
     Ok(bytes)

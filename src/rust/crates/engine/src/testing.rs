@@ -1,10 +1,11 @@
 //! What the tests of recorded arrays share: doubles on the cpu device.
 
-use crate::array::{host_bytes, Array, Host, Operand};
-use crate::buffer::Device;
-use crate::dtype::Kind;
-use crate::ops::OpId;
-use crate::scalar::Scalar;
+use crate::array::transfer::Host;
+use crate::array::{host_bytes, Array, Operand};
+use crate::memory::buffer::Device;
+use verdigris_ops::dtype::Kind;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
 
 pub fn array(values: &[f64]) -> Array {
     Array::upload(Host::Double(values), None, Device::Cpu, None).expect("an upload")

@@ -7,15 +7,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use verdigris_engine::array::{Array, Host, Operand};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::{parameters, Variant};
 use verdigris_engine::backend::cuda::launch::Packed;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::builder::recycle;
-use verdigris_engine::dtype::Kind;
-use verdigris_engine::ops::OpId;
+use verdigris_engine::graph::builder::recycle;
+use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::plan::{Mix, Plan};
-use verdigris_engine::scalar::Scalar;
+use verdigris_ops::dtype::Kind;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
 
 struct Counting;
 

@@ -1,12 +1,13 @@
 //! The array on the cpu device: recording, fusion, reading back.
 
-use verdigris_engine::array::{Array, Host, HostMut, Operand};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::OpId;
-use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::{Scalar, NA_F64, NA_I64};
+use verdigris_engine::array::transfer::{Host, HostMut};
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I64};
+use verdigris_ops::OpId;
 
 fn doubles(x: &[f64]) -> Array {
     Array::upload(Host::Double(x), None, Device::Cpu, None).unwrap()

@@ -16,19 +16,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use verdigris_engine::array::{Array, Host, Operand};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, compress, elementwise, reduce, scan, tiled, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::natural_dtype;
-use verdigris_engine::dtype::{Class, DType, Kind};
-use verdigris_engine::ops::{OpId, Rule};
+use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};
-use verdigris_engine::reduction::Reduction;
-use verdigris_engine::scalar::Scalar;
-use verdigris_engine::scan::Scan;
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::scan::Scan;
+use verdigris_ops::{OpId, Rule};
 
 const ACCESSES: [Access; 5] =
     [Access::Linear, Access::Broadcast, Access::Recycled, Access::Strided(2), Access::Strided(3)];

@@ -5,18 +5,17 @@
 
 use std::sync::atomic::Ordering;
 
-use verdigris_engine::array::{host_bytes, Array, Host, Operand};
-use verdigris_engine::backend::{
-    self,
-    cuda::{self, tier},
-};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Kind, Result};
-use verdigris_engine::layout::Axis;
-use verdigris_engine::ops::{Op, OpId, Rule};
-use verdigris_engine::reduction::{Groups, Reduction};
-use verdigris_engine::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{host_bytes, Array, Operand};
+use verdigris_engine::backend::cuda::launch::tier;
+use verdigris_engine::backend::{self, cuda};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Kind, Result};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
+use verdigris_ops::{Op, OpId, Rule};
 
 const CUDA: Device = Device::Cuda(0);
 
@@ -526,8 +525,8 @@ fn cuda_warnings_reach_their_sites() {
         return;
     }
     use std::sync::Arc;
-    use verdigris_engine::call_site::CallSite;
-    use verdigris_engine::warning;
+    use verdigris_engine::plan::warning;
+    use verdigris_ops::call_site::CallSite;
     let sqrt = OpId::find("sqrt").unwrap();
     let note = |x: &[f64], name: &'static str| {
         let x = Array::upload(Host::Double(x), None, CUDA, None).unwrap();
@@ -587,7 +586,7 @@ fn cuda_memory_is_counted_and_its_end_is_an_error() {
     if !wanted() {
         return;
     }
-    let device = cuda::Cuda::of(0).unwrap();
+    let device = cuda::context::device::Cuda::of(0).unwrap();
     let total = device.memory().unwrap().total;
     let error = device.allocate(total as usize * 2).err().expect("there is no such room");
     assert_eq!(error.kind, Kind::Memory);

@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use verdigris_engine::array::{Array, Host, HostMut};
-use verdigris_engine::backend::cuda::tier;
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{DType, Kind};
-use verdigris_engine::error::{Kind as ErrorKind, Result};
+use verdigris_engine::array::kernel_call::{self, Value};
+use verdigris_engine::array::transfer::{Host, HostMut};
+use verdigris_engine::array::Array;
+use verdigris_engine::backend::cuda::launch::tier;
 use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
-use verdigris_engine::kernel::{self, Code, Geometry, Module, Spec};
-use verdigris_engine::kernel_call::Value;
-use verdigris_engine::layout::Axis;
-use verdigris_engine::scalar::Scalar;
+use verdigris_engine::kernel::{Code, Geometry, Module, Spec};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Kind as ErrorKind, Result};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::scalar::Scalar;
 
 const CUDA: Device = Device::Cuda(0);
 const SOURCE: &str = r#"
@@ -50,7 +51,7 @@ fn axpy(x: &Array, y: &Array, a: f64, geometry: Geometry) -> Result<Array> {
     let number = |x: f64| Value::Scalar(Scalar::F64(x), Kind::Double);
     let mut arrays = [x.clone(), y.clone()];
     let values = [Value::Array(0), Value::Array(1), number(a), number(y.len() as f64)];
-    kernel::call(&function, &values, &mut arrays, 2, &geometry, CUDA)?;
+    kernel_call::call(&function, &values, &mut arrays, 2, &geometry, CUDA)?;
     Ok(arrays[1].clone())
 }
 

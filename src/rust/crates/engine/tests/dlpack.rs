@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::ffi::{DLPackVersion, DLTensor};
 use dlpark::DlpackFlags;
-use verdigris_engine::array::{Array, Host, HostMut};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::{Error, Kind};
+use verdigris_engine::array::transfer::{Host, HostMut};
+use verdigris_engine::array::Array;
 use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
-use verdigris_engine::layout::Axis;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind};
+use verdigris_ops::layout::Axis;
 
 fn doubles(x: &[f64]) -> Array {
     Array::upload(Host::Double(x), None, Device::Cpu, None).unwrap()

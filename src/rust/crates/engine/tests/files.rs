@@ -1,10 +1,11 @@
 //! Arrays in files: what is written is read, in the order that Python sees; what is broken is refused.
 
-use verdigris_engine::array::{host_bytes, Array, Host};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::DType;
-use verdigris_engine::error::Kind;
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{host_bytes, Array};
 use verdigris_engine::interop::files::{open, save, Item};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Kind;
 
 fn array(values: &[f64], dtype: DType) -> Array {
     Array::upload(Host::Double(values), Some(dtype), Device::Cpu, None).unwrap()

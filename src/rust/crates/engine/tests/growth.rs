@@ -1,4 +1,4 @@
-//! What allocates as much as users' data ask for does so by `grow` or a block of host memory, which give an error where there is no
+//! What allocates as much as users' data ask for does so by `memory::fallible` or a block of host memory, which give an error where there is no
 //! memory. `vec!`, `collect()` and their like end the process then. Where they stand nevertheless is listed here, with what bounds them.
 
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ const CALLS: [&str; 9] = [
 
 /// Folders all of whose vectors have a length that a program's text decides, not its data.
 const BY_TEXT: [(&str, &str); 8] = [
-    ("engine/src/backend/cuda/codegen/", "the text of a kernel"),
-    ("engine/src/backend/cuda/interpret/", "the instructions of a plan"),
-    ("engine/src/backend/cpu/routine/", "the statements of a function"),
-    ("engine/src/routine/", "the statements of a function"),
-    ("engine/src/backend/cuda/library/", "files in folders"),
-    ("engine/src/backend/cuda/user/", "the text and parameters of a kernel"),
-    ("engine/src/kernel/", "the text of a kernel"),
-    ("engine/src/ops/", "the table of operations"),
+    ("engine/backend/cuda/codegen/", "the text of a kernel"),
+    ("engine/backend/cuda/interpret/", "the instructions of a plan"),
+    ("engine/backend/cpu/routine/", "the statements of a function"),
+    ("compile/", "the statements of a function"),
+    ("engine/backend/cuda/driver/library/", "files in folders"),
+    ("engine/backend/cuda/user/", "the text and parameters of a kernel"),
+    ("engine/kernel/", "the text of a kernel"),
+    ("ops/table/", "the table of operations"),
 ];
 
 /// How many such calls a file may have, and what bounds them.
@@ -47,46 +47,46 @@ const LISTED: [(&str, usize, &str); 55] = [
     ("bridge/operators.rs", 2, "operands"),
     ("bridge/options.rs", 1, "folders of an option"),
     ("bridge/routine.rs", 7, "arguments of a function"),
-    ("engine/src/array.rs", 1, "operands"),
-    ("engine/src/backend/cpu/blocks.rs", 10, "the instructions of a plan"),
-    ("engine/src/backend/cpu/scan.rs", 1, "a constant"),
-    ("engine/src/backend/cpu/select.rs", 12, "the parts of a join, and one element"),
-    ("engine/src/backend/cpu/sort.rs", 1, "bits of a key"),
-    ("engine/src/backend/cpu/walk.rs", 1, "axes"),
-    ("engine/src/backend/cuda/cache.rs", 2, "a kernel"),
-    ("engine/src/backend/cuda/compile.rs", 4, "a kernel, and constants"),
-    ("engine/src/backend/cuda/device.rs", 2, "a name"),
-    ("engine/src/backend/cuda/flags.rs", 1, "launches under way"),
-    ("engine/src/backend/cuda/lane.rs", 1, "streams"),
-    ("engine/src/backend/cuda/library.rs", 6, "libraries"),
-    ("engine/src/backend/cuda/nvrtc.rs", 8, "a kernel"),
-    ("engine/src/backend/cuda/order.rs", 2, "streams, and the buffers of a launch"),
-    ("engine/src/backend/cuda/profile.rs", 1, "launches that are recorded"),
-    ("engine/src/backend/cuda/rank.rs", 1, "a constant"),
-    ("engine/src/backend/cuda/reduce.rs", 2, "the outputs of a plan"),
-    ("engine/src/backend/cuda/run.rs", 2, "the outputs of a plan"),
-    ("engine/src/backend/cuda/shipped.rs", 2, "what is shipped"),
-    ("engine/src/backend/cuda/submit.rs", 1, "a constant"),
-    ("engine/src/backend/cuda/transfer.rs", 2, "threads"),
-    ("engine/src/backend/cuda/user.rs", 11, "the text and the functions of a kernel"),
-    ("engine/src/codes.rs", 1, "columns"),
-    ("engine/src/evaluate.rs", 4, "arrays of a call"),
-    ("engine/src/explain.rs", 6, "the instructions of a plan"),
-    ("engine/src/expr.rs", 2, "operands"),
-    ("engine/src/graph.rs", 6, "arrays of a graph"),
-    ("engine/src/interop/dlpack.rs", 1, "axes"),
-    ("engine/src/interop/dlpack/import.rs", 1, "axes"),
-    ("engine/src/interop/files.rs", 5, "tensors of a call, and axes"),
-    ("engine/src/interop/safetensors.rs", 8, "tensors of a header that was read by `try_reserve`, and axes"),
-    ("engine/src/join.rs", 1, "arrays of a call"),
-    ("engine/src/layout.rs", 6, "axes, and pieces of 1 MiB or more"),
-    ("engine/src/memory.rs", 3, "the largest arrays, for a message"),
-    ("engine/src/plan.rs", 4, "the instructions of a plan"),
-    ("engine/src/queued.rs", 1, "copies under way"),
-    ("engine/src/select.rs", 2, "axes, and up to FEW numbers"),
-    ("engine/src/spill.rs", 2, "arrays that there are"),
-    ("engine/src/strided.rs", 4, "axes"),
-    ("engine/src/views.rs", 1, "axes"),
+    ("engine/array/mod.rs", 1, "operands"),
+    ("engine/backend/cpu/blocks.rs", 10, "the instructions of a plan"),
+    ("engine/backend/cpu/scan.rs", 1, "a constant"),
+    ("engine/backend/cpu/select.rs", 12, "the parts of a join, and one element"),
+    ("engine/backend/cpu/sort.rs", 1, "bits of a key"),
+    ("engine/backend/cpu/walk.rs", 1, "axes"),
+    ("engine/backend/cuda/compile/cache.rs", 2, "a kernel"),
+    ("engine/backend/cuda/compile/mod.rs", 4, "a kernel, and constants"),
+    ("engine/backend/cuda/context/device.rs", 2, "a name"),
+    ("engine/backend/cuda/context/flags.rs", 1, "launches under way"),
+    ("engine/backend/cuda/context/lane.rs", 1, "streams"),
+    ("engine/backend/cuda/driver/library/mod.rs", 6, "libraries"),
+    ("engine/backend/cuda/compile/nvrtc.rs", 8, "a kernel"),
+    ("engine/backend/cuda/context/hazards.rs", 2, "streams, and the buffers of a launch"),
+    ("engine/backend/cuda/context/profile.rs", 1, "launches that are recorded"),
+    ("engine/backend/cuda/ops/rank.rs", 1, "a constant"),
+    ("engine/backend/cuda/ops/reduce.rs", 2, "the outputs of a plan"),
+    ("engine/backend/cuda/launch/run.rs", 2, "the outputs of a plan"),
+    ("engine/backend/cuda/compile/prebuilt.rs", 2, "what is shipped"),
+    ("engine/backend/cuda/launch/submit.rs", 1, "a constant"),
+    ("engine/backend/cuda/context/transfer.rs", 2, "threads"),
+    ("engine/backend/cuda/user/mod.rs", 11, "the text and the functions of a kernel"),
+    ("engine/array/grouped.rs", 1, "columns"),
+    ("engine/graph/evaluate.rs", 4, "arrays of a call"),
+    ("engine/array/explain.rs", 6, "the instructions of a plan"),
+    ("engine/graph/node.rs", 2, "operands"),
+    ("engine/device/cuda_graph.rs", 6, "arrays of a graph"),
+    ("engine/interop/dlpack/mod.rs", 1, "axes"),
+    ("engine/interop/dlpack/import.rs", 1, "axes"),
+    ("engine/interop/files.rs", 5, "tensors of a call, and axes"),
+    ("engine/interop/safetensors.rs", 8, "tensors of a header that was read by `try_reserve`, and axes"),
+    ("engine/array/join.rs", 1, "arrays of a call"),
+    ("ops/layout.rs", 6, "axes, and pieces of 1 MiB or more"),
+    ("engine/memory/mod.rs", 3, "the largest arrays, for a message"),
+    ("engine/plan/mod.rs", 4, "the instructions of a plan"),
+    ("engine/device/async_copy.rs", 1, "copies under way"),
+    ("engine/array/subscript.rs", 2, "axes, and up to FEW numbers"),
+    ("engine/graph/spill.rs", 2, "arrays that there are"),
+    ("engine/array/strided.rs", 4, "axes"),
+    ("engine/array/view.rs", 1, "axes"),
 ];
 
 fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
@@ -119,17 +119,19 @@ fn repeated(code: &str) -> usize {
 fn what_users_data_make_long_may_be_refused() {
     let engine = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    sources(&engine.join("src"), &mut files);
-    sources(&engine.join("../../src"), &mut files);
+    for crate_ in ["../../src", "../ops/src", "../compile/src", "src"] {
+        sources(&engine.join(crate_), &mut files);
+    }
     let mut found = BTreeMap::new();
     for path in files {
         let name = path.to_string_lossy().replace('\\', "/");
-        let name = match name.split_once("/crates/engine/../../src/") {
-            Some((_, below)) => format!("bridge/{below}"),
-            None => format!("engine/src/{}", name.split_once("/crates/engine/src/").unwrap().1),
-        };
+        let below = |folder: &str| name.split_once(folder).map(|(_, below)| below.to_string());
+        let name = [("../../", "bridge"), ("../ops/", "ops"), ("../compile/", "compile"), ("", "engine")]
+            .iter()
+            .find_map(|(way, crate_)| Some(format!("{crate_}/{}", below(&format!("/crates/engine/{way}src/"))?)))
+            .unwrap();
         let file = name.rsplit('/').next().unwrap();
-        if file == "tests.rs" || file == "testing.rs" || file == "grow.rs" || file.starts_with("differential") {
+        if file == "tests.rs" || file == "testing.rs" || file == "fallible.rs" || file.starts_with("differential") {
             continue;
         }
         if BY_TEXT.iter().any(|(folder, _)| name.starts_with(folder)) {
@@ -152,7 +154,7 @@ fn what_users_data_make_long_may_be_refused() {
     }
     assert!(
         wrong.is_empty(),
-        "calls that end the process where there is no memory: use `grow` where users' data decide how long a vector is, or list \
+        "calls that end the process where there is no memory: use `memory::fallible` where users' data decide how long a vector is, or list \
          them with what bounds them.\n{}",
         wrong.join("\n")
     );

@@ -7,18 +7,19 @@ mod samples;
 
 use std::path::Path;
 
-use verdigris_engine::array::{host_bytes, Array, Host, Operand};
+use verdigris_compile::{intern, Interned, Routine, Source};
+use verdigris_engine::array::function_call::{self, Given};
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{host_bytes, Array, Operand};
 use verdigris_engine::backend;
 use verdigris_engine::backend::cuda::codegen::routine::define;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
 use verdigris_engine::backend::cuda::compile::{compile, known_archs, Target};
-use verdigris_engine::buffer::Device;
-use verdigris_engine::dtype::{DType, Kind};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::plan::warning;
 use verdigris_engine::plan::{Access, Call, Input, Instruction, Plan};
-use verdigris_engine::routine::call::{self, Given};
-use verdigris_engine::routine::{intern, Interned, Routine, Source};
-use verdigris_engine::scalar::{Scalar, NA_F64, NA_I32};
-use verdigris_engine::warning;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
 
 /// A plan that stores a routine's results.
 fn plan(routine: Routine) -> Plan {
@@ -112,7 +113,7 @@ fn run(routine: &Routine, values: &[(Value, &[usize])], n: usize, device: Device
     let operands: Vec<Operand> = values.iter().map(|(value, _)| operand(value, device)).collect();
     let given: Vec<Given> = operands.iter().zip(values).map(|(operand, (_, dim))| Given { operand, dim }).collect();
     let key = routine.draws().then_some(20_261_122);
-    let results = call::call(intern(routine.clone()), &given, key, n, device, None).expect("recorded");
+    let results = function_call::call(intern(routine.clone()), &given, key, n, device, None).expect("recorded");
     let bytes =
         results.iter().map(|result| host_bytes(&result.contiguous().expect("values")).expect("bytes")).collect();
     backend::of(device).expect("a device").synchronize().expect("nothing fails");

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::buffer::{Buffer, View};
-use crate::dtype::DType;
+use crate::memory::buffer::{Buffer, View};
+use verdigris_ops::dtype::DType;
 
 /// A matrix where it lies in memory: columns `leading` elements apart from the view's offset on, stored as it is meant or
 /// transposed. The view's own layout says nothing more.

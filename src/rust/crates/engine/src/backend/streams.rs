@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
-use crate::error::Result;
-use crate::span::Span;
+use crate::backend::span::Span;
+use crate::memory::buffer::Buffer;
+use verdigris_ops::error::Result;
 
 /// What was recorded, to be run again.
 pub trait Replay: Send + Sync {

@@ -12,8 +12,8 @@ use std::sync::{Mutex, OnceLock};
 
 use super::cuda::codegen::{self, reduce::Form, Variant};
 use crate::plan::Plan;
-use crate::reduction::{Groups, Reduction};
-use crate::scan::Scan;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scan::Scan;
 
 fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();

@@ -1,8 +1,8 @@
 //! Type strings of the CUDA Array Interface (version 3) and of NumPy's array interface, from which it comes:
 //! <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>.
 
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// The type string of a dtype, with the byte order of this machine.
 ///

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use crate::array::Array;
 use crate::backend;
-use crate::buffer::{Device, View};
 use crate::disk::{self, Part};
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
-use crate::grow;
-use crate::host::Block;
 use crate::interop::any_na;
 use crate::interop::safetensors::{dtype_of, malformed, name_of, Entry, Header, LONGEST};
-use crate::interrupt::Watch;
-use crate::layout::{Axis, Layout};
-use crate::reduction::Reduction;
+use crate::memory::buffer::{Device, View};
+use crate::memory::fallible;
+use crate::memory::host_pool::Block;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::interrupt::Watch;
+use verdigris_ops::layout::{Axis, Layout};
+use verdigris_ops::reduction::Reduction;
 
 /// Bytes that go at a time: enough for the ring's threads to share.
 const PIECE: usize = 32 << 20;
@@ -339,7 +339,7 @@ pub fn open(path: &Path) -> Result<Source> {
     if n > LONGEST || n > length - 8 {
         return Err(malformed(format!("its header is said to have {n} bytes, and the file has {length}")));
     }
-    let mut text = grow::filled(0, n as usize)?;
+    let mut text = fallible::filled(0, n as usize)?;
     file.read_exact(&mut text).map_err(wrong)?;
     let header = Header::parse(&text, length - 8 - n)?;
     Ok(Source { file, path: path.into(), start: 8 + n, header })
@@ -362,7 +362,7 @@ impl Source {
             dim.pop();
             dtype = DType::Complex128;
         }
-        let n = grow::product(dim.iter().copied())?;
+        let n = fallible::product(dim.iter().copied())?;
         let buffer = backend::of(device)?.allocate(entry.bytes as usize)?;
         self.fill(entry, device, &buffer)?;
         let bytes = View::contiguous(buffer.clone(), DType::UInt8, n);
@@ -391,7 +391,7 @@ impl Source {
     }
 
     /// Copies a tensor's bytes to a buffer on a device.
-    fn fill(&self, entry: &Entry, device: Device, buffer: &crate::buffer::Buffer) -> Result<()> {
+    fn fill(&self, entry: &Entry, device: Device, buffer: &crate::memory::buffer::Buffer) -> Result<()> {
         let wrong = |e: io::Error| failed("read", &self.path, &e);
         let mut file = &self.file;
         file.seek(SeekFrom::Start(self.start + entry.offset)).map_err(wrong)?;

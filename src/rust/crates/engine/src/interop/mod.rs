@@ -5,9 +5,9 @@
 //! backends' work.
 
 use crate::array::{Array, Operand};
-use crate::error::Result;
-use crate::ops::id;
-use crate::reduction::Reduction;
+use verdigris_ops::error::Result;
+use verdigris_ops::id;
+use verdigris_ops::reduction::Reduction;
 
 pub mod array_interface;
 pub mod dlpack;

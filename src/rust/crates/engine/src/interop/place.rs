@@ -4,11 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::host_memory;
-use crate::buffer::{origin_of, Buffer, Device, View};
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
-use crate::layout::Layout;
-use crate::strided;
+use crate::array::strided;
+use crate::memory::buffer::{origin_of, Buffer, Device, View};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::layout::Layout;
 
 /// The greatest extent that R's `dim` can say.
 const GREATEST: usize = i32::MAX as usize;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::host_memory;
 use super::place::Place;
+use crate::array::strided;
 use crate::array::Array;
 use crate::backend;
-use crate::buffer::{Device, View};
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
-use crate::strided;
+use crate::memory::buffer::{Device, View};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// What someone says of his memory.
 pub struct Given {

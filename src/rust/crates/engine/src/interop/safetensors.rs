@@ -3,9 +3,9 @@
 //! A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, row-major, one after the other
 //! without gaps (<https://github.com/huggingface/safetensors>, its README is the specification). Nothing here reads tensors: `files` does.
 
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
 use crate::interop::json::{Json, NO_MEMORY};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// The specification's limit.
 pub const LONGEST: u64 = 100_000_000;

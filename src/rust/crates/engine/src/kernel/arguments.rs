@@ -1,6 +1,6 @@
 //! What a launch of a user's kernel is given: its geometry and the bytes of its arguments.
 
-use crate::few::Few;
+use verdigris_ops::small_vec::SmallVec;
 
 /// How a kernel is to be run; what is None is chosen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,8 +23,8 @@ pub const USUAL: usize = 16;
 /// The bytes of arguments, each at a multiple of 16.
 #[derive(Default)]
 pub struct Arguments {
-    memory: Few<u128, USUAL>,
-    places: Few<(u32, u32), USUAL>,
+    memory: SmallVec<u128, USUAL>,
+    places: SmallVec<(u32, u32), USUAL>,
 }
 
 impl Arguments {
@@ -64,8 +64,8 @@ impl Arguments {
     }
 
     /// The bytes of all of them.
-    pub fn all(&self) -> Few<&[u8], USUAL> {
-        let mut all = Few::default();
+    pub fn all(&self) -> SmallVec<&[u8], USUAL> {
+        let mut all = SmallVec::default();
         (0..self.len()).for_each(|k| all.push(self.bytes(k)));
         all
     }

@@ -4,7 +4,7 @@
 //! file first. Formats: PTX (text), cubin (ELF for machine 190), fatbin (a container of both), and the ELF files of
 //! the host that nvcc makes, whose section `.nv_fatbin` has fatbins one behind the other.
 
-use crate::error::{Error, Kind, Result};
+use verdigris_ops::error::{Error, Kind, Result};
 
 use super::ptx;
 use super::signature::Signature;

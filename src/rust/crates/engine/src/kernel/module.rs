@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::binary::{self, is_mangled, Binary, Format};
 use super::parse::{self, Contents, Global};
 use super::signature::{Element, Parameter, Passing, Signature};
-use crate::error::{Error, Kind, Result};
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// What a module is made of.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@
 
 use super::signature::{Element, Parameter, Passing, Signature};
 use super::tokens::{closing, split, tokens, Token};
-use crate::error::{Error, Kind, Result};
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// What a source defines.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::dtype::DType;
-use crate::error::{Error, Kind as ErrorKind};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind as ErrorKind};
 
 /// A `__global__` function, or a function of the host that launches some.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::array::{Array, Host};
-use crate::buffer::Device;
-use crate::dtype::{DType, Kind};
-use crate::error::{Kind as ErrorKind, Result};
-use crate::kernel_call::call::own;
-use crate::layout::Axis;
-use crate::scalar::Scalar;
+use crate::array::kernel_call::{call, own, Value};
+use crate::array::transfer::Host;
+use crate::array::Array;
+use crate::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Kind as ErrorKind, Result};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::scalar::Scalar;
 
 fn module(source: &str, names: &[&str]) -> Result<Arc<Module>> {
     let names = names.iter().map(|&n| n.into()).collect();
@@ -225,11 +226,11 @@ fn numbers_take_the_parameters_type() {
     ] {
         assert!(double(c_type, x).is_err(), "{x} as {c_type}");
     }
-    assert!(packed("int", Scalar::I32(crate::scalar::NA_I32), Kind::Integer).is_err());
+    assert!(packed("int", Scalar::I32(verdigris_ops::scalar::NA_I32), Kind::Integer).is_err());
     assert!(packed("float", Scalar::C128([1.0, 0.0]), Kind::Complex).is_err());
     assert!(
-        packed("double", Scalar::I32(crate::scalar::NA_I32), Kind::Integer).unwrap()
-            == crate::scalar::NA_F64.to_ne_bytes()
+        packed("double", Scalar::I32(verdigris_ops::scalar::NA_I32), Kind::Integer).unwrap()
+            == verdigris_ops::scalar::NA_F64.to_ne_bytes()
     );
 }
 

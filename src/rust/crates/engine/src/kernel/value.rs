@@ -1,8 +1,8 @@
 //! Numbers from R as the C types of a kernel's parameters.
 
 use super::signature::Element;
-use crate::dtype::Kind;
-use crate::scalar::{Scalar, NA_I32, NA_I64};
+use verdigris_ops::dtype::Kind;
+use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 
 /// The bytes of a number, in place: a launch should not ask for memory.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
     {
         return Err("it takes a real number, not a complex one".into());
     }
-    let double = || match value.to(crate::dtype::Class::F64) {
+    let double = || match value.to(verdigris_ops::dtype::Class::F64) {
         Scalar::F64(x) => x,
         _ => f64::NAN,
     };
@@ -73,15 +73,15 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
         }
         Element::Double => Bytes::new(&double().to_ne_bytes()),
         Element::FloatComplex => {
-            let Scalar::C128(wide) = value.to(crate::dtype::Class::C128) else {
+            let Scalar::C128(wide) = value.to(verdigris_ops::dtype::Class::C128) else {
                 return Err("it takes a number".into());
             };
             for x in wide {
                 in_range(x, (x as f32).is_infinite())?;
             }
-            Bytes::new(&value.to(crate::dtype::Class::C64).bytes()[..8])
+            Bytes::new(&value.to(verdigris_ops::dtype::Class::C64).bytes()[..8])
         }
-        Element::DoubleComplex => Bytes::new(&value.to(crate::dtype::Class::C128).bytes()),
+        Element::DoubleComplex => Bytes::new(&value.to(verdigris_ops::dtype::Class::C128).bytes()),
         Element::Void | Element::Stream => return Err("nothing can be passed as it".into()),
         Element::Other(name) => {
             return Err(format!(

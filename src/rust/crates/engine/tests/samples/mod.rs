@@ -3,12 +3,12 @@
 
 pub mod random;
 
-use verdigris_engine::dtype::{Class, DType};
-use verdigris_engine::ops::OpId;
-use verdigris_engine::routine::{
+use verdigris_compile::{
     Block, Draw, Failure, LocalArray, Operand, Parameter, Register, Routine, Source, Statement, Table,
 };
-use verdigris_engine::scalar::Scalar;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
 
 /// A routine that is being written.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! Random routines: expressions of values that are used once, among variables that change meanwhile; conditions as trees; all statements.
 
 use super::{d, i, l, r, set, when, Writing};
-use verdigris_engine::dtype::{Class, DType};
-use verdigris_engine::ops::OpId;
-use verdigris_engine::routine::{Block, Draw, LocalArray, Operand, Register, Routine, Source, Statement};
-use verdigris_engine::scalar::{NA_F64, NA_I32};
+use verdigris_compile::{Block, Draw, LocalArray, Operand, Register, Routine, Source, Statement};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::scalar::{NA_F64, NA_I32};
+use verdigris_ops::OpId;
 
 struct Random {
     state: u64,

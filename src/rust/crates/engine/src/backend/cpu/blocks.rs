@@ -6,18 +6,18 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::loops::{stored_as_computed, BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
-use super::parallel::spread;
 use super::walk::{places, runs};
 use super::{memory, routine};
-use crate::buffer::{Buffer, View};
-use crate::dtype::Class;
-use crate::error::Result;
-use crate::ops::table::TABLES;
-use crate::ops::{id, OpId};
+use crate::memory::buffer::{Buffer, View};
+use crate::plan::warning;
 use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
-use crate::routine::Failed;
-use crate::warning;
+use verdigris_compile::Failed;
+use verdigris_ops::dtype::Class;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::{stored_as_computed, BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
+use verdigris_ops::parallel::spread;
+use verdigris_ops::table::TABLES;
+use verdigris_ops::{id, OpId};
 
 /// So many blocks are one where nothing is kept between instructions.
 const BLOCKS: usize = 16;

@@ -5,12 +5,12 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::parallel::spread;
-use crate::buffer::{Buffer, Device};
-use crate::error::Result;
-use crate::host::{self, Block};
+use crate::memory::buffer::{Buffer, Device};
+use crate::memory::host_pool::{self, Block};
+use crate::memory::staging::Shared;
 use crate::memory::{self, Held, Source};
-use crate::transfer::Shared;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::spread;
 
 /// A block, counted as the device's while it lives.
 struct Owned {
@@ -25,7 +25,7 @@ const ASKED: usize = 1 << 30;
 
 impl Source for Host {
     fn take(&self, bytes: usize) -> Result<Option<u64>> {
-        if bytes >= ASKED && !host::has_kept(bytes) && self.left().is_some_and(|left| left < bytes as u64) {
+        if bytes >= ASKED && !host_pool::has_kept(bytes) && self.left().is_some_and(|left| left < bytes as u64) {
             return Ok(None);
         }
         // the address of the block itself: `allocate` takes it over
@@ -37,7 +37,7 @@ impl Source for Host {
     }
 
     fn trim(&self) -> Result<()> {
-        host::trim();
+        host_pool::trim();
         Ok(())
     }
 
@@ -50,7 +50,7 @@ impl Source for Host {
     }
 
     fn cached(&self) -> u64 {
-        host::cached()
+        host_pool::cached()
     }
 
     fn left(&self) -> Option<u64> {

@@ -3,22 +3,18 @@
 //! Arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
 mod blocks;
-mod codes;
-pub(crate) mod convert;
-mod distinct;
-mod loops;
+mod grouped;
 mod memory;
 mod multiply;
-pub mod parallel;
 mod ranks;
 mod reduce;
 pub mod routine;
 mod scan;
 mod select;
 mod sort;
+mod unique;
 mod walk;
 
-pub(crate) use parallel::parallel;
 #[cfg(not(target_os = "macos"))] // of CUDA's selections
 pub(crate) use select::na_bytes;
 pub(crate) use select::{join_rows, take_axes};
@@ -28,16 +24,18 @@ use std::sync::Arc;
 
 use super::dense::Product;
 use super::{Backend, Memory, Outcome, Ranked};
-use crate::buffer::{Buffer, Device, View};
-use crate::counters;
-use crate::dtype::DType;
-use crate::error::Result;
-use crate::host;
+use crate::backend::span;
+use crate::memory::buffer::{Buffer, Device, View};
+use crate::memory::counters;
+use crate::memory::host_pool;
+use crate::memory::staging::{Ahead, Done, Filling, Shared};
 use crate::plan::{Bound, Plan};
-use crate::reduction::{Groups, Reduction};
-use crate::scan::Scan;
-use crate::span;
-use crate::transfer::{Ahead, Done, Filling, Shared};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::convert::Converter;
+use verdigris_ops::parallel::parallel;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scan::Scan;
 
 struct Cpu;
 
@@ -107,7 +105,7 @@ impl Backend for Cpu {
     }
 
     fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
-        let Some(converter) = convert::Converter::new(wire, dtype) else { return Ok(None) };
+        let Some(converter) = Converter::new(wire, dtype) else { return Ok(None) };
         let n = source.len() / converter.from;
         counters::BYTES_UP.add((n * converter.to) as u64);
         // SAFETY: a buffer is written before anyone else sees it.
@@ -125,7 +123,7 @@ impl Backend for Cpu {
     }
 
     unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
-        let converter = convert.and_then(|(wire, dtype)| convert::Converter::new(wire, dtype));
+        let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
         let source = converter.map_or(source, |converter| source.converted(converter));
         let buffer = self.allocate(source.bytes())?;
         // SAFETY: a buffer is written before anyone else sees it.
@@ -233,7 +231,7 @@ impl Backend for Cpu {
         let out = self.allocate((bins + 1) * 8)?;
         // SAFETY: the output is written before anyone else sees it; buffers are aligned to 64 bytes.
         let room = unsafe { std::slice::from_raw_parts_mut(out.address as *mut i64, bins + 1) };
-        codes::count(values, low, bins, room)?;
+        grouped::count(values, low, bins, room)?;
         Ok(out)
     }
 
@@ -248,7 +246,7 @@ impl Backend for Cpu {
         let columns = values.len().checked_div(codes.len()).unwrap_or(1);
         let out = self.allocate(columns * groups * reduction.result(values.dtype.class()).size())?;
         // SAFETY: the output is written before anyone else sees it.
-        codes::reduce(values, codes, groups, reduction, na_rm, unsafe { bytes_mut(&out, 0, out.bytes) })?;
+        grouped::reduce(values, codes, groups, reduction, na_rm, unsafe { bytes_mut(&out, 0, out.bytes) })?;
         Ok(Some(out))
     }
 
@@ -261,7 +259,7 @@ impl Backend for Cpu {
             return Ok(None);
         }
         let out = self.allocate(values.len() * 4)?;
-        distinct::matches(values, table, &out)?;
+        unique::matches(values, table, &out)?;
         Ok(Some(out))
     }
 
@@ -269,7 +267,7 @@ impl Backend for Cpu {
         if values.len() > i32::MAX as usize {
             return Ok(None);
         }
-        let places = distinct::firsts(values)?;
+        let places = unique::firsts(values)?;
         let out = self.allocate(places.len() * 4)?;
         self.upload(sort::bytes_of(&places), &out, 0)?;
         Ok(Some(View::contiguous(out, DType::Int32, places.len())))
@@ -277,7 +275,7 @@ impl Backend for Cpu {
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {
         let out = self.allocate(values.len() * 4)?;
-        codes::search(values, table, strictly, &out)?;
+        grouped::search(values, table, strictly, &out)?;
         Ok(out)
     }
 
@@ -295,7 +293,7 @@ impl Backend for Cpu {
         let limit = crate::memory::refresh_limit(Device::Cpu, total)?;
         Ok(Memory {
             live: crate::memory::account(Device::Cpu).live(),
-            cached: host::cached(),
+            cached: host_pool::cached(),
             limit,
             free: 0,
             total: 0,
@@ -303,7 +301,7 @@ impl Backend for Cpu {
     }
 
     fn trim(&self) -> Result<()> {
-        host::trim();
+        host_pool::trim();
         Ok(())
     }
 }

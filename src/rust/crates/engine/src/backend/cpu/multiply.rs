@@ -1,13 +1,13 @@
 //! Products of a matrix and a vector on the cpu. What is larger goes to R's BLAS, which copies its factors first; here the
 //! copies would cost more than the product.
 
-use super::parallel::parallel;
 use super::select::elements;
 use crate::backend::dense::Product;
-use crate::buffer::Buffer;
-use crate::dtype::DType;
-use crate::error::Result;
-use crate::transfer::Shared;
+use crate::memory::buffer::Buffer;
+use crate::memory::staging::Shared;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::parallel;
 
 /// Elements of the matrix that one task takes.
 const TASK: usize = 1 << 15;

@@ -4,10 +4,10 @@ use super::memory::Room;
 use super::select::elements;
 use super::sort::{bytes_of, Sortable};
 use crate::backend::{Backend, Ranked};
-use crate::buffer::View;
-use crate::dtype::DType;
-use crate::error::Result;
-use crate::grow;
+use crate::memory::buffer::View;
+use crate::memory::fallible;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
 
 /// Finds the keys at ranks `from ..` of `keys`, which begin at rank `base`.
 fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) {
@@ -27,13 +27,13 @@ fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> R
     if ranks.iter().any(|&rank| rank >= keys.len()) {
         return Ok(Some(Ranked { values: None, missing }));
     }
-    let mut wanted = grow::copied(ranks)?;
+    let mut wanted = fallible::copied(ranks)?;
     wanted.sort_unstable();
     wanted.dedup();
-    let mut found = grow::filled(0, wanted.len())?;
+    let mut found = fallible::filled(0, wanted.len())?;
     find(&mut keys, 0, &wanted, &mut found);
     let of = |rank: &usize| T::of_key(found[wanted.partition_point(|w| w < rank)]).unwrap_or_default();
-    let out: Vec<T> = grow::collected(ranks.iter().map(of))?;
+    let out: Vec<T> = fallible::collected(ranks.iter().map(of))?;
     let buffer = cpu.allocate(out.len() * values.dtype.size())?;
     cpu.upload(bytes_of(&out), &buffer, 0)?;
     Ok(Some(Ranked { values: Some(View::contiguous(buffer, values.dtype, out.len())), missing }))

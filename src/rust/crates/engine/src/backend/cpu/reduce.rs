@@ -5,16 +5,16 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::blocks::Schedule;
-use super::loops::BLOCK;
-use super::loops::{Folding, FOLDS};
-use super::parallel::spread;
-use crate::buffer::Device;
-use crate::error::Result;
-use crate::grow;
-use crate::host::Block;
+use crate::memory::buffer::Device;
+use crate::memory::fallible;
+use crate::memory::host_pool::Block;
+use crate::memory::staging::Shared;
 use crate::plan::{Bound, Plan};
-use crate::reduction::{Groups, Reduction};
-use crate::transfer::Shared;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::BLOCK;
+use verdigris_ops::loops::{Folding, FOLDS};
+use verdigris_ops::parallel::spread;
+use verdigris_ops::reduction::{Groups, Reduction};
 
 /// Elements of a piece.
 const PIECE: usize = 64 * BLOCK;
@@ -37,7 +37,7 @@ impl Accumulators {
     pub fn new(f: &Folding, n: usize) -> Result<Accumulators> {
         // SAFETY: reports a size.
         let size = unsafe { (f.size)() } as usize;
-        let bytes = grow::product([n, size])?;
+        let bytes = fallible::product([n, size])?;
         let mut a = Accumulators { memory: Block::new(bytes, Device::Cpu)?, size };
         for from in (0..n).step_by(BLOCK) {
             // SAFETY: there is room for n accumulators.

@@ -1,13 +1,13 @@
 //! Scans on the cpu: one pass from the first element to the last, as base R does it.
 
 use super::blocks::{Schedule, Scratch};
-use super::loops::{stored_as_computed, BLOCK};
-use super::loops::{SCANS, STORES};
-use super::parallel::stoppable;
-use crate::error::Result;
 use crate::plan::{Bound, Plan};
-use crate::scalar::Scalar;
-use crate::scan::Scan;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::{stored_as_computed, BLOCK};
+use verdigris_ops::loops::{SCANS, STORES};
+use verdigris_ops::parallel::stoppable;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::scan::Scan;
 
 /// Scans the plan's value into memory for `bound.n` elements of its output's dtype. From the first sum on that does not fit all
 /// are NA; returns whether there is one.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::parallel::parallel;
 use super::{blocks, bytes, bytes_mut};
 use crate::backend::Backend;
-use crate::buffer::{Buffer, View};
-use crate::dtype::DType;
-use crate::error::Result;
+use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
-use crate::scalar::{NA_F64, NA_I32, NA_I64};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::parallel;
+use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
 
 /// The NA of a dtype as stored bytes; uint8 has none and takes 0.
 pub fn na_bytes(dtype: DType) -> Vec<u8> {

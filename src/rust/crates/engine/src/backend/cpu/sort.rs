@@ -2,15 +2,15 @@
 //! times (Knuth, TAOCP 5.2.5).
 
 use super::memory::Room;
-use super::parallel::spread;
 use super::select::{elements, made};
 use crate::backend::{place_dtype, Backend};
-use crate::buffer::View;
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
-use crate::grow;
-use crate::scalar::{NA_I32, NA_I64};
-use crate::transfer::Shared;
+use crate::memory::buffer::View;
+use crate::memory::fallible;
+use crate::memory::staging::Shared;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::parallel::spread;
+use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 /// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that 256 of
 /// them count do too.
@@ -125,7 +125,7 @@ fn by_key<E: Copy>(items: &mut Room<E>, bits: u32, key: impl Fn(&E) -> u64) -> R
     }
     let (width, rest) = (digit(items.len()), left_out(items.len(), bits));
     let (passes, mask) = ((bits - rest).div_ceil(width), (1usize << width) - 1);
-    let mut counts = grow::filled(0usize, (passes as usize) << width)?;
+    let mut counts = fallible::filled(0usize, (passes as usize) << width)?;
     for item in items.iter() {
         let key = key(item) >> rest;
         for pass in 0..passes {
@@ -248,7 +248,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     let each = n.div_ceil(pieces);
     let place = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
     let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
-    let mut starts = grow::filled(0u32, pieces * width)?;
+    let mut starts = fallible::filled(0u32, pieces * width)?;
     let memory = Shared(starts.as_mut_ptr().cast());
     // SAFETY: a piece has its row to itself.
     let row = |piece: usize| unsafe {
@@ -327,7 +327,7 @@ fn sort_as<T: Sortable + Sync>(
     let bits = 64 - reach.leading_zeros();
     if wanted == Wanted::Values {
         if T::WHOLE && is_counted(from.len(), reach) {
-            let mut counts = grow::filled(0u32, reach as usize + 2)?;
+            let mut counts = fallible::filled(0u32, reach as usize + 2)?;
             let last = counts.len() - 1;
             count_places(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
             let fill = |mut room: &mut [T]| {
@@ -432,7 +432,7 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
         return Ok(pairs().enumerate().map(|(k, pair)| put(k, pair)).count());
     }
     if most < FEW {
-        let mut all: Vec<(T, P)> = grow::collected(pairs())?;
+        let mut all: Vec<(T, P)> = fallible::collected(pairs())?;
         all.sort_by_key(|&(x, _)| key(x));
         all.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
         return Ok(all.len());
@@ -441,7 +441,7 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
     let passes = (bits - rest).div_ceil(digit(most));
     let width = (bits - rest).div_ceil(passes);
     let of = |x: T, pass: u32| (key(x) >> (rest + pass * width)) as usize & ((1 << width) - 1);
-    let (mut counts, mut count) = (grow::filled(0usize, (passes as usize) << width)?, 0);
+    let (mut counts, mut count) = (fallible::filled(0usize, (passes as usize) << width)?, 0);
     for (x, _) in pairs() {
         (0..passes).for_each(|pass| counts[((pass as usize) << width) + of(x, pass)] += 1);
         count += 1;

@@ -1,6 +1,6 @@
 //! The order in which the elements of a view lie in memory.
 
-use crate::buffer::View;
+use crate::memory::buffer::View;
 
 /// Walks a view, modulo its length, element by element of its first axis.
 struct Walk<'a> {

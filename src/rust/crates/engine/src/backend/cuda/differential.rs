@@ -8,18 +8,18 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::compile::{self, Target};
-use super::library::{self, SearchPaths};
-use super::{select, sort};
+use super::driver::library::{self, SearchPaths};
+use super::ops::{select, sort};
 use crate::array::Array;
 use crate::backend::dense::{Batch, Matrix, Precision, Product};
 use crate::backend::{of, Backend};
-use crate::buffer::{Buffer, Device, View};
-use crate::dtype::DType;
-use crate::layout::Layout;
-use crate::scalar::NA_F64;
+use crate::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::layout::Layout;
+use verdigris_ops::scalar::NA_F64;
 
 /// The devices to compare, where there is one to compare with.
-pub(super) fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> {
+pub(crate) fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> {
     if std::env::var("VERDIGRIS_TEST_DEVICE").as_deref() != Ok("cuda") {
         return None;
     }
@@ -27,10 +27,10 @@ pub(super) fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> 
 }
 
 /// Sebastiano Vigna's splitmix64.
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -38,13 +38,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 }
 
 /// Bytes in a buffer, with `offset` elements before them that are no part of the view.
-pub(super) fn put(device: &dyn Backend, raw: &[u8], dtype: DType, offset: usize) -> View {
+pub(crate) fn put(device: &dyn Backend, raw: &[u8], dtype: DType, offset: usize) -> View {
     let size = dtype.size();
     let mut all = vec![0xA5u8; offset * size];
     all.extend_from_slice(raw);
@@ -60,7 +60,7 @@ fn put_positions(device: &dyn Backend, at: &[i64]) -> View {
     put(device, &raw, DType::Int64, 0)
 }
 
-pub(super) fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
+pub(crate) fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
     let mut out = vec![0u8; buffer.bytes];
     if !out.is_empty() {
         device.download(buffer, 0, &mut out).unwrap();
@@ -69,7 +69,7 @@ pub(super) fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
 }
 
 /// Random elements; `few` keeps to a handful of values, with NA, NaN, both zeros, infinities and both ends.
-pub(super) fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
+pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
     let size = dtype.size();
     let mut out = Vec::with_capacity(n * size);
     for _ in 0..n {
@@ -109,11 +109,11 @@ pub(super) fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 63, 64, 65, 255, 257, 4095, 4097, 8193, 65_537, 1_000_000];
 
 /// Whether tests/emulator stands in for the GPU; what is large takes it minutes.
-pub(super) fn emulated() -> bool {
+pub(crate) fn emulated() -> bool {
     std::env::var_os("VERDIGRIS_EMULATOR").is_some()
 }
 
-pub(super) fn lengths() -> &'static [usize] {
+pub(crate) fn lengths() -> &'static [usize] {
     if emulated() {
         &LENGTHS[..LENGTHS.len() - 1]
     } else {
@@ -269,16 +269,16 @@ fn transposed_inputs_are_the_cpus() {
                 let raw = elements(&mut random, dtype, dim.iter().product(), true);
                 let Some([a, b]) = both(|device| {
                     let x = Array::from_view(put(device, &raw, dtype, 1));
-                    let t = x.view(&dim, &order.map(|k| crate::layout::Axis::whole(k, dim[k]))).unwrap();
+                    let t = x.view(&dim, &order.map(|k| verdigris_ops::layout::Axis::whole(k, dim[k]))).unwrap();
                     let same = crate::array::Operand::Array;
-                    Array::apply(crate::ops::id::EQ, &[same(t), same(x)], None).unwrap()
+                    Array::apply(verdigris_ops::id::EQ, &[same(t), same(x)], None).unwrap()
                 }) else {
                     return;
                 };
                 assert!(a == b, "{dim:?} by {order:?} of {dtype}, beside itself");
                 let [a, b] = both(|device| {
                     let x = Array::from_view(put(device, &raw, dtype, 1));
-                    x.view(&dim, &order.map(|k| crate::layout::Axis::whole(k, dim[k]))).unwrap()
+                    x.view(&dim, &order.map(|k| verdigris_ops::layout::Axis::whole(k, dim[k]))).unwrap()
                 })
                 .expect("there are both");
                 assert!(a == b, "{dim:?} by {order:?} of {dtype}");
@@ -289,14 +289,14 @@ fn transposed_inputs_are_the_cpus() {
 
 #[test]
 fn random_numbers_are_the_cpus() {
-    for op in crate::ops::OpId::all().filter(|op| op.row().pack().is_some()) {
-        let class = op.row().result_class(crate::dtype::Class::I64);
-        let dtype = crate::dtype::natural_dtype(class);
+    for op in verdigris_ops::OpId::all().filter(|op| op.row().pack().is_some()) {
+        let class = op.row().result_class(verdigris_ops::dtype::Class::I64);
+        let dtype = verdigris_ops::dtype::natural_dtype(class);
         for (n, to) in [(1, dtype), (7, dtype), (100_003, dtype), (100_003, DType::Float16), (100_003, DType::Float64)]
         {
             let Some([a, b]) = both(|device| {
-                let key = [crate::scalar::Scalar::I64(0x0123_4567_89AB_CDEF)];
-                Array::source(op, crate::dtype::Class::I64, to, n, device.device(), &key).unwrap()
+                let key = [verdigris_ops::scalar::Scalar::I64(0x0123_4567_89AB_CDEF)];
+                Array::source(op, verdigris_ops::dtype::Class::I64, to, n, device.device(), &key).unwrap()
             }) else {
                 return;
             };
@@ -346,7 +346,7 @@ fn sort_gives_the_same_on_every_run() {
 fn complex_values_are_refused() {
     let Some((_, cuda)) = devices() else { return };
     let view = put(cuda, &[0; 32], DType::Complex128, 0);
-    assert_eq!(cuda.sort(&view, false, false).err().unwrap().kind, crate::error::Kind::DType);
+    assert_eq!(cuda.sort(&view, false, false).err().unwrap().kind, verdigris_ops::error::Kind::DType);
 }
 
 /// A matrix of small whole numbers, whose products are exact in every type.
@@ -472,10 +472,10 @@ fn every_kernel_compiles_for_every_generation() {
             sources.push((format!("{form:?}"), form.source()));
         }
     }
-    let is_new = |s: &super::shipped::Shipped| {
+    let is_new = |s: &super::compile::prebuilt::Shipped| {
         ["count ", "search ", "rank ", "distinct ", " by code "].iter().any(|n| s.name.contains(n))
     };
-    sources.extend(super::shipped::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
+    sources.extend(super::compile::prebuilt::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
     let mut jobs = Vec::new();
     for arch in [75, 80, 86, 89, 90] {
         // one generation sees them all; the others see one of each kind

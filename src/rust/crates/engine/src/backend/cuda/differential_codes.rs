@@ -3,9 +3,9 @@
 use super::differential::{devices, elements, get, lengths, put, Random};
 use crate::array::host_bytes;
 use crate::backend::Backend;
-use crate::buffer::View;
-use crate::dtype::{Class, DType};
-use crate::reduction::Reduction;
+use crate::memory::buffer::View;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::reduction::Reduction;
 
 const NATURAL: [DType; 4] = [DType::Int32, DType::Int64, DType::Float32, DType::Float64];
 
@@ -45,7 +45,7 @@ fn codes(random: &mut Random, n: usize, groups: usize) -> Vec<u8> {
 #[test]
 fn counts_are_the_cpus() {
     let mut random = Random(21);
-    for dtype in DType::ALL.into_iter().filter(|d| crate::backend::cuda::codes::counts(*d)) {
+    for dtype in DType::ALL.into_iter().filter(|d| crate::backend::cuda::ops::grouped::counts(*d)) {
         for &n in lengths() {
             for (low, bins) in [(0, 2), (-3, 9), (-100, 200), (0, 70_000)] {
                 if dtype == DType::Bool8 && bins > 2 {
@@ -125,7 +125,7 @@ fn places_in_a_table_are_the_cpus() {
                         let (sorted, _) = device.sort(&put(device, &table, dtype, 0), false, false).unwrap();
                         // what is missing comes last
                         let known = m - table.chunks(dtype.size()).filter(|b| is_missing(b, dtype)).count();
-                        let sorted = View { layout: crate::layout::Layout::new(0, &[known], &[1]), ..sorted };
+                        let sorted = View { layout: verdigris_ops::layout::Layout::new(0, &[known], &[1]), ..sorted };
                         get(device, &device.search(&put(device, &raw, dtype, 1), &sorted, strictly).unwrap())
                     });
                     let Some([wanted, found]) = found else { return };

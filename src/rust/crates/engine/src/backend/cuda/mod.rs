@@ -6,66 +6,38 @@
 //! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
 //! and `solver` do what is no plan.
 
-pub mod api;
-pub mod cache;
 pub mod codegen;
 pub mod compile;
-pub mod device;
-pub mod flags;
-pub mod interpret;
-pub mod launch;
-pub mod library;
-pub mod memory;
-pub mod nvrtc;
-pub mod shipped;
-pub mod tier;
-pub mod user;
-
-mod blas;
-mod capture;
-mod codes;
-mod compress;
+pub mod context;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod differential_codes;
-mod distinct;
-mod exchange;
-mod landing;
-mod lane;
-mod order;
-mod profile;
-mod rank;
-mod reduce;
-mod relaunch;
-mod run;
-mod scan;
-mod search;
-mod select;
-mod solver;
-mod sort;
-mod streams;
-pub mod submit;
-mod transfer;
+pub mod driver;
+pub mod interpret;
+pub mod launch;
+mod ops;
+pub mod user;
 
 use std::sync::Arc;
+
+use self::context::device::Cuda;
+use self::context::{deferred, exchange, streams};
+use self::launch::run;
+use self::ops::{blas, grouped, mask, rank, reduce, scan, search, select, solver, sort, unique};
 
 use super::dense::{Product, Task};
 use super::streams::Streams;
 use super::{Backend, Landing, Launch, Memory, Outcome, Ranked, Touching};
-use crate::buffer::{Buffer, Device, View};
-use crate::dtype::DType;
-use crate::error::Result;
 use crate::kernel::{Function, Module};
+use crate::memory::buffer::{Buffer, Device, View};
+use crate::memory::staging::{Ahead, Filling};
 use crate::memory::Source;
 use crate::plan::{Bound, Plan};
-use crate::reduction::{Groups, Reduction};
-use crate::scan::Scan;
-use crate::transfer::{Ahead, Filling};
-
-pub use cache::{cache_problem, set_cache_dir};
-pub use device::{check_launches, count, describe, driver_version, Cuda, Properties};
-pub use launch::{Args, Kernel};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scan::Scan;
 
 /// The backend of a device.
 ///
@@ -138,7 +110,7 @@ impl Backend for Cuda {
         na_rm: bool,
     ) -> Result<Option<Box<dyn Landing>>> {
         let _ordered = self.ordered(|t| _ = t.bound(bound))?;
-        landing::reduce_later(self, plan, bound, reduction, na_rm)
+        deferred::reduce_later(self, plan, bound, reduction, na_rm)
     }
 
     fn reduce_groups(
@@ -166,7 +138,7 @@ impl Backend for Cuda {
 
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
         let _ordered = self.ordered(|t| _ = t.bound(bound))?;
-        compress::compress(self, plan, bound, keep_na)
+        mask::compress(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
@@ -181,7 +153,7 @@ impl Backend for Cuda {
 
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
         let _ordered = self.ordered(|t| _ = t.view(values))?;
-        codes::count(self, values, low, bins)
+        grouped::count(self, values, low, bins)
     }
 
     fn reduce_coded(
@@ -193,12 +165,12 @@ impl Backend for Cuda {
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>> {
         let _ordered = self.ordered(|t| _ = t.view(values).view(codes))?;
-        codes::reduce(self, values, codes, groups, reduction, na_rm)
+        grouped::reduce(self, values, codes, groups, reduction, na_rm)
     }
 
     fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>> {
         let _ordered = self.ordered(|t| _ = t.view(values))?;
-        distinct::firsts(self, values, between)
+        unique::firsts(self, values, between)
     }
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {

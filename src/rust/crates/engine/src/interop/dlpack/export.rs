@@ -9,13 +9,13 @@ use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, ManagedTensorBase};
 
 use super::{data_type, Raw};
+use crate::array::strided::{self, column_major};
 use crate::array::Array;
 use crate::backend;
-use crate::buffer::{Device, Lent};
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
 use crate::interop::any_na;
-use crate::strided::{self, column_major};
+use crate::memory::buffer::{Device, Lent};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// Who waits for the values of an array that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

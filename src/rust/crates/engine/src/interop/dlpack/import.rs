@@ -8,14 +8,14 @@ use dlpark::{AllocationDeleter, DlpackFlags, Managed};
 
 use super::export::note_own_return;
 use super::{data_type, device_name, dtype_name, malformed, Copying, Raw};
+use crate::array::strided;
 use crate::array::Array;
 use crate::backend;
-use crate::buffer::{Device, View, Watch};
-use crate::dtype::DType;
-use crate::error::{Error, Kind, Result};
-use crate::fork;
 use crate::interop::place::Place;
-use crate::strided;
+use crate::memory::buffer::{Device, View, Watch};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::fork;
 
 /// A producer's tensor as the owner of a buffer: dropping it calls the producer's deleter.
 struct Foreign {

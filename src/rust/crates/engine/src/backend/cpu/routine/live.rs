@@ -1,6 +1,6 @@
 //! Which registers are live: read later, on some way, before they are written.
 
-use crate::routine::{Operand, Register, Routine, Statement};
+use verdigris_compile::{Operand, Register, Routine, Statement};
 
 /// A set of registers.
 #[derive(Clone, PartialEq, Debug, Default)]

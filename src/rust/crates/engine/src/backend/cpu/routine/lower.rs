@@ -4,13 +4,14 @@
 use super::live::{across, at_head, at_return, Around, Set};
 use super::program::*;
 use super::simplify::{is_noted, merged, simplify};
-use crate::backend::cpu::loops::{GATHERS, LOOPS, NUMBERED};
-use crate::dtype::{Class, DType};
-use crate::ops::{id, OpId};
-use crate::routine::{self, Block, Draw, Operand, Register, Routine, Source, Statement};
-use crate::scalar::Scalar;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use verdigris_compile;
+use verdigris_compile::{Block, Draw, Operand, Register, Routine, Source, Statement};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::loops::{GATHERS, LOOPS, NUMBERED};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{id, OpId};
 
 /// Bytes of registers and arrays that lanes may take together: what the second-level cache has room for.
 const ROOM: usize = 512 << 10;
@@ -55,7 +56,7 @@ static PROGRAMS: AtomicUsize = AtomicUsize::new(1);
 pub fn lower(routine: &Routine, width: usize) -> Program {
     let body = simplify(&routine.body);
     let mut written = Set::default();
-    routine::written(&body).into_iter().for_each(|r| written.insert(r));
+    verdigris_compile::written(&body).into_iter().for_each(|r| written.insert(r));
     let returned = at_return(routine);
     let mut lowering = Lowering { routine, classes: routine.registers.clone(), ..Lowering::new(routine) };
     // once to see what is live together, once with places

@@ -24,9 +24,9 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{PoisonError, RwLock};
 
-use super::loops::BLOCK;
-use crate::routine::{Failed, Routine};
 use program::Program;
+use verdigris_compile::{Failed, Routine};
+use verdigris_ops::loops::BLOCK;
 
 /// The program of a routine. Both stay for the process: routines are interned.
 fn program(routine: &'static Routine) -> &'static Program {

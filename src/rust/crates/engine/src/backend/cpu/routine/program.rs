@@ -1,10 +1,10 @@
 //! A routine as the cpu runs it: loops over lanes, with every register at its place in scratch memory.
 
-use crate::backend::cpu::loops::{Gather, Loop, Numbered};
-use crate::dtype::Class;
-use crate::routine::FailureId;
-use crate::scalar::Scalar;
 use std::ffi::c_void;
+use verdigris_compile::FailureId;
+use verdigris_ops::dtype::Class;
+use verdigris_ops::loops::{Gather, Loop, Numbered};
+use verdigris_ops::scalar::Scalar;
 
 /// Where lane 0 of a register lies, in bytes from the start of the scratch memory; its other lanes follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

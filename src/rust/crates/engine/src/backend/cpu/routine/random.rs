@@ -1,10 +1,10 @@
 //! Random programs, each held against what it gives one element after the other.
 
 use super::tests::*;
-use crate::dtype::{Class, DType};
-use crate::ops::{id, OpId};
-use crate::routine::{Block, Draw, LocalArray, Operand, Parameter, Register, Routine, Source, Statement};
-use crate::scalar::{Scalar, NA_F64, NA_I32};
+use verdigris_compile::{Block, Draw, LocalArray, Operand, Parameter, Register, Routine, Source, Statement};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
+use verdigris_ops::{id, OpId};
 
 /// What programs have: doubles 0 ... 4, of which 0 and 1 are given, integers 5 ... 8, of which 5 is, logicals 9 and 10,
 /// positions 11 and 12, counts of draws 13 and 14, the key 15, doubles 16 that are given and not written; counters and turns are made as they are needed.

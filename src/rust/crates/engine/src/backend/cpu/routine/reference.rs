@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use crate::backend::cpu::loops::{LOADS, LOOPS, NUMBERED};
-use crate::dtype::{Class, DType};
-use crate::ops::OpId;
-use crate::routine::{Draw, Failed, Operand, Routine, Source, Statement};
-use crate::scalar::{Scalar, NA_I32, NA_I64};
+use verdigris_compile::{Draw, Failed, Operand, Routine, Source, Statement};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::loops::{LOADS, LOOPS, NUMBERED};
+use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
+use verdigris_ops::OpId;
 
 unsafe extern "C" {
     fn vg_lanes_uniform(o: *mut c_void, key: i64, i: i64, home: *const i32, count: *mut i32, n: i32);

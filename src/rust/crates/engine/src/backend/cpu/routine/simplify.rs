@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::live::Set;
 use crate::backend::cpu::blocks::is_plain;
-use crate::dtype::Class;
-use crate::ops::id;
-use crate::routine::{Block, Operand, Register, Routine, Statement};
-use crate::scalar::Scalar;
+use verdigris_compile::{Block, Operand, Register, Routine, Statement};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::id;
+use verdigris_ops::scalar::Scalar;
 
 /// The most statements of two blocks that lanes run both of rather than part.
 const FEW: usize = 8;
@@ -47,7 +47,7 @@ fn is_harmless(routine: &Routine, statement: &Statement) -> bool {
 pub fn is_noted(routine: &Routine, statement: &Statement) -> bool {
     match statement {
         Statement::Apply { op, class, .. } => op.may_warn(*class) && routine.notes.contains(op),
-        Statement::Draw { draw: crate::routine::Draw::Row(op), .. } => routine.notes.contains(op),
+        Statement::Draw { draw: verdigris_compile::Draw::Row(op), .. } => routine.notes.contains(op),
         _ => false,
     }
 }

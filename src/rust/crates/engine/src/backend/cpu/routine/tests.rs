@@ -3,12 +3,12 @@ use std::ffi::c_void;
 use super::lanes;
 use super::lower::lower;
 use super::reference;
-use crate::dtype::{Class, DType};
-use crate::ops::{id, OpId};
-use crate::routine::{
+use verdigris_compile::{
     Block, Draw, Failed, Failure, LocalArray, Operand, Parameter, Register, Routine, Source, Statement, Table,
 };
-use crate::scalar::{Scalar, NA_F64, NA_I32};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
+use verdigris_ops::{id, OpId};
 
 const F64S: [f64; 7] = [1.5, -2.0, NA_F64, 0.25, 8.0, f64::NAN, 3.0];
 const BYTES: [u8; 5] = [0, 1, 2, 1, 0];
@@ -412,9 +412,9 @@ mod stop {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::backend::cpu::parallel::stoppable;
-    use crate::error::Kind;
-    use crate::interrupt::set_check;
+    use verdigris_ops::error::Kind;
+    use verdigris_ops::interrupt::set_check;
+    use verdigris_ops::parallel::stoppable;
 
     static ASKED: AtomicBool = AtomicBool::new(false);
 

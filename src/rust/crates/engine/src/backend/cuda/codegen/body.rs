@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{parameters, routine, Variant};
-use crate::backend::cuda::flags::{Noted, Place};
-use crate::dtype::Class;
-use crate::ops::table::TABLES;
-use crate::ops::{OpId, Rule, HEADERS, RANDOM_HEADERS};
+use crate::backend::cuda::context::flags::{Noted, Place};
 use crate::plan::{Access, Call, Instruction, Plan, Register};
-use crate::routine::{Failed, Interned};
+use verdigris_compile::{Failed, Interned};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::table::TABLES;
+use verdigris_ops::{OpId, Rule, HEADERS, RANDOM_HEADERS};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
 /// where types of different widths meet, but one where an element is a long computation.

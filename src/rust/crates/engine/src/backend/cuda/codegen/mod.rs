@@ -14,8 +14,8 @@ pub mod scan;
 pub mod tiled;
 
 use crate::plan::Plan;
-use crate::reduction::Reduction;
-use crate::scan::Scan;
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scan::Scan;
 
 /// What, beside the plan, a kernel is written for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

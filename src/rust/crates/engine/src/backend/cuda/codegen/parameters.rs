@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Tiled, Variant};
 use crate::backend::cuda::launch::{Packed, MOST_BYTES};
-use crate::dtype::Class;
-use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Bound, Instruction, Plan};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// The bit of `packed` that stands for the outputs; inputs have theirs below it. Those of a call with more arguments have none, and
 /// are read one element at a time.

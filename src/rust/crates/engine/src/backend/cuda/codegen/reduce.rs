@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
-use crate::dtype::natural_dtype;
-use crate::dtype::Class;
 use crate::plan::{After, Plan, Register};
-use crate::reduction::{Groups, Reduction};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::Class;
+use verdigris_ops::reduction::{Groups, Reduction};
 
 /// The kernel's name in its source.
 pub const NAME: &str = "reduction";

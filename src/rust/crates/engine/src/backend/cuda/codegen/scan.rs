@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{body, Variant, THREADS};
 use crate::plan::Plan;
-use crate::scan::Scan;
+use verdigris_ops::scan::Scan;
 
 /// The kernel's name in its source.
 pub const NAME: &str = "scan";

@@ -144,9 +144,10 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{Array, Host};
-    use crate::buffer::Device;
-    use crate::layout::Axis;
+    use crate::array::transfer::Host;
+    use crate::array::Array;
+    use crate::memory::buffer::Device;
+    use verdigris_ops::layout::Axis;
 
     #[test]
     fn tiles_are_for_whole_results() {

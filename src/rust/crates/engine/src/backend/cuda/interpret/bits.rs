@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::{are_same, is_at_hand, values, CHANGES};
 use crate::array::{Array, Operand};
 use crate::backend::cuda::codegen::{body, parameters};
-use crate::backend::cuda::device::Cuda;
+use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::differential::{devices, emulated, get, put, Random};
-use crate::backend::cuda::run::{self, Use};
-use crate::dtype::{Class, DType};
-use crate::ops::OpId;
+use crate::backend::cuda::launch::run::{self, Use};
 use crate::plan::{Bound, Plan};
-use crate::scalar::NA_F64;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::scalar::NA_F64;
+use verdigris_ops::OpId;
 
 /// Numbers of any bits, and of the sizes that functions do most of their work on.
 fn numbers(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! Programs: the bytes that `kernels/interpret.h` carries out, of a plan and what it runs on.
 
 use super::source::{Codes, Family, THREADS};
-use crate::backend::cuda::flags::Place;
-use crate::buffer::View;
-use crate::dtype::natural_dtype;
-use crate::dtype::DType;
+use crate::backend::cuda::context::flags::Place;
+use crate::memory::buffer::View;
 use crate::plan::{Access, Bound, Input, Instruction, Plan, Register};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::DType;
 
 /// Bytes of a program, and where its parts begin: `struct Program`.
 const BYTES: usize = 4096;

@@ -16,18 +16,18 @@ use std::sync::{Arc, Mutex};
 use self::encode::{encode, halves, single};
 use self::source::THREADS;
 use super::codegen::body;
+use super::compile::nvrtc;
 use super::compile::USUAL_SHARED;
-use super::device::{lock, Cuda};
+use super::context::device::{lock, Cuda};
+use super::launch::run::flag_words;
 use super::launch::Args;
-use super::nvrtc;
-use super::run::flag_words;
 use crate::backend::cuda::launch::Kernel;
-use crate::buffer::{Buffer, View};
-use crate::dtype::{Class, DType};
-use crate::error::{Error, Kind, Result};
+use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Instruction, Plan};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::{Error, Kind, Result};
 
-pub(super) use encode::family_of;
+pub(crate) use encode::family_of;
 pub use source::Family;
 
 /// Computes a plan's outputs. What does not fit one program is computed in pieces, through memory.
@@ -50,7 +50,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
 }
 
 /// A plan's outputs in memory of their own. It is freed in the stream's order, and so behind the kernels that read it.
-pub(super) fn values(cuda: &Cuda, plan: &Plan, bound: &Bound) -> Result<Vec<View>> {
+pub(crate) fn values(cuda: &Cuda, plan: &Plan, bound: &Bound) -> Result<Vec<View>> {
     let room = |&(_, dtype): &(_, DType)| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
     let views: Vec<View> = plan.outputs.iter().map(room).collect::<Result<_>>()?;
     let addresses: Vec<u64> = views.iter().map(View::address).collect();
@@ -100,7 +100,7 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
 }
 
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
-pub(super) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
+pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
     let Some(family) = family_of(plan) else { return false };
     let Some(interpreter) = cuda.interpreter_at_hand(family) else { return false };
     let compiler = nvrtc::version().ok();

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use crate::dtype::{Class, DType};
-use crate::ops::table::TABLES;
-use crate::ops::{OpId, HEADERS, RANDOM_HEADERS};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::table::TABLES;
+use verdigris_ops::{OpId, HEADERS, RANDOM_HEADERS};
 
 /// The interpreters: each serves some classes and rows, so that plain arithmetic has a small and quick one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -108,7 +108,7 @@ const SPECIAL: usize = 2;
 /// Which file of the operation table a row is in.
 fn table(op: OpId) -> usize {
     let mut end = 0;
-    let holds = |rows: &&[crate::ops::Op]| {
+    let holds = |rows: &&[verdigris_ops::Op]| {
         end += rows.len();
         (op.0 as usize) < end
     };

@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::encode::{encode, halves, single};
 use super::source::{source, Family};
-use crate::array::{Array, Host, Operand};
+use crate::array::transfer::Host;
+use crate::array::{Array, Operand};
 use crate::backend::cpu;
 use crate::backend::cuda::codegen::body;
+use crate::backend::cuda::context::flags::Noted;
 use crate::backend::cuda::differential::Random;
-use crate::backend::cuda::flags::Noted;
-use crate::buffer::{Buffer, Device, View};
-use crate::call_site::CallSite;
-use crate::dtype::{Class, DType, Kind};
-use crate::layout::Axis;
-use crate::ops::{Flag, OpId, Rule};
+use crate::memory::buffer::{Buffer, Device, View};
+use crate::plan::warning;
 use crate::plan::{Bound, Plan};
-use crate::scalar::{Scalar, NA_F64, NA_I32};
-use crate::warning;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
+use verdigris_ops::{Flag, OpId, Rule};
 
 type Kernel = unsafe extern "C" fn(*const u8, *mut u128, i64);
 
@@ -289,7 +290,7 @@ fn every_row_gives_what_the_cpu_gives() {
                 let array = if matches!(row.rule, Rule::Source | Rule::Random(_)) {
                     let scalars: Vec<Scalar> =
                         (0..row.arity).map(|k| Scalar::I32(3 + i32::from(k)).to(class)).collect();
-                    let dtype = crate::dtype::natural_dtype(row.result_class(class));
+                    let dtype = verdigris_ops::dtype::natural_dtype(row.result_class(class));
                     Array::source(op, class, dtype, n, Device::Cpu, &scalars).unwrap()
                 } else {
                     let operands: Vec<Operand> = (0..row.arity as usize)
@@ -297,7 +298,7 @@ fn every_row_gives_what_the_cpu_gives() {
                             if row.rule == Rule::Drawn && k == 0 {
                                 return Operand::Value(Scalar::I64(0x1234_5678_9abc), Kind::Integer64);
                             }
-                            let dtype = crate::dtype::natural_dtype(row.operand_class(k, class));
+                            let dtype = verdigris_ops::dtype::natural_dtype(row.operand_class(k, class));
                             Operand::Array(random.array(n).cast(dtype, None).unwrap())
                         })
                         .collect();
@@ -360,7 +361,7 @@ fn several_outputs_are_stored() {
         let array = tree(&mut random, &leaves, 4, &ops, &mut 0);
         let (mut plan, bound) = array.plan().unwrap();
         for r in (0..plan.code.len() as u16).step_by(2) {
-            plan.outputs.push((r, crate::dtype::natural_dtype(plan.class(r))));
+            plan.outputs.push((r, verdigris_ops::dtype::natural_dtype(plan.class(r))));
         }
         compare(&plan, &bound, 1 << 16);
     }
@@ -388,5 +389,5 @@ fn a_plan_in_halves_keeps_its_order() {
 fn flagged_rows_have_room_for_their_place() {
     // the word and the shift of a place share 16 bits
     assert!(OpId::all().all(|op| op.row().flag == Flag::None || op.row().flag.width() <= 4));
-    assert!(crate::builder::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
+    assert!(crate::graph::builder::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
 }

@@ -1,7 +1,7 @@
 //! What compilers and loaders say, as errors that a person can act on: the line, its text, a caret.
 
-use crate::error::{Error, Kind};
 use crate::kernel::{Format, Module};
+use verdigris_ops::error::{Error, Kind};
 
 /// A complaint in NVRTC's log.
 struct Complaint<'a> {

@@ -1,9 +1,9 @@
 //! Grids and blocks: chosen where the caller leaves them open, and within what the device and the kernel allow.
 
 use super::Ready;
-use crate::backend::cuda::device::{lock, Cuda};
+use crate::backend::cuda::context::device::{lock, Cuda};
 use crate::backend::Launch;
-use crate::error::{Error, Kind, Result};
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// The same for every compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_THREADS: u64 = 1024;

@@ -6,7 +6,7 @@ use std::fs;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-use crate::backend::cuda::library;
+use crate::backend::cuda::driver::library;
 use crate::disk;
 use crate::kernel::Module;
 

@@ -5,9 +5,9 @@
 //! words of 8 bytes. So one call that fills all these registers and some words of stack serves every function whose
 //! parameters are numbers and addresses; what a function does not take it does not look at.
 
-use crate::backend::cuda::device::Cuda;
+use crate::backend::cuda::context::device::Cuda;
 use crate::backend::Launch;
-use crate::error::{Error, Kind, Result};
+use verdigris_ops::error::{Error, Kind, Result};
 
 #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use here::call;
@@ -23,7 +23,7 @@ mod here {
     use std::sync::Arc;
 
     use super::*;
-    use crate::backend::cuda::library::Handle;
+    use crate::backend::cuda::driver::library::Handle;
     use crate::kernel::{Code, Element, Passing, Signature};
 
     const WHOLE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_void, CString};
 
-use crate::backend::cuda::api::{CUjitInputType, CUjit_option, SUCCESS};
 use crate::backend::cuda::compile::Link;
-use crate::backend::cuda::device::Cuda;
-use crate::backend::cuda::library::{self, Library, Loaded};
-use crate::error::{Error, Kind, Result};
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::api::{CUjitInputType, CUjit_option, SUCCESS};
+use crate::backend::cuda::driver::library::{self, Library, Loaded};
+use verdigris_ops::error::{Error, Kind, Result};
 
 /// The kinds that `nvJitLinkInputType` has.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -222,8 +222,8 @@ mod tests {
     use std::ffi::CStr;
 
     use super::*;
+    use crate::backend::cuda::compile::nvrtc::{compile, Request};
     use crate::backend::cuda::compile::Target;
-    use crate::backend::cuda::nvrtc::{compile, Request};
 
     fn compiled(source: &str, target: Target) -> Result<Vec<u8>> {
         let label: &CStr = c"kernel.cu";

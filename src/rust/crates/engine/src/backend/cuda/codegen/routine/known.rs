@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dtype::Class;
-use crate::ops::{id, OpId};
-use crate::routine::{Operand, Register};
-use crate::scalar::{Scalar, NA_I32, NA_I64};
+use verdigris_compile::{Operand, Register};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
+use verdigris_ops::{id, OpId};
 
 #[derive(Clone, Default, Debug)]
 pub struct Known {

@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use self::known::Known;
 use self::names::{plain, Use};
 use self::text::{comment, Text};
-use crate::dtype::Class;
-use crate::ops::OpId;
-use crate::routine::{Draw, Operand, Register, Routine, Source, Statement};
+use verdigris_compile::{Draw, Operand, Register, Routine, Source, Statement};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::OpId;
 
 /// What the `k`-th routine of a plan is called. No function of `kernels/` ends so.
 pub fn name(routine: &Routine, k: usize) -> String {
@@ -211,7 +211,7 @@ fn keeps(routine: &Routine, family: Draw) -> bool {
     let mut keeps = routine.parameters.iter().all(|p| p.register != count);
     routine.walk(&mut |statement| match statement {
         Statement::Move { to, from } if *to == count => {
-            keeps &= *from == Operand::Constant(crate::scalar::Scalar::I32(0));
+            keeps &= *from == Operand::Constant(verdigris_ops::scalar::Scalar::I32(0));
         }
         Statement::Draw { draw, count: own, to, .. } => keeps &= *to != count && (*own != count || *draw == family),
         Statement::For { counter, .. } => keeps &= *counter != count,

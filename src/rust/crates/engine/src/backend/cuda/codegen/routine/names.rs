@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::routine::{Block, Operand, Register, Routine, Statement};
+use verdigris_compile::{Block, Operand, Register, Routine, Statement};
 
 /// What is known of a register before anything is written.
 #[derive(Clone, Debug, Default)]

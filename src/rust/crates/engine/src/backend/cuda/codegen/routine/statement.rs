@@ -4,9 +4,9 @@ use super::names::{breaks, leaves};
 use super::text::{comment, Binds, Text};
 use super::value::{is_logic, Condition};
 use super::{spare, Waiting, What, Writer};
-use crate::dtype::DType;
-use crate::routine::{written, Block, Draw, FailureId, Operand, Register, Source, Statement};
-use crate::scalar::Scalar;
+use verdigris_compile::{written, Block, Draw, FailureId, Operand, Register, Source, Statement};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::scalar::Scalar;
 
 /// A longer expression is a statement of its own.
 const LONGEST: usize = 90;
@@ -222,7 +222,7 @@ impl Writer<'_> {
     }
 
     fn step(&mut self, to: Register, from: Operand, counter: Register, step: Operand) -> Text {
-        let float = self.class(to) == crate::dtype::Class::F64;
+        let float = self.class(to) == verdigris_ops::dtype::Class::F64;
         let mut turns = self.read(Operand::Register(counter));
         if float {
             turns = Text::prefix("(f64)", &turns);
@@ -385,7 +385,7 @@ impl Writer<'_> {
             Draw::Row(op) => {
                 parameters.insert(0, Text::atom(format!("key_of_number({key}, {number})")));
                 let word = self.word(op);
-                Text::call(&op.row().function(crate::dtype::Class::F64), &parameters, &format!("i, {word}"))
+                Text::call(&op.row().function(verdigris_ops::dtype::Class::F64), &parameters, &format!("i, {word}"))
             }
             _ if self.kept.contains(&draw) => {
                 Text::atom(format!("next_{function}({key}, i, {number}, {})", spare(draw).1))

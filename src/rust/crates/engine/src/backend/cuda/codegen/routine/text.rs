@@ -1,7 +1,7 @@
 //! Pieces of C: how tightly their outermost operator binds, and what they read.
 
-use crate::routine::Register;
-use crate::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
+use verdigris_compile::Register;
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
 
 /// How tightly an operator binds: C's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -2,10 +2,10 @@
 
 use super::text::{Binds, Text};
 use super::{What, Writer};
-use crate::dtype::Class;
-use crate::ops::{id, OpId};
-use crate::routine::{Operand, Register};
-use crate::scalar::{Scalar, NA_I32};
+use verdigris_compile::{Operand, Register};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::scalar::{Scalar, NA_I32};
+use verdigris_ops::{id, OpId};
 
 /// A logical value as C's conditions: neither holds where it is NA.
 pub struct Condition {

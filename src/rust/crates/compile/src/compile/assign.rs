@@ -1,0 +1,443 @@
+//! Assignments to elements of local vectors and matrices.
+
+use std::rc::Rc;
+
+use super::control::nth;
+use super::index::{is_drop, BELOW, BEYOND};
+use super::select::{never_missing, Selection};
+use super::value::{self, join, Number, Value, Vector};
+use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use crate::syntax::{Argument, Expr, Form};
+use verdigris_ops::dtype::{Class, Kind};
+use verdigris_ops::id;
+use verdigris_ops::rule::Typed;
+use verdigris_ops::scalar::Scalar;
+
+/// Elements that are assigned: of which variable, by which of `[` and `[[`, and at which subscripts.
+struct Assigned<'t> {
+    name: &'t str,
+    form: &'t str,
+    subscripts: &'t [&'t Argument],
+    place: Place,
+}
+
+/// What one subscript takes of an axis with so many elements.
+struct Axis {
+    selection: Selection,
+    extent: Operand,
+    /// Whether it stands in `[[ ]]`.
+    strict: bool,
+    place: Place,
+    own: Place,
+}
+
+/// What is assigned.
+enum New {
+    One(Number),
+    Several(Rc<Vector>),
+}
+
+impl Compiler<'_> {
+    /// `x[i] <- value`, `x[i, j] <- value`, `x$name <- value`.
+    pub(super) fn assign_part(&mut self, target: &Expr, value: &Expr, place: Place) -> Compiled<Value> {
+        let Form::Call(form, args) = &target.form else { unreachable!("the caller has looked") };
+        let base = nth(args, 0, place, form)?;
+        let Form::Name(name) = &base.form else {
+            return Err(Refusal::new(
+                target.place,
+                "an assignment to a part of a part",
+                "Take the part into a variable, change it, and assign it whole.",
+            ));
+        };
+        let new = self.expr(value)?;
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
+        let frame = self.frames.len() - 1;
+        let Some(old) = self.variables[frame].get(name).cloned() else {
+            let outside = self.name(name, base.place).is_ok();
+            let (message, remedy) = match outside {
+                true => (
+                    format!("`{name}` is read from outside, and cannot be changed"),
+                    "Give the new values as the function's result; or copy a few elements into a vector of its own."
+                        .to_string(),
+                ),
+                false => (format!("object '{name}' not found"), format!("Make `{name}` first: {name} <- numeric(3).")),
+            };
+            return Err(Refusal::new(target.place, message, remedy));
+        };
+        let subscripts: Vec<&Argument> = args[1..].iter().filter(|a| !is_drop(a)).collect();
+        let to = Assigned { name, form, subscripts: &subscripts, place: target.place };
+        match old {
+            Value::List(mut parts) => {
+                let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
+                    Some(Form::Name(key)) if form == "$" => key.clone(),
+                    Some(Form::Text(key)) => key.clone(),
+                    _ => {
+                        return Err(Refusal::new(
+                            target.place,
+                            "an element of a list is chosen by what is computed",
+                            "Name it: x$name <- value.",
+                        ))
+                    }
+                };
+                match parts.iter_mut().find(|(n, _)| n.as_deref() == Some(&key)) {
+                    Some((_, part)) => *part = new.clone(),
+                    None => parts.push((Some(key), new.clone())),
+                }
+                self.assign(name, Value::List(parts), place)?;
+                Ok(new)
+            }
+            Value::Number(n) if form != "$" => {
+                let v = self.single(n);
+                let v = self.made_own(frame, name, &v, place)?;
+                self.assign_element(&to, &v, new.clone(), value.place)?;
+                Ok(new)
+            }
+            Value::Vector(v) => {
+                let v = match (&*v, v.fixed()) {
+                    (Vector::Local { .. }, _) => v,
+                    (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, place)?,
+                    _ => v,
+                };
+                self.assign_element(&to, &v, new.clone(), value.place)?;
+                Ok(new)
+            }
+            Value::Null => Err(Refusal::new(
+                target.place,
+                format!("`{name}` is NULL, and an element of it is assigned"),
+                format!("A vector within a function keeps its length: {name} <- numeric(10) first."),
+            )),
+            other => Err(Refusal::new(
+                target.place,
+                format!("an element of {} is assigned", other.what()),
+                format!("Make a vector first: {name} <- numeric(3)."),
+            )),
+        }
+    }
+
+    /// A variable's vector, from now on in an array of its own.
+    fn made_own(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Rc<Vector>> {
+        let own = self.stored(frame, name, v, place)?;
+        self.variables[frame].insert(name.to_string(), own.clone());
+        let Value::Vector(own) = own else { unreachable!("what is stored is a vector") };
+        Ok(own)
+    }
+
+    fn assign_element(&mut self, to: &Assigned, v: &Rc<Vector>, new: Value, value_place: Place) -> Compiled<()> {
+        let Assigned { name, form, subscripts, place } = *to;
+        let Vector::Local { array, typed, length, dim } = **v else {
+            return Err(Refusal::new(
+                place,
+                format!("`{name}` cannot be changed: it is read from outside, or its length is not written in the code"),
+                "Give the new values as the function's result; a vector of the function's own has a length that is a number: numeric(3).",
+            ));
+        };
+        let strict = form == "[[";
+        let whole = subscripts.iter().all(|s| s.value.is_none());
+        if whole {
+            let new = match new {
+                Value::Vector(new) => (*new).clone(),
+                Value::Number(n) => Vector::Same { value: n, length: Number::long(length.into()).at, dim },
+                other => {
+                    return Err(Refusal::new(
+                        value_place,
+                        format!("{} is assigned to elements", other.what()),
+                        "Assign numbers.",
+                    ))
+                }
+            };
+            if new.fixed() != Some(length.into()) {
+                return Err(Refusal::new(value_place, "the lengths differ", "Assign as many elements as there are."));
+            }
+            let typed = join(typed, new.typed());
+            let new = self.converted(&new, typed);
+            let frame_value = Value::vector(new);
+            return self.assign_shaped(name, frame_value, dim, place);
+        }
+        let new = match new {
+            Value::Vector(v) if v.fixed() == Some(1) => {
+                Value::Number(self.element(&v, Number::integer(0).at, value_place)?)
+            }
+            Value::List(parts) => self.combined(parts, value_place)?,
+            other => other,
+        };
+        let new_type = match &new {
+            Value::Vector(new) => new.typed(),
+            new => self.as_number(new.clone(), value_place)?.typed,
+        };
+        // it is found before any element changes
+        let new = match new {
+            Value::Number(n) => Value::Number(self.frozen(n)),
+            Value::Vector(w) => Value::Vector(self.beside(w, array, place)?),
+            other => other,
+        };
+        // what the subscripts read is of the old type, too
+        let extents: Vec<u16> = match (subscripts.len(), dim) {
+            (1, _) => vec![length],
+            (2, Some((rows, columns))) => vec![rows, columns],
+            _ => {
+                return Err(Refusal::new(
+                    place,
+                    "incorrect number of subscripts",
+                    "Give one subscript for a vector, two for a matrix.",
+                ))
+            }
+        };
+        let mut axes = Vec::with_capacity(2);
+        for (subscript, extent) in subscripts.iter().zip(extents) {
+            let extent = Number::long(extent.into()).at;
+            let (selection, own) = match &subscript.value {
+                None => (Selection::All, place),
+                Some(expr) => {
+                    let value = self.expr(expr)?;
+                    if strict {
+                        (Selection::One(self.element_number(value, v, expr.place)?), expr.place)
+                    } else {
+                        self.no_matrix(v, &value, expr.place)?;
+                        (self.selection(value, extent, expr.place)?, expr.place)
+                    }
+                }
+            };
+            axes.push(Axis { selection, extent, strict, place, own });
+        }
+        let joined = join(typed, new_type);
+        let (array, typed) = if joined != typed && value::dtype(joined) != value::dtype(typed) {
+            // R makes the whole vector of the wider type
+            let wide = self.converted(v, joined);
+            self.assign_shaped(name, Value::vector(wide), dim, place)?;
+            let frame = self.frames.len() - 1;
+            match &self.variables[frame][name] {
+                Value::Vector(v) => match **v {
+                    Vector::Local { array, typed, .. } => (array, typed),
+                    _ => unreachable!("it was stored"),
+                },
+                _ => unreachable!("it was stored"),
+            }
+        } else {
+            (array, typed)
+        };
+        for axis in &mut axes {
+            match &mut axis.selection {
+                Selection::At(at) => *at = self.beside(at.clone(), array, place)?,
+                Selection::Where(keep) => {
+                    self.fits(keep, axis.extent, true, axis.own)?;
+                    *keep = self.beside(keep.clone(), array, place)?;
+                }
+                _ => {}
+            }
+        }
+        let new = match new {
+            Value::Vector(new) => New::Several(new),
+            n => {
+                let n = self.as_number(n, value_place)?;
+                New::One(self.as_typed(n, typed))
+            }
+        };
+        self.assign_selected(array, typed, &axes, new, value_place)
+    }
+
+    /// A vector whose elements do not change with those of an array.
+    fn beside(&mut self, v: Rc<Vector>, array: u16, place: Place) -> Compiled<Rc<Vector>> {
+        if !v.reads(array) {
+            return Ok(v);
+        }
+        match v.fixed().filter(|n| *n <= super::join::MOST_LOCAL) {
+            Some(n) => {
+                let copy = self.new_array(v.typed(), n as u16);
+                self.fill(copy, &v, place)?;
+                Ok(Rc::new(Vector::Local { array: copy, typed: v.typed(), length: n as u16, dim: None }))
+            }
+            None => Ok(self.frozen_vector(v)),
+        }
+    }
+
+    /// Assigns to what the subscripts take, the first one's elements first.
+    fn assign_selected(
+        &mut self,
+        array: u16,
+        typed: Typed,
+        axes: &[Axis],
+        new: New,
+        value_place: Place,
+    ) -> Compiled<()> {
+        let several = match new {
+            New::One(n) => {
+                return self.each_place(axes, &mut |c, at| {
+                    c.emit(Statement::Set { array, at, value: n.at });
+                    Ok(())
+                })
+            }
+            New::Several(new) => new,
+        };
+        for axis in axes {
+            self.none_missing(axis)?;
+        }
+        // `v[test] <- w[test]`
+        if let ([Axis { selection: Selection::Where(taken), .. }], Vector::Where { of, keep, .. }) = (axes, &*several) {
+            if taken == keep {
+                return self.each(taken.length(), &mut |c, index| {
+                    c.where_kept(taken, index, value_place, &mut |c| {
+                        let element = c.element(of, index, value_place)?;
+                        let element = c.as_typed(element, typed);
+                        let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
+                        c.emit(Statement::Set { array, at, value: element.at });
+                        Ok(())
+                    })
+                });
+            }
+        }
+        let given = self.length_of(&several);
+        let again = self.given_fits(axes, given, value_place)?;
+        let (count, one) = self.counter();
+        self.each_place(axes, &mut |c, at| {
+            let index = Number { at: Operand::Register(count), typed: Typed::Value(Kind::Integer) };
+            let index = if again { c.apply(id::MOD, &[index, given], value_place)? } else { index };
+            let element = c.element(&several, index.at, value_place)?;
+            let element = c.as_typed(element, typed);
+            c.emit(Statement::Set { array, at, value: element.at });
+            c.count_on(count, one);
+            Ok(())
+        })
+    }
+
+    /// Fails where not as many elements are taken as are given, or a multiple. Gives whether they may be taken again.
+    fn given_fits(&mut self, axes: &[Axis], given: Number, place: Place) -> Compiled<bool> {
+        const MESSAGE: &str = "number of items to replace is not a multiple of replacement length";
+        let mut taken = Number::integer(1);
+        for axis in axes {
+            let n = match &axis.selection {
+                Selection::All => self.as_count(axis.extent),
+                Selection::One(_) => Number::integer(1),
+                Selection::At(at) => self.length_of(at),
+                Selection::Where(keep) => {
+                    let count = self.count_kept(keep, place)?;
+                    self.as_count(count)
+                }
+            };
+            taken = self.apply(id::MUL, &[taken, n], place)?;
+        }
+        if let (Some(n), Some(w)) = (taken.whole(), given.whole()) {
+            return match n == 0 || w > 0 && n % w == 0 {
+                true => Ok(n > w),
+                false => Err(Refusal::new(place, MESSAGE, "Assign one number, or as many as there are elements.")),
+            };
+        }
+        let fails = self.failure(place, MESSAGE);
+        // NA where nothing is given
+        let rest = self.apply(id::MOD, &[taken, given], place)?;
+        let none = self.apply(id::EQ, &[taken, Number::integer(0)], place)?;
+        let fits = self.apply(id::EQ, &[rest, Number::integer(0)], place)?;
+        let fits = self.apply(id::OR, &[none, fits], place)?;
+        let otherwise = vec![Statement::Fail(fails)];
+        self.emit(Statement::If { value: fits.at, missing: Some(fails), then: vec![], otherwise });
+        Ok(true)
+    }
+
+    /// Fails where a subscript that takes elements for several values is NA.
+    fn none_missing(&mut self, axis: &Axis) -> Compiled<()> {
+        let v = match &axis.selection {
+            Selection::At(v) if self.written(v).is_none_or(|w| w.iter().any(|n| n.whole().is_none())) => v,
+            Selection::Where(v) if !never_missing(v) => v,
+            _ => return Ok(()),
+        };
+        let fails = self.failure(axis.own, "NAs are not allowed in subscripted assignments");
+        self.walk(v, axis.place, &mut |c, x, _| {
+            let missing = c.apply(id::IS_NA, &[x], axis.place)?;
+            let then = vec![Statement::Fail(fails)];
+            c.emit(Statement::If { value: missing.at, missing: None, then, otherwise: vec![] });
+            Ok(())
+        })
+    }
+
+    /// Calls `write` with the position of each element that the subscripts take.
+    fn each_place(&mut self, axes: &[Axis], write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>) -> Compiled<()> {
+        match axes {
+            [one] => self.each_position(one, write),
+            [rows, columns] => self.each_position(columns, &mut |c, column| {
+                c.each_position(rows, &mut |c, row| {
+                    let at = c.placed(vec![(row, Number::long(1).at), (column, rows.extent)]);
+                    write(c, at)
+                })
+            }),
+            _ => unreachable!("one subscript or two"),
+        }
+    }
+
+    /// Calls `write` with each position along an axis.
+    fn each_position(
+        &mut self,
+        axis: &Axis,
+        write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>,
+    ) -> Compiled<()> {
+        let integer = |at| Number { at, typed: Typed::Value(Kind::Integer) };
+        match &axis.selection {
+            Selection::All => self.each(axis.extent, &mut |c, index| {
+                let at = c.long(integer(index));
+                write(c, at)
+            }),
+            Selection::One(n) => {
+                let at = self.stored_position(*n, axis)?;
+                write(self, at)
+            }
+            Selection::At(at) => self.walk(at, axis.place, &mut |c, n, _| {
+                let at = c.stored_position(n, axis)?;
+                write(c, at)
+            }),
+            Selection::Where(keep) => self.each(keep.length(), &mut |c, index| {
+                let test = c.element(keep, index, axis.place)?;
+                let (then, ()) = c.within(|c| {
+                    let at = c.long(integer(index));
+                    write(c, at)
+                })?;
+                c.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+                Ok(())
+            }),
+        }
+    }
+
+    fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, place: Place) -> Compiled<()> {
+        self.assign(name, value, place)?;
+        let frame = self.frames.len() - 1;
+        if let Some(Value::Vector(v)) = self.variables[frame].get(name) {
+            if let Vector::Local { array, typed, length, .. } = **v {
+                let shaped = Value::vector(Vector::Local { array, typed, length, dim });
+                self.variables[frame].insert(name.into(), shaped);
+            }
+        }
+        Ok(())
+    }
+
+    /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA nothing is assigned,
+    /// by `x[i]`.
+    fn stored_position(&mut self, n: Number, axis: &Axis) -> Compiled<Operand> {
+        let Axis { extent, strict, place, own, .. } = *axis;
+        if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
+            if k >= 1 && k <= e {
+                return Ok(Number::long(k - 1).at);
+            }
+            return Err(Refusal::new(
+                own,
+                format!("element {k} of a vector of {e} is assigned"),
+                "A vector within a function keeps the length that it was made with.",
+            ));
+        }
+        let written = Some(self.scope.text(own));
+        let low = self.failure_at(place, BELOW, written.clone());
+        let high = Some(self.failure_at(place, BEYOND, written));
+        let to = self.fresh(Class::I64);
+        self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
+        if strict {
+            let missing = self.failure(place, "[[ ]] subscript out of bounds");
+            let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
+            let below = self.apply(id::LT, &[number, Number::long(0)], place)?;
+            self.emit(Statement::If {
+                value: below.at,
+                missing: None,
+                then: vec![Statement::Fail(missing)],
+                otherwise: vec![],
+            });
+        }
+        Ok(Operand::Register(to))
+    }
+}

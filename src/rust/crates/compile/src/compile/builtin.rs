@@ -1,0 +1,332 @@
+//! Calls: R's keywords, functions of base R and stats that the language has, and people's own.
+
+use super::control::nth;
+use super::value::{self, Number, Value};
+use super::{Compiled, Compiler, Place, Refusal};
+use crate::syntax::{Argument, Expr, Form, Meaning};
+use verdigris_ops::{Group, OpId};
+
+/// Arguments of a builtin by name and place.
+pub(super) struct Matched<'a> {
+    function: String,
+    place: Place,
+    values: Vec<(&'a str, Option<&'a Expr>)>,
+}
+
+impl<'a> Matched<'a> {
+    /// # Errors
+    /// Where an argument has a name that the function does not know, or there are too many.
+    pub(super) fn new(function: &str, names: &[&'a str], args: &'a [Argument], place: Place) -> Compiled<Matched<'a>> {
+        let mut values: Vec<(&str, Option<&Expr>)> = names.iter().map(|n| (*n, None)).collect();
+        for argument in args.iter().filter(|a| a.name.is_some()) {
+            let name = argument.name.as_deref().expect("it has a name");
+            let fits: Vec<usize> = (0..names.len()).filter(|&k| names[k].starts_with(name)).collect();
+            let exact = names.iter().position(|n| *n == name);
+            match (exact, &fits[..]) {
+                (Some(k), _) | (None, &[k]) => values[k].1 = argument.value.as_ref(),
+                _ => {
+                    return Err(Refusal::new(
+                        place,
+                        format!("unused argument ({name} = ) of `{function}`"),
+                        format!("Within a compiled function it takes: {}.", names.join(", ")),
+                    ))
+                }
+            }
+        }
+        for argument in args.iter().filter(|a| a.name.is_none()) {
+            match values.iter_mut().find(|(_, v)| v.is_none()) {
+                Some(free) => free.1 = argument.value.as_ref(),
+                None => {
+                    return Err(Refusal::new(
+                        place,
+                        format!("too many arguments for `{function}`"),
+                        format!("Within a compiled function it takes: {}.", names.join(", ")),
+                    ))
+                }
+            }
+        }
+        Ok(Matched { function: function.into(), place, values })
+    }
+
+    pub(super) fn expr(&self, name: &str) -> Option<&'a Expr> {
+        self.values.iter().find(|(n, _)| *n == name).and_then(|(_, v)| *v)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.expr(name).is_some()
+    }
+
+    pub(super) fn optional(&self, c: &mut Compiler, name: &str) -> Compiled<Option<Number>> {
+        self.expr(name).map(|e| c.number(e)).transpose()
+    }
+
+    pub(super) fn required(&self, c: &mut Compiler, name: &str) -> Compiled<Number> {
+        let expr = self.needed(name)?;
+        c.number(expr)
+    }
+
+    pub(super) fn needed(&self, name: &str) -> Compiled<&'a Expr> {
+        self.expr(name).ok_or_else(|| {
+            Refusal::new(
+                self.place,
+                format!("argument \"{name}\" of `{}` is missing, with no default", self.function),
+                "Write the call with all its arguments.",
+            )
+        })
+    }
+
+    /// A logical that stands in the code.
+    pub(super) fn flag(&self, name: &str, default: bool) -> Compiled<bool> {
+        match self.expr(name) {
+            None => Ok(default),
+            Some(Expr { form: Form::Logical(Some(x)), .. }) => Ok(*x),
+            Some(Expr { form: Form::Name(n), .. }) if n == "T" || n == "F" => Ok(n == "T"),
+            Some(other) => Err(Refusal::new(
+                other.place,
+                format!("`{name}` of `{}` is computed", self.function),
+                "Write TRUE or FALSE.",
+            )),
+        }
+    }
+}
+
+/// Functions that compilation knows but that are nothing for a thread: why, and what to write instead.
+fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        "nchar" | "substr" | "strsplit" | "toupper" | "grepl" | "sub" | "gsub" | "startsWith" | "is.character"
+        | "as.character" => ("strings are nothing for a thread", "Use numbers in their place: 1, 2, 3."),
+        "Recall" => (
+            "it calls the function itself",
+            "Write the recursion as a loop; keep what is to be done in a local vector.",
+        ),
+        "print" | "cat" | "message" | "format" | "sprintf" | "paste" | "paste0" | "warning" | "writeLines" => (
+            "text and output are nothing for a thread",
+            "Leave it out; give numbers as results, and look at them afterwards. stop() with a string is understood.",
+        ),
+        "sapply" | "lapply" | "vapply" | "Map" | "mapply" | "Reduce" | "Filter" | "do.call" | "apply" | "outer"
+        | "Vectorize" => {
+            ("it calls a function for many elements", "Write a for loop; or call gpu_map() with the inner function.")
+        }
+        "list2env" | "assign" | "get" | "eval" | "parse" | "quote" | "substitute" | "environment" | "sys.call"
+        | "match.arg" | "match.call" | "on.exit" => {
+            ("it works on R code and environments", "Use variables and arguments.")
+        }
+        "tryCatch" | "try" | "withCallingHandlers" | "suppressWarnings" => {
+            ("conditions are raised when the result is read", "Test for what may go wrong: if (is.na(x)) ....")
+        }
+        "solve" | "%o%" | "det" | "diag" => (
+            "matrices of a thread are short vectors",
+            "Write the loops out; products of large arrays are %*% outside of the function.",
+        ),
+        "sort" | "order" | "rank" | "quantile" | "median" => (
+            "it works on a whole vector",
+            "Write loops over the elements of a short vector; call it outside of the function for a long one.",
+        ),
+        "unique" | "table" | "head" | "tail" | "append" | "setdiff" | "union" => (
+            "how long its result is depends on the values",
+            "Write a loop over a vector of fixed length; or call it outside of the function.",
+        ),
+        "readline" | "readRDS" | "file" | "Sys.time" | "Sys.getenv" | "set.seed" | "library" | "require" => {
+            ("it reaches outside of the function", "Do it before, and hand over what it gives as an argument.")
+        }
+        _ => return None,
+    })
+}
+
+impl Compiler<'_> {
+    /// The value of a call.
+    pub(super) fn call(&mut self, expr: &Expr, name: &str, args: &[Argument]) -> Compiled<Value> {
+        let place = expr.place;
+        match name {
+            "{" => return self.braces(args),
+            "(" => return self.expr(nth(args, 0, place, "(")?),
+            "if" => return self.if_else(args, place, |c, way| c.expr(way)),
+            "for" => return self.for_loop(args, place),
+            "while" => return self.while_loop(args, place),
+            "repeat" => return self.repeat(nth(args, 0, place, "repeat")?, place),
+            "break" => return self.break_loop(place, false),
+            "next" => return self.break_loop(place, true),
+            "return" => return self.return_early(args, place),
+            "&&" => return self.short_circuit(args, place, true),
+            "||" => return self.short_circuit(args, place, false),
+            "<-" | "=" => return self.assignment(args, place),
+            "<<-" => {
+                return Err(Refusal::new(
+                    place,
+                    "`<<-` changes a variable outside of the function",
+                    "Give the value as the function's result: each thread has variables of its own.",
+                ))
+            }
+            "[" | "[[" | "$" => return self.subset(name, args, place),
+            _ => {}
+        }
+        // a variable of the function that holds a function
+        let mut frame = Some(self.frames.len() - 1);
+        let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
+        while let Some(k) = frame {
+            if let Some(Value::Closure(lambda, parent)) = self.variables[k].get(name).cloned() {
+                return self.inline(&lambda, parent, args, place);
+            }
+            scope = self.frames[k].lambda.scope;
+            frame = self.frames[k].parent;
+        }
+        match self.scope.meaning(scope, &[name.to_string()], true) {
+            Some(Meaning::Builtin(builtin)) => self.builtin(&builtin, args, place),
+            Some(Meaning::Closure(lambda)) => self.inline(&lambda, None, args, place),
+            Some(Meaning::Other(what)) => Err(Refusal::new(
+                place,
+                format!("`{name}` is {what}"),
+                "Call functions of yours that are written in R, or those that ?gpu_compile lists.",
+            )),
+            _ => Err(Refusal::new(
+                place,
+                format!("could not find function \"{name}\""),
+                "Define it before, or correct its name.",
+            )),
+        }
+    }
+
+    fn assignment(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
+        let target = nth(args, 0, place, "<-")?;
+        let value = nth(args, 1, place, "<-")?;
+        match &target.form {
+            Form::Name(name) | Form::Text(name) => {
+                let new = self.expr(value)?;
+                if !self.reachable {
+                    return Ok(Value::Null);
+                }
+                match new {
+                    Value::Unset(why, at) => {
+                        return Err(Refusal::new(
+                            value.place,
+                            format!("`{name}` may get no value: {why}"),
+                            value::remedy(&why),
+                        )
+                        .and("no value comes from here", at))
+                    }
+                    Value::Text(_) => {
+                        return Err(Refusal::new(
+                            value.place,
+                            "a string is assigned",
+                            "Use numbers in its place: 1, 2, 3.",
+                        ))
+                    }
+                    new => self.assign(name, new, place)?,
+                }
+                let frame = self.frames.len() - 1;
+                Ok(self.variables[frame][name].clone())
+            }
+            Form::Call(form, _) if matches!(form.as_str(), "[" | "[[" | "$") => self.assign_part(target, value, place),
+            _ => Err(Refusal::new(
+                target.place,
+                "an assignment to a call",
+                "Assign to names and to elements: x <- ..., x[i] <- ....",
+            )),
+        }
+    }
+
+    /// A function of base R or stats.
+    fn builtin(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Value> {
+        if let Some(n) = self.random(name, args, place)? {
+            return Ok(Value::Number(n));
+        }
+        if let Some(value) = self.special(name, args, place)? {
+            return Ok(value);
+        }
+        if let Some((why, instead)) = unfit(name) {
+            return Err(Refusal::new(place, format!("`{name}()` cannot be compiled: {why}"), instead));
+        }
+        self.row(name, args, place)
+    }
+
+    /// The rows of the operation table, by R's name and the number of operands.
+    fn row(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Value> {
+        let fits = |op: &OpId, arity: usize| {
+            let row = op.row();
+            row.r == name && row.arity as usize == arity && row.group != Group::Internal
+        };
+        let names: &[&str] = match name {
+            "log" => &["x", "base"],
+            "round" | "signif" => &["x", "digits"],
+            "atan2" => &["y", "x"],
+            "beta" | "lbeta" => &["a", "b"],
+            "choose" | "lchoose" => &["n", "k"],
+            "bitwAnd" | "bitwOr" | "bitwXor" => &["a", "b"],
+            _ => &[],
+        };
+        let ordered: Vec<&Expr> = match names.is_empty() || args.iter().all(|a| a.name.is_none()) {
+            true => args.iter().filter_map(|a| a.value.as_ref()).collect(),
+            false => {
+                let matched = Matched::new(name, names, args, place)?;
+                names.iter().filter_map(|n| matched.expr(n)).collect()
+            }
+        };
+        let arity = ordered.len();
+        let Some(op) = OpId::all().find(|op| fits(op, arity)) else {
+            let known = OpId::all().any(|op| op.row().r == name && op.row().group != Group::Internal);
+            let (message, remedy) = match known {
+                true => (format!("`{name}` with {arity} arguments"), "Give as many arguments as R's function has."),
+                false => (
+                    format!("`{name}()` cannot be compiled"),
+                    "?gpu_compile lists the functions that can; functions of your own, written in R from these, are compiled with it.",
+                ),
+            };
+            return Err(Refusal::new(place, message, remedy));
+        };
+        let values = self.operands(&ordered)?;
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
+        self.row_on(op, values, place)
+    }
+
+    /// The values of operands. Where a later one assigns a variable, an earlier one is copied before.
+    pub(super) fn operands(&mut self, exprs: &[&Expr]) -> Compiled<Vec<Value>> {
+        let mut values = Vec::with_capacity(exprs.len());
+        for (k, expr) in exprs.iter().enumerate() {
+            let value = self.expr(expr)?;
+            if matches!(value, Value::Unset(..)) {
+                let Value::Unset(why, at) = value else { unreachable!("it was looked at") };
+                let remedy = value::remedy(&why);
+                return Err(Refusal::new(at, why, remedy));
+            }
+            let changes = exprs[k + 1..].iter().any(|e| e.assigns());
+            values.push(if changes { self.frozen_value(value) } else { value });
+        }
+        Ok(values)
+    }
+
+    /// A row on numbers, or on vectors element by element.
+    pub(super) fn row_on(&mut self, op: OpId, values: Vec<Value>, place: Place) -> Compiled<Value> {
+        let values: Vec<Value> = values
+            .into_iter()
+            .map(|v| match v {
+                Value::List(parts) => self.combined(parts, place),
+                other => Ok(other),
+            })
+            .collect::<Compiled<_>>()?;
+        if values.iter().any(|v| matches!(v, Value::Vector(_))) {
+            return self.map(op, values, place);
+        }
+        let mut numbers = Vec::with_capacity(values.len());
+        for value in values {
+            numbers.push(match value {
+                Value::Text(_) => {
+                    return Err(Refusal::new(place, "a string is an operand", "Use numbers in its place: 1, 2, 3."))
+                }
+                other => self.as_number(other, place)?,
+            });
+        }
+        Ok(Value::Number(self.apply(op, &numbers, place)?))
+    }
+
+    /// Functions with rules of their own. None where the name is none of them.
+    fn special(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+        for way in [Self::made, Self::folded, Self::chosen, Self::multiplied] {
+            if let Some(value) = way(self, name, args, place)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,486 @@
+//! Functions: what is called is written in place, and how functions end.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::control::nth;
+use super::value::{self, join, Number, Value, Vector};
+use super::ways::{always_returns, heard, returns_early, surely_reads};
+use super::{Compiled, Compiler, Early, Frame, Operand, Place, Refusal, Results, Statement, DEEPEST};
+use crate::syntax::{Argument, Expr, Form, Lambda};
+use verdigris_ops::dtype::Class;
+use verdigris_ops::rule::Typed;
+
+/// Why a parameter has no value.
+pub(super) const MISSING: &str = "the argument is missing, with no default";
+
+impl Compiler<'_> {
+    pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
+        static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.frames.push(Frame {
+            uid,
+            lambda: lambda.clone(),
+            parent,
+            resumes: None,
+            missing: Vec::new(),
+            loops: self.loops.len(),
+        });
+        self.variables.push(BTreeMap::new());
+        self.early.push(None);
+    }
+
+    fn leave(&mut self) {
+        self.frames.pop();
+        self.variables.pop();
+        self.early.pop();
+    }
+
+    /// Parameters of the innermost frame that are not given have their defaults, found at once.
+    pub(super) fn defaults(&mut self, lambda: &Rc<Lambda>) -> Compiled<()> {
+        let frame = self.frames.len() - 1;
+        for (name, default) in &lambda.parameters {
+            if self.variables[frame].contains_key(name) {
+                continue;
+            }
+            self.frames[frame].missing.push(name.clone());
+            match default {
+                Some(default) => {
+                    let mut changed = None;
+                    lambda.body.assigned(&mut |assigned, at| {
+                        if default.mentions(assigned) {
+                            changed = changed.take().or(Some((assigned.to_string(), at)));
+                        }
+                    });
+                    if let Some((assigned, at)) = changed {
+                        return Err(Refusal::new(
+                            default.place,
+                            format!("the default of `{name}` reads `{assigned}`, which the function assigns"),
+                            format!(
+                                "Find it where it is needed: if (missing({name})) ...; or give {name} in the call."
+                            ),
+                        )
+                        .and(format!("`{assigned}` is assigned here"), at));
+                    }
+                    match self.argument(lambda, name, default, frame)? {
+                        promise @ Value::Promise(..) => {
+                            self.variables[frame].insert(name.clone(), promise);
+                        }
+                        value => self.assign(name, value, default.place)?,
+                    }
+                }
+                None => {
+                    let unset = Value::Unset(MISSING.into(), lambda.body.place);
+                    self.variables[frame].insert(name.clone(), unset);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a function is being written, so that a call of it is recursion. An argument that is found late belongs to the frame that gave it.
+    fn is_open(&self, lambda: &Lambda) -> bool {
+        let mut next = Some(self.frames.len() - 1);
+        while let Some(k) = next {
+            let frame = &self.frames[k];
+            if frame.lambda.id == lambda.id && frame.resumes.is_none() {
+                return true;
+            }
+            next = frame.resumes.or(k.checked_sub(1));
+        }
+        false
+    }
+
+    /// A call of a function, written in place. `parent` is the frame whose variables it sees.
+    pub(super) fn inline(
+        &mut self,
+        lambda: &Rc<Lambda>,
+        parent: Option<usize>,
+        args: &[Argument],
+        place: Place,
+    ) -> Compiled<Value> {
+        if self.is_open(lambda) {
+            return Err(Refusal::new(
+                place,
+                format!("`{}` calls itself", lambda.name),
+                "Write the recursion as a loop; keep what is to be done in a local vector.",
+            ));
+        }
+        if self.frames.len() >= DEEPEST {
+            return Err(Refusal::new(place, "calls stand too deep in each other", "Write a flatter function."));
+        }
+        let values = self.arguments(lambda, args, place)?;
+        self.enter(lambda, parent);
+        for (name, value, expr) in values {
+            if matches!(value, Value::Promise(..)) {
+                self.variables.last_mut().expect("a frame is open").insert(name, value);
+                continue;
+            }
+            // what is only read needs no copy
+            let assigned = lambda.body.assigned_at(&name).is_some();
+            let value = if assigned { self.held_argument(&name, value, expr)? } else { self.frozen_value(value) };
+            self.variables.last_mut().expect("a frame is open").insert(name, value);
+        }
+        let result = self.body(lambda, place)?;
+        self.leave();
+        if sees(&result, self.frames.len()) {
+            return Err(Refusal::new(
+                place,
+                format!("{} gives a function that sees its variables", shown_name(lambda)),
+                "Write one function that takes all arguments; or make the function in R, outside of what is compiled.",
+            ));
+        }
+        Ok(result)
+    }
+
+    fn held_argument(&mut self, name: &str, value: Value, place: Place) -> Compiled<Value> {
+        self.assign(name, value, place)?;
+        let frame = self.frames.len() - 1;
+        Ok(self.variables[frame][name].clone())
+    }
+
+    /// Arguments by R's matching: exact names, then unique beginnings of names, then places.
+    fn arguments(&mut self, lambda: &Lambda, args: &[Argument], place: Place) -> Compiled<Vec<(String, Value, Place)>> {
+        // nothing is handed over by `...`
+        let dots = lambda.parameters.iter().any(|(n, _)| n == "...");
+        let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).filter(|n| *n != "...").collect();
+        let mut given: Vec<Option<usize>> = vec![None; names.len()];
+        let mut used = vec![false; args.len()];
+        for exact in [true, false] {
+            for (k, argument) in args.iter().enumerate().filter(|(_, a)| a.name.is_some()) {
+                if used[k] {
+                    continue;
+                }
+                let name = argument.name.as_deref().expect("it has a name");
+                let fits: Vec<usize> = (0..names.len())
+                    .filter(|&j| {
+                        given[j].is_none() && if exact { names[j] == name } else { names[j].starts_with(name) }
+                    })
+                    .collect();
+                if let [j] = fits[..] {
+                    given[j] = Some(k);
+                    used[k] = true;
+                }
+            }
+        }
+        let mut free = (0..names.len()).filter(|&j| given[j].is_none()).collect::<Vec<_>>().into_iter();
+        for (k, argument) in args.iter().enumerate().filter(|(k, _)| !used[*k]) {
+            let at = argument.value.as_ref().map_or(place, |v| v.place);
+            match free.next() {
+                Some(j) if argument.name.is_none() => given[j] = Some(k),
+                _ => {
+                    let text = argument.value.as_ref().map_or(String::new(), Expr::to_string);
+                    let shown = argument.name.as_ref().map_or(text.clone(), |name| format!("{name} = {text}"));
+                    return Err(Refusal::new(
+                        at,
+                        format!("unused argument ({shown}) in the call of {}", shown_name(lambda)),
+                        match dots {
+                            true => "What `...` takes cannot be compiled: name all arguments.".to_string(),
+                            false => format!("It takes: {}.", names.join(", ")),
+                        },
+                    ));
+                }
+            }
+        }
+        let mut values = Vec::new();
+        for (j, k) in given.into_iter().enumerate() {
+            let Some(expr) = k.and_then(|k| args[k].value.as_ref()) else { continue };
+            let value = self.argument(lambda, names[j], expr, self.frames.len() - 1)?;
+            values.push((names[j].to_string(), value, expr.place));
+        }
+        Ok(values)
+    }
+
+    /// The value of an argument, found in a frame. R finds it where the function first reads it: one that may warn or fail is left until
+    /// then, where the function may end without it.
+    fn argument(&mut self, lambda: &Lambda, name: &str, expr: &Expr, frame: usize) -> Compiled<Value> {
+        let plain = expr.assigns() || expr.calls(&["return", "break", "next"], true);
+        if plain || lambda.body.assigned_at(name).is_some() || surely_reads(self.scope, lambda, &lambda.body, name) {
+            return self.expr(expr);
+        }
+        let failures = self.routine.failures.len();
+        let statements = self.statements;
+        let variables = self.variables.clone();
+        let (mut block, value) = self.within(|c| c.expr(expr))?;
+        let (heard, draws) = heard(&block);
+        if self.reachable && (!heard || draws) {
+            self.block.append(&mut block);
+            return Ok(value);
+        }
+        self.reachable = true;
+        self.routine.failures.truncate(failures);
+        self.statements = statements;
+        self.variables = variables;
+        Ok(Value::Promise(Rc::new(expr.clone()), frame))
+    }
+
+    /// The value of an argument that was left until it is read: with the variables of the frame that gave it.
+    pub(super) fn forced(&mut self, expr: &Expr, frame: usize) -> Compiled<Value> {
+        let lambda = self.frames[frame].lambda.clone();
+        self.enter(&lambda, Some(frame));
+        self.frames.last_mut().expect("a frame is open").resumes = Some(frame);
+        let value = self.expr(expr);
+        self.leave();
+        value
+    }
+
+    /// The body of the innermost frame's function, which has its arguments.
+    fn body(&mut self, lambda: &Rc<Lambda>, place: Place) -> Compiled<Value> {
+        if !returns_early(&lambda.body) {
+            self.defaults(lambda)?;
+            return self.tail(&lambda.body);
+        }
+        // it is left from within loops: the results lie in registers, and a flag says that it was left
+        let before = self.variables.clone();
+        let written = self.block.len();
+        let mut hints = Vec::new();
+        loop {
+            self.variables = before.clone();
+            self.block.truncate(written);
+            let flag = self.fresh(Class::I32);
+            *self.early.last_mut().expect("a frame is open") =
+                Some(Early { loops: self.loops.len(), flag, results: None, hints: hints.clone() });
+            self.emit(Statement::Move { to: flag, from: Number::integer(0).at });
+            let (mut block, ()) = self.within(|c| {
+                c.defaults(lambda)?;
+                let value = c.tail(&lambda.body)?;
+                if c.reachable {
+                    c.deliver(value, lambda.body.place)?;
+                }
+                Ok(())
+            })?;
+            self.reachable = true;
+            if !matches!(block.last(), Some(Statement::Break)) {
+                block.push(Statement::Break);
+            }
+            self.emit(Statement::Loop { body: block });
+            let early = self.early.last_mut().and_then(Option::take).expect("it was set");
+            let Some(results) = early.results else {
+                return Err(Refusal::new(place, "the function never returns a value", "Let it end in a value."));
+            };
+            if results.widened {
+                hints = results.typed;
+                continue;
+            }
+            let numbers =
+                results.registers.iter().zip(&results.typed).map(|(&r, &t)| Value::Number(Number::register(r, t)));
+            return Ok(match results.names {
+                None => numbers.into_iter().next().expect("there is a result"),
+                Some(names) => {
+                    Value::List(names.into_iter().map(|n| (!n.is_empty()).then_some(n)).zip(numbers).collect())
+                }
+            });
+        }
+    }
+
+    /// Behind a loop through which a `return` of the function left: leaves what is around it too.
+    pub(super) fn left_early(&mut self) {
+        let Some(Some(early)) = self.early.last() else { return };
+        let (flag, outermost) = (early.flag, self.loops.len() == early.loops);
+        if !outermost {
+            self.loops.last_mut().expect("a loop is open").returned = true;
+        }
+        self.emit(Statement::If {
+            value: Operand::Register(flag),
+            missing: None,
+            then: vec![Statement::Break],
+            otherwise: Vec::new(),
+        });
+    }
+
+    /// An expression that is a way out of the function: its value is the function's, and `return(x)` in it is x.
+    pub(super) fn tail(&mut self, expr: &Expr) -> Compiled<Value> {
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
+        match &expr.form {
+            Form::Call(name, args) => match name.as_str() {
+                "{" => self.tail_braces(args),
+                "(" => self.tail(nth(args, 0, expr.place, "(")?),
+                "if" => self.if_else(args, expr.place, |c, way| c.tail(way)),
+                "return" => match args.first().and_then(|a| a.value.as_ref()) {
+                    Some(value) => self.expr(value),
+                    None => Ok(Value::Null),
+                },
+                _ => self.expr(expr),
+            },
+            _ => self.expr(expr),
+        }
+    }
+
+    /// `if (a) return(x)` in front of more code is `if (a) x else { more }`.
+    fn tail_braces(&mut self, args: &[Argument]) -> Compiled<Value> {
+        let Some((first, rest)) = args.split_first() else { return Ok(Value::Null) };
+        let Some(expr) = &first.value else { return self.tail_braces(rest) };
+        if rest.is_empty() {
+            return self.tail(expr);
+        }
+        if let Form::Call(name, branches) = &expr.form {
+            match (name.as_str(), branches.len()) {
+                ("return", _) => return self.tail(expr),
+                ("if", 2 | 3) => {
+                    let ends = |k: usize| branches.get(k).and_then(|b| b.value.as_ref()).is_some_and(always_returns);
+                    let (then, otherwise) = (ends(1), ends(2));
+                    if then || otherwise {
+                        let place = expr.place;
+                        let (test, missing) = self.condition(nth(branches, 0, place, "if")?)?;
+                        let way = |k: usize, ends: bool| {
+                            let branch = branches.get(k).and_then(|b| b.value.as_ref());
+                            move |c: &mut Self| match branch {
+                                Some(branch) if ends => c.tail(branch),
+                                Some(branch) => {
+                                    c.expr(branch)?;
+                                    c.tail_braces(rest)
+                                }
+                                None => c.tail_braces(rest),
+                            }
+                        };
+                        return self.branch(test, Some(missing), place, &mut way(1, then), &mut way(2, otherwise));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.expr(expr)?;
+        self.tail_braces(rest)
+    }
+
+    /// `return(x)` that is no tail.
+    pub(super) fn return_early(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
+        let value = match args.first().and_then(|a| a.value.as_ref()) {
+            Some(value) => self.expr(value)?,
+            None => Value::Null,
+        };
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
+        self.deliver(value, place)?;
+        match self.early.last().expect("a frame is open") {
+            // the function itself
+            None => self.emit(Statement::Return),
+            Some(early) => {
+                let flag = early.flag;
+                if self.loops.len() > early.loops {
+                    self.loops.last_mut().expect("a loop is open").returned = true;
+                    self.emit(Statement::Move { to: flag, from: Number::integer(1).at });
+                }
+                self.emit(Statement::Break);
+            }
+        }
+        self.reachable = false;
+        Ok(Value::Null)
+    }
+
+    /// Writes what the function gives to the registers of its results.
+    pub(super) fn deliver(&mut self, value: Value, place: Place) -> Compiled<()> {
+        let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
+        let (parts, is_vector) = match value {
+            Value::Unset(why, at) if why.contains("on different ways") => {
+                let remedy = value::remedy(&why);
+                return Err(Refusal::new(at, why, remedy));
+            }
+            Value::Unset(why, at) => return Err(Refusal::new(at, why, remedy)),
+            Value::Null => return Err(Refusal::new(place, "the function gives NULL", remedy)),
+            Value::Number(n) => (vec![(None, n)], false),
+            Value::List(parts) => {
+                let mut numbers = Vec::with_capacity(parts.len());
+                for (name, part) in parts {
+                    numbers.push((Some(name.unwrap_or_default()), self.as_number(part, place)?));
+                }
+                (numbers, false)
+            }
+            Value::Vector(v) => match v.fixed() {
+                Some(n) if n <= 64 => {
+                    let mut numbers = Vec::with_capacity(n);
+                    for k in 0..n {
+                        numbers.push((Some(String::new()), self.element(&v, Number::integer(k as i32).at, place)?));
+                    }
+                    (numbers, true)
+                }
+                None if matches!(*v, Vector::Where { .. }) => return Err(self.unfixed(&v, place)),
+                _ => {
+                    return Err(Refusal::new(
+                        place,
+                        "the function gives a vector of many elements",
+                        "A function gives one number for each element, or a few: c() or a vector of at most 64 elements, whose number is written in the code.",
+                    ))
+                }
+            },
+            other => {
+                return Err(Refusal::new(place, format!("the function gives {}", other.what()), remedy));
+            }
+        };
+        if parts.is_empty() {
+            return Err(Refusal::new(place, "the function gives nothing", remedy));
+        }
+        let names: Option<Vec<String>> = parts.iter().map(|(name, _)| name.clone()).collect();
+        let numbers: Vec<Number> = parts.into_iter().map(|(_, n)| n).collect();
+        let is_own = self.early.last().is_some_and(|e| e.is_none());
+        let (known, hints) = match self.early.last().expect("a frame is open") {
+            Some(early) if !is_own => (early.results.clone(), early.hints.clone()),
+            _ => (self.results.clone(), self.hints.clone()),
+        };
+        let mut results = match known {
+            Some(results) if results.names == names && results.registers.len() == numbers.len() => results,
+            Some(results) => {
+                let form = |names: &Option<Vec<String>>, n: usize| match names {
+                    None => "one number".to_string(),
+                    Some(names) if names.iter().all(String::is_empty) => format!("{n} numbers"),
+                    Some(names) => format!("numbers named {}", names.join(", ")),
+                };
+                return Err(Refusal::new(
+                    place,
+                    format!(
+                        "the function gives {} here and {} elsewhere",
+                        form(&names, numbers.len()),
+                        form(&results.names, results.registers.len())
+                    ),
+                    "Let every return() give as many numbers, with the same names.",
+                )
+                .and("elsewhere is here", results.place));
+            }
+            None => {
+                let typed: Vec<Typed> = numbers
+                    .iter()
+                    .enumerate()
+                    .map(|(k, n)| hints.get(k).map_or(n.typed, |hint| join(*hint, n.typed)))
+                    .collect();
+                let registers = typed.iter().map(|&t| self.fresh(value::dtype(t).class())).collect::<Vec<_>>();
+                self.owned.extend(&registers);
+                Results { typed, registers, names, is_vector, place, widened: false }
+            }
+        };
+        for (k, n) in numbers.iter().enumerate() {
+            let typed = join(results.typed[k], n.typed);
+            if value::dtype(typed).class() == self.routine.registers[results.registers[k] as usize] {
+                let n = self.as_typed(*n, typed);
+                self.write(results.registers[k], n.at);
+            } else {
+                results.widened = true;
+            }
+            results.typed[k] = typed;
+        }
+        match self.early.last_mut().expect("a frame is open") {
+            Some(early) if !is_own => early.results = Some(results),
+            _ => self.results = Some(results),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a function in a value sees the variables of a frame.
+fn sees(value: &Value, frame: usize) -> bool {
+    match value {
+        Value::Closure(_, parent) => *parent == Some(frame),
+        Value::List(parts) => parts.iter().any(|(_, v)| sees(v, frame)),
+        _ => false,
+    }
+}
+
+/// What messages call a function.
+fn shown_name(lambda: &Lambda) -> String {
+    match lambda.name.as_str() {
+        "function" => "a function that stands in another".into(),
+        name => format!("`{name}`"),
+    }
+}

@@ -1,0 +1,495 @@
+//! Subscripts: elements of vectors and matrices.
+
+use std::rc::Rc;
+
+use super::control::nth;
+use super::select::Selection;
+use super::value::{self, Number, Parts, Value, Vector};
+use super::{Bounds, Compiled, Compiler, Operand, Place, Refusal, Statement};
+use crate::syntax::{Argument, Form};
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::id;
+use verdigris_ops::rule::Typed;
+use verdigris_ops::scalar::Scalar;
+
+pub(super) const BEYOND: &str = "subscript out of bounds";
+pub(super) const BELOW: &str = "a subscript below 1";
+
+impl Compiler<'_> {
+    /// `x[i]`, `x[[i]]`, `x[i, j]`, `x$name`.
+    pub(super) fn subset(&mut self, form: &str, args: &[Argument], place: Place) -> Compiled<Value> {
+        let target = nth(args, 0, place, form)?;
+        let value = self.expr(target)?;
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
+        let (drop, subscripts): (Vec<&Argument>, Vec<&Argument>) = args[1..].iter().partition(|a| is_drop(a));
+        keeps_none(&drop, place)?;
+        match value {
+            Value::List(parts) => self.part_of(parts, form, &subscripts, place),
+            Value::Captured(path) => {
+                let scope = self.outermost_scope();
+                let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
+                    Some(Form::Name(name)) if form == "$" => name.clone(),
+                    Some(Form::Text(name)) => name.clone(),
+                    Some(Form::Double(x)) if form != "$" => format!("[[{x}]]"),
+                    Some(Form::Integer(x)) if form != "$" => format!("[[{x}]]"),
+                    _ => {
+                        return Err(Refusal::new(
+                            place,
+                            "an element of a list is chosen by what is computed",
+                            "Name it: x$name or x[[\"name\"]]; or keep numbers in a vector.",
+                        ))
+                    }
+                };
+                let path = path.into_iter().chain([key]).collect();
+                self.outside(scope, path, place)
+            }
+            Value::Vector(v) => self.subset_vector(&v, form, &subscripts, place),
+            Value::Number(n) if form != "$" => {
+                let v = self.single(n);
+                self.subset_vector(&v, form, &subscripts, place)
+            }
+            other => Err(Refusal::new(place, format!("{} has no elements", other.what()), "Take elements of vectors.")),
+        }
+    }
+
+    /// The scope in which names outside of the function are found.
+    fn outermost_scope(&self) -> u32 {
+        let mut frame = self.frames.len() - 1;
+        while let Some(parent) = self.frames[frame].parent {
+            frame = parent;
+        }
+        self.frames[frame].lambda.scope
+    }
+
+    fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
+        let expr = subscripts.first().and_then(|a| a.value.as_ref());
+        let name = match expr.map(|e| &e.form) {
+            Some(Form::Name(name)) if form == "$" => Some(name),
+            Some(Form::Text(name)) => Some(name),
+            _ => None,
+        };
+        if let Some(name) = name {
+            let found = parts.iter().find(|(n, _)| n.as_deref() == Some(name));
+            return found.map(|(_, v)| v.clone()).ok_or_else(|| {
+                let names: Vec<&str> = parts.iter().filter_map(|(n, _)| n.as_deref()).collect();
+                Refusal::new(
+                    place,
+                    format!("the list has no element `{name}`"),
+                    format!("It has: {}.", names.join(", ")),
+                )
+            });
+        }
+        if let Some(expr) = expr {
+            if form == "[[" {
+                if let Some(k) = self.number(expr)?.whole() {
+                    if k >= 1 && k as usize <= parts.len() {
+                        return Ok(parts[k as usize - 1].1.clone());
+                    }
+                }
+            } else if let Ok(Value::Vector(v)) = self.combined(parts, place) {
+                return self.subset_vector(&v, form, subscripts, place);
+            }
+        }
+        Err(Refusal::new(
+            place,
+            "an element of a list is chosen by what is computed",
+            "Name it: x$name or x[[\"name\"]]; or keep numbers in a vector: c().",
+        ))
+    }
+
+    fn subset_vector(&mut self, v: &Rc<Vector>, form: &str, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
+        if form == "$" {
+            return Err(Refusal::new(place, "$ operator is invalid for atomic vectors", "Take elements by x[i]."));
+        }
+        match subscripts {
+            [one] => match &one.value {
+                None => Ok(Value::Vector(v.clone())),
+                Some(expr) => {
+                    let value = self.expr(expr)?;
+                    if form == "[[" {
+                        let n = self.element_number(value, v, expr.place)?;
+                        return self.selected(v, Selection::One(n), true, place, expr.place);
+                    }
+                    self.no_matrix(v, &value, expr.place)?;
+                    let selection = self.selection(value, v.length(), expr.place)?;
+                    self.selected(v, selection, false, place, expr.place)
+                }
+            },
+            _ => self.subset_matrix(v, subscripts, place),
+        }
+    }
+
+    /// The number of the element that `x[[i]]` takes.
+    pub(super) fn element_number(&mut self, value: Value, v: &Vector, place: Place) -> Compiled<Number> {
+        let n = match value {
+            Value::Vector(one) if one.fixed() == Some(1) => self.element(&one, Number::integer(0).at, place)?,
+            Value::Vector(_) => {
+                let remedy = "Take one element, or several by x[i].";
+                return Err(Refusal::new(place, "attempt to select more than one element", remedy));
+            }
+            value => self.as_number(value, place)?,
+        };
+        if n.kind() == Kind::Logical {
+            // TRUE is the first
+            let [missing, none] =
+                [BEYOND, "attempt to select less than one element"].map(|message| self.failure(place, message));
+            let test = self.cast(n, DType::Bool8);
+            let otherwise = vec![Statement::Fail(none)];
+            self.emit(Statement::If { value: test.at, missing: Some(missing), then: vec![], otherwise });
+            return Ok(Number::integer(1));
+        }
+        match (n.whole(), v.fixed()) {
+            // of two elements it leaves the other
+            (Some(k @ (-1 | -2)), Some(2)) => Ok(Number::integer(k as i32 + 3)),
+            (Some(k), _) if k < 0 => Err(Refusal::new(
+                place,
+                "invalid negative subscript in [[ ]]",
+                "Write the number of the element, or x[-i] for several.",
+            )),
+            _ => Ok(n),
+        }
+    }
+
+    /// Numbers with as many columns as there are dimensions are R's subscripts by rows.
+    pub(super) fn no_matrix(&self, v: &Vector, subscript: &Value, place: Place) -> Compiled<()> {
+        let Value::Vector(at) = subscript else { return Ok(()) };
+        let (axes, by) = (self.extents(v), self.extents(at));
+        let columns = |n: usize| match by.get(1) {
+            Some(Operand::Constant(columns)) => *columns == Scalar::I64(n as i64),
+            columns => columns.is_some(),
+        };
+        let logical = value::dtype(at.typed()).kind() == Kind::Logical;
+        match axes.len() > 1 && by.len() == 2 && columns(axes.len()) && !logical {
+            true => Err(Refusal::new(
+                place,
+                "a matrix of subscripts, one row for each element",
+                "Take elements by two subscripts in a loop: x[i, j].",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// `x[i, j]`: a number, or a vector where one of the subscripts takes several elements.
+    fn subset_matrix(&mut self, v: &Rc<Vector>, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
+        let extents = self.extents(v);
+        if extents.len() != subscripts.len() {
+            return Err(Refusal::new(
+                place,
+                format!(
+                    "incorrect number of dimensions: {} subscripts for {}",
+                    subscripts.len(),
+                    match extents.len() {
+                        0 => "a vector".to_string(),
+                        n => format!("{n} dimensions"),
+                    }
+                ),
+                "Give as many subscripts as it has dimensions.",
+            ));
+        }
+        let mut strides = vec![Number::long(1).at];
+        for k in 1..extents.len() {
+            strides.push(match k {
+                1 => extents[0],
+                _ => self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?,
+            });
+        }
+        let mut selections = Vec::with_capacity(extents.len());
+        for (k, subscript) in subscripts.iter().enumerate() {
+            selections.push(match &subscript.value {
+                None => (Selection::All, place),
+                Some(expr) => {
+                    let value = self.expr(expr)?;
+                    let selection = match self.selection(value, extents[k], expr.place)? {
+                        // one row of a matrix is no matrix
+                        Selection::At(at) if at.fixed() == Some(1) => {
+                            Selection::One(self.element(&at, Number::integer(0).at, place)?)
+                        }
+                        other => other,
+                    };
+                    (selection, expr.place)
+                }
+            });
+        }
+        let several: Vec<usize> =
+            (0..extents.len()).filter(|&k| !matches!(selections[k].0, Selection::One(_))).collect();
+        if let ([rows, columns], Some((height, _))) = (&selections[..], v.dim()) {
+            if several.len() == 2 {
+                return self.block_of(v, height.into(), rows, columns, place);
+            }
+        }
+        if several.len() > 1 {
+            return Err(Refusal::new(
+                place,
+                "a subscript that leaves several dimensions",
+                "Take one row, one column or one element.",
+            ));
+        }
+        let mut at = Vec::new();
+        for (k, (selection, own)) in selections.iter().enumerate() {
+            if let Selection::One(n) = selection {
+                at.push((self.position(*n, extents[k], true, place, Some(*own))?, strides[k]));
+            }
+        }
+        let start = self.placed(at);
+        let Some(&k) = several.first() else { return Ok(Value::Number(self.at_position(v, start, place)?)) };
+        let line = match &**v {
+            Vector::Table { table, typed, .. } => Vector::Table {
+                table: *table,
+                typed: *typed,
+                start,
+                step: strides[k],
+                length: extents[k],
+                dim: Vec::new(),
+            },
+            _ => {
+                let (Operand::Constant(Scalar::I64(n)), Operand::Constant(Scalar::I64(step))) =
+                    (extents[k], strides[k])
+                else {
+                    unreachable!("what is no table has a fixed size")
+                };
+                let first = Number { at: start, typed: Typed::Value(Kind::Integer64) };
+                let first = self.in_class(first, Class::I32);
+                let from = self.apply(id::ADD, &[first, Number::integer(1)], place)?;
+                let at = Vector::Range { from, step: Number::integer(step as i32), length: Number::long(n).at };
+                Vector::Pick { of: v.clone(), at: Rc::new(at), strict: false }
+            }
+        };
+        let (selection, own) = selections.swap_remove(k);
+        self.selected(&Rc::new(line), selection, true, place, own)
+    }
+
+    /// Rows and columns of a matrix of fixed size, where how many is known.
+    fn block_of(
+        &mut self,
+        v: &Rc<Vector>,
+        height: usize,
+        rows: &(Selection, Place),
+        columns: &(Selection, Place),
+        place: Place,
+    ) -> Compiled<Value> {
+        let extents = self.extents(v);
+        let mut numbers = Vec::new();
+        for ((selection, own), extent) in [rows, columns].into_iter().zip(&extents) {
+            let at = match selection {
+                Selection::All => {
+                    Rc::new(Vector::Range { from: Number::integer(1), step: Number::integer(1), length: *extent })
+                }
+                Selection::At(at) if at.fixed().is_some() => at.clone(),
+                _ => {
+                    return Err(Refusal::new(
+                        *own,
+                        "a subscript that leaves several dimensions, and how many rows or columns is not known",
+                        "Take one row, one column or one element.",
+                    ))
+                }
+            };
+            numbers.push((at, *own));
+        }
+        let [(rows, row_place), (columns, column_place)] = [numbers[0].clone(), numbers[1].clone()];
+        let (r, c) = (rows.fixed().expect("it was asked"), columns.fixed().expect("it was asked"));
+        if r * c > super::join::MOST_LOCAL {
+            return Err(super::vector::too_long(place));
+        }
+        let array = self.new_array(v.typed(), (r * c) as u16);
+        self.grid(r, c, &mut |compiler, i, j| {
+            let a = compiler.element(&rows, i, place)?;
+            let a = compiler.position(a, extents[0], true, place, Some(row_place))?;
+            let b = compiler.element(&columns, j, place)?;
+            let b = compiler.position(b, extents[1], true, place, Some(column_place))?;
+            let from = compiler.placed(vec![(a, Number::long(1).at), (b, Number::long(height as i64).at)]);
+            let element = compiler.at_position(v, from, place)?;
+            let at = compiler.place_in(i, j, r, place)?;
+            compiler.emit(Statement::Set { array, at, value: element.at });
+            Ok(())
+        })?;
+        Ok(Value::vector(Vector::Local {
+            array,
+            typed: v.typed(),
+            length: (r * c) as u16,
+            // R drops an extent of 1
+            dim: (r != 1 && c != 1).then_some((r as u16, c as u16)),
+        }))
+    }
+
+    /// The position in memory of positions along axes, with their strides.
+    pub(super) fn placed(&mut self, at: Vec<(Operand, Operand)>) -> Operand {
+        let mut sum = 0;
+        for pair in &at {
+            match pair {
+                (Operand::Constant(Scalar::I64(at)), Operand::Constant(Scalar::I64(stride))) if *at >= 0 => {
+                    sum += at * stride;
+                }
+                _ => {
+                    let to = self.fresh(Class::I64);
+                    self.emit(Statement::Place { to, at });
+                    return Operand::Register(to);
+                }
+            }
+        }
+        Number::long(sum).at
+    }
+
+    /// Extents along the axes (I64); none for a plain vector.
+    pub(super) fn extents(&self, v: &Vector) -> Vec<Operand> {
+        match v {
+            Vector::Table { dim, .. } => dim.clone(),
+            _ => v.dim().map_or(Vec::new(), |(r, c)| vec![Number::long(r.into()).at, Number::long(c.into()).at]),
+        }
+    }
+
+    /// R's subscript as a position from 0: of the expression at `place`, and written at `own`, if anywhere.
+    pub(super) fn position(
+        &mut self,
+        n: Number,
+        extent: Operand,
+        strict: bool,
+        place: Place,
+        own: Option<Place>,
+    ) -> Compiled<Operand> {
+        if n.kind() == Kind::Complex {
+            let place = own.unwrap_or(place);
+            return Err(Refusal::new(place, "invalid subscript type 'complex'", "Subscripts are numbers."));
+        }
+        if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
+            if k >= 1 && k <= e {
+                return Ok(Number::long(k - 1).at);
+            }
+        }
+        let own = Some(own.map_or(String::new(), |own| self.scope.text(own)));
+        let low = self.failure_at(place, BELOW, own.clone());
+        let fails = match self.request.bounds {
+            Bounds::AsR => strict,
+            Bounds::Missing => false,
+            Bounds::Fail => true,
+        };
+        let high = match fails {
+            true => Some(self.failure_at(place, BEYOND, own)),
+            false => None,
+        };
+        let to = self.fresh(Class::I64);
+        self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
+        Ok(Operand::Register(to))
+    }
+
+    /// The element of a vector at a position from 0 (I64), NA at -1.
+    pub(super) fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
+        match v {
+            Vector::Local { array, typed, .. } => {
+                if let (Operand::Constant(Scalar::I64(k)), Some(written)) = (at, self.written(v)) {
+                    if let Some(n) = usize::try_from(k).ok().and_then(|k| written.get(k)) {
+                        return Ok(Number { typed: *typed, ..*n });
+                    }
+                }
+                let to = self.fresh(value::dtype(*typed).class());
+                self.emit(Statement::Get { to, array: *array, at });
+                Ok(Number::register(to, *typed))
+            }
+            Vector::Table { table, typed, start, step, .. } => {
+                let whole = *start == Number::long(0).at && *step == Number::long(1).at;
+                let place_of = if whole {
+                    at
+                } else {
+                    let to = self.fresh(Class::I64);
+                    self.emit(Statement::Place { to, at: vec![(*start, Number::long(1).at), (at, *step)] });
+                    Operand::Register(to)
+                };
+                let to = self.fresh(value::dtype(*typed).class());
+                self.emit(Statement::Read { to, table: *table, at: place_of });
+                Ok(Number::register(to, *typed))
+            }
+            // at -1 there is none
+            Vector::Where { of, keep, .. } => {
+                let number = Number { at, typed: Typed::Value(Kind::Integer64) };
+                let index = self.in_class(number, Class::I32);
+                self.nth_kept(of, keep, index.at, place)
+            }
+            // what is found element by element has none at -1
+            other => {
+                let number = Number { at, typed: Typed::Value(Kind::Integer64) };
+                let index = self.in_class(number, Class::I32);
+                if let Operand::Constant(_) = index.at {
+                    return self.element(other, index.at, place);
+                }
+                let outside = self.apply(id::LT, &[index, Number::integer(0)], place)?;
+                let typed = other.typed();
+                let value =
+                    self.branch(outside, None, place, &mut |c| Ok(Value::Number(c.missing(typed))), &mut |c| {
+                        Ok(Value::Number(c.element(other, index.at, place)?))
+                    })?;
+                self.as_number(value, place)
+            }
+        }
+    }
+
+    /// NA of a type.
+    pub(super) fn missing(&mut self, typed: Typed) -> Number {
+        self.as_typed(Number::logical(None), typed)
+    }
+
+    /// The element of a vector after `index` others (I32, within it).
+    pub(super) fn element(&mut self, v: &Vector, index: Operand, place: Place) -> Compiled<Number> {
+        self.has_room(place)?;
+        let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
+        match v {
+            Vector::Local { .. } | Vector::Table { .. } => {
+                let at = self.long(index_number);
+                self.at_position(v, at, place)
+            }
+            Vector::Same { value, .. } => Ok(*value),
+            Vector::Range { from, step, .. } => match (from.whole(), step.whole(), index_number.whole()) {
+                (Some(a), Some(s), Some(k)) if from.class() == Class::I32 => Ok(Number::integer((a + s * k) as i32)),
+                (Some(a), Some(s), Some(k)) if from.class() == Class::F64 => Ok(Number::double((a + s * k) as f64)),
+                _ => {
+                    let counter = match index {
+                        Operand::Register(r) => r,
+                        Operand::Constant(_) => {
+                            let r = self.fresh(Class::I32);
+                            self.emit(Statement::Move { to: r, from: index });
+                            r
+                        }
+                    };
+                    let to = self.fresh(from.class());
+                    self.emit(Statement::Step { to, from: from.at, counter, step: step.at });
+                    Ok(Number::register(to, from.typed))
+                }
+            },
+            Vector::Map { op, args, typed, .. } => {
+                let mut numbers = Vec::with_capacity(args.len());
+                for arg in args {
+                    numbers.push(match arg {
+                        Value::Number(n) => *n,
+                        Value::Vector(v) if v.fixed() == Some(1) => self.element(v, Number::integer(0).at, place)?,
+                        Value::Vector(v) => self.element(v, index, place)?,
+                        other => unreachable!("{} is no operand", other.what()),
+                    });
+                }
+                let n = self.apply(*op, &numbers, place)?;
+                Ok(self.as_typed(n, *typed))
+            }
+            Vector::Pick { of, at, strict } => {
+                let subscript = self.element(at, index, place)?;
+                let at = self.position(subscript, of.length(), *strict, place, None)?;
+                self.at_position(of, at, place)
+            }
+            Vector::Where { of, keep, .. } => self.nth_kept(of, keep, index, place),
+            Vector::Except { of, .. } => self.is_absent(of, index, place),
+        }
+    }
+}
+
+pub(super) fn is_drop(argument: &Argument) -> bool {
+    argument.name.as_deref() == Some("drop")
+}
+
+/// `drop = FALSE` would keep dimensions.
+pub(super) fn keeps_none(drop: &[&Argument], place: Place) -> Compiled<()> {
+    let is_true = |a: &&Argument| matches!(a.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(true))));
+    match drop.iter().all(is_true) {
+        true => Ok(()),
+        false => {
+            Err(Refusal::new(place, "`drop` other than TRUE", "Make the matrix of what is taken: matrix(x[i, ], 1)."))
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Variables: what is assigned, and what they are where ways meet.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::value::{self, join, Number, Parts, Value, Vector};
+use super::{Block, Compiled, Compiler, Operand, Place, Refusal, Register, Statement, Variables};
+use crate::LocalArray;
+use verdigris_ops::rule::Typed;
+
+/// The most elements of a vector that a function has for itself.
+pub const MOST_LOCAL: usize = 1024;
+
+/// Whether some variable of some frame has such a value.
+pub(super) fn any_value(variables: &Variables, test: impl Fn(&Value) -> bool) -> bool {
+    variables.iter().flat_map(|frame| frame.values()).any(test)
+}
+
+impl Compiler<'_> {
+    /// Gives a variable of the innermost frame a value.
+    pub(super) fn assign(&mut self, name: &str, value: Value, place: Place) -> Compiled<()> {
+        let frame = self.frames.len() - 1;
+        let value = self.held(frame, name, value, place)?;
+        if self.reachable {
+            self.variables[frame].insert(name.to_string(), value);
+        }
+        Ok(())
+    }
+
+    /// The value, in registers and arrays of the variable's own.
+    fn held(&mut self, frame: usize, name: &str, value: Value, place: Place) -> Compiled<Value> {
+        Ok(match value {
+            Value::Number(n) => {
+                let slot = self.slot(frame, name, n.typed);
+                self.write(slot, n.at);
+                Value::Number(Number::register(slot, n.typed))
+            }
+            Value::Vector(v) => {
+                // what is found without a memory stays so, until it is changed
+                let lazy = matches!(&*v, Vector::Range { .. } | Vector::Table { .. });
+                if lazy || v.fixed().is_none_or(|n| n > MOST_LOCAL) {
+                    self.frozen_value(Value::Vector(v))
+                } else {
+                    self.stored(frame, name, &v, place)?
+                }
+            }
+            Value::List(parts) => {
+                let mut held = Vec::with_capacity(parts.len());
+                for (k, (part, value)) in parts.into_iter().enumerate() {
+                    let label = label(name, part.as_deref(), k);
+                    held.push((part, self.held(frame, &label, value, place)?));
+                }
+                Value::List(held)
+            }
+            other => other,
+        })
+    }
+
+    /// A vector of fixed length in the variable's own array.
+    pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Value> {
+        let length = v.fixed().expect("only vectors of fixed length are stored") as u16;
+        let array = self.array_slot(frame, name, v.typed(), length, Some(v));
+        self.fill(array, v, place)?;
+        Ok(Value::vector(Vector::Local { array, typed: v.typed(), length, dim: v.dim() }))
+    }
+
+    /// The register of a variable for a type.
+    fn slot(&mut self, frame: usize, name: &str, typed: Typed) -> Register {
+        let key = (self.frames[frame].uid, name.to_string(), typed);
+        if let Some(&slot) = self.slots.get(&key) {
+            return slot;
+        }
+        let slot = self.fresh(value::dtype(typed).class());
+        self.routine.names[slot as usize] = name.into();
+        self.owned.insert(slot);
+        self.slots.insert(key, slot);
+        slot
+    }
+
+    /// The array of a variable: one that nobody owns becomes it, where it has none.
+    fn array_slot(&mut self, frame: usize, name: &str, typed: Typed, length: u16, from: Option<&Vector>) -> u16 {
+        let key = (self.frames[frame].uid, name.to_string(), typed, length);
+        if let Some(&array) = self.arrays.get(&key) {
+            return array;
+        }
+        let is_read = |array| any_value(&self.variables, |value| value.reads(array));
+        let array = match from {
+            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) && !is_read(*array) => *array,
+            _ => self.new_array(typed, length),
+        };
+        self.owned_arrays.insert(array);
+        self.arrays.insert(key, array);
+        array
+    }
+
+    pub(super) fn new_array(&mut self, typed: Typed, length: u16) -> u16 {
+        self.routine.arrays.push(LocalArray { class: value::dtype(typed).class(), length });
+        (self.routine.arrays.len() - 1) as u16
+    }
+
+    /// Writes the elements of a vector into an array of its type and length. They are all found before any is written, where the vector may
+    /// read the array.
+    pub(super) fn fill(&mut self, array: u16, from: &Vector, place: Place) -> Compiled<()> {
+        match from {
+            Vector::Local { array: other, .. } if *other == array => return Ok(()),
+            _ => {}
+        }
+        let n = from.fixed().expect("only vectors of fixed length are stored");
+        if from.reads(array) {
+            let other = self.new_array(from.typed(), n as u16);
+            self.fill(other, from, place)?;
+            let copy = Vector::Local { array: other, typed: from.typed(), length: n as u16, dim: None };
+            return self.fill(array, &copy, place);
+        }
+        self.each(Number::long(n as i64).at, &mut |c, index| {
+            let element = c.element(from, index, place)?;
+            let element = c.as_typed(element, from.typed());
+            let at = c.long(Number { at: index, typed: Typed::Value(verdigris_ops::dtype::Kind::Integer) });
+            c.emit(Statement::Set { array, at, value: element.at });
+            Ok(())
+        })
+    }
+
+    /// A value that later assignments to variables leave as it is.
+    pub(super) fn frozen_value(&mut self, value: Value) -> Value {
+        match value {
+            Value::Number(n) => Value::Number(self.frozen(n)),
+            Value::Vector(v) => Value::vector(match (*v).clone() {
+                Vector::Table { table, typed, start, step, length, dim } => Vector::Table {
+                    table,
+                    typed,
+                    start: self.frozen_at(start),
+                    step: self.frozen_at(step),
+                    length: self.frozen_at(length),
+                    dim: dim.into_iter().map(|d| self.frozen_at(d)).collect(),
+                },
+                Vector::Range { from, step, length } => {
+                    Vector::Range { from: self.frozen(from), step: self.frozen(step), length: self.frozen_at(length) }
+                }
+                Vector::Same { value, length, dim } => {
+                    Vector::Same { value: self.frozen(value), length: self.frozen_at(length), dim }
+                }
+                Vector::Map { op, args, typed, length, dim } => Vector::Map {
+                    op,
+                    args: args.into_iter().map(|a| self.frozen_value(a)).collect(),
+                    typed,
+                    length: self.frozen_at(length),
+                    dim,
+                },
+                Vector::Pick { of, at, strict } => {
+                    Vector::Pick { of: self.frozen_vector(of), at: self.frozen_vector(at), strict }
+                }
+                Vector::Where { of, keep, length } => Vector::Where {
+                    of: self.frozen_vector(of),
+                    keep: self.frozen_vector(keep),
+                    length: self.frozen_at(length),
+                },
+                Vector::Except { of, length } => {
+                    Vector::Except { of: self.frozen_vector(of), length: self.frozen_at(length) }
+                }
+                // its elements may change: a copy
+                Vector::Local { array, typed, length, dim } if self.owned_arrays.contains(&array) => {
+                    let copy = self.new_array(typed, length);
+                    let _ = self.fill(copy, &v, 0);
+                    Vector::Local { array: copy, typed, length, dim }
+                }
+                local => local,
+            }),
+            Value::List(parts) => {
+                Value::List(parts.into_iter().map(|(name, v)| (name, self.frozen_value(v))).collect())
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn frozen_vector(&mut self, v: Rc<Vector>) -> Rc<Vector> {
+        match self.frozen_value(Value::Vector(v)) {
+            Value::Vector(v) => v,
+            _ => unreachable!("a frozen vector is one"),
+        }
+    }
+
+    // ---- where ways meet ----------------------------------------------------------------------------
+
+    /// Goes on from several ways, each with its block and the variables at its end. The blocks get what brings their values together.
+    pub(super) fn merge(&mut self, ways: &mut [(&mut Block, Variables)], place: Place, why: &str) -> Compiled<()> {
+        let frames = ways[0].1.len();
+        let mut merged: Variables = Vec::with_capacity(frames);
+        for frame in 0..frames {
+            let mut names: Vec<String> = ways.iter().flat_map(|(_, vars)| vars[frame].keys().cloned()).collect();
+            names.sort();
+            names.dedup();
+            let mut variables = BTreeMap::new();
+            for name in names {
+                let values = ways.iter().map(|(_, vars)| vars[frame].get(&name).cloned()).collect();
+                let mut blocks: Vec<&mut Block> = ways.iter_mut().map(|(block, _)| &mut **block).collect();
+                let value = self.merge_values((frame, &name), values, &mut blocks, place, why)?;
+                variables.insert(name, value);
+            }
+            merged.push(variables);
+        }
+        self.variables = merged;
+        self.reachable = true;
+        Ok(())
+    }
+
+    /// A variable's value on several ways, which may have none on some.
+    fn merge_values(
+        &mut self,
+        owner: (usize, &str),
+        values: Vec<Option<Value>>,
+        blocks: &mut [&mut Block],
+        place: Place,
+        why: &str,
+    ) -> Compiled<Value> {
+        let missing = values.iter().any(Option::is_none);
+        let mut values: Vec<Value> = values.into_iter().flatten().collect();
+        if let (true, Some(unset)) = (missing, values.iter().position(|v| matches!(v, Value::Unset(..)))) {
+            return Ok(values.swap_remove(unset));
+        }
+        match missing {
+            true => Ok(Value::Unset(why.into(), place)),
+            false => self.meet(Some(owner), values, blocks, place),
+        }
+    }
+
+    /// Where ways meet: what their values, one for each block, are from then on. The blocks get what brings them there: to the slots and arrays of
+    /// the variable that owns them (of a frame, with a name), else to new ones. Unset where they are of different forms.
+    pub(super) fn meet(
+        &mut self,
+        owner: Option<(usize, &str)>,
+        mut values: Vec<Value>,
+        blocks: &mut [&mut Block],
+        place: Place,
+    ) -> Compiled<Value> {
+        if values.iter().all(|v| *v == values[0]) {
+            return Ok(values.swap_remove(0));
+        }
+        if let Some(unset) = values.iter().position(|v| matches!(v, Value::Unset(..))) {
+            return Ok(values.swap_remove(unset));
+        }
+        let (mut numbers, mut vectors, mut lists) = (Vec::new(), Vec::new(), Vec::new());
+        for value in &values {
+            match value {
+                Value::Number(n) => numbers.push(*n),
+                Value::Vector(v) => vectors.push(v.clone()),
+                Value::List(parts) => lists.push(parts),
+                _ => {}
+            }
+        }
+        let all = values.len();
+        if numbers.len() == all {
+            let typed = numbers.iter().map(|n| n.typed).reduce(join).expect("there are ways");
+            let to = match owner {
+                Some((frame, name)) => self.slot(frame, name, typed),
+                None => self.fresh(value::dtype(typed).class()),
+            };
+            for (block, n) in blocks.iter_mut().zip(numbers) {
+                self.at_end_of(block, |c| {
+                    let n = c.as_typed(n, typed);
+                    c.write(to, n.at);
+                    Ok(())
+                })?;
+            }
+            return Ok(Value::Number(Number::register(to, typed)));
+        }
+        let same = |a: &Parts, b: &Parts| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0);
+        if lists.len() == all && lists.iter().all(|l| same(l, lists[0])) {
+            let mut parts = Vec::new();
+            for (k, (part, _)) in lists[0].iter().enumerate() {
+                let label = owner.map(|(frame, name)| (frame, label(name, part.as_deref(), k)));
+                let owner = label.as_ref().map(|(frame, label)| (*frame, label.as_str()));
+                let each = lists.iter().map(|l| l[k].1.clone()).collect();
+                match self.meet(owner, each, blocks, place)? {
+                    // what nobody owns is one value
+                    unset @ Value::Unset(..) if owner.is_none() => return Ok(unset),
+                    value => parts.push((part.clone(), value)),
+                }
+            }
+            return Ok(Value::List(parts));
+        }
+        let fixed = vectors.first().and_then(|v| v.fixed()).filter(|&n| n <= MOST_LOCAL);
+        if let (true, Some(n)) = (vectors.len() == all, fixed) {
+            let dim = vectors[0].dim();
+            if vectors.iter().all(|v| v.fixed() == fixed && v.dim() == dim) {
+                let length = n as u16;
+                let typed = vectors.iter().map(|v| v.typed()).reduce(join).expect("there are ways");
+                let array = match owner {
+                    Some((frame, name)) => self.array_slot(frame, name, typed, length, None),
+                    None => self.new_array(typed, length),
+                };
+                for (block, v) in blocks.iter_mut().zip(&vectors) {
+                    self.at_end_of(block, |c| c.fill_as(array, v, typed, place))?;
+                }
+                return Ok(Value::vector(Vector::Local { array, typed, length, dim }));
+            }
+        }
+        let what: Vec<String> = values.iter().map(Value::what).collect();
+        let which = if owner.is_some() { "it" } else { "the value" };
+        Ok(Value::Unset(format!("{which} is {} on different ways", what.join(" or ")), place))
+    }
+
+    /// `fill`, with elements of another type than the array's.
+    pub(super) fn fill_as(&mut self, array: u16, v: &Vector, typed: Typed, place: Place) -> Compiled<()> {
+        if v.typed() == typed {
+            return self.fill(array, v, place);
+        }
+        let as_typed = self.converted(v, typed);
+        self.fill(array, &as_typed, place)
+    }
+
+    /// Writes at the end of a block that is not the current one.
+    pub(super) fn at_end_of(
+        &mut self,
+        block: &mut Block,
+        write: impl FnOnce(&mut Self) -> Compiled<()>,
+    ) -> Compiled<()> {
+        std::mem::swap(&mut self.block, block);
+        let reachable = std::mem::replace(&mut self.reachable, true);
+        let result = write(self);
+        self.reachable = reachable;
+        std::mem::swap(&mut self.block, block);
+        result
+    }
+
+    /// Before a loop: what its body assigns lies in registers of its own type `typed` for that name, so that turns find it there.
+    pub(super) fn settle_at_head(
+        &mut self,
+        assigned: &[String],
+        wider: &std::collections::HashMap<(usize, String), Typed>,
+        place: Place,
+    ) -> Compiled<()> {
+        for frame in 0..self.frames.len() {
+            for name in assigned {
+                let Some(value) = self.variables[frame].get(name).cloned() else { continue };
+                let wanted = wider.get(&(frame, name.clone()));
+                let value = match value {
+                    Value::Number(n) => {
+                        let typed = wanted.map_or(n.typed, |w| join(n.typed, *w));
+                        let n = self.as_typed(n, typed);
+                        let slot = self.slot(frame, name, typed);
+                        self.write(slot, n.at);
+                        Value::Number(Number::register(slot, typed))
+                    }
+                    Value::Vector(v) if v.fixed().is_some_and(|n| n <= MOST_LOCAL) => {
+                        let typed = wanted.map_or(v.typed(), |w| join(v.typed(), *w));
+                        let v = self.converted(&v, typed);
+                        self.stored(frame, name, &v, place)?
+                    }
+                    Value::List(parts) => {
+                        let mut held = Vec::new();
+                        for (k, (part, v)) in parts.into_iter().enumerate() {
+                            let label = label(name, part.as_deref(), k);
+                            let v = match (v, wider.get(&(frame, label.clone()))) {
+                                (Value::Number(n), Some(w)) => Value::Number(self.as_typed(n, join(n.typed, *w))),
+                                (v, _) => v,
+                            };
+                            held.push((part, self.held(frame, &label, v, place)?));
+                        }
+                        Value::List(held)
+                    }
+                    other => other,
+                };
+                self.variables[frame].insert(name.clone(), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// At an end of a turn: brings what the variables are now to where the turn began. What does not fit is noted as wider.
+    pub(super) fn back_to_head(&mut self, place: Place) -> Compiled<()> {
+        let context = self.loops.last().expect("a loop is open");
+        let head = context.head.clone();
+        for (frame, variables) in head.iter().enumerate() {
+            for (name, at_head) in variables {
+                let now = self.variables[frame].get(name).cloned();
+                self.back(frame, name, at_head, now, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn back(&mut self, frame: usize, name: &str, at_head: &Value, now: Option<Value>, place: Place) -> Compiled<()> {
+        let Some(now) = now else { return Ok(()) };
+        if *at_head == now {
+            return Ok(());
+        }
+        let wider = |c: &mut Self, typed: Typed| {
+            let known = &mut c.loops.last_mut().expect("a loop is open").wider;
+            let entry = known.entry((frame, name.to_string())).or_insert(typed);
+            *entry = join(*entry, typed);
+        };
+        match (at_head, &now) {
+            (Value::Number(a), Value::Number(b)) => {
+                if join(a.typed, b.typed) != a.typed {
+                    wider(self, b.typed);
+                } else if let Operand::Register(slot) = a.at {
+                    let b = self.as_typed(*b, a.typed);
+                    self.write(slot, b.at);
+                }
+            }
+            (Value::Vector(a), Value::Vector(b)) if a.fixed().is_some() && a.fixed() == b.fixed() => {
+                if join(a.typed(), b.typed()) != a.typed() {
+                    wider(self, b.typed());
+                } else if let Vector::Local { array, typed, .. } = **a {
+                    self.fill_as(array, b, typed, place)?;
+                } else {
+                    return Err(changes_form(name, at_head, &now, place));
+                }
+            }
+            (Value::List(a), Value::List(b)) if a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0) => {
+                for (k, (part, value)) in a.iter().enumerate() {
+                    let label = label(name, part.as_deref(), k);
+                    self.back(frame, &label, value, Some(b[k].1.clone()), place)?;
+                }
+            }
+            (Value::Unset(..), _) => {}
+            _ => return Err(changes_form(name, at_head, &now, place)),
+        }
+        Ok(())
+    }
+}
+
+/// What the `k`-th element of a list that is a variable's is called.
+fn label(name: &str, part: Option<&str>, k: usize) -> String {
+    match part {
+        Some(part) => format!("{name}${part}"),
+        None => format!("{name}${}", k + 1),
+    }
+}
+
+/// A variable that a turn of a loop leaves in another form than it found.
+fn changes_form(name: &str, before: &Value, after: &Value, place: Place) -> Refusal {
+    let shown = |value: &Value| match value {
+        Value::Vector(v) => match v.fixed() {
+            Some(n) => format!("a vector of {n} element{}", if n == 1 { "" } else { "s" }),
+            None => "a vector".to_string(),
+        },
+        other => other.what(),
+    };
+    let grows = matches!(after, Value::Vector(_)) && !matches!(before, Value::List(_) | Value::Closure(..));
+    let remedy = match grows {
+        true => {
+            format!("Make it of its full length first, {name} <- numeric(10), and assign elements: {name}[k] <- ....")
+        }
+        false => format!("Keep `{name}` of one form and length; use another name for the other."),
+    };
+    let message = format!("`{name}` is {} before the loop's turn and {} after it", shown(before), shown(after));
+    Refusal::new(place, message, remedy)
+}

@@ -1,0 +1,217 @@
+//! Products of a function's own matrices and vectors, in R's shapes: `%*%`, `crossprod()`, `tcrossprod()`, and `t()`.
+
+use super::control::nth;
+use super::value::{self, join, Number, Value, Vector};
+use super::vector::too_long;
+use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use crate::syntax::{Argument, Expr};
+use verdigris_ops::dtype::Kind;
+use verdigris_ops::id;
+use verdigris_ops::rule::Typed;
+
+/// A factor: elements of an array of the function's own, as they lie or transposed.
+struct Factor {
+    array: Vector,
+    /// As it lies.
+    rows: usize,
+    columns: usize,
+    /// Whether R has it as a matrix; of a vector the product decides.
+    is_matrix: bool,
+    turned: bool,
+}
+
+impl Factor {
+    /// Rows and columns of what is multiplied.
+    fn shape(&self) -> (usize, usize) {
+        match self.turned {
+            true => (self.columns, self.rows),
+            false => (self.rows, self.columns),
+        }
+    }
+
+    /// A vector as a row or a column.
+    fn lay(&mut self, as_row: bool) {
+        let n = self.rows * self.columns;
+        (self.rows, self.columns) = if as_row { (1, n) } else { (n, 1) };
+        self.turned = false;
+    }
+}
+
+impl Compiler<'_> {
+    /// None where the name is none of these functions.
+    pub(super) fn multiplied(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+        match name {
+            "t" => {
+                let value = self.expr(nth(args, 0, place, name)?)?;
+                let x = self.factor(value, place)?;
+                // a vector is a row then
+                let (from, to) = if x.is_matrix { (x.rows, x.columns) } else { (1, x.rows) };
+                let array = self.new_array(x.array.typed(), (from * to) as u16);
+                let typed = x.array.typed();
+                if !x.is_matrix {
+                    self.fill(array, &x.array, place)?;
+                    return Ok(Some(local(array, typed, 1, to)));
+                }
+                self.grid(from, to, &mut |c, i, j| {
+                    let at = c.place_in(i, j, from, place)?;
+                    let element = c.at_position(&x.array, at, place)?;
+                    let at = c.place_in(j, i, to, place)?;
+                    c.emit(Statement::Set { array, at, value: element.at });
+                    Ok(())
+                })?;
+                Ok(Some(local(array, typed, to, from)))
+            }
+            "%*%" | "crossprod" | "tcrossprod" => {
+                let last = if name == "%*%" { 1 } else { args.len().saturating_sub(1).min(1) };
+                let exprs: [&Expr; 2] = [nth(args, 0, place, name)?, nth(args, last, place, name)?];
+                let values = self.operands(&exprs)?;
+                let narrow = |v: &Value| matches!(v, Value::Vector(v) if self.extents(v).is_empty());
+                let long = |v: &Value| matches!(v, Value::Vector(v) if v.fixed().is_none());
+                if name != "tcrossprod" && values.iter().all(narrow) && (name == "crossprod" || values.iter().any(long))
+                {
+                    return self.inner_product(values, place).map(Some);
+                }
+                let mut factors = Vec::new();
+                for value in values {
+                    factors.push(self.factor(value, place)?);
+                }
+                let (mut y, mut x) = (factors.pop().expect("two"), factors.pop().expect("two"));
+                x.turned = name == "crossprod";
+                y.turned = name == "tcrossprod";
+                self.product(name, x, y, place).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// `x %*% y` of vectors, whose length need not be written in the code.
+    fn inner_product(&mut self, values: Vec<Value>, place: Place) -> Compiled<Value> {
+        let Value::Vector(products) = self.row_on(id::MUL, values, place)? else {
+            unreachable!("of vectors it is one")
+        };
+        let products = match value::dtype(products.typed()).kind() {
+            Kind::Logical | Kind::Integer => self.converted(&products, Typed::Value(Kind::Double)),
+            _ => (*products).clone(),
+        };
+        let value = self.sum(&products, place)?;
+        Ok(Value::vector(Vector::Same { value, length: Number::long(1).at, dim: Some((1, 1)) }))
+    }
+
+    fn factor(&mut self, value: Value, place: Place) -> Compiled<Factor> {
+        let v = match value {
+            Value::Vector(v) => v,
+            Value::Number(n) => self.single(n),
+            Value::List(parts) => match self.combined(parts, place)? {
+                Value::Vector(v) => v,
+                _ => unreachable!("c() gives a vector"),
+            },
+            other => return Err(Refusal::new(place, format!("{} in a product", other.what()), "Give numbers.")),
+        };
+        let Some(n) = v.fixed().filter(|&n| n <= super::join::MOST_LOCAL) else {
+            return Err(Refusal::new(
+                place,
+                "a product of matrices whose sizes are not written in the code",
+                "Write the loops out; products of large arrays are %*% outside of the function.",
+            ));
+        };
+        let array = match &*v {
+            own @ Vector::Local { .. } => own.clone(),
+            other => {
+                let array = self.new_array(v.typed(), n as u16);
+                self.fill(array, other, place)?;
+                Vector::Local { array, typed: v.typed(), length: n as u16, dim: v.dim() }
+            }
+        };
+        let (rows, columns) = v.dim().map_or((n, 1), |(r, c)| (r.into(), c.into()));
+        Ok(Factor { array, rows, columns, is_matrix: v.dim().is_some(), turned: false })
+    }
+
+    fn product(&mut self, name: &str, mut x: Factor, mut y: Factor, place: Place) -> Compiled<Value> {
+        let (n, m) = (x.rows * x.columns, y.rows * y.columns);
+        match (x.is_matrix, y.is_matrix) {
+            (true, true) => {}
+            (false, true) => x.lay(y.shape().0 == n),
+            (true, false) => y.lay(x.shape().1 != m),
+            (false, false) => {
+                let outer = name == "tcrossprod";
+                x.lay(!outer);
+                y.lay(outer || n == 1);
+            }
+        }
+        let ((rows, inner), (same, columns)) = (x.shape(), y.shape());
+        if inner != same {
+            return Err(Refusal::new(
+                place,
+                format!("non-conformable arguments: {rows} x {inner} and {same} x {columns}"),
+                "Give as many columns to the first as the second has rows.",
+            ));
+        }
+        if rows * columns > super::join::MOST_LOCAL {
+            return Err(too_long(place));
+        }
+        let typed = match join(x.array.typed(), y.array.typed()) {
+            typed if value::dtype(typed).kind() < Kind::Double => Typed::Value(Kind::Double),
+            typed => typed,
+        };
+        let zero = self.as_typed(Number::double(0.0), typed);
+        let array = self.new_array(typed, (rows * columns) as u16);
+        self.grid(rows, columns, &mut |c, i, j| {
+            let sum = c.fresh(zero.class());
+            c.owned.insert(sum);
+            c.emit(Statement::Move { to: sum, from: zero.at });
+            let sum = Number::register(sum, typed);
+            c.each(Number::long(inner as i64).at, &mut |c, k| {
+                let a = c.entry(&x, i, k, place)?;
+                let b = c.entry(&y, k, j, place)?;
+                let factors = [a, b].map(|n| c.as_typed(n, typed));
+                let product = c.apply(id::MUL, &factors, place)?;
+                let next = c.apply(id::ADD, &[sum, product], place)?;
+                let next = c.as_typed(next, typed);
+                c.write(sum.at.register().expect("it is one"), next.at);
+                Ok(())
+            })?;
+            let at = c.place_in(i, j, rows, place)?;
+            c.emit(Statement::Set { array, at, value: sum.at });
+            Ok(())
+        })?;
+        Ok(local(array, typed, rows, columns))
+    }
+
+    /// Element `i, j` (I32, from 0) of a factor.
+    fn entry(&mut self, x: &Factor, i: Operand, j: Operand, place: Place) -> Compiled<Number> {
+        let (i, j) = if x.turned { (j, i) } else { (i, j) };
+        let at = self.place_in(i, j, x.rows, place)?;
+        self.at_position(&x.array, at, place)
+    }
+
+    /// Where element `i, j` (I32, from 0) of a matrix with so many rows lies (I64).
+    pub(super) fn place_in(&mut self, i: Operand, j: Operand, rows: usize, place: Place) -> Compiled<Operand> {
+        let [i, j] = [i, j].map(|at| self.long(Number { at, typed: Typed::Value(Kind::Integer) }));
+        if let (Operand::Constant(_), Operand::Constant(_)) = (i, j) {
+            let column = self.long_op(id::MUL, j, Number::long(rows as i64).at, place)?;
+            return self.long_op(id::ADD, i, column, place);
+        }
+        let to = self.fresh(verdigris_ops::dtype::Class::I64);
+        let at = vec![(i, Number::long(1).at), (j, Number::long(rows as i64).at)];
+        self.emit(Statement::Place { to, at });
+        Ok(Operand::Register(to))
+    }
+
+    /// Calls `write` for each row and column (I32, from 0) of a matrix.
+    pub(super) fn grid(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        write: &mut dyn FnMut(&mut Self, Operand, Operand) -> Compiled<()>,
+    ) -> Compiled<()> {
+        self.each(Number::long(columns as i64).at, &mut |c, j| {
+            c.each(Number::long(rows as i64).at, &mut |c, i| write(c, i, j))
+        })
+    }
+}
+
+/// A matrix in an array of the function's own.
+fn local(array: u16, typed: Typed, rows: usize, columns: usize) -> Value {
+    let dim = Some((rows as u16, columns as u16));
+    Value::vector(Vector::Local { array, typed, length: (rows * columns) as u16, dim })
+}

@@ -1,0 +1,304 @@
+//! What expressions are worth while a function is compiled: numbers in registers, and vectors whose elements are found when they are asked for.
+
+use std::rc::Rc;
+
+use crate::syntax::{Expr, Lambda, Path, Place};
+use crate::{Operand, Register};
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::rule::{promote, Typed};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
+
+/// One number: where it is, and its type. Its class is that of the type's dtype.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Number {
+    pub at: Operand,
+    pub typed: Typed,
+}
+
+impl Number {
+    pub fn register(at: Register, typed: Typed) -> Number {
+        Number { at: Operand::Register(at), typed }
+    }
+
+    pub fn dtype(self) -> DType {
+        dtype(self.typed)
+    }
+
+    pub fn class(self) -> Class {
+        self.dtype().class()
+    }
+
+    pub fn kind(self) -> Kind {
+        self.dtype().kind()
+    }
+
+    pub fn logical(x: Option<bool>) -> Number {
+        let x = x.map_or(verdigris_ops::scalar::NA_I32, i32::from);
+        Number { at: Operand::Constant(Scalar::I32(x)), typed: Typed::Value(Kind::Logical) }
+    }
+
+    pub fn integer(x: i32) -> Number {
+        Number { at: Operand::Constant(Scalar::I32(x)), typed: Typed::Value(Kind::Integer) }
+    }
+
+    pub fn double(x: f64) -> Number {
+        Number { at: Operand::Constant(Scalar::F64(x)), typed: Typed::Value(Kind::Double) }
+    }
+
+    /// A position or a count, which R does not see.
+    pub fn long(x: i64) -> Number {
+        Number { at: Operand::Constant(Scalar::I64(x)), typed: Typed::Value(Kind::Integer64) }
+    }
+
+    /// Its value, where it stands in the code.
+    pub fn constant(self) -> Option<Scalar> {
+        match self.at {
+            Operand::Constant(scalar) => Some(scalar),
+            Operand::Register(_) => None,
+        }
+    }
+
+    /// Its value as a whole number, where it stands in the code and is one.
+    pub fn whole(self) -> Option<i64> {
+        match self.constant()? {
+            Scalar::I32(x) if x != verdigris_ops::scalar::NA_I32 => Some(x.into()),
+            Scalar::I64(x) => Some(x),
+            Scalar::F64(x) if x.fract() == 0.0 && x.abs() < 9e15 => Some(x as i64),
+            _ => None,
+        }
+    }
+}
+
+/// The dtype that a type is held in.
+pub fn dtype(typed: Typed) -> DType {
+    match typed {
+        Typed::Array(dtype) => dtype,
+        Typed::Value(kind) => kind.default_dtype(),
+    }
+}
+
+/// The type that two values of one variable meet in.
+pub fn join(a: Typed, b: Typed) -> Typed {
+    match (a, b) {
+        _ if a == b => a,
+        (Typed::Value(x), Typed::Value(y)) => Typed::Value(x.max(y)),
+        _ => Typed::Array(promote(&[a, b])),
+    }
+}
+
+/// R's word for a type.
+pub fn word(typed: Typed) -> &'static str {
+    match typed {
+        Typed::Array(d) if d.is_float() && d != DType::Float64 => d.name(),
+        _ => match dtype(typed).kind() {
+            Kind::Logical => "logical",
+            Kind::Integer => "integer",
+            Kind::Integer64 => "integer64",
+            Kind::Double => "double",
+            Kind::Complex => "complex",
+        },
+    }
+}
+
+/// Several numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Vector {
+    /// Elements of its own, which assignments change. `dim` of a matrix.
+    Local { array: u16, typed: Typed, length: u16, dim: Option<(u16, u16)> },
+    /// Elements of a table from a position on, some distance apart. `dim` are extents (I64) of a whole table with dimensions.
+    Table { table: u16, typed: Typed, start: Operand, step: Operand, length: Operand, dim: Vec<Operand> },
+    /// One number, as often as it says.
+    Same { value: Number, length: Operand, dim: Option<(u16, u16)> },
+    /// `from`, `from + step` ...: exact. Integers or doubles.
+    Range { from: Number, step: Number, length: Operand },
+    /// A row of the operation table, element by element; single numbers for all.
+    Map { op: OpId, args: Vec<Value>, typed: Typed, length: Operand, dim: Option<(u16, u16)> },
+    /// Elements of one vector at the subscripts that are another's. What is beyond its end fails where `strict`.
+    Pick { of: Rc<Vector>, at: Rc<Vector>, strict: bool },
+    /// Elements of `of` where `keep`, logicals of the same length, are not FALSE; `length` is how many.
+    Where { of: Rc<Vector>, keep: Rc<Vector>, length: Operand },
+    /// For each position from 1: whether no number of `of`, cut off, is its negative.
+    Except { of: Rc<Vector>, length: Operand },
+}
+
+/// Elements of a list, perhaps with names.
+pub type Parts = Vec<(Option<String>, Value)>;
+
+#[derive(Clone, Debug)]
+pub enum Value {
+    Null,
+    Number(Number),
+    Vector(Rc<Vector>),
+    /// Several values, perhaps with names.
+    List(Parts),
+    Text(String),
+    Closure(Rc<Lambda>, Option<usize>),
+    /// A list outside of the function.
+    Captured(Path),
+    /// An argument that is found where it is read, with the variables of a frame.
+    Promise(Rc<Expr>, usize),
+    /// It has a value on some ways only: why, and where.
+    Unset(String, Place),
+}
+
+impl Vector {
+    /// Whether its elements are found by what a register holds.
+    fn holds(&self, register: Register) -> bool {
+        let is = |at: &Operand| *at == Operand::Register(register);
+        match self {
+            Vector::Local { .. } => false,
+            Vector::Table { start, step, length, dim, .. } => [start, step, length].into_iter().chain(dim).any(is),
+            Vector::Same { value, length, .. } => is(&value.at) || is(length),
+            Vector::Range { from, step, length } => is(&from.at) || is(&step.at) || is(length),
+            Vector::Map { args, length, .. } => args.iter().any(|arg| arg.holds(register)) || is(length),
+            Vector::Pick { of, at, .. } => of.holds(register) || at.holds(register),
+            Vector::Where { of, keep, length } => of.holds(register) || keep.holds(register) || is(length),
+            Vector::Except { of, length } => of.holds(register) || is(length),
+        }
+    }
+}
+
+impl Value {
+    /// Whether it, or part of it, is what a register holds.
+    pub fn holds(&self, register: Register) -> bool {
+        match self {
+            Value::Number(n) => n.at == Operand::Register(register),
+            Value::Vector(v) => v.holds(register),
+            Value::List(parts) => parts.iter().any(|(_, part)| part.holds(register)),
+            _ => false,
+        }
+    }
+
+    /// Whether it, or part of it, reads a local array.
+    pub fn reads(&self, array: u16) -> bool {
+        match self {
+            Value::Vector(v) => v.reads(array),
+            Value::List(parts) => parts.iter().any(|(_, part)| part.reads(array)),
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Number(a), Value::Number(b)) => a == b,
+            (Value::Vector(a), Value::Vector(b)) => Rc::ptr_eq(a, b) || a == b,
+            (Value::List(a), Value::List(b)) => a == b,
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Closure(a, x), Value::Closure(b, y)) => a.id == b.id && x == y,
+            (Value::Captured(a), Value::Captured(b)) => a == b,
+            (Value::Promise(a, x), Value::Promise(b, y)) => a.place == b.place && x == y,
+            (Value::Unset(..), Value::Unset(..)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What to do about a value that is there on some ways only.
+pub fn remedy(why: &str) -> &'static str {
+    match why.contains("on different ways") {
+        true => "Let every way give values of one form: a number, or as many numbers with the same names.",
+        false => "Give the `if` an `else`.",
+    }
+}
+
+impl Value {
+    pub fn vector(v: Vector) -> Value {
+        Value::Vector(Rc::new(v))
+    }
+
+    /// What it is, in words.
+    pub fn what(&self) -> String {
+        match self {
+            Value::Null => "NULL".into(),
+            Value::Number(n) => format!("a number ({})", word(n.typed)),
+            Value::Vector(_) => "a vector".into(),
+            Value::List(parts) => {
+                let names: Vec<&str> = parts.iter().filter_map(|(name, _)| name.as_deref()).collect();
+                match names.is_empty() {
+                    true => format!("a list of {}", parts.len()),
+                    false => format!("a list of {}", names.join(", ")),
+                }
+            }
+            Value::Captured(_) => "a list".into(),
+            Value::Promise(..) => "an argument".into(),
+            Value::Text(_) => "a string".into(),
+            Value::Closure(..) => "a function".into(),
+            Value::Unset(..) => "nothing".into(),
+        }
+    }
+}
+
+impl Vector {
+    pub fn typed(&self) -> Typed {
+        match self {
+            Vector::Local { typed, .. } | Vector::Table { typed, .. } | Vector::Map { typed, .. } => *typed,
+            Vector::Range { from: n, .. } | Vector::Same { value: n, .. } => n.typed,
+            Vector::Pick { of, .. } | Vector::Where { of, .. } => of.typed(),
+            Vector::Except { .. } => Typed::Value(Kind::Logical),
+        }
+    }
+
+    /// How many elements it has (I64).
+    pub fn length(&self) -> Operand {
+        match self {
+            Vector::Local { length, .. } => Operand::Constant(Scalar::I64((*length).into())),
+            Vector::Table { length, .. }
+            | Vector::Same { length, .. }
+            | Vector::Range { length, .. }
+            | Vector::Where { length, .. }
+            | Vector::Except { length, .. }
+            | Vector::Map { length, .. } => *length,
+            Vector::Pick { at, .. } => at.length(),
+        }
+    }
+
+    /// The same, where the code has it.
+    pub fn fixed(&self) -> Option<usize> {
+        match self.length() {
+            Operand::Constant(Scalar::I64(n)) => Some(n as usize),
+            _ => None,
+        }
+    }
+
+    /// Extents of a matrix of fixed size.
+    pub fn dim(&self) -> Option<(u16, u16)> {
+        match self {
+            Vector::Local { dim, .. } | Vector::Map { dim, .. } | Vector::Same { dim, .. } => *dim,
+            _ => None,
+        }
+    }
+
+    /// How many vectors it is found from, itself too; `most` where there are so many or more.
+    pub fn parts(&self, most: usize) -> usize {
+        let sum = |vectors: &[&Vector]| {
+            vectors.iter().fold(1, |sum, v| if sum < most { sum + v.parts(most - sum) } else { most })
+        };
+        match self {
+            Vector::Local { .. } | Vector::Table { .. } | Vector::Range { .. } | Vector::Same { .. } => 1,
+            Vector::Map { args, .. } => {
+                let vectors: Vec<&Vector> =
+                    args.iter().filter_map(|a| if let Value::Vector(v) = a { Some(&**v) } else { None }).collect();
+                sum(&vectors)
+            }
+            Vector::Pick { of, at, .. } => sum(&[of, at]),
+            Vector::Where { of, keep, .. } => sum(&[of, keep]),
+            Vector::Except { of, .. } => sum(&[of]),
+        }
+    }
+
+    /// Whether finding its elements reads a local array.
+    pub fn reads(&self, wanted: u16) -> bool {
+        match self {
+            Vector::Local { array, .. } => *array == wanted,
+            Vector::Table { .. } | Vector::Range { .. } | Vector::Same { .. } => false,
+            Vector::Map { args, .. } => args.iter().any(|arg| arg.reads(wanted)),
+            Vector::Pick { of, at, .. } => of.reads(wanted) || at.reads(wanted),
+            Vector::Where { of, keep, .. } => of.reads(wanted) || keep.reads(wanted),
+            Vector::Except { of, .. } => of.reads(wanted),
+        }
+    }
+}

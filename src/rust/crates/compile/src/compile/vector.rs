@@ -1,0 +1,445 @@
+//! Vectors: made, combined, computed element by element, walked over and reduced.
+
+use std::rc::Rc;
+
+use super::value::{self, join, Number, Parts, Value, Vector};
+use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::rule::{resolve, Typed};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{id, OpId, Rule};
+
+/// The most parts of a vector that is found element by element: walks over them are recursive, and each use writes all of them.
+const MOST_PARTS: usize = 300;
+/// Up to so many elements a walk is written out, with no loop.
+const WRITTEN_OUT: i64 = 4;
+
+/// How a fold goes on: from its states, an element and the element's index to new states.
+type Next<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, &[Number], Number, Operand) -> Compiled<Vec<Number>>;
+
+impl<'a> Compiler<'a> {
+    /// A number as a vector of one element.
+    pub(super) fn single(&mut self, n: Number) -> Rc<Vector> {
+        let value = self.frozen(n);
+        Rc::new(Vector::Same { value, length: Number::long(1).at, dim: None })
+    }
+
+    /// The same elements in another type.
+    pub(super) fn converted(&self, v: &Vector, typed: Typed) -> Vector {
+        if v.typed() == typed {
+            return v.clone();
+        }
+        if let Vector::Where { of, keep, length } = v {
+            return Vector::Where { of: Rc::new(self.converted(of, typed)), keep: keep.clone(), length: *length };
+        }
+        let dim = v.dim();
+        Vector::Map {
+            op: OpId::cast(value::dtype(typed)),
+            args: vec![Value::vector(v.clone())],
+            typed,
+            length: v.length(),
+            dim,
+        }
+    }
+
+    /// `c()` of numbers and vectors of fixed length.
+    pub(super) fn combined(&mut self, parts: Parts, place: Place) -> Compiled<Value> {
+        let mut total = 0;
+        let mut types = Vec::new();
+        for (_, part) in &parts {
+            match part {
+                Value::Number(n) => {
+                    total += 1;
+                    types.push(n.typed);
+                }
+                Value::Vector(v) => {
+                    total += v.fixed().ok_or_else(|| self.unfixed(v, place))?;
+                    types.push(v.typed());
+                }
+                Value::Null => {}
+                other => {
+                    return Err(Refusal::new(
+                        place,
+                        format!("c() of {}", other.what()),
+                        "Combine numbers and vectors of them.",
+                    ))
+                }
+            }
+        }
+        if total > super::join::MOST_LOCAL {
+            return Err(too_long(place));
+        }
+        let typed = types.into_iter().reduce(join).unwrap_or(Typed::Value(Kind::Double));
+        let array = self.new_array(typed, total as u16);
+        let mut next = 0;
+        let mut written = Some(Vec::with_capacity(total));
+        if parts.iter().all(|(_, part)| self.is_left_out(part)) {
+            self.negative_arrays.insert(array);
+        }
+        for (_, part) in parts {
+            match part {
+                Value::Number(n) => {
+                    let n = self.as_typed(n, typed);
+                    written = written.filter(|_| n.constant().is_some());
+                    written.iter_mut().for_each(|w| w.push(n));
+                    self.emit(Statement::Set { array, at: Number::long(next).at, value: n.at });
+                    next += 1;
+                }
+                Value::Vector(v) => {
+                    let from = next;
+                    next += v.fixed().expect("it was asked") as i64;
+                    let own = self.written(&v).unwrap_or_default();
+                    let own: Vec<Number> = own.into_iter().map(|n| self.as_typed(n, typed)).collect();
+                    written = written
+                        .filter(|_| own.len() as i64 == next - from && own.iter().all(|n| n.constant().is_some()));
+                    written.iter_mut().for_each(|w| w.extend(&own));
+                    self.each(v.length(), &mut |c, index| {
+                        let element = c.element(&v, index, place)?;
+                        let element = c.as_typed(element, typed);
+                        let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
+                        let at = c.long_op(id::ADD, at, Number::long(from).at, place)?;
+                        c.emit(Statement::Set { array, at, value: element.at });
+                        Ok(())
+                    })?;
+                }
+                _ => {}
+            }
+        }
+        if let Some(written) = written {
+            self.written.insert(array, written);
+        }
+        Ok(Value::vector(Vector::Local { array, typed, length: total as u16, dim: None }))
+    }
+
+    /// Whether a part of `c()` is `-x`, or a number below 0.
+    fn is_left_out(&self, part: &Value) -> bool {
+        match part {
+            Value::Number(Number { at: Operand::Register(r), .. }) => self.negated.contains(r),
+            Value::Number(n) => n.whole().is_some_and(|k| k < 0),
+            Value::Vector(v) => self.is_negative(v),
+            _ => false,
+        }
+    }
+
+    /// Calls `write` for each index (I32, from 0) below a length (I64): in a loop, or one after the other where they are few.
+    pub(super) fn each(
+        &mut self,
+        length: Operand,
+        write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>,
+    ) -> Compiled<()> {
+        if let Operand::Constant(Scalar::I64(n)) = length {
+            if n <= WRITTEN_OUT {
+                for k in 0..n {
+                    write(self, Number::integer(k as i32).at)?;
+                }
+                return Ok(());
+            }
+        }
+        let times = self.as_count(length).at;
+        let counter = self.fresh(Class::I32);
+        let (body, ()) = self.within(|c| write(c, Operand::Register(counter)))?;
+        self.emit(Statement::For { counter, times, body });
+        Ok(())
+    }
+
+    /// Folds a vector: `next(state, element, index)` for each element, beginning with the given numbers. The states keep their types.
+    pub(super) fn fold(
+        &mut self,
+        v: &Vector,
+        start: &[Number],
+        place: Place,
+        next: Next<'_, 'a>,
+    ) -> Compiled<Vec<Number>> {
+        let mut states = Vec::new();
+        for n in start {
+            let register = self.fresh(n.class());
+            self.owned.insert(register);
+            self.emit(Statement::Move { to: register, from: n.at });
+            states.push(Number::register(register, n.typed));
+        }
+        self.walk(v, place, &mut |c, element, index| {
+            let new = next(c, &states, element, index)?;
+            // all are found before any is written
+            let mut values = Vec::new();
+            for (state, n) in states.iter().zip(new) {
+                values.push(c.as_typed(n, state.typed));
+            }
+            for (state, n) in states.iter().zip(values) {
+                let Operand::Register(to) = state.at else { unreachable!("a state is a register") };
+                c.write(to, n.at);
+            }
+            Ok(())
+        })?;
+        Ok(states)
+    }
+
+    /// Sum of a vector's elements. Doubles are added with the error of each addition kept (Knuth, TAOCP 2, 4.2.2), as R's long double keeps it.
+    pub(super) fn sum(&mut self, v: &Vector, place: Place) -> Compiled<Number> {
+        let dtype = value::dtype(v.typed());
+        match dtype.kind() {
+            Kind::Logical | Kind::Integer | Kind::Integer64 => {
+                let sum = self.fold(v, &[Number::long(0)], place, &mut |c, state, x, _| {
+                    let x = c.in_class(x, Class::I64);
+                    Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
+                })?[0];
+                match dtype {
+                    DType::Int64 => Ok(sum),
+                    _ => self.as_integer_sum(sum, place),
+                }
+            }
+            Kind::Complex => {
+                let zero = self.as_typed(Number::double(0.0), v.typed());
+                let sum = self.fold(v, &[zero], place, &mut |c, state, x, _| {
+                    Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
+                })?;
+                Ok(sum[0])
+            }
+            Kind::Double => {
+                let zero = Number::double(0.0);
+                let sums = self.fold(v, &[zero, zero], place, &mut |c, state, x, _| c.two_sum(state, x, place))?;
+                let sum = self.exact_sum(&sums, place)?;
+                Ok(self.in_dtype_of(sum, v.typed()))
+            }
+        }
+    }
+
+    /// A sum of integers as an integer: NA, with the warning of an addition, where it is too large.
+    fn as_integer_sum(&mut self, sum: Number, place: Place) -> Compiled<Number> {
+        let most = i64::from(i32::MAX);
+        let above = self.apply(id::GT, &[sum, Number::long(most)], place)?;
+        let below = self.apply(id::LT, &[sum, Number::long(-most)], place)?;
+        let beyond = self.apply(id::OR, &[above, below], place)?;
+        // beyond the range it is the largest integer and 1
+        let kept = self.apply(id::SELECT, &[beyond, Number::long(most), sum], place)?;
+        let kept = self.cast(kept, DType::Int32);
+        let more = self.cast(beyond, DType::Int32);
+        self.apply(id::ADD, &[kept, more], place)
+    }
+
+    /// A sum and what its additions lost, and one number more.
+    pub(super) fn two_sum(&mut self, state: &[Number], x: Number, place: Place) -> Compiled<Vec<Number>> {
+        let x = self.in_class(x, Class::F64);
+        let x = Number { typed: Typed::Value(Kind::Double), ..x };
+        let (s, lost) = (state[0], state[1]);
+        let t = self.apply(id::ADD, &[s, x], place)?;
+        let b = self.apply(id::SUB, &[t, s], place)?;
+        let a = self.apply(id::SUB, &[t, b], place)?;
+        let (da, db) = (self.apply(id::SUB, &[s, a], place)?, self.apply(id::SUB, &[x, b], place)?);
+        let d = self.apply(id::ADD, &[da, db], place)?;
+        Ok(vec![t, self.apply(id::ADD, &[lost, d], place)?])
+    }
+
+    /// The sum with what was lost; of infinite sums that is no number.
+    pub(super) fn exact_sum(&mut self, sums: &[Number], place: Place) -> Compiled<Number> {
+        let exact = self.apply(id::ADD, &[sums[0], sums[1]], place)?;
+        let finite = self.apply(id::IS_FINITE, &[sums[0]], place)?;
+        self.apply(id::SELECT, &[finite, exact, sums[0]], place)
+    }
+
+    /// A double in the float type of an array.
+    pub(super) fn in_dtype_of(&mut self, n: Number, typed: Typed) -> Number {
+        match typed {
+            Typed::Array(d) if d.is_float() && d != DType::Float64 => self.cast(n, d),
+            _ => n,
+        }
+    }
+
+    /// The length as R sees it: an integer.
+    pub(super) fn length_of(&mut self, v: &Vector) -> Number {
+        self.as_count(v.length())
+    }
+
+    /// A row of the table, over vectors: found when its elements are asked for.
+    pub(super) fn map(&mut self, op: OpId, args: Vec<Value>, place: Place) -> Compiled<Value> {
+        if let Some(kept) = self.map_kept(op, &args, place)? {
+            return Ok(kept);
+        }
+        let mut types = Vec::new();
+        let mut length: Option<Operand> = None;
+        let mut dim = None;
+        for arg in &args {
+            match arg {
+                Value::Number(n) => types.push(n.typed),
+                Value::Vector(v) => {
+                    types.push(v.typed());
+                    dim = dim.or(v.dim());
+                    if v.fixed() == Some(1) {
+                        length = length.or(Some(v.length()));
+                        continue;
+                    }
+                    match length {
+                        Some(Operand::Constant(Scalar::I64(1))) | None => length = Some(v.length()),
+                        Some(known) if known == v.length() => {}
+                        Some(Operand::Constant(a)) if matches!(v.length(), Operand::Constant(b) if a != b) => {
+                            return Err(Refusal::new(
+                                place,
+                                "vectors of different lengths meet",
+                                "Let both have the same length, or take single elements.",
+                            ))
+                        }
+                        Some(known) => {
+                            let differs = self.long_op(id::NE, known, v.length(), place)?;
+                            let fails = self.failure(place, "vectors of different lengths meet");
+                            self.emit(Statement::If {
+                                value: differs,
+                                missing: None,
+                                then: vec![Statement::Fail(fails)],
+                                otherwise: vec![],
+                            });
+                        }
+                    }
+                }
+                other => {
+                    return Err(Refusal::new(place, format!("non-numeric argument: {}", other.what()), "Give numbers."))
+                }
+            }
+        }
+        let (_, dtype) = resolve(op, &types)
+            .map_err(|e| Refusal::new(place, e.message, "Convert the operands first: as.integer(), as.double()."))?;
+        let weak = types.iter().all(|t| matches!(t, Typed::Value(_)));
+        let natural = matches!(op.row().rule, Rule::To(d) if d == d.kind().default_dtype());
+        let typed = if weak || natural { Typed::Value(dtype.kind()) } else { Typed::Array(dtype) };
+        let args = args
+            .into_iter()
+            .map(|a| if let Value::Number(n) = a { Value::Number(self.frozen(n)) } else { a })
+            .collect();
+        let v = Vector::Map { op, args, typed, length: length.expect("some operand is a vector"), dim };
+        self.of_few_parts(v, place).map(Value::vector)
+    }
+
+    /// A vector that takes little to find: one of many parts is found now.
+    pub(super) fn of_few_parts(&mut self, v: Vector, place: Place) -> Compiled<Vector> {
+        if v.parts(MOST_PARTS) < MOST_PARTS {
+            return Ok(v);
+        }
+        match v.fixed().filter(|n| *n <= super::join::MOST_LOCAL) {
+            Some(n) => {
+                let array = self.new_array(v.typed(), n as u16);
+                self.fill(array, &v, place)?;
+                Ok(Vector::Local { array, typed: v.typed(), length: n as u16, dim: v.dim() })
+            }
+            None => Err(Refusal::new(
+                place,
+                "too many operations on a vector whose length is not written in the code",
+                "Write a loop over its elements, with variables for what each gives.",
+            )),
+        }
+    }
+
+    /// `a:b`, as R does it: integers where a is whole and both fit.
+    pub(super) fn colon(&mut self, a: Number, b: Number, place: Place) -> Compiled<Value> {
+        if a.kind() > Kind::Double
+            || b.kind() > Kind::Double
+            || a.kind() == Kind::Integer64
+            || b.kind() == Kind::Integer64
+        {
+            return Err(Refusal::new(place, "a sequence of these types", "Use integers or doubles: as.integer()."));
+        }
+        let a = if a.kind() == Kind::Logical { self.cast(a, DType::Int32) } else { a };
+        let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32) } else { b };
+        // a double that stands in the code and is whole begins integers; one that is computed may not be whole, and gives doubles of the same values
+        let from = match a.whole() {
+            Some(k) if a.kind() == Kind::Double && i32::try_from(k).is_ok() => Number::integer(k as i32),
+            _ => a,
+        };
+        if let (Some(x), Some(y)) = (from.whole(), b.whole()) {
+            let step = if y >= x { 1 } else { -1 };
+            let length = Number::long((y - x).abs() + 1).at;
+            return Ok(Value::vector(Vector::Range { from, step: number_like(from, step), length }));
+        }
+        if from.whole() == Some(1) && from.kind() == Kind::Integer && self.is_count(b) {
+            let up = self.apply(id::LE, &[from, b], place)?;
+            let step = self.apply(id::SELECT, &[up, Number::integer(1), Number::integer(-1)], place)?;
+            let n = self.apply(id::SELECT, &[up, b, Number::integer(2)], place)?;
+            return Ok(Value::vector(Vector::Range { from, step, length: self.of_count(n) }));
+        }
+        let fails = self.failure(place, "NA/NaN argument");
+        let from = self.plain_double(from);
+        let from = self.frozen(Number { typed: Typed::Value(from.kind()), ..from });
+        let both_integers = from.kind() == Kind::Integer && b.kind() == Kind::Integer;
+        // differences are exact in double
+        let x = self.cast(from, DType::Float64);
+        let y = self.plain_double(b);
+        let y = self.cast(y, DType::Float64);
+        let y = self.frozen(Number { typed: Typed::Value(Kind::Double), ..y });
+        let known = |n: Number| n.whole().is_some();
+        if !known(from) || !known(b) {
+            let d = self.apply(id::SUB, &[x, y], place)?;
+            let missing = self.apply(id::IS_NA, &[d], place)?;
+            self.emit(Statement::If {
+                value: missing.at,
+                missing: None,
+                then: vec![Statement::Fail(fails)],
+                otherwise: vec![],
+            });
+        }
+        let up = self.apply(id::LE, &[x, y], place)?;
+        let d = self.apply(id::SUB, &[y, x], place)?;
+        let distance = self.apply(id::ABS, &[d], place)?;
+        // R allows for 1e-10 of rounding
+        let distance =
+            if both_integers { distance } else { self.apply(id::ADD, &[distance, Number::double(1e-10)], place)? };
+        let count = self.apply(id::FLOOR, &[distance], place)?;
+        let count = self.apply(id::ADD, &[count, Number::double(1.0)], place)?;
+        let length = self.long(count);
+        let step = self.apply(id::SELECT, &[up, number_like(from, 1), number_like(from, -1)], place)?;
+        Ok(Value::vector(Vector::Range { from, step, length }))
+    }
+
+    /// A float of any width as a double; integers as they are.
+    fn plain_double(&mut self, n: Number) -> Number {
+        match n.kind() {
+            Kind::Double => self.cast(n, DType::Float64),
+            _ => self.cast(n, DType::Int32),
+        }
+    }
+
+    /// 1, 2 ... n.
+    pub(super) fn counted(&mut self, n: Number, place: Place) -> Compiled<Value> {
+        if n.kind() > Kind::Double {
+            return Err(Refusal::new(place, "argument of length 0 or not a number", "Give a count."));
+        }
+        if let Some(k) = n.whole() {
+            if k < 0 {
+                return Err(Refusal::new(place, "a negative count", "Give a count of 0 or more."));
+            }
+            return Ok(Value::vector(Vector::Range {
+                from: Number::integer(1),
+                step: Number::integer(1),
+                length: Number::long(k).at,
+            }));
+        }
+        if self.is_count(n) {
+            let length = self.of_count(n);
+            return Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }));
+        }
+        let length = self.of_count(n);
+        let below = self.long_op(id::LT, length, Number::long(0).at, place)?;
+        let fails = self.failure(place, "argument must be coercible to non-negative integer");
+        // NA too
+        self.emit(Statement::If {
+            value: below,
+            missing: Some(fails),
+            then: vec![Statement::Fail(fails)],
+            otherwise: vec![],
+        });
+        Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }))
+    }
+}
+
+/// A small whole number of the class of another.
+pub(super) fn number_like(n: Number, k: i32) -> Number {
+    if n.class() == Class::I32 {
+        Number::integer(k)
+    } else {
+        Number::double(k.into())
+    }
+}
+
+pub(super) fn too_long(place: Place) -> Refusal {
+    Refusal::new(
+        place,
+        "a vector whose length is not written in the code, or above 1024 elements",
+        "Vectors of a function's own are short and of fixed length: numeric(3). Longer ones are arguments, or are read from outside.",
+    )
+}

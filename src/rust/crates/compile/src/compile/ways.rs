@@ -1,0 +1,131 @@
+//! What is seen in code before it is compiled: which ways through it return, read an argument, warn or fail.
+
+use super::Statement;
+use crate::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};
+
+/// Whether a block may warn or fail, and whether it draws.
+pub(super) fn heard(block: &[Statement]) -> (bool, bool) {
+    let mut found = (false, false);
+    for statement in block {
+        let (heard, draws) = match statement {
+            Statement::Apply { op, class, .. } => (op.may_warn(*class), false),
+            Statement::Position { .. } | Statement::Fail(_) => (true, false),
+            Statement::Draw { .. } => (false, true),
+            Statement::If { missing, then, otherwise, .. } => {
+                let (a, b) = (heard(then), heard(otherwise));
+                (missing.is_some() || a.0 || b.0, a.1 || b.1)
+            }
+            Statement::For { body, .. } => heard(body),
+            // it may have no end
+            Statement::Loop { body } => (true, heard(body).1),
+            _ => (false, false),
+        };
+        found = (found.0 || heard, found.1 || draws);
+    }
+    found
+}
+
+/// Whether every way through an expression of a function reads one of its arguments.
+pub(super) fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, wanted: &str) -> bool {
+    let reads = |e: &Expr| surely_reads(scope, lambda, e, wanted);
+    match &expr.form {
+        Form::Name(name) => name == wanted,
+        Form::Call(function, args) => {
+            let arg = |k: usize| args.get(k).and_then(|a| a.value.as_ref()).is_some_and(reads);
+            let any = || args.iter().filter_map(|a| a.value.as_ref()).any(reads);
+            match function.as_str() {
+                "&&" | "||" | "while" | "ifelse" | "switch" => arg(0),
+                "for" | "<-" | "=" => arg(1),
+                "if" => arg(0) || arg(1) && arg(2),
+                "function" | "missing" | "repeat" => false,
+                "(" | "[" | "[[" | "return" => any(),
+                "{" => {
+                    for one in args.iter().filter_map(|a| a.value.as_ref()) {
+                        if reads(one) {
+                            return true;
+                        }
+                        if one.calls(&["return", "break", "next", "stop"], true) {
+                            return false;
+                        }
+                    }
+                    false
+                }
+                // the arguments of people's functions may not be read
+                name => {
+                    lambda.body.assigned_at(name).is_none()
+                        && matches!(scope.meaning(lambda.scope, &[name.into()], true), Some(Meaning::Builtin(_)))
+                        && any()
+                }
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether every way through an expression ends in `return`.
+pub(super) fn always_returns(expr: &Expr) -> bool {
+    let Form::Call(name, args) = &expr.form else { return false };
+    let ends = |k: usize| args.get(k).and_then(|a| a.value.as_ref()).is_some_and(always_returns);
+    match name.as_str() {
+        "return" | "stop" => true,
+        "{" => args.iter().filter_map(|a| a.value.as_ref()).any(always_returns),
+        "(" => ends(0),
+        "if" => ends(1) && ends(2),
+        _ => false,
+    }
+}
+
+/// Whether a `return` stands where the function does not end: `Compiler::tail` has no way for it.
+pub(super) fn returns_early(expr: &Expr) -> bool {
+    let Form::Call(name, args) = &expr.form else { return false };
+    let inside = |e: &Expr| e.calls(&["return"], true);
+    let values = || args.iter().filter_map(|a| a.value.as_ref());
+    match name.as_str() {
+        "return" => values().any(inside),
+        "{" => {
+            let list: Vec<&Expr> = values().collect();
+            list.iter().enumerate().any(|(k, e)| {
+                let last = k + 1 == list.len();
+                match &e.form {
+                    _ if last => returns_early(e),
+                    Form::Call(n, _) if n == "return" => returns_early(e),
+                    Form::Call(n, branches) if n == "if" => {
+                        let branch = |k: usize| branches.get(k).and_then(|b| b.value.as_ref());
+                        let (then, otherwise) = (branch(1), branch(2));
+                        let ends = |b: Option<&Expr>| b.is_some_and(always_returns);
+                        if !ends(then) && !ends(otherwise) {
+                            return inside(e);
+                        }
+                        let bad = |b: Option<&Expr>| {
+                            b.is_some_and(|b| if always_returns(b) { returns_early(b) } else { inside(b) })
+                        };
+                        branch(0).is_some_and(inside) || bad(then) || bad(otherwise)
+                    }
+                    _ => inside(e),
+                }
+            })
+        }
+        "(" => values().any(returns_early),
+        "if" => {
+            let branch = |k: usize| args.get(k).and_then(|b| b.value.as_ref());
+            branch(0).is_some_and(inside)
+                || branch(1).is_some_and(returns_early)
+                || branch(2).is_some_and(returns_early)
+        }
+        _ => values().any(inside),
+    }
+}
+
+impl Expr {
+    /// Whether a name stands within, functions that stand in it too.
+    pub(super) fn mentions(&self, wanted: &str) -> bool {
+        let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.mentions(wanted));
+        match &self.form {
+            Form::Name(name) => name == wanted,
+            Form::Call(_, args) => among(args),
+            Form::CallOf(function, args) => function.mentions(wanted) || among(args),
+            Form::Function(lambda) => lambda.body.mentions(wanted),
+            _ => false,
+        }
+    }
+}

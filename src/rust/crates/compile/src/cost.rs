@@ -1,0 +1,57 @@
+//! Roughly what a routine costs an element, in plain operations.
+
+use super::{Block, Draw, Operand, Routine, Statement};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::table::TABLES;
+use verdigris_ops::OpId;
+
+/// Turns of a loop whose number is not known.
+const TURNS: usize = 64;
+/// So much is as good as any more.
+const MOST: usize = 1 << 20;
+
+impl Routine {
+    /// What an element costs, in plain operations; up to a limit.
+    pub fn cost(&self) -> usize {
+        1 + of(&self.body).min(MOST)
+    }
+
+    /// Whether it may take a turn again.
+    pub fn loops(&self) -> bool {
+        let mut loops = false;
+        self.walk(&mut |s| loops |= matches!(s, Statement::For { .. } | Statement::Loop { .. }));
+        loops
+    }
+}
+
+fn of(block: &Block) -> usize {
+    let total = block.iter().map(|statement| match statement {
+        Statement::Apply { op, .. } => of_row(*op),
+        // a line of memory
+        Statement::Read { .. } => 4,
+        Statement::Draw { draw: Draw::Uniform, .. } => 50,
+        Statement::Draw { .. } => 100,
+        Statement::If { then, otherwise, .. } => 1 + of(then).max(of(otherwise)),
+        Statement::For { times, body, .. } => {
+            let times = match times {
+                Operand::Constant(Scalar::I32(times)) => (*times).max(0) as usize,
+                _ => TURNS,
+            };
+            times.saturating_mul(1 + of(body))
+        }
+        Statement::Loop { body } => TURNS * (1 + of(body)),
+        _ => 1,
+    });
+    total.fold(0, |sum: usize, cost| sum.saturating_add(cost).min(MOST))
+}
+
+/// Which file of the operation table a row is in says how long it is.
+fn of_row(op: OpId) -> usize {
+    let mut end = 0;
+    let file = TABLES.iter().position(|rows| {
+        end += rows.len();
+        (op.0 as usize) < end
+    });
+    // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from draws
+    [1, 8, 100, 1, 1, 4, 8][file.unwrap_or(0)]
+}

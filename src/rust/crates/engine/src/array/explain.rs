@@ -1,0 +1,387 @@
+//! What computing an array would run: the kernels, what each reads and writes, and their sources. Computes nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::graph::builder::Builder;
+use crate::graph::epilogue::{hosting, is_passing, stand_in};
+use crate::graph::evaluate::is_kept;
+use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
+use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
+use verdigris_compile::Source;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::Group;
+
+/// An input or output of a kernel.
+pub struct Traffic {
+    /// As the kernel's text names it.
+    pub name: String,
+    pub dtype: DType,
+    /// How elements are found; "" for an output.
+    pub access: String,
+    pub elements: usize,
+    /// What moves through memory, each element counted once.
+    pub bytes: usize,
+}
+
+/// A kernel that would run.
+pub struct Kernel {
+    /// Elements of the result.
+    pub n: usize,
+    /// The operations in order, as R would write them.
+    pub code: Vec<String>,
+    pub reads: Vec<Traffic>,
+    pub writes: Vec<Traffic>,
+    /// The CUDA C that a cuda device runs; empty where the build has no CUDA.
+    pub source: String,
+}
+
+/// The kernels that computing the array would run, in order; none where it is computed.
+pub fn explain(array: &Array) -> Vec<Kernel> {
+    if array.is_ready() || array.is_empty() {
+        return Vec::new();
+    }
+    let mut copy = Copy { copies: HashMap::new(), calls: Vec::new(), kernels: Vec::new() };
+    copy.kernel(array.node());
+    copy.kernels
+}
+
+/// A copy of a graph in which nodes that would be computed by kernels of their own stand as computed.
+struct Copy {
+    copies: HashMap<*const Node, Arc<Node>>,
+    /// Calls of routines that the kernel at hand makes.
+    calls: Vec<Arc<Node>>,
+    kernels: Vec<Kernel>,
+}
+
+impl Copy {
+    /// Adds the kernel that computes a recorded node, after those that it needs.
+    fn kernel(&mut self, root: &Arc<Node>) {
+        if root.is_reduction() {
+            let (reduction, plan, bound) = self.reduced(root);
+            self.kernels.push(described(&plan, &bound, Some(reduction)));
+            self.copies.insert(Arc::as_ptr(root), Arc::new(Node::ready(stand_in(root))));
+            return;
+        }
+        let mut reductions = Vec::new();
+        below(root, Walk::new(), &mut reductions);
+        // as `evaluate` has it: one of them goes on to this kernel's work
+        let host = hosting(&reductions).cloned();
+        for node in reductions.iter().filter(|node| !host.as_ref().is_some_and(|host| Arc::ptr_eq(host, node))) {
+            self.missing(node);
+        }
+        let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
+        let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+        let passing = spread || host.as_ref().is_some_and(|host| is_passing(host, std::slice::from_ref(root)));
+        let reduced =
+            host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
+        let mut builder = Builder::new(root.len);
+        let mut results = None;
+        if let Some(host) = &host {
+            let copy = Arc::new(Node::ready(stand_in(host)));
+            results = Some(builder.stand_in(&copy, &stand_in(host)));
+            self.copies.insert(Arc::as_ptr(host), copy);
+        }
+        let mut kept = Vec::new();
+        let others = std::mem::take(&mut self.calls);
+        let copy = self.copied(root, root, &mut kept);
+        let calls = std::mem::replace(&mut self.calls, others);
+        for result in calls.iter().flat_map(|call| call.living_results()) {
+            if !self.copies.contains_key(&Arc::as_ptr(&result)) {
+                kept.push(self.copied(&result, root, &mut Vec::new()));
+            }
+        }
+        let mut outputs = vec![(builder.node(&copy), root.dtype)];
+        for node in &kept {
+            outputs.push((builder.node(node), node.dtype));
+        }
+        if let (Some(host), Some((register, _)), false) = (&host, results, passing) {
+            outputs.push((register, host.dtype));
+        }
+        let reduced_node = |host: &Arc<Node>| host.repeats()?.0.args()?.nodes().next().cloned();
+        let values = host.as_ref().and_then(reduced_node).and_then(|operand| builder.find(&operand));
+        let (plan, bound) = builder.outputs(&outputs);
+        self.kernels.push(match (reduced, results) {
+            (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
+                prologue.after = Some(Box::new(After { plan, results, spread, values }));
+                read.after = Some(Box::new(bound));
+                described(&prologue, &read, Some(reduction))
+            }
+            _ => described(&plan, &bound, None),
+        });
+        for node in kept.into_iter().chain([copy]) {
+            node.settle(stand_in(&node));
+        }
+    }
+
+    /// `kernel`, unless there is one.
+    fn missing(&mut self, node: &Arc<Node>) {
+        if let Some((results, _)) = node.repeats() {
+            self.missing(&results);
+            self.copies.insert(Arc::as_ptr(node), Arc::new(Node::ready(stand_in(node))));
+        }
+        if !self.copies.contains_key(&Arc::as_ptr(node)) {
+            self.kernel(node);
+        }
+    }
+
+    /// A reduction within groups and what it reads, after the kernels that this needs.
+    fn reduced(&mut self, node: &Arc<Node>) -> (Grouped, Plan, Bound) {
+        let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
+            unreachable!("it was recorded as a reduction");
+        };
+        let operand = args.nodes().next().expect("a reduction has an operand");
+        let mut reductions = Vec::new();
+        if operand.is_reduction() {
+            reductions.push(operand.clone());
+        }
+        below(operand, Walk::new(), &mut reductions);
+        reductions.iter().for_each(|node| self.missing(node));
+        let copy = self.copied(operand, operand, &mut Vec::new());
+        let mut builder = Builder::new(operand.len);
+        let register = builder.node(&copy);
+        let (plan, bound) = builder.outputs(&[(register, operand.dtype)]);
+        ((reduction, na_rm, groups), plan, bound)
+    }
+
+    /// The copy of a node in the graph of `root`; `kept` gathers what the kernel stores besides the root.
+    fn copied(&mut self, node: &Arc<Node>, root: &Arc<Node>, kept: &mut Vec<Arc<Node>>) -> Arc<Node> {
+        if let Some(copy) = self.copies.get(&Arc::as_ptr(node)) {
+            return copy.clone();
+        }
+        let copy = match node.expr() {
+            None => match node.view() {
+                // strided values are brought together before they are recycled
+                Some(view) if node.len != root.len && !view.layout.is_contiguous() => {
+                    let whole = Arc::new(Node::ready(view));
+                    let mut builder = Builder::new(node.len);
+                    let register = builder.node(&whole);
+                    let (plan, bound) = builder.outputs(&[(register, node.dtype)]);
+                    self.kernels.push(described(&plan, &bound, None));
+                    Arc::new(Node::ready(stand_in(node)))
+                }
+                _ => node.clone(),
+            },
+            Some(_) if node.len != root.len => {
+                self.kernel(node);
+                return self.copies[&Arc::as_ptr(node)].clone();
+            }
+            Some(expr) => {
+                let mut args = Args::new();
+                for arg in expr.args.iter() {
+                    args.push(match arg {
+                        Arg::Node(below) => Arg::Node(self.copied(below, root, kept)),
+                        Arg::Scalar(scalar) => Arg::Scalar(*scalar),
+                    });
+                }
+                let copy = Arc::new(Node::lazy(node.dtype, node.len, node.device, Expr { args, ..expr }));
+                if node.is_call() {
+                    self.calls.push(node.clone());
+                }
+                if is_kept(node) && !Arc::ptr_eq(node, root) {
+                    kept.push(copy.clone());
+                }
+                copy
+            }
+        };
+        self.copies.insert(Arc::as_ptr(node), copy.clone());
+        copy
+    }
+}
+
+/// The reductions that a kernel of a node's length would read.
+fn below(node: &Node, walk: Walk, found: &mut Vec<Arc<Node>>) {
+    let Some(args) = node.args().filter(|_| !node.is_reduction()) else { return };
+    for arg in args.nodes().filter(|arg| arg.len == node.len && walk.visit(arg)) {
+        if arg.is_reduction() {
+            found.push(arg.clone());
+        } else {
+            below(arg, walk, found);
+        }
+    }
+}
+
+/// What a kernel reads, named from `first` on, but for what it has made itself.
+fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Traffic> {
+    let mut all = Vec::new();
+    for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate() {
+        if made == Some(k as u16) {
+            continue;
+        }
+        let access = match input.access {
+            Access::Linear => "linear".to_string(),
+            Access::Broadcast => "one for all".to_string(),
+            Access::Recycled => "recycled".to_string(),
+            Access::Strided(_) => format!("strides {}", joined(view.layout.strides())),
+            Access::Picked => "picked".to_string(),
+        };
+        let elements = view.len();
+        let moved = if input.access == Access::Picked { bound.n.min(elements) } else { elements };
+        let name = format!("x{}", first + all.len() + 1);
+        all.push(Traffic { name, dtype: view.dtype, access, elements, bytes: moved * view.dtype.size() });
+    }
+    all
+}
+
+fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
+    // what is stored: by the plan, by its reduction, or by what comes after that
+    let (last, n) = match (&plan.after, &bound.after, grouped) {
+        (Some(after), Some(given), _) => (&after.plan, given.n),
+        (_, _, Some((.., groups))) => (plan, groups.count()),
+        _ => (plan, bound.n),
+    };
+    let stored = |dtype: DType| match grouped {
+        Some((reduction, ..)) if plan.after.is_none() => reduction.result(dtype.class()),
+        _ => dtype,
+    };
+    let writes = last.outputs.iter().enumerate().map(|(k, (_, dtype))| Traffic {
+        name: if k == 0 { "y".into() } else { format!("y{}", k + 1) },
+        dtype: stored(*dtype),
+        access: String::new(),
+        elements: n,
+        bytes: n * stored(*dtype).size(),
+    });
+    let mut writes: Vec<_> = writes.collect();
+    let (mut read, mut code) = (reads(plan, bound, 0, None), Vec::new());
+    let source = source(plan, bound.n, grouped);
+    let Some(grouped) = grouped else {
+        listing(plan, bound, &writes, (0, None), &mut code);
+        return Kernel { n, code, reads: read, writes, source };
+    };
+    let names = listing(plan, bound, &[], (0, None), &mut code);
+    let text = applied(grouped, &names[plan.outputs[0].0 as usize]);
+    if let (Some(after), Some(given)) = (&plan.after, &bound.after) {
+        let name = format!("t{}", code.len() + 1);
+        code.push(format!("{name} <- {text}"));
+        let own = (read.len(), Some((after.results, name.clone())));
+        listing(&after.plan, given, &writes, own, &mut code);
+        if after.spread {
+            let (.., groups) = grouped;
+            // the results are stored beside
+            let (name_out, dtype) = (format!("y{}", writes.len() + 1), after.plan.inputs[after.results as usize].dtype);
+            code.push(format!("{name_out} <- {name}"));
+            let (elements, bytes) = (groups.count(), after.results_size(groups));
+            writes.push(Traffic { name: name_out, dtype, access: String::new(), elements, bytes });
+        }
+        read.extend(reads(&after.plan, given, read.len(), Some(after.results)));
+    } else {
+        code.push(format!("y <- {text}"));
+    }
+    Kernel { n, code, reads: read, writes, source }
+}
+
+/// A reduction within groups: what, whether without NA, and which groups.
+type Grouped = (Reduction, bool, Groups);
+
+/// It, of a value, in R's notation, as if the value had an axis for each of the groups' extents.
+fn applied((reduction, na_rm, groups): Grouped, value: &str) -> String {
+    let also = if na_rm { ", na.rm = TRUE" } else { "" };
+    let axis = match groups {
+        Groups { inner: 1, .. } => "2",
+        Groups { outer: 1, .. } => "1",
+        _ => "c(1, 3)",
+    };
+    format!("apply({value}, {axis}, {}{also})", reduction.name())
+}
+
+fn joined(strides: &[isize]) -> String {
+    strides.iter().map(isize::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Adds the program in R's notation, a line for each operation: `t3 <- x1 * x2`. Inputs are named from `first` on, but for
+/// one that is made before. Returns the registers' names.
+fn listing(
+    plan: &Plan,
+    bound: &Bound,
+    writes: &[Traffic],
+    (first, made): (usize, Option<(u16, String)>),
+    lines: &mut Vec<String>,
+) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(plan.code.len());
+    let input = |k: u16| match &made {
+        Some((own, name)) if *own == k => name.clone(),
+        // what was made has no number
+        Some((own, _)) if *own < k => format!("x{}", first + k as usize),
+        _ => format!("x{}", first + k as usize + 1),
+    };
+    for (register, instruction) in plan.code.iter().enumerate() {
+        let text = match instruction {
+            Instruction::Load(k) => Err(input(*k)),
+            Instruction::Scalar(k, _) => Err(bound.scalars[*k as usize].to_string()),
+            // positions count from 0
+            Instruction::Pick { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
+            Instruction::Apply { op, args, .. } => {
+                let row = op.row();
+                let operands: Vec<&str> =
+                    args[..row.arity as usize].iter().map(|&a| names[a as usize].as_str()).collect();
+                let called = if row.r.is_empty() { row.name } else { row.r };
+                Ok(match (&operands[..], row.group) {
+                    ([a, b], Group::Ops) => format!("{a} {called} {b}"),
+                    ([a], Group::Ops) => format!("{called}{a}"),
+                    _ => format!("{called}({})", operands.join(", ")),
+                })
+            }
+            Instruction::Call(call) => Err(called(call, &names, input)),
+            Instruction::Result { call, result } => {
+                let run = names[*call as usize].clone();
+                let several = plan.call(*call).routine.results.len() > 1;
+                Ok(if several { format!("{run}[[{}]]", result + 1) } else { run })
+            }
+        };
+        let name = match text {
+            Err(name) => name,
+            Ok(text) => {
+                // an output has its own name
+                let name = match plan.outputs.iter().position(|(r, _)| *r as usize == register) {
+                    Some(k) if k < writes.len() => writes[k].name.clone(),
+                    _ => format!("t{}", lines.len() + 1),
+                };
+                lines.push(format!("{name} <- {text}"));
+                name
+            }
+        };
+        names.push(name);
+    }
+    for ((register, _), write) in plan.outputs.iter().zip(writes) {
+        if names[*register as usize] != write.name {
+            lines.push(format!("{} <- {}", write.name, names[*register as usize]));
+        }
+    }
+    names
+}
+
+/// A routine's run in R's notation: what it is given, in the order in which it takes it.
+fn called(call: &Call, names: &[String], input: impl Fn(u16) -> String) -> String {
+    let routine = call.routine.0;
+    let parameters = routine.parameters.iter().zip(&call.args);
+    let given = parameters.filter_map(|(p, &arg)| match p.source {
+        Source::Given(k) => Some((k, names[arg as usize].clone())),
+        _ => None,
+    });
+    let tables = routine.tables.iter().zip(&call.tables).map(|(table, &k)| (table.given, input(k)));
+    let mut given: Vec<(u16, String)> = given.chain(tables).collect();
+    given.sort_by_key(|(k, _)| *k);
+    given.dedup_by_key(|(k, _)| *k);
+    let given: Vec<String> = given.into_iter().map(|(_, name)| name).collect();
+    format!("{}({})", routine.name, given.join(", "))
+}
+
+#[cfg(not(target_os = "macos"))]
+fn source(plan: &Plan, n: usize, grouped: Option<Grouped>) -> String {
+    use crate::backend::cuda::codegen::{self, Variant};
+    let variant = Variant { wide: n > i32::MAX as usize, ..Variant::default() };
+    match grouped {
+        None => codegen::source(plan, variant),
+        Some((reduction, na_rm, groups)) => {
+            let form = codegen::reduce::form(plan, reduction, groups);
+            codegen::source_reduce(plan, variant, reduction, na_rm, form)
+        }
+    }
+}
+
+#[cfg(target_os = "macos")]
+fn source(_: &Plan, _: usize, _: Option<Grouped>) -> String {
+    String::new()
+}

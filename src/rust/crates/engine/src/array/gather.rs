@@ -1,0 +1,110 @@
+//! Elements at positions: recorded, so that the kernel that reads them picks them on its way.
+
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::graph::evaluate::holds_much;
+use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk, CHEAP};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+
+impl Array {
+    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
+    /// recorded, unless it would keep far more memory from being freed than it takes.
+    pub fn gather(&self, positions: &Array) -> Result<Array> {
+        let (n, dtype) = (positions.len(), self.dtype());
+        if self.is_empty() || n == 0 {
+            return Array::filled(dtype, n, self.device());
+        }
+        let source = self.in_line()?;
+        let mut args = Args::new();
+        args.push(Arg::Node(positions.cast(DType::Int64, None)?.node().clone()));
+        args.push(Arg::Node(source.node().clone()));
+        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
+        let out = Array::lazy(dtype, n, self.device(), expr)?;
+        if holds_much(self.len() * dtype.size(), n * dtype.size()) {
+            out.settle()?;
+        }
+        Ok(out)
+    }
+
+    /// The same values, computed, with one element behind the other in memory.
+    pub(crate) fn in_line(&self) -> Result<Array> {
+        let view = self.contiguous()?;
+        // of memory that another library shares the node keeps the strided view
+        let is_own = self.node().view().is_some_and(|own| own.layout.is_contiguous());
+        Ok(if is_own { self.clone() } else { Array::from_view(view) })
+    }
+
+    /// `gather`, where all positions are known to be inside. Of a few operations on one array in memory only the elements that are
+    /// asked for are computed: `(x * 2)[i]` is `x[i] * 2`.
+    pub fn gather_inside(&self, positions: &Array) -> Result<Array> {
+        if let (false, true) = (self.is_ready(), positions.len() <= self.len()) {
+            if let Some(leaf) = only_leaf(self.node()) {
+                let picked = Array::of(leaf.clone()).gather(positions)?;
+                if let Some(recorded) = over(self.node(), &leaf, picked.node())? {
+                    return Ok(Array::of(recorded));
+                }
+            }
+        }
+        self.gather(positions)
+    }
+}
+
+/// The one array in memory that a recorded one is made of, element by element; None where there is more to it: another length or
+/// order, what depends on the index, warnings, which concern all elements, or many operations.
+fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
+    fn below(node: &Arc<Node>, len: usize, walk: Walk, leaf: &mut Option<Arc<Node>>) -> bool {
+        if !walk.visit(node) {
+            return true;
+        }
+        let Some(expr) = node.expr() else {
+            let is_plain = node.len == len && node.view().is_some_and(|view| view.layout.is_contiguous());
+            return is_plain && leaf.replace(node.clone()).is_none();
+        };
+        node.len == len && expr.is_by_element() && expr.args.nodes().all(|arg| below(arg, len, walk, leaf))
+    }
+    let mut leaf = None;
+    (root.weight <= CHEAP && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
+}
+
+/// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a plan has
+/// it once.
+fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Result<Option<Arc<Node>>> {
+    if Arc::ptr_eq(node, leaf) {
+        return Ok(Some(instead.clone()));
+    }
+    let expr = node.expr().expect("only the leaf is computed");
+    node.over(expr, instead.len, |below| over(below, leaf, instead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::transfer::Host;
+    use crate::array::Operand;
+    use crate::memory::buffer::Device;
+    use crate::testing::{self, apply, array, values};
+
+    #[test]
+    fn few_operations_are_done_with_what_is_picked() {
+        let x = array(&[4.0, 9.0, 25.0]);
+        let at = Array::upload(Host::Integer64(&[2, 0]), None, Device::Cpu, None).expect("an upload");
+        let twice = testing::twice(&x);
+        let both = apply("add", &[Operand::Array(twice.clone()), Operand::Array(x.clone())]);
+        let picked = both.gather_inside(&at).expect("recorded");
+        assert!(!both.is_ready() && !twice.is_ready());
+        assert_eq!(picked.plan().expect("a plan").0.inputs.len(), 2);
+        assert_eq!(values(&picked), [75.0, 12.0]);
+        // what may warn of other elements, two arrays, another length: computed first
+        let root = apply("sqrt", &[Operand::Array(x.clone())]);
+        assert_eq!(values(&root.gather_inside(&at).expect("recorded")), [5.0, 2.0]);
+        assert!(root.is_ready());
+        let sum = apply("add", &[Operand::Array(x.clone()), Operand::Array(array(&[1.0, 2.0, 3.0]))]);
+        assert_eq!(values(&sum.gather_inside(&at).expect("recorded")), [28.0, 5.0]);
+        assert!(sum.is_ready());
+        let scaled = apply("mul", &[Operand::Array(x), Operand::Array(array(&[3.0]))]);
+        assert_eq!(values(&scaled.gather_inside(&at).expect("recorded")), [75.0, 12.0]);
+        assert!(scaled.is_ready());
+    }
+}

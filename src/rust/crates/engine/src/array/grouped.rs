@@ -1,0 +1,138 @@
+//! Elements by a code that each has, or that is found for each: counts, reductions, places in a table; and the elements at ranks.
+
+use crate::array::subscript::range_of;
+use crate::array::Array;
+use crate::backend;
+use crate::memory::buffer::{Device, View};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::layout::Axis;
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::rule::{self, Typed};
+
+fn no_complex(dtype: DType) -> Result<()> {
+    match dtype {
+        DType::Complex64 | DType::Complex128 => {
+            Err(Error::new(Kind::DType, "complex values have no order").advise("Use the host: `as.vector(x)`."))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Array {
+    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none or are missing
+    /// (int64).
+    ///
+    /// # Errors
+    /// `DType` for complex values; `Memory`.
+    pub fn count_bins(&self, low: i64, bins: usize) -> Result<Array> {
+        no_complex(self.dtype())?;
+        // 2 is NA
+        let reaches_na = self.dtype() == DType::Bool8 && low.saturating_add(bins as i64) > 2;
+        let values = match self.dtype() {
+            DType::Float16 | DType::BFloat16 => self.cast(DType::Float32, None)?,
+            DType::Bool8 if reaches_na => self.cast(DType::Int32, None)?,
+            _ => self.clone(),
+        };
+        let counts = backend::of(self.device())?.count_bins(&values.contiguous()?, low, bins)?;
+        Ok(Array::from_view(View::contiguous(counts, DType::Int64, bins + 1)))
+    }
+
+    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere) to a value each, in a fixed order.
+    /// Sums of whole numbers are int64. None where there are too many groups to do so without a sort.
+    ///
+    /// # Errors
+    /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
+    pub fn reduce_coded(
+        &self,
+        codes: &Array,
+        groups: usize,
+        reduction: Reduction,
+        na_rm: bool,
+    ) -> Result<Option<Array>> {
+        no_complex(self.dtype())?;
+        let (n, rows) = (self.len(), codes.len());
+        let columns = if rows > 0 && n % rows == 0 { n / rows } else { 1 };
+        // the cpu device takes all columns at once
+        if columns > 1 && self.device() != Device::Cpu {
+            let column = |start| self.strided(&[n], &[Axis { of: 0, start, step: 1, extent: rows }]);
+            let found = (0..n).step_by(rows).map(|start| column(start)?.reduce_coded(codes, groups, reduction, na_rm));
+            let Some(parts) = found.collect::<Result<Option<Vec<Array>>>>()? else { return Ok(None) };
+            return Array::join(&parts, parts[0].dtype(), self.device()).map(Some);
+        }
+        if columns == 0 || columns * rows != n || !Reduction::GROUPED.contains(&reduction) {
+            return Err(Error::new(Kind::Shape, "each element needs a code"));
+        }
+        let class = reduction.class(self.dtype().class()).expect("what is not complex is reduced");
+        let values = self.cast(natural_dtype(class), None)?.contiguous()?;
+        let codes = codes.cast(DType::Int32, None)?.contiguous()?;
+        let found = backend::of(self.device())?.reduce_coded(&values, &codes, groups, reduction, na_rm)?;
+        let made = |found: Option<_>, reduction: Reduction| {
+            found.map(|buffer| Array::from_view(View::contiguous(buffer, reduction.result(class), columns * groups)))
+        };
+        let Some(results) = made(found, reduction) else { return Ok(None) };
+        let least = || {
+            let found = backend::of(self.device())?.reduce_coded(&values, &codes, groups, Reduction::Min, false)?;
+            Ok(made(found, Reduction::Min).expect("a device that sums groups has their extremes"))
+        };
+        results.checked(reduction, na_rm, self.dtype(), least).map(Some)
+    }
+
+    /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it (int32).
+    ///
+    /// # Errors
+    /// `DType` for complex values, `Device`, `Memory`.
+    pub fn search(&self, table: &Array, strictly: bool) -> Result<Array> {
+        let (values, table) = self.beside(table)?;
+        let places = backend::of(self.device())?.search(&values, &table, strictly)?;
+        Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
+    }
+
+    /// The place in `table` (int32, from 1) where each element stands first; 0 where it does not or is missing. None where the caller
+    /// should search a sorted table.
+    ///
+    /// # Errors
+    /// As `search`.
+    pub fn matches(&self, table: &Array) -> Result<Option<Array>> {
+        let (values, table) = self.beside(table)?;
+        let found = backend::of(self.device())?.matches(&values, &table)?;
+        Ok(found.map(|places| Array::from_view(View::contiguous(places, DType::Int32, self.len()))))
+    }
+
+    /// These values and a table's in the type that both meet in, stored as its class computes.
+    fn beside(&self, table: &Array) -> Result<(View, View)> {
+        let meet = rule::promote(&[Typed::Array(self.dtype()), Typed::Array(table.dtype())]);
+        no_complex(meet)?;
+        if self.device() != table.device() || table.len() > i32::MAX as usize {
+            return Err(Error::new(Kind::Device, "the table is on another device, or too long"));
+        }
+        let natural = natural_dtype(meet.class());
+        Ok((self.cast(natural, None)?.contiguous()?, table.cast(natural, None)?.contiguous()?))
+    }
+
+    /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller should sort.
+    ///
+    /// # Errors
+    /// `DType` for complex values; `Memory`.
+    pub fn firsts(&self) -> Result<Option<Array>> {
+        no_complex(self.dtype())?;
+        let class = self.dtype().class();
+        let values = self.cast(natural_dtype(class), None)?.contiguous()?;
+        // a GPU looks for whole numbers near each other in another way
+        let between = if self.device() != Device::Cpu && matches!(class, Class::I32 | Class::I64) {
+            let (low, high) = range_of(&Array::from_view(values.clone()).cast(DType::Int64, None)?, true)?;
+            (low <= high).then_some((low, high))
+        } else {
+            None
+        };
+        Ok(backend::of(self.device())?.firsts(&values, between)?.map(Array::from_view))
+    }
+
+    /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where there are not as
+    /// many as a rank asks for. None where the caller should sort.
+    pub fn ranks(&self, ranks: &[usize]) -> Result<Option<(Option<Array>, usize)>> {
+        let found = backend::of(self.device())?.ranks(&self.contiguous()?, ranks)?;
+        Ok(found.map(|found| (found.values.map(Array::from_view), found.missing)))
+    }
+}

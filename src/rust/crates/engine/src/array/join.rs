@@ -1,0 +1,120 @@
+//! Arrays put together: one after the other in new memory, and views that repeat or overlap.
+
+use crate::array::Array;
+use crate::backend;
+use crate::memory::buffer::{Device, View};
+use crate::memory::fallible;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::layout::Axis;
+
+/// A part's elements one after the other, as they are joined.
+fn ready(part: &Array, dtype: DType, device: Device) -> Result<View> {
+    part.to_device(device)?.cast(dtype, None)?.contiguous()
+}
+
+impl Array {
+    /// The elements of all parts, in order, cast to the dtype, in new memory of the device.
+    pub fn join(parts: &[Array], dtype: DType, device: Device) -> Result<Array> {
+        let n = parts.iter().map(Array::len).sum::<usize>();
+        let size = dtype.size();
+        let backend = backend::of(device)?;
+        let output = backend.allocate(n * size)?;
+        let mut at = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            let view = ready(part, dtype, device)?;
+            backend.copy(&view.buffer, view.layout.offset() * size, &output, at * size, view.len() * size)?;
+            at += view.len();
+        }
+        Ok(Array::from_view(View::contiguous(output, dtype, n)))
+    }
+
+    /// The rows of matrices with so many columns, one below the other, in one pass; None where the device does it by views.
+    pub fn join_rows(parts: &[Array], columns: usize, dtype: DType, device: Device) -> Result<Option<Array>> {
+        if device != Device::Cpu {
+            return Ok(None);
+        }
+        let views = parts.iter().map(|part| ready(part, dtype, device)).collect::<Result<Vec<_>>>()?;
+        let n = views.iter().map(View::len).sum::<usize>();
+        let output = backend::of(device)?.allocate(n * dtype.size())?;
+        backend::cpu::join_rows(&views, columns, &output)?;
+        Ok(Some(Array::from_view(View::contiguous(output, dtype, n))))
+    }
+
+    /// A view whose axes each walk one of this array's, of shape `dim`: several may walk the same one, whose index is then the sum
+    /// of theirs, and an axis with a step of 0 repeats.
+    ///
+    /// # Errors
+    /// `Shape` where a view would leave the array.
+    pub fn strided(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
+        let wrong = || Error::new(Kind::Shape, "a view would leave its array");
+        if fallible::product(dim.iter().copied())? != self.len() || axes.iter().any(|axis| axis.of >= dim.len()) {
+            return Err(wrong());
+        }
+        let nothing = axes.iter().any(|axis| axis.extent == 0);
+        for (of, &extent) in dim.iter().enumerate() {
+            let (mut low, mut high) = (0isize, 0isize);
+            for axis in axes.iter().filter(|axis| axis.of == of) {
+                // what is no number leaves the array as well
+                let reach = axis.step.saturating_mul(axis.extent as isize - 1);
+                let start = isize::try_from(axis.start).unwrap_or(isize::MAX);
+                low = low.saturating_add(start).saturating_add(reach.min(0));
+                high = high.saturating_add(start).saturating_add(reach.max(0));
+            }
+            if !nothing && (low < 0 || high >= extent as isize) {
+                return Err(wrong());
+            }
+        }
+        self.view(dim, axes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::host_bytes;
+    use crate::array::transfer::{Host, HostMut};
+
+    fn doubles(x: &Array) -> Vec<f64> {
+        let mut out = vec![0.0; x.len()];
+        x.read(0, HostMut::Double(&mut out)).unwrap();
+        out
+    }
+
+    fn three() -> Array {
+        Array::upload(Host::Double(&[1.0, 2.0, 3.0]), None, Device::Cpu, None).unwrap()
+    }
+
+    #[test]
+    fn parts_are_joined_in_order_and_cast() {
+        let whole = Array::upload(Host::Integer(&[4, 5]), None, Device::Cpu, None).unwrap();
+        let none = three().view(&[3], &[Axis { of: 0, start: 0, step: 1, extent: 0 }]).unwrap();
+        let back = three().view(&[3], &[Axis { of: 0, start: 2, step: -1, extent: 3 }]).unwrap();
+        let joined = Array::join(&[three(), none, whole, back], DType::Float64, Device::Cpu).unwrap();
+        assert_eq!(doubles(&joined), [1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 2.0, 1.0]);
+        assert!(Array::join(&[], DType::Int32, Device::Cpu).unwrap().is_empty());
+    }
+
+    #[test]
+    fn axes_repeat_and_overlap() {
+        let repeat = |extent| Axis { of: 0, start: 0, step: 0, extent };
+        let each = three().strided(&[3], &[repeat(2), Axis::whole(0, 3)]).unwrap();
+        assert_eq!(doubles(&each), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+        let times = three().strided(&[3], &[Axis::whole(0, 3), repeat(2)]).unwrap();
+        assert_eq!(doubles(&times), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+        let windows =
+            three().strided(&[3], &[Axis::whole(0, 2), Axis { of: 0, start: 1, step: -1, extent: 2 }]).unwrap();
+        assert_eq!(doubles(&windows), [2.0, 3.0, 1.0, 2.0]);
+        assert_eq!(host_bytes(&each.contiguous().unwrap()).unwrap().len(), 48);
+    }
+
+    #[test]
+    fn a_view_that_leaves_the_array_is_refused() {
+        let beyond = [Axis::whole(0, 3), Axis { of: 0, start: 0, step: 1, extent: 2 }];
+        assert!(three().strided(&[3], &beyond).is_err());
+        let before = [Axis { of: 0, start: 0, step: -1, extent: 2 }];
+        assert!(three().strided(&[3], &before).is_err());
+        assert!(three().strided(&[3], &[Axis::whole(1, 1)]).is_err());
+        assert!(three().strided(&[2], &[Axis::whole(0, 2)]).is_err());
+    }
+}

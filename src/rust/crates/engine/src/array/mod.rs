@@ -1,0 +1,608 @@
+//! The array: a handle on a node of the graph. The bridge holds these and never sees a device's own types.
+
+pub mod exact;
+pub mod explain;
+pub mod function_call;
+mod gather;
+pub mod grouped;
+mod join;
+pub mod kernel_call;
+pub mod linear;
+pub mod strided;
+pub mod subscript;
+pub mod transfer;
+mod view;
+pub mod write;
+
+use std::sync::Arc;
+
+use crate::backend::{self, Landing, Outcome};
+use crate::graph::builder::recycle;
+use crate::graph::epilogue;
+use crate::graph::evaluate;
+use crate::graph::node::{computed, Arg, Args, Expr, Node, Operation};
+use crate::graph::spill;
+use crate::memory;
+use crate::memory::buffer::{any_shared, Buffer, Device, View};
+use crate::plan::warning;
+use crate::plan::{Bound, Plan};
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{natural_dtype, Class, DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::rule::{self, Typed};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::scan::Scan;
+use verdigris_ops::{id, Group, OpId, Rule};
+
+/// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
+const FEW: usize = 1 << 16;
+
+/// An array on a device, recorded or computed. Cloning shares it.
+#[derive(Clone)]
+pub struct Array {
+    node: Arc<Node>,
+}
+
+/// What an operation takes.
+#[derive(Clone)]
+pub enum Operand {
+    Array(Array),
+    /// A host vector that was brought to the device for this operation: it adopts the arrays' type.
+    Vector(Array, Kind),
+    /// One host value.
+    Value(Scalar, Kind),
+}
+
+impl Operand {
+    /// What the type rules see of it.
+    pub fn typed(&self) -> Typed {
+        match self {
+            Operand::Array(a) => Typed::Array(a.dtype()),
+            Operand::Vector(_, kind) | Operand::Value(_, kind) => Typed::Value(*kind),
+        }
+    }
+
+    /// How many elements it has.
+    pub fn extent(&self) -> usize {
+        match self {
+            Operand::Array(a) | Operand::Vector(a, _) => a.len(),
+            Operand::Value(..) => 1,
+        }
+    }
+}
+
+impl Array {
+    pub fn from_view(view: View) -> Array {
+        let node = Arc::new(Node::ready(view.clone()));
+        computed(&node, &view);
+        Array { node }
+    }
+
+    pub(crate) fn of(node: Arc<Node>) -> Array {
+        Array { node }
+    }
+
+    pub fn len(&self) -> usize {
+        self.node.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.node.len == 0
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.node.dtype
+    }
+
+    pub fn device(&self) -> Device {
+        self.node.device
+    }
+
+    /// Whether the values are computed.
+    pub fn is_ready(&self) -> bool {
+        self.node.is_ready()
+    }
+
+    /// Whether someone outside sees the memory.
+    pub fn is_shared(&self) -> bool {
+        self.node.is_in(Buffer::is_shared)
+    }
+
+    /// Whether our work on the memory is to be kept in order with that of someone outside.
+    pub fn is_contested(&self) -> bool {
+        self.node.is_in(Buffer::is_contested)
+    }
+
+    /// Whether someone outside may write to the memory at any time.
+    pub fn is_volatile(&self) -> bool {
+        self.node.is_in(Buffer::is_volatile)
+    }
+
+    /// Operations that are recorded and not computed.
+    pub fn pending(&self) -> u32 {
+        if self.is_ready() {
+            0
+        } else {
+            self.node.weight
+        }
+    }
+
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// As `leading`, where `n` is few: for readers that may come back for more.
+    pub fn few(&self, n: usize) -> Result<Option<Array>> {
+        if n > FEW.min(self.len() / 4) {
+            return Ok(None);
+        }
+        self.leading(n)
+    }
+
+    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
+    /// nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    pub fn leading(&self, n: usize) -> Result<Option<Array>> {
+        if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
+            return Ok(None);
+        }
+        evaluate::leading(&self.node, n).map(|view| Some(Array::from_view(view)))
+    }
+
+    /// Records an operation; operands are recycled to the longest. The result is on the device of the array operands.
+    ///
+    /// # Errors
+    /// `DType` where R refuses the types; `Device` where array operands are on different devices.
+    pub fn apply(op: OpId, operands: &[Operand], site: Option<CallSite>) -> Result<Array> {
+        Array::apply_at(op, operands, |_| site)
+    }
+
+    /// As `apply`; asks for the site only where the operation may warn (true), or its result is large (false).
+    pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce(bool) -> Option<CallSite>) -> Result<Array> {
+        let n = if operands.iter().any(|o| o.extent() == 0) {
+            0
+        } else {
+            operands.iter().map(Operand::extent).max().unwrap_or(0)
+        };
+        let mut types = [Typed::Value(Kind::Logical); 3];
+        for (typed, operand) in types.iter_mut().zip(operands) {
+            *typed = operand.typed();
+        }
+        let types = &types[..operands.len()];
+        let device = common_device(operands)?;
+        let (class, dtype) = match rule::resolve(op, types) {
+            // what R does not do with complex numbers it refuses element by element: of none there is none
+            Err(_) if n == 0 && op.row().group == Group::Ops => {
+                let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(types) };
+                return Array::full(Scalar::I32(0), dtype, 0, device);
+            }
+            resolved => resolved?,
+        };
+        if n > 0 && exact::concerns(op, types) {
+            if let Some(out) = exact::compare(op, operands, n, device)? {
+                return Ok(out);
+            }
+        }
+        let squares = op == id::POW && dtype.is_float() && types[0].kind() != Kind::Integer64;
+        if let ([Operand::Array(x), Operand::Value(power, _)], true) = (operands, squares) {
+            // the same bits, and no function of CUDA's that all other powers would need
+            if power.to(Class::F64) == Scalar::F64(2.0) {
+                let x = Operand::Array(x.in_class(class)?);
+                return Array::record(id::MUL, class, dtype, n, device, &[x.clone(), x], site);
+            }
+        }
+        Array::record(op, class, dtype, n, device, operands, site)
+    }
+
+    /// Records a row that computes from the index alone, such as a sequence.
+    pub fn source(op: OpId, class: Class, dtype: DType, n: usize, device: Device, scalars: &[Scalar]) -> Result<Array> {
+        backend::of(device)?;
+        let args = scalars.iter().map(|&s| Arg::Scalar(s)).collect();
+        let natural = op.row().result_class(class);
+        let op = Operation::Row(op);
+        let node = Node::lazy(natural_dtype(natural), n, device, Expr { op, class, args, site: None });
+        Array { node: Arc::new(node) }.cast(dtype, None)
+    }
+
+    /// Records `n` draws of a row with parameters: its key, then numbers or arrays, of at most `n` elements, which are recycled.
+    ///
+    /// # Errors
+    /// `Device` where the parameters are on another device.
+    pub fn draw(op: OpId, n: usize, device: Device, operands: &[Operand], site: Option<CallSite>) -> Result<Array> {
+        backend::of(device)?;
+        if operands.iter().any(|o| matches!(o, Operand::Array(_))) && common_device(operands)? != device {
+            return Err(Error::new(ErrorKind::Device, "the parameters are on another device than the draws are to be")
+                .advise("Name the parameters' device, or copy them by as_gpu(x, device = )."));
+        }
+        Array::record(op, Class::F64, DType::Float64, n, device, operands, |_| site)
+    }
+
+    fn record(
+        op: OpId,
+        class: Class,
+        dtype: DType,
+        n: usize,
+        device: Device,
+        operands: &[Operand],
+        site: impl FnOnce(bool) -> Option<CallSite>,
+    ) -> Result<Array> {
+        let row = op.row();
+        let mut args = Args::new();
+        // asked for once, by what warns first
+        let (mut site, mut known) = (Some(site), None);
+        let mut of_rounded = || {
+            if let Some(site) = site.take() {
+                known = site(true);
+            }
+            known.clone()
+        };
+        for (k, operand) in operands.iter().enumerate() {
+            let wanted = row.operand_class(k, class);
+            let logical = matches!(row.rule, verdigris_ops::Rule::Logic)
+                || (matches!(row.rule, verdigris_ops::Rule::Select) && k == 0);
+            args.push(match operand {
+                Operand::Value(scalar, _) => {
+                    if scalar.is_rounded_to(wanted) {
+                        warning::rounded(of_rounded().as_ref());
+                    }
+                    Arg::Scalar(if logical { scalar.to_logical() } else { scalar.to(wanted) })
+                }
+                Operand::Array(array) | Operand::Vector(array, _) if logical => {
+                    Arg::Node(array.in_dtype(DType::Bool8)?.node)
+                }
+                Operand::Array(array) | Operand::Vector(array, _) => {
+                    let rounds = array.dtype() == DType::Int64 && matches!(wanted, Class::F64 | Class::C128);
+                    let cast =
+                        if rounds { array.cast(natural_dtype(wanted), of_rounded()) } else { array.in_class(wanted) };
+                    Arg::Node(cast?.node)
+                }
+            });
+        }
+        // a large result keeps its call for messages of full devices
+        let warns = op.may_warn(class);
+        let site = match site {
+            Some(site) if warns || n * dtype.size() >= memory::LARGE => site(warns),
+            _ => known,
+        };
+        Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
+    }
+
+    /// A recorded array, whose graph is kept small enough for one kernel. What reads memory that others may write to is
+    /// computed at once: later it may be other values.
+    pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+        let at_once = reads_volatile(&expr.args);
+        let array = Array::recorded(dtype, n, device, expr)?;
+        if at_once {
+            array.compute()?;
+        }
+        Ok(array)
+    }
+
+    /// `lazy`, where memory is not asked about.
+    #[inline]
+    pub(crate) fn recorded(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
+        let leaves = evaluate::bound(expr.op, &expr.args)?;
+        let node = Node::lazy(dtype, n, device, expr);
+        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        Ok(Array { node: Arc::new(node) })
+    }
+
+    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it. Of int64 that is rounded to double R
+    /// hears without a site, too: where that is no matter the row `nearest` makes the doubles.
+    pub fn cast(&self, dtype: DType, site: Option<CallSite>) -> Result<Array> {
+        if dtype == self.dtype() {
+            return Ok(self.clone());
+        }
+        let class = self.dtype().class();
+        let rounds = class == Class::I64 && matches!(dtype, DType::Float64 | DType::Complex128);
+        let site = if rounds { site.or_else(warning::no_call) } else { site };
+        let op = OpId::cast(dtype);
+        Array::record(op, class, dtype, self.len(), self.device(), &[Operand::Array(self.clone())], |_| site)
+    }
+
+    fn in_dtype(&self, dtype: DType) -> Result<Array> {
+        self.cast(dtype, None)
+    }
+
+    fn in_class(&self, class: Class) -> Result<Array> {
+        if self.dtype().class() == class {
+            Ok(self.clone())
+        } else {
+            self.cast(natural_dtype(class), None)
+        }
+    }
+
+    /// Computes what is recorded, as `settle`, for who does not look at the values now.
+    pub fn compute(&self) -> Result<()> {
+        if self.node.is_ready() {
+            return Ok(());
+        }
+        evaluate::settle_together(std::slice::from_ref(&self.node))
+    }
+
+    /// Computes what is recorded: queued on the device, not waited for.
+    pub fn settle(&self) -> Result<View> {
+        evaluate::settle(&self.node)
+    }
+
+    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
+    /// shared with another library, whose writes are to be seen here.
+    pub fn contiguous(&self) -> Result<View> {
+        evaluate::contiguous(&self.node)
+    }
+
+    /// The values of a view in memory of their own.
+    pub fn duplicate(view: &View) -> Result<Array> {
+        if !view.layout.is_contiguous() {
+            return Array::from_view(view.clone()).contiguous().map(Array::from_view);
+        }
+        let backend = backend::of(view.buffer.device)?;
+        let size = view.dtype.size();
+        let buffer = backend.allocate(view.len() * size)?;
+        if !view.is_empty() {
+            backend.copy(&view.buffer, view.layout.offset() * size, &buffer, 0, view.len() * size)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
+    }
+
+    /// The plan that computes this array's values, after what cannot be fused is computed.
+    pub fn plan(&self) -> Result<(Plan, Bound)> {
+        self.planned(false)
+    }
+
+    pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
+        evaluate::planned(&self.node, root_too)
+    }
+
+    /// The class and the graph of what a reduction reads.
+    fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
+        let class = reduction
+            .class(self.dtype().class())
+            .ok_or_else(|| Error::new(ErrorKind::DType, "invalid 'type' (complex) of argument"))?;
+        let array = match reduction {
+            Reduction::Any | Reduction::All => self.in_dtype(DType::Bool8)?,
+            _ => self.in_class(class)?,
+        };
+        Ok((array, class))
+    }
+
+    /// Reduces everything to a value on the host; waits. Returns the result's type beside it.
+    pub fn reduce(&self, reduction: Reduction, na_rm: bool) -> Result<(DType, Outcome)> {
+        let (array, class) = self.reducible(reduction)?;
+        let (plan, bound) = array.planned(true)?;
+        let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
+        Ok((reduction.result(class), outcome))
+    }
+
+    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where it
+    /// does not, or where what the value is like depends on the elements.
+    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
+        let (array, class) = self.reducible(reduction)?;
+        if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
+            return Ok(None);
+        }
+        let (plan, bound) = array.planned(true)?;
+        let landing = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
+        recycle(plan, bound);
+        Ok(landing.map(|landing| (reduction.result(class), landing)))
+    }
+
+    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
+    pub fn settles(&self, reduction: Reduction, na_rm: bool) -> bool {
+        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
+    }
+
+    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what is done with
+    /// the values next, if that asks for them.
+    pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
+        self.reduced(reduction, na_rm, groups, false)
+    }
+
+    /// `reduce_groups`, but what is added in float64 becomes float32 in the end where the elements are no wider.
+    pub fn reduce_groups_in_width(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
+        self.reduced(
+            reduction,
+            na_rm,
+            groups,
+            matches!(self.dtype(), DType::Float32 | DType::Float16 | DType::BFloat16),
+        )
+    }
+
+    /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the least elements.
+    pub(crate) fn checked(
+        self,
+        reduction: Reduction,
+        na_rm: bool,
+        of: DType,
+        least: impl FnOnce() -> Result<Array>,
+    ) -> Result<Array> {
+        if reduction != Reduction::Sum || of != DType::Int64 || self.is_empty() {
+            return Ok(self);
+        }
+        let least = if na_rm { Operand::Value(Scalar::I64(0), Kind::Integer64) } else { Operand::Array(least()?) };
+        Array::apply(id::CHECKED_SUM, &[Operand::Array(self), least], warning::no_call())
+    }
+
+    fn reduced(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
+        let sums = self.reduced_unchecked(reduction, na_rm, groups, narrow)?;
+        sums.checked(reduction, na_rm, self.dtype(), || self.reduced_unchecked(Reduction::Min, false, groups, false))
+    }
+
+    fn reduced_unchecked(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
+        let (array, class) = self.reducible(reduction)?;
+        let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
+        let expr =
+            Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
+        let at_once = reads_volatile(&expr.args);
+        let results = Array::of(Arc::new(Node::lazy(dtype, count, self.device(), expr)));
+        let latest = Arc::downgrade(results.node());
+        let out = if narrow && dtype == DType::Float64 {
+            let narrowed = results.cast(DType::Float32, None)?;
+            // who holds them wants them stored
+            drop(results);
+            narrowed
+        } else {
+            results
+        };
+        epilogue::postpone(latest, out.node(), self.len() * self.dtype().size())?;
+        if reduction.width() > 1 || at_once {
+            out.settle()?;
+        }
+        Ok(out)
+    }
+
+    /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit
+    /// counts as one, and is told of beside the result.
+    pub fn scan(&self, scan: Scan) -> Result<(Array, bool)> {
+        let class = scan.class(self.dtype().class()).ok_or_else(|| {
+            Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))
+        })?;
+        let dtype = scan.result(self.dtype());
+        let array = self.in_class(class)?;
+        let backend = backend::of(self.device())?;
+        let output = backend.allocate(self.len() * dtype.size())?;
+        let mut unfit = false;
+        if !self.is_empty() {
+            let (mut plan, bound) = array.planned(true)?;
+            plan.outputs[0].1 = dtype;
+            unfit = backend.scan(&plan, &bound, scan, &output)?;
+        }
+        Ok((Array::from_view(View::contiguous(output, dtype, self.len())), unfit))
+    }
+
+    /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
+    /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
+    pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
+        let at = positions.cast(DType::Int64, None)?.contiguous()?;
+        let values = values.cast(self.dtype(), None)?.contiguous()?;
+        let backend = backend::of(self.device())?;
+        let (dtype, size) = (self.dtype(), self.dtype().size());
+        let output = backend.allocate(n * size)?;
+        let kept = n.min(self.len());
+        if n >= self.len() && !self.is_ready() && self.pending() <= 1 && n > 0 {
+            // what costs no more than a copy, as a constant, is computed where it is wanted
+            let (plan, bound) = self.planned(true)?;
+            backend.run(&plan, &bound, std::slice::from_ref(&output))?;
+        } else {
+            let source = self.contiguous()?;
+            backend.copy(&source.buffer, source.layout.offset() * size, &output, 0, kept * size)?;
+        }
+        if n > kept {
+            let room = Array::filled(self.dtype(), n - kept, self.device())?.contiguous()?;
+            backend.copy(&room.buffer, 0, &output, kept * size, (n - kept) * size)?;
+        }
+        if !at.is_empty() && !values.is_empty() {
+            backend.scatter(&output, dtype, n, &at, &values)?;
+        }
+        Ok(Array::from_view(View::contiguous(output, dtype, n)))
+    }
+
+    /// `n` NAs (0 for uint8, which has none).
+    pub(crate) fn filled(dtype: DType, n: usize, device: Device) -> Result<Array> {
+        Array::full(Scalar::I32(verdigris_ops::scalar::NA_I32), dtype, n, device)
+    }
+
+    /// `n` times one value.
+    pub fn full(value: Scalar, dtype: DType, n: usize, device: Device) -> Result<Array> {
+        Array::source(verdigris_ops::id::CONSTANT, value.class(), dtype, n, device, &[value])
+    }
+
+    /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
+    pub fn positions(&self, keep_na: bool) -> Result<Array> {
+        let mask = self.in_dtype(DType::Bool8)?;
+        let (plan, bound) = mask.planned(true)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
+    }
+
+    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
+    /// is read once. Waits for the count.
+    pub fn compress(&self, mask: &Array) -> Result<Array> {
+        let (plan, bound) = self.chosen(mask)?;
+        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
+    }
+
+    /// The plan of a mask and of the values that it chooses from.
+    pub(crate) fn chosen(&self, mask: &Array) -> Result<(Plan, Bound)> {
+        let mask = mask.in_dtype(DType::Bool8)?;
+        let roots = [mask.node.clone(), self.node.clone()];
+        let _used = spill::Used::new();
+        let mut builder = evaluate::builder(&roots, true)?;
+        let [test, value] = roots.each_ref().map(|root| builder.node(root));
+        if !builder.fits() {
+            // both at most inputs now
+            mask.settle()?;
+            self.settle()?;
+            return self.chosen(&mask);
+        }
+        Ok(builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]))
+    }
+
+    /// In order, NA and NaN last; with the positions (from 0; int32, or int64 where these do not reach) if asked for.
+    pub fn sort(&self, decreasing: bool, with_positions: bool) -> Result<(Array, Option<Array>)> {
+        let values = self.contiguous()?;
+        let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
+        Ok((Array::from_view(sorted), at.map(Array::from_view)))
+    }
+
+    /// The positions of `sort`, alone and counted from 1; None where `sort` is to find them.
+    pub fn order(&self, decreasing: bool) -> Result<Option<Array>> {
+        let values = self.contiguous()?;
+        Ok(backend::of(self.device())?.order(&values, decreasing)?.map(Array::from_view))
+    }
+}
+
+/// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
+pub fn settle_all(arrays: &[Array]) -> Result<()> {
+    let mut groups: Vec<Vec<Arc<Node>>> = Vec::new();
+    for array in arrays {
+        let node = array.node();
+        if node.is_ready() || groups.iter().flatten().any(|known| Arc::ptr_eq(known, node)) {
+            continue;
+        }
+        match groups.iter_mut().find(|g| g[0].len == node.len && g[0].device == node.device) {
+            Some(group) => group.push(node.clone()),
+            None => groups.push(vec![node.clone()]),
+        }
+    }
+    groups.iter().try_for_each(|group| evaluate::settle_together(group))
+}
+
+pub(crate) fn reads_volatile(args: &Args) -> bool {
+    any_shared() && args.nodes().any(|node| node.is_in(Buffer::is_volatile))
+}
+
+pub(crate) fn common_device(operands: &[Operand]) -> Result<Device> {
+    let mut devices = operands.iter().filter_map(|o| match o {
+        Operand::Array(a) | Operand::Vector(a, _) => Some(a.device()),
+        Operand::Value(..) => None,
+    });
+    let first =
+        devices.next().ok_or_else(|| Error::new(ErrorKind::Argument, "an operation needs at least one array"))?;
+    match devices.find(|d| *d != first) {
+        None => Ok(first),
+        Some(other) => {
+            Err(Error::new(ErrorKind::Device, format!("the arrays are on different devices: {first} and {other}"))
+                .advise(format!("Move one with `as_gpu(x, device = \"{first}\")`.")))
+        }
+    }
+}
+
+/// Bytes of a view, copied to the host; for tests and for exchange.
+pub fn host_bytes(view: &View) -> Result<Vec<u8>> {
+    let mut out = crate::memory::fallible::filled(0u8, view.len() * view.dtype.size())?;
+    if !out.is_empty() {
+        backend::of(view.buffer.device)?.download(&view.buffer, view.layout.offset() * view.dtype.size(), &mut out)?;
+    }
+    Ok(out)
+}
+
+/// A buffer on a device that holds these bytes.
+pub fn buffer_from(bytes: &[u8], device: Device) -> Result<Arc<Buffer>> {
+    let backend = backend::of(device)?;
+    let buffer = backend.allocate(bytes.len())?;
+    if !bytes.is_empty() {
+        backend.upload(bytes, &buffer, 0)?;
+    }
+    Ok(buffer)
+}

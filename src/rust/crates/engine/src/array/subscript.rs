@@ -1,0 +1,460 @@
+//! Which elements a subscript means: R's rules on numbers and logicals, as ranges where they are ranges.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use crate::array::transfer::{Host, HostMut};
+use crate::array::{Array, Operand};
+use crate::backend::{self, cpu};
+use crate::graph::node::Node;
+use crate::memory::buffer::{Device, View};
+use crate::memory::fallible;
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::id;
+use verdigris_ops::reduction::{Reduction, STATUS_EMPTY};
+use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
+
+/// Elements that are left out at an end are looked at one by one up to so many.
+const FEW: usize = 16;
+
+/// The elements of one axis that a subscript selects, counted from 0.
+pub enum Selection {
+    /// `start, start + step, ...`: a view serves.
+    Range { start: usize, step: isize, count: usize },
+    /// Positions (int64); negative where the subscript is NA. `top` is one past the greatest.
+    At { positions: Array, top: usize, any_na: bool },
+}
+
+impl Selection {
+    pub fn whole(n: usize) -> Selection {
+        Selection::Range { start: 0, step: 1, count: n }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Selection::Range { count, .. } => *count,
+            Selection::At { positions, .. } => positions.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One past the greatest position.
+    pub fn top(&self) -> usize {
+        match *self {
+            Selection::Range { count: 0, .. } => 0,
+            Selection::Range { start, step, count } => {
+                start.max((start as isize + step * (count as isize - 1)) as usize) + 1
+            }
+            Selection::At { top, .. } => top,
+        }
+    }
+
+    pub fn any_na(&self) -> bool {
+        matches!(self, Selection::At { any_na: true, .. })
+    }
+
+    /// The positions, in reach.
+    fn on_host(&self) -> Result<Vec<i64>> {
+        match self {
+            Selection::Range { start, step, count } => {
+                fallible::collected((0..*count as isize).map(|k| (*start as isize + k * step) as i64))
+            }
+            Selection::At { positions, .. } => {
+                let mut room = fallible::filled(0, positions.len())?;
+                positions.read(0, HostMut::Integer64(&mut room))?;
+                Ok(room)
+            }
+        }
+    }
+
+    /// The positions as an array.
+    pub fn positions(&self, device: Device) -> Result<Array> {
+        match self {
+            Selection::At { positions, .. } => Ok(positions.clone()),
+            Selection::Range { start, step, count } => Array::source(
+                id::SEQ,
+                Class::I64,
+                DType::Int64,
+                *count,
+                device,
+                &[Scalar::I64(*start as i64), Scalar::I64(*step as i64)],
+            ),
+        }
+    }
+}
+
+/// What is wrong with a subscript; R words it.
+pub enum Fault {
+    /// Positive and negative together.
+    Mixed,
+    /// Beyond the axis, where that is not allowed.
+    OutOfBounds,
+    /// A logical longer than the axis, where that is not allowed.
+    TooLong,
+}
+
+/// Reads a host subscript for an axis of `n` elements. `bounded` axes (of arrays) refuse what lies beyond;
+/// unbounded ones (of vectors) give positions past the end, which read as NA.
+pub fn from_host(
+    subscript: Host<'_>,
+    n: usize,
+    bounded: bool,
+    device: Device,
+) -> Result<std::result::Result<Selection, Fault>> {
+    let positions: Option<Vec<i64>> = match subscript {
+        Host::Logical(x) => {
+            if bounded && x.len() > n {
+                return Ok(Err(Fault::TooLong));
+            }
+            let total = if x.is_empty() { 0 } else { n.max(x.len()) };
+            let place = |(k, &v): (usize, &i32)| match v {
+                0 => None,
+                NA_I32 => Some(-1),
+                _ => Some(k as i64),
+            };
+            Some(fallible::collected(x.iter().cycle().take(total).enumerate().filter_map(place))?)
+        }
+        Host::Integer(x) => {
+            let wide = |v: i32| if v == NA_I32 { NA_I64 } else { i64::from(v) };
+            if let Some(found) = without_end(x, n, wide) {
+                return Ok(Ok(found));
+            }
+            // in registers of 32 bits, of which more go at once; NA is the smallest
+            let highest = |x: &[i32]| {
+                let (low, high) = x.iter().fold((i32::MAX, 0), |(low, high), &v| (low.min(v), high.max(v)));
+                (low >= 1).then_some(i64::from(high))
+            };
+            match places(x, wide, highest)? {
+                Some(found) => return found.select(n, bounded, device),
+                None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n)?,
+            }
+        }
+        Host::Double(x) => {
+            // to base R an infinite subscript is a missing one
+            let wide = |v: f64| if v.is_finite() { v as i64 } else { NA_I64 };
+            if let Some(found) = without_end(x, n, wide) {
+                return Ok(Ok(found));
+            }
+            let highest = |x: &[f64]| {
+                let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (wide(v).min(low), wide(v).max(high)));
+                (low >= 1).then_some(high)
+            };
+            match places(x, wide, highest)? {
+                Some(found) => return found.select(n, bounded, device),
+                None => numbers(x.iter().map(|&v| v.is_finite().then_some(v as i64)), n)?,
+            }
+        }
+        Host::Integer64(x) => numbers(x.iter().map(|&v| if v == NA_I64 { None } else { Some(v) }), n)?,
+        Host::Complex(_) => {
+            return Err(Error::new(ErrorKind::DType, "invalid subscript type 'complex'"));
+        }
+    };
+    let Some(positions) = positions else { return Ok(Err(Fault::Mixed)) };
+    let any_na = positions.contains(&-1);
+    let top = positions.iter().map(|p| p + 1).max().unwrap_or(0).max(0) as usize;
+    if bounded && top > n {
+        return Ok(Err(Fault::OutOfBounds));
+    }
+    if !any_na && top <= n {
+        if let Some((start, step)) = range(&positions) {
+            return Ok(Ok(Selection::Range { start, step, count: positions.len() }));
+        }
+    }
+    let positions = Array::upload(Host::Integer64(&positions), None, device, None)?;
+    Ok(Ok(Selection::At { positions, top, any_na }))
+}
+
+/// What is left where a few neighbours at one end are left out: `x[-1]`, `x[-n]`.
+fn without_end<T: Copy>(x: &[T], n: usize, wide: impl Fn(T) -> i64) -> Option<Selection> {
+    if x.is_empty() || x.len() > FEW {
+        return None;
+    }
+    let mut out: Vec<usize> = x.iter().map(|&v| usize::try_from(wide(v).wrapping_neg()).ok()).collect::<Option<_>>()?;
+    out.sort_unstable();
+    out.dedup();
+    let (first, last) = (out[0], out[out.len() - 1]);
+    if first < 1 || last > n || last - first + 1 != out.len() {
+        return None;
+    }
+    let kept = |start: usize, count: usize| Selection::Range { start, step: 1, count };
+    match (first == 1, last == n) {
+        (true, true) => Some(kept(0, 0)),
+        (true, false) => Some(kept(last, n - last)),
+        (false, true) => Some(kept(0, first - 1)),
+        (false, false) => None,
+    }
+}
+
+/// Whether each number is `step` more than the one before.
+fn is_regular<T: Copy>(x: &[T], step: i64, wide: impl Fn(T) -> i64) -> bool {
+    // in pieces without a way out, which are done in wide registers
+    x.chunks(256).zip(x[1..].chunks(256)).all(|(here, next)| {
+        here.iter().zip(next).fold(true, |same, (&a, &b)| same & (wide(b).wrapping_sub(wide(a)) == step))
+    })
+}
+
+/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two quick passes, of
+/// which `highest` is one: the greatest number, or None where one is less than 1 or NA.
+enum Places {
+    Range { start: usize, step: isize, count: usize, top: usize },
+    List { positions: Vec<i64>, top: usize },
+}
+
+fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64, highest: impl Fn(&[T]) -> Option<i64>) -> Result<Option<Places>> {
+    let (Some(&first), Some(&last)) = (x.first(), x.last()) else { return Ok(None) };
+    let (first, last, count) = (wide(first), wide(last), x.len());
+    let step = if count > 1 { wide(x[1]).wrapping_sub(first) } else { 1 };
+    if first.min(last) >= 1 && step != 0 && is_regular(x, step, &wide) {
+        let top = first.max(last) as usize;
+        return Ok(Some(Places::Range { start: first as usize - 1, step: step as isize, count, top }));
+    }
+    if first.min(last) < 1 {
+        return Ok(None);
+    }
+    let Some(top) = highest(x) else { return Ok(None) };
+    let positions = fallible::collected(x.iter().map(|&v| wide(v) - 1))?;
+    Ok(Some(Places::List { positions, top: top as usize }))
+}
+
+impl Places {
+    fn select(self, n: usize, bounded: bool, device: Device) -> Result<std::result::Result<Selection, Fault>> {
+        let (Places::Range { top, .. } | Places::List { top, .. }) = &self;
+        let top = *top;
+        if bounded && top > n {
+            return Ok(Err(Fault::OutOfBounds));
+        }
+        let positions = match self {
+            Places::Range { start, step, count, .. } if top <= n => {
+                return Ok(Ok(Selection::Range { start, step, count }));
+            }
+            Places::Range { start, step, count, .. } => {
+                fallible::collected((0..count as i64).map(|k| start as i64 + k * step as i64))?
+            }
+            Places::List { positions, .. } => positions,
+        };
+        let positions = Array::upload(Host::Integer64(&positions), None, device, None)?;
+        Ok(Ok(Selection::At { positions, top, any_na: false }))
+    }
+}
+
+/// Positions from 0 for numbers from 1; zeros fall out, negative ones leave out. `None` where signs are mixed.
+fn numbers(x: impl Iterator<Item = Option<i64>> + Clone, n: usize) -> Result<Option<Vec<i64>>> {
+    if !x.clone().any(|v| v.is_some_and(|v| v < 0)) {
+        return fallible::collected(x.filter(|v| *v != Some(0)).map(|v| v.map_or(-1, |v| v - 1))).map(Some);
+    }
+    if x.clone().any(|v| v.is_none_or(|v| v > 0)) {
+        return Ok(None);
+    }
+    let mut kept = fallible::filled(true, n)?;
+    for v in x.flatten() {
+        if let Some(slot) = usize::try_from(-(v + 1)).ok().and_then(|k| kept.get_mut(k)) {
+            *slot = v == 0;
+        }
+    }
+    fallible::collected(kept.iter().enumerate().filter_map(|(k, &keep)| keep.then_some(k as i64))).map(Some)
+}
+
+fn range(positions: &[i64]) -> Option<(usize, isize)> {
+    let (&first, rest) = positions.split_first()?;
+    let step = rest.first().map_or(1, |second| second - first);
+    let regular = step != 0 && positions.windows(2).all(|w| w[1] - w[0] == step);
+    regular.then_some((first as usize, step as isize))
+}
+
+/// Reads a subscript that lives on the device. `None` where it holds zeros or negatives, for which the host must look at it.
+pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<std::result::Result<Selection, Fault>>> {
+    if subscript.dtype().kind() == Kind::Logical {
+        if subscript.len() > n && bounded {
+            return Ok(Some(Err(Fault::TooLong)));
+        }
+        let mask = if subscript.len() < n && !subscript.is_empty() {
+            let index = Selection::whole(n).positions(subscript.device())?;
+            let length = Operand::Value(Scalar::I64(subscript.len() as i64), Kind::Integer64);
+            subscript.gather(&Array::apply(id::MOD, &[Operand::Array(index), length], None)?)?
+        } else {
+            subscript.clone()
+        };
+        let positions = mask.positions(true)?;
+        // the position of an NA is -1
+        let (low, high) = range_of(&positions, true)?;
+        return Ok(Some(Ok(Selection::At { positions, top: (high + 1).max(0) as usize, any_na: low < 0 })));
+    }
+    if matches!(subscript.dtype().kind(), Kind::Complex) {
+        return Err(Error::new(ErrorKind::DType, "invalid subscript type 'complex'"));
+    }
+    let one = Operand::Value(Scalar::I64(1), Kind::Integer64);
+    let wide = Operand::Array(subscript.cast(DType::Int64, None)?);
+    // recorded: who reads by the positions computes them anew, which costs less than storing them
+    let positions = Array::apply(id::SUB, &[wide, one], None)?;
+    let Range { low, high, any_na } = range_known(subscript, &positions)?;
+    if low < 0 {
+        return Ok(None);
+    }
+    if bounded && high >= n as i64 {
+        return Ok(Some(Err(Fault::OutOfBounds)));
+    }
+    Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na })))
+}
+
+/// What is known of the positions that a subscript means.
+#[derive(Clone, Copy)]
+struct Range {
+    low: i64,
+    high: i64,
+    any_na: bool,
+}
+
+thread_local! {
+    /// The ranges of subscripts that were used last: `x[i] + y[i]` looks through `i` once, and waits once.
+    static RANGES: RefCell<Vec<(Weak<Node>, Range)>> = const { RefCell::new(Vec::new()) };
+}
+const MOST_RANGES: usize = 4;
+
+/// To be called where computed values are written over, in the memory that they are in.
+pub(crate) fn forget_ranges() {
+    RANGES.with_borrow_mut(Vec::clear);
+}
+
+fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
+    // an entry keeps the node's address from serving another
+    let is_it = |(node, _): &&(Weak<Node>, Range)| node.as_ptr() == Arc::as_ptr(subscript.node());
+    let known = RANGES.with_borrow(|ranges| ranges.iter().find(is_it).map(|(_, range)| *range));
+    // of memory that another library shares nothing is known for long
+    let is_lasting = subscript.is_ready() && !subscript.is_shared();
+    if let Some(range) = known.filter(|_| is_lasting) {
+        return Ok(range);
+    }
+    let (mut low, mut high) = range_of(positions, false)?;
+    let any_na = low == NA_I64;
+    if any_na {
+        (low, high) = range_of(positions, true)?;
+    }
+    let range = Range { low, high, any_na };
+    if is_lasting {
+        RANGES.with_borrow_mut(|ranges| {
+            ranges.truncate(MOST_RANGES - 1);
+            ranges.insert(0, (Arc::downgrade(subscript.node()), range));
+        });
+    }
+    Ok(range)
+}
+
+/// Smallest and largest number; (0, -1) where there is none, and NA where there is any that does not count.
+pub(crate) fn range_of(positions: &Array, na_rm: bool) -> Result<(i64, i64)> {
+    if positions.is_empty() {
+        return Ok((0, -1));
+    }
+    let (_, outcome) = positions.reduce(Reduction::Range, na_rm)?;
+    if outcome.status & STATUS_EMPTY != 0 {
+        return Ok((0, -1));
+    }
+    let at = |k: usize| i64::from_ne_bytes(outcome.value[8 * k..8 * k + 8].try_into().expect("eight bytes"));
+    Ok((at(0), at(1)))
+}
+
+/// The positions in the flat array of a selection on each axis of `dim`.
+pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Result<Array> {
+    if device == Device::Cpu {
+        return combine_on_host(dim, selections);
+    }
+    let total = fallible::product(selections.iter().map(Selection::len))?;
+    let value = |x: usize| Operand::Value(Scalar::I64(x as i64), Kind::Integer64);
+    let index = Selection::whole(total).positions(device)?;
+    let (mut flat, mut done, mut stride) = (None, 1usize, 1usize);
+    for (selection, &extent) in selections.iter().zip(dim) {
+        let n = selection.len();
+        if total > 0 {
+            let mut own = index.clone();
+            if done > 1 {
+                own = Array::apply(id::INTDIV, &[Operand::Array(own), value(done)], None)?;
+            }
+            if done * n < total {
+                own = Array::apply(id::MOD, &[Operand::Array(own), value(n)], None)?;
+            }
+            let at = match selection {
+                Selection::Range { start, step, .. } => {
+                    let scaled = Array::apply(
+                        id::MUL,
+                        &[Operand::Array(own), Operand::Value(Scalar::I64(*step as i64), Kind::Integer64)],
+                        None,
+                    )?;
+                    Array::apply(id::ADD, &[Operand::Array(scaled), value(*start)], None)?
+                }
+                Selection::At { positions, .. } => {
+                    // an NA subscript is -1, which must stay outside after scaling
+                    let picked = positions.gather(&own)?;
+                    let missing = Array::apply(id::LT, &[Operand::Array(picked.clone()), value(0)], None)?;
+                    Array::apply(
+                        id::SELECT,
+                        &[
+                            Operand::Array(missing),
+                            Operand::Value(Scalar::I64(NA_I64), Kind::Integer64),
+                            Operand::Array(picked),
+                        ],
+                        None,
+                    )?
+                }
+            };
+            let scaled = Array::apply(id::MUL, &[Operand::Array(at), value(stride)], None)?;
+            flat = Some(match flat {
+                None => scaled,
+                Some(sum) => Array::apply(id::ADD, &[Operand::Array(sum), Operand::Array(scaled)], None)?,
+            });
+        }
+        done *= n;
+        stride *= extent;
+    }
+    match flat {
+        Some(flat) => Ok(flat),
+        None => Selection::whole(total.min(1)).positions(device),
+    }
+}
+
+/// The elements that a selection on each axis of `dim` means, of an array in memory on the cpu: to copy them takes less than to write
+/// their positions. None of all others.
+pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<Option<Array>> {
+    if array.device() != Device::Cpu || dim.len() < 2 || !array.is_ready() {
+        return Ok(None);
+    }
+    let source = array.contiguous()?;
+    let axes = selections.iter().map(Selection::on_host).collect::<Result<Vec<_>>>()?;
+    let total = fallible::product(axes.iter().map(Vec::len))?;
+    let buffer = backend::of(Device::Cpu)?.allocate(total * source.dtype.size())?;
+    cpu::take_axes(&source, dim, &axes, &buffer)?;
+    Ok(Some(Array::from_view(View::contiguous(buffer, source.dtype, total))))
+}
+
+/// As `combine`, where the positions are in reach: a loop an axis instead of a division an element.
+fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
+    let total = fallible::product(selections.iter().map(Selection::len))?;
+    let buffer = backend::of(Device::Cpu)?.allocate(total * size_of::<i64>())?;
+    // SAFETY: the buffer has room for so many, is aligned to 64 bytes, and nobody else has seen it.
+    let flat = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, total) };
+    flat[..total.min(1)].fill(0);
+    let (mut done, mut stride, mut any_na) = (1, 1i64, false);
+    for (selection, &extent) in selections.iter().zip(dim).filter(|_| total > 0) {
+        let axis = selection.on_host()?;
+        any_na |= axis.iter().any(|&p| p < 0);
+        // the positions on the axes below stand first, and are shifted last
+        let (below, rest) = flat.split_at_mut(done);
+        for (&p, out) in axis[1..].iter().zip(rest.chunks_exact_mut(done)) {
+            shifted(below, p, stride, any_na, out);
+        }
+        let first = fallible::copied(below)?;
+        shifted(&first, axis[0], stride, any_na, below);
+        done *= axis.len();
+        stride *= extent as i64;
+    }
+    Ok(Array::from_view(View::contiguous(buffer, DType::Int64, total)))
+}
+
+/// Positions below an axis at its position `p`; what is NA on one axis is NA.
+fn shifted(below: &[i64], p: i64, stride: i64, any_na: bool, out: &mut [i64]) {
+    for (slot, &q) in out.iter_mut().zip(below) {
+        *slot = if any_na && (p < 0 || q < 0) { NA_I64 } else { q + p * stride };
+    }
+}

@@ -1,0 +1,232 @@
+//! Arrays from host vectors, and back; and from one device to another.
+
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::backend;
+use crate::memory;
+use crate::memory::buffer::{Buffer, Device, View};
+use crate::memory::host_pool;
+use crate::memory::staging::{Ahead, Filling};
+use crate::plan::warning;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::OpId;
+
+/// Bytes for R that are converted or brought together at a time.
+const PIECE: usize = 128 << 20;
+
+/// Host elements in R's representation; logical is 32 bits wide there.
+#[derive(Clone, Copy)]
+pub enum Host<'a> {
+    Logical(&'a [i32]),
+    Integer(&'a [i32]),
+    Integer64(&'a [i64]),
+    Double(&'a [f64]),
+    Complex(&'a [[f64; 2]]),
+}
+
+/// Room on the host for elements in R's representation.
+pub enum HostMut<'a> {
+    Logical(&'a mut [i32]),
+    Integer(&'a mut [i32]),
+    Integer64(&'a mut [i64]),
+    Double(&'a mut [f64]),
+    Complex(&'a mut [[f64; 2]]),
+}
+
+fn bytes_of<T>(x: &[T]) -> &[u8] {
+    // SAFETY: any initialised memory may be read as bytes; T is a plain number here.
+    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
+}
+
+fn bytes_of_mut<T>(x: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above, and every bit pattern is a value of these number types.
+    unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), std::mem::size_of_val(x)) }
+}
+
+impl Host<'_> {
+    pub(crate) fn wire(&self) -> (DType, DType, &[u8]) {
+        match self {
+            Host::Logical(x) => (DType::Int32, DType::Bool8, bytes_of(x)),
+            Host::Integer(x) => (DType::Int32, DType::Int32, bytes_of(x)),
+            Host::Integer64(x) => (DType::Int64, DType::Int64, bytes_of(x)),
+            Host::Double(x) => (DType::Float64, DType::Float64, bytes_of(x)),
+            Host::Complex(x) => (DType::Complex128, DType::Complex128, bytes_of(x)),
+        }
+    }
+}
+
+impl<'a> HostMut<'a> {
+    pub(crate) fn wire(self) -> (DType, &'a mut [u8]) {
+        match self {
+            HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
+            HostMut::Integer64(x) => (DType::Int64, bytes_of_mut(x)),
+            HostMut::Double(x) => (DType::Float64, bytes_of_mut(x)),
+            HostMut::Complex(x) => (DType::Complex128, bytes_of_mut(x)),
+        }
+    }
+}
+
+/// An array that is on its way to a device.
+pub struct Coming {
+    ahead: Box<dyn Ahead>,
+    brought: DType,
+    dtype: DType,
+    site: Option<CallSite>,
+}
+
+impl Coming {
+    pub fn take(self) -> Result<Array> {
+        let (buffer, bits) = self.ahead.take()?;
+        if bits != 0 && self.site.is_some() {
+            warning::note(OpId::cast(self.dtype), bits, self.site.as_ref());
+        }
+        let n = buffer.bytes / self.brought.size();
+        Array::from_view(View::contiguous(buffer, self.brought, n)).cast(self.dtype, self.site)
+    }
+}
+
+impl Array {
+    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and waits
+    /// only until the host memory may change again. The site hears of what does not fit the dtype.
+    pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
+        let (wire, natural, bytes) = data.wire();
+        let dtype = dtype.unwrap_or(natural);
+        let target = backend::of(device)?;
+        let n = bytes.len() / wire.size();
+        let room = |size: usize| memory::made_by(site.clone(), || target.allocate(n * size));
+        if dtype != wire && dtype.size() <= wire.size() && n > 0 {
+            let buffer = room(dtype.size())?;
+            if let Some(bits) = target.upload_as(bytes, wire, &buffer, dtype)? {
+                if bits != 0 && site.is_some() {
+                    warning::note(OpId::cast(dtype), bits, site.as_ref());
+                }
+                return Ok(Array::from_view(View::contiguous(buffer, dtype, n)));
+            }
+        }
+        let buffer = room(wire.size())?;
+        if n > 0 {
+            target.upload(bytes, &buffer, 0)?;
+        }
+        let array = Array::from_view(View::contiguous(buffer, wire, n));
+        if dtype == wire {
+            return Ok(array);
+        }
+        let narrows = site.is_some() && dtype != natural && dtype.kind() < Kind::Double;
+        let out = array.cast(dtype, site)?;
+        out.settle()?;
+        if narrows {
+            // what does not fit is said by the call that asked for it, not by a later one
+            target.synchronize()?;
+        }
+        Ok(out)
+    }
+
+    /// As `upload`, but the copy goes on while other work does. With `rows` (of the matrix, first, count) only these rows.
+    ///
+    /// # Safety
+    /// The elements must live, and not be written, until the result is taken or dropped.
+    pub unsafe fn upload_ahead(
+        data: Host<'_>,
+        rows: Option<(usize, usize, usize)>,
+        dtype: Option<DType>,
+        device: Device,
+        site: Option<CallSite>,
+    ) -> Result<Coming> {
+        let (wire, natural, bytes) = data.wire();
+        let dtype = dtype.unwrap_or(natural);
+        let n = bytes.len() / wire.size();
+        // SAFETY: the caller's promise.
+        let source = unsafe {
+            match rows {
+                None => Filling::vector(bytes.as_ptr(), wire.size(), n),
+                Some((stride, first, rows)) => {
+                    if stride == 0 || n % stride != 0 || first + rows > stride {
+                        return Err(Error::new(ErrorKind::Shape, "the rows are not within the matrix"));
+                    }
+                    Filling::rows(bytes.as_ptr(), wire.size(), stride, n / stride, first, rows)
+                }
+            }
+        };
+        let half = matches!(dtype, DType::Float16 | DType::BFloat16);
+        let convert = (dtype != wire && dtype.size() <= wire.size() && !half).then_some((wire, dtype));
+        let brought = convert.map_or(wire, |_| dtype);
+        // SAFETY: the caller's promise.
+        let ahead = memory::made_by(site.clone(), || unsafe { backend::of(device)?.upload_ahead(source, convert) })?;
+        Ok(Coming { ahead, brought, dtype, site })
+    }
+
+    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
+    /// where few are asked for at the start, those alone: the array then stays as it is.
+    pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
+        let (wire, bytes) = room.wire();
+        let n = bytes.len() / wire.size();
+        if n == 0 {
+            return Ok(());
+        }
+        let mut view = match self.few(from + n)? {
+            Some(few) => few.settle()?,
+            None => self.settle()?,
+        };
+        if !view.layout.is_contiguous() && n < view.len() {
+            view = self.contiguous()?;
+        }
+        let backend = backend::of(self.device())?;
+        if view.layout.is_contiguous() && view.dtype == wire {
+            return backend.download(&view.buffer, (view.layout.offset() + from) * wire.size(), bytes);
+        }
+        // piece by piece, so that what is converted or brought together needs little memory on the device
+        let mut at = 0;
+        for layout in view.layout.pieces(from, n, PIECE / wire.size()) {
+            let room = &mut bytes[at..at + layout.len() * wire.size()];
+            at += room.len();
+            let piece = Array::from_view(View { layout, ..view.clone() }).cast(wire, None)?;
+            if self.device() == Device::Cpu {
+                piece.evaluate_into(wire, room)?;
+            } else {
+                let piece = piece.contiguous()?;
+                backend.download(&piece.buffer, piece.layout.offset() * wire.size(), room)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies all elements to the host as another dtype, and waits; the site hears of what does not fit.
+    pub fn read_as(&self, dtype: DType, site: Option<CallSite>, room: HostMut<'_>) -> Result<()> {
+        self.settle()?;
+        let converted = self.cast(dtype, site)?;
+        if self.device() != Device::Cpu || self.is_empty() || converted.is_ready() {
+            return converted.read(0, room);
+        }
+        let (wire, bytes) = room.wire();
+        converted.evaluate_into(wire, bytes)
+    }
+
+    /// Computes the values where R wants them: on the cpu device, which shares memory with R.
+    fn evaluate_into(&self, wire: DType, room: &mut [u8]) -> Result<()> {
+        let out = Buffer::new(Device::Cpu, room.as_mut_ptr() as u64, room.len(), Box::new(()));
+        let (plan, bound) = self.cast(wire, None)?.plan()?;
+        backend::of(Device::Cpu)?.run(&plan, &bound, &[Arc::new(out)])
+    }
+
+    /// The same values on another device.
+    pub fn to_device(&self, device: Device) -> Result<Array> {
+        if device == self.device() {
+            return Ok(self.clone());
+        }
+        let view = self.contiguous()?;
+        let bytes = view.len() * view.dtype.size();
+        let block = host_pool::Block::new(bytes, if device == Device::Cpu { self.device() } else { device })?;
+        // SAFETY: the block has this much room, and no one else knows it.
+        let between = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
+        backend::of(self.device())?.download(&view.buffer, view.layout.offset() * view.dtype.size(), between)?;
+        let target = backend::of(device)?;
+        let buffer = target.allocate(bytes)?;
+        if bytes > 0 {
+            target.upload(between, &buffer, 0)?;
+        }
+        Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
+    }
+}

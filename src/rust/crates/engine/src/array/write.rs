@@ -1,0 +1,140 @@
+//! New values for an array: in new memory, or where its own lies.
+
+use std::sync::Arc;
+
+use crate::array::strided;
+use crate::array::subscript;
+use crate::array::Array;
+use crate::backend;
+use crate::graph::node::{Args, Node};
+use crate::memory::buffer::View;
+use crate::plan::Access;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+
+/// Computes `value` as the new values of `target`, cast to its dtype; the site hears of what does not fit. Returns the
+/// array that the target is from now on; what else holds the old one keeps its values.
+///
+/// The values go to new memory, and the old memory back to the pool when nobody holds it any more. Where there is no room
+/// for both, and nobody else holds the target, its own memory is written. Memory that others may write to is written in any
+/// case; so is memory that was asked for with strides, and what others may only read, if nothing here reads the old values.
+/// `holders` counts the references to the target's node that are the caller's own.
+///
+/// # Errors
+/// `Shape` for another length and for such memory in which elements overlap, `Device` for another device; those of computing.
+pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<CallSite>) -> Result<Array> {
+    if value.len() != target.len() {
+        let message = format!("`out` has {} elements, the expression {}", target.len(), value.len());
+        return Err(Error::new(ErrorKind::Shape, message).advise("Give an `out` of the same length."));
+    }
+    if value.device() != target.device() {
+        let message = format!("`out` is on {}, the expression on {}", target.device(), value.device());
+        return Err(Error::new(ErrorKind::Device, message)
+            .advise(format!("Move one of them with `as_gpu(x, device = \"{}\")`.", value.device())));
+    }
+    let value = value.cast(target.dtype(), site)?;
+    let Some(view) = target.node().view() else {
+        return value.settle().map(Array::from_view);
+    };
+    if view.buffer.is_shared() && !view.buffer.is_read_only() {
+        strided::refuse_overlap(target, "out")?;
+        let value = Array::from_view(value.contiguous()?);
+        // who only reads it sees the new values too, unless something here reads the old ones: it would as well
+        let alone = || {
+            let readers = Arc::strong_count(&view.buffer) - view.buffer.lent();
+            Arc::strong_count(target.node()) <= holders && readers <= 2
+        };
+        if view.buffer.is_volatile() || alone() {
+            strided::store(&value, &view)?;
+            return Ok(target.clone());
+        }
+        return Ok(value);
+    }
+    match value.settle() {
+        Err(error) if error.kind == ErrorKind::Memory => {
+            if write_over(&value, target, &view, holders)? {
+                Ok(Array::from_view(view))
+            } else {
+                Err(error)
+            }
+        }
+        done => done.map(Array::from_view),
+    }
+}
+
+/// Computes a value over the memory of its own operand; false where someone else may still read that.
+fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Result<bool> {
+    // edges from the value's graph to the target, and whether all of the graph is held by nothing but itself
+    let (mut edges, mut alone) = (0, true);
+    let mut held: Vec<(Arc<Node>, usize)> = vec![(value.node().clone(), 0)];
+    let mut next = 0;
+    while next < held.len() {
+        let node = held[next].0.clone();
+        for below in node.args().iter().flat_map(Args::nodes) {
+            if Arc::ptr_eq(below, target.node()) {
+                edges += 1;
+            } else if let Some((_, count)) = held.iter_mut().find(|(known, _)| Arc::ptr_eq(known, below)) {
+                *count += 1;
+            } else {
+                held.push((below.clone(), 1));
+            }
+        }
+        next += 1;
+    }
+    for (node, count) in &held[1..] {
+        // one more for the list itself
+        alone &= node.is_ready() || Arc::strong_count(node) == count + 1;
+    }
+    let (plan, bound) = value.plan()?;
+    let readers = plan.inputs.iter().zip(&bound.inputs).filter(|(_, input)| Arc::ptr_eq(&input.buffer, &view.buffer));
+    let mut reads = 0;
+    for (input, other) in readers {
+        reads += 1;
+        alone &= input.access == Access::Linear && other.dtype == view.dtype && other.layout == view.layout;
+    }
+    alone &= view.layout.is_contiguous() && view.layout.offset() == 0;
+    alone &= Arc::strong_count(target.node()) == holders + edges;
+    // the node's own, the caller's view, and those that the plan is bound to
+    alone &= Arc::strong_count(&view.buffer) == 2 + reads;
+    if alone {
+        subscript::forget_ranges();
+        backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
+        value.node().settle(view.clone());
+    }
+    Ok(alone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Operand;
+    use crate::testing::{apply, array, twice, values};
+
+    #[test]
+    fn a_value_goes_over_its_operand_only_where_nobody_else_reads_that() {
+        let x = array(&[1.0, 2.0]);
+        let view = x.settle().expect("values");
+        let value = twice(&x);
+        let other = apply("neg", &[Operand::Array(x.clone())]);
+        assert!(!write_over(&value, &x, &view, 1).expect("asked"), "another operation is recorded on it");
+        drop(other);
+        let alias = x.clone();
+        assert!(!write_over(&value, &x, &view, 1).expect("asked"), "another handle holds it");
+        drop(alias);
+        assert!(write_over(&value, &x, &view, 1).expect("asked"));
+        assert_eq!(values(&x), [2.0, 4.0]);
+        assert_eq!(value.settle().expect("values").address(), view.address());
+    }
+
+    #[test]
+    fn a_value_never_goes_over_what_it_reads_in_another_order() {
+        let x = array(&[1.0, 2.0, 3.0, 4.0]);
+        let axes = [(1, 2), (0, 2)].map(|(of, extent)| verdigris_ops::layout::Axis { of, start: 0, step: 1, extent });
+        let value = apply("add", &[Operand::Array(x.view(&[2, 2], &axes).expect("a view")), Operand::Array(x.clone())]);
+        let view = x.settle().expect("values");
+        assert!(!write_over(&value, &x, &view, 1).expect("asked"));
+        let new = compute_into(&value, &x, 1, None).expect("computed");
+        assert_eq!(values(&new), [2.0, 5.0, 5.0, 8.0]);
+        assert_eq!(values(&x), [1.0, 2.0, 3.0, 4.0]);
+    }
+}

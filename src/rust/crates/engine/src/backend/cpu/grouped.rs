@@ -1,0 +1,204 @@
+//! Counts, reductions and places by code on the cpu.
+
+use std::sync::Arc;
+
+use super::reduce::Accumulators;
+use super::select::elements;
+use crate::memory::buffer::{Buffer, View};
+use crate::memory::fallible;
+use crate::memory::staging::Shared;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::{Folding, FOLDS};
+use verdigris_ops::parallel::{parallel, spread};
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scalar::{NA_I32, NA_I64};
+
+/// Elements of a piece, and pieces at most: each has a table of its own.
+const PIECE: usize = 1 << 18;
+const PIECES: usize = 16;
+
+/// The ends of pieces, which depend on nothing but the sizes.
+fn pieces(n: usize, groups: usize) -> (usize, usize) {
+    let count = (n / PIECE.max(4 * groups)).clamp(1, PIECES);
+    (count, n.div_ceil(count))
+}
+
+trait Whole: Copy + Sync {
+    /// The place among bins from `low` on; None for all else.
+    fn bin(self, low: i64, bins: usize) -> usize;
+}
+macro_rules! whole {
+    ($($type:ty)*) => { $(impl Whole for $type {
+        fn bin(self, low: i64, bins: usize) -> usize {
+            ((self as i64).wrapping_sub(low) as u64).min(bins as u64) as usize
+        }
+    })* };
+}
+whole!(u8 i8 i16 i32 i64);
+macro_rules! floats {
+    ($($type:ty)*) => { $(impl Whole for $type {
+        fn bin(self, low: i64, bins: usize) -> usize {
+            let (x, low) = (f64::from(self), low as f64);
+            let d = x - low;
+            let bin = d as usize;
+            // false for NaN; x itself must be whole: d is rounded, and may be whole where x is not. The sum is exact
+            if d >= 0.0 && d < bins as f64 && bin as f64 + low == x { bin } else { bins }
+        }
+    })* };
+}
+floats!(f32 f64);
+
+fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()> {
+    let from: &[T] = elements(values);
+    let (count, each) = pieces(from.len(), bins);
+    let mut tables = fallible::filled(0i64, count * (bins + 1))?;
+    let memory = Shared(tables.as_mut_ptr().cast());
+    spread(count, 1, true, |piece, _| {
+        // SAFETY: a piece has its table to itself.
+        let table =
+            unsafe { std::slice::from_raw_parts_mut(memory.at(piece * (bins + 1) * 8).cast::<i64>(), bins + 1) };
+        for &x in &from[(piece * each).min(from.len())..((piece + 1) * each).min(from.len())] {
+            table[x.bin(low, bins)] += 1;
+        }
+    })?;
+    for table in tables.chunks_exact(bins + 1) {
+        out.iter_mut().zip(table).for_each(|(sum, count)| *sum += count);
+    }
+    Ok(())
+}
+
+pub fn count(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()> {
+    out.fill(0);
+    match values.dtype {
+        DType::Bool8 | DType::UInt8 => count_as::<u8>(values, low, bins, out),
+        DType::Int8 => count_as::<i8>(values, low, bins, out),
+        DType::Int16 => count_as::<i16>(values, low, bins, out),
+        DType::Int32 => count_as::<i32>(values, low, bins, out),
+        DType::Int64 => count_as::<i64>(values, low, bins, out),
+        DType::Float32 => count_as::<f32>(values, low, bins, out),
+        DType::Float64 => count_as::<f64>(values, low, bins, out),
+        other => unreachable!("{other} is not counted"),
+    }
+}
+
+/// Elements of columns that one task takes.
+const COLUMNS: usize = 1 << 14;
+
+/// A value for each code from 1 to `groups`, to `out`; of several columns those of one after the other's.
+pub fn reduce(
+    values: &View,
+    codes: &View,
+    groups: usize,
+    reduction: Reduction,
+    na_rm: bool,
+    out: &mut [u8],
+) -> Result<()> {
+    let class = values.dtype.class();
+    let f = FOLDS[Reduction::ALL.iter().position(|r| *r == reduction).expect("listed")][class as usize]
+        .as_ref()
+        .expect("the array casts to a class that the reduction serves");
+    let codes: &[i32] = elements(codes);
+    let size_of = class.size();
+    // SAFETY: as `elements`, in bytes.
+    let raw: &[u8] = unsafe { super::bytes(&values.buffer, values.layout.offset() * size_of, values.len() * size_of) };
+    let (from, to) = (codes.len() * size_of, groups * reduction.result(class).size());
+    let columns = values.len().checked_div(codes.len()).unwrap_or(1);
+    if columns == 1 || pieces(codes.len(), groups).0 > 1 {
+        return (0..columns).try_for_each(|k| {
+            column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, &mut out[k * to..][..to])
+        });
+    }
+    let room = Shared(out.as_mut_ptr());
+    parallel(columns, COLUMNS / codes.len(), |first, end| {
+        for k in first..end {
+            // SAFETY: the output has a place for each column, and tasks write different ones.
+            let out = unsafe { std::slice::from_raw_parts_mut(room.at(k * to), to) };
+            // one piece, which is not interrupted
+            let _ = column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, out);
+        }
+    })
+}
+
+/// A column's values, of elements of `size_of` bytes each.
+fn column(
+    f: &Folding,
+    raw: &[u8],
+    size_of: usize,
+    codes: &[i32],
+    groups: usize,
+    na_rm: bool,
+    out: &mut [u8],
+) -> Result<()> {
+    let (count, each) = pieces(codes.len(), groups);
+    let mut tables = Accumulators::new(f, count * groups)?;
+    let size = tables.size();
+    let memory = tables.shared();
+    spread(count, 1, true, |piece, _| {
+        let (from, to) = ((piece * each).min(codes.len()), ((piece + 1) * each).min(codes.len()));
+        for first in (from..to).step_by(1 << 20) {
+            let n = (1 << 20).min(to - first);
+            // SAFETY: n elements of the class and their codes; a piece has its table to itself.
+            unsafe {
+                (f.coded)(
+                    memory.at(piece * groups * size).cast(),
+                    raw.as_ptr().add(first * size_of).cast(),
+                    codes.as_ptr().add(first),
+                    n as i32,
+                    groups as i32,
+                    na_rm.into(),
+                );
+            }
+        }
+    })?;
+    // SAFETY: tables of `groups` accumulators each, and room for their values.
+    unsafe {
+        for piece in 1..count {
+            (f.merge)(tables.at(0), tables.at(piece * groups), groups as i32);
+        }
+        (f.finish)(out.as_mut_ptr().cast(), tables.at(0), groups as i32);
+    }
+    Ok(())
+}
+
+trait Ordered: Copy + PartialOrd + Sync {
+    fn missing(self) -> bool;
+}
+macro_rules! ordered {
+    ($($type:ty, |$x:ident| $missing:expr;)*) => { $(impl Ordered for $type {
+        fn missing(self) -> bool {
+            let $x = self;
+            $missing
+        }
+    })* };
+}
+ordered! {
+    i32, |x| x == NA_I32;
+    i64, |x| x == NA_I64;
+    f32, |x| x.is_nan();
+    f64, |x| x.is_nan();
+}
+
+fn search_as<T: Ordered>(values: &View, table: &View, strictly: bool, out: &Arc<Buffer>) -> Result<()> {
+    let (from, table): (&[T], &[T]) = (elements(values), elements(table));
+    let room = Shared(out.address as *mut u8);
+    parallel(from.len(), 1 << 14, |first, end| {
+        // SAFETY: the output has a place for each element, and tasks write different ones.
+        let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
+        for (slot, &x) in room.iter_mut().zip(&from[first..end]) {
+            let below = if strictly { table.partition_point(|&y| y < x) } else { table.partition_point(|&y| y <= x) };
+            *slot = if x.missing() { NA_I32 } else { below as i32 };
+        }
+    })
+}
+
+/// How many elements of the table are at most each element (less than it, if `strictly`).
+pub fn search(values: &View, table: &View, strictly: bool, out: &Arc<Buffer>) -> Result<()> {
+    match values.dtype {
+        DType::Int32 => search_as::<i32>(values, table, strictly, out),
+        DType::Int64 => search_as::<i64>(values, table, strictly, out),
+        DType::Float32 => search_as::<f32>(values, table, strictly, out),
+        DType::Float64 => search_as::<f64>(values, table, strictly, out),
+        other => unreachable!("{other} is not searched"),
+    }
+}

@@ -1,0 +1,161 @@
+//! First places of distinct elements on the cpu, and places in a table: by a hash table with open addressing, or, of whole
+//! numbers near each other, by a place each.
+
+use std::sync::Arc;
+
+use super::select::elements;
+use super::sort::Sortable;
+use crate::memory::buffer::{Buffer, Device, View};
+use crate::memory::fallible;
+use crate::memory::host_pool::Block;
+use crate::memory::staging::Shared;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::parallel;
+
+/// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is folded.
+fn hash(x: u64) -> usize {
+    (((x ^ (x >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32) as usize
+}
+
+/// Whole numbers that reach no further than this many times the number of elements have a place each.
+const SPREAD: u64 = 16;
+
+/// A hashed element's line of the table is asked for while so many before it are looked up.
+const AHEAD: usize = 16;
+
+/// The first place of each key among some elements, from 1; 0 for none.
+enum Table<'a, T> {
+    /// Of every key from the first on.
+    Direct(u64, Places),
+    Hashed(&'a [T], Places),
+}
+
+/// Places in memory that is used again: fresh pages would cost more than all the rest.
+struct Places {
+    block: Block,
+    len: usize,
+}
+
+impl Places {
+    fn new(len: usize) -> Result<Places> {
+        let block = Block::new(len * 4, Device::Cpu)?;
+        // SAFETY: the block has room for them.
+        unsafe { block.start().write_bytes(0, len * 4) };
+        Ok(Places { block, len })
+    }
+
+    fn all(&self) -> &[u32] {
+        // SAFETY: so many were cleared, and blocks are aligned to 64 bytes.
+        unsafe { std::slice::from_raw_parts(self.block.start().cast(), self.len) }
+    }
+
+    fn all_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.len) }
+    }
+}
+
+impl<'a, T: Sortable> Table<'a, T> {
+    /// `new` hears of first places, from 0, in order.
+    fn of(from: &'a [T], mut new: impl FnMut(u32) -> Result<()>) -> Result<Table<'a, T>> {
+        let (low, high) = T::extremes(from);
+        let reach = high.wrapping_sub(low);
+        let is_near = low <= high && reach / SPREAD < from.len() as u64;
+        let size = if is_near { reach as usize + 1 } else { (2 * from.len()).next_power_of_two() };
+        let mut table = Places::new(size)?;
+        let places = table.all_mut();
+        for (k, x) in from.iter().enumerate() {
+            if let Some(next) = from.get(k + AHEAD).filter(|_| !is_near) {
+                fetch(places, hash(next.key()) & (size - 1));
+            }
+            if x.missing() {
+                continue;
+            }
+            let at = if is_near { (x.key() - low) as usize } else { find(from, places, x.key()) };
+            if places[at] == 0 {
+                places[at] = k as u32 + 1;
+                new(k as u32)?;
+            }
+        }
+        Ok(if is_near { Table::Direct(low, table) } else { Table::Hashed(from, table) })
+    }
+
+    /// The places of elements, 0 for none and for what is missing.
+    fn places(&self, values: &[T], out: &mut [i32]) {
+        match self {
+            Table::Direct(low, places) => {
+                let place = |x: &T| places.all().get(x.key().wrapping_sub(*low) as usize).copied().unwrap_or(0);
+                out.iter_mut().zip(values).for_each(|(slot, x)| *slot = if x.missing() { 0 } else { place(x) as i32 });
+            }
+            Table::Hashed(from, places) => {
+                let places = places.all();
+                for (k, (slot, x)) in out.iter_mut().zip(values).enumerate() {
+                    if let Some(next) = values.get(k + AHEAD) {
+                        fetch(places, hash(next.key()) & (places.len() - 1));
+                    }
+                    *slot = if x.missing() { 0 } else { places[find(from, places, x.key())] as i32 };
+                }
+            }
+        }
+    }
+}
+
+/// Asks for the memory of a place that will be looked at.
+fn fetch(places: &[u32], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, of any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(places.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (places, at);
+}
+
+/// Where a key is in a table that is at most half full, or would be.
+fn find<T: Sortable>(from: &[T], places: &[u32], key: u64) -> usize {
+    let mask = places.len() - 1;
+    let mut at = hash(key) & mask;
+    while places[at] != 0 && from[places[at] as usize - 1].key() != key {
+        at = (at + 1) & mask;
+    }
+    at
+}
+
+fn firsts_as<T: Sortable>(values: &View) -> Result<Vec<i32>> {
+    let mut out = Vec::new();
+    Table::<T>::of(elements(values), |place| fallible::push(&mut out, place as i32))?;
+    Ok(out)
+}
+
+fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
+    let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| Ok(()))?);
+    let room = Shared(out.address as *mut u8);
+    parallel(from.len(), 1 << 15, |first, end| {
+        // SAFETY: the output has a place for each element, and tasks write different ones.
+        let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
+        table.places(&from[first..end], room);
+    })
+}
+
+/// The place in a table where each value stands first, from 1; 0 where it does not.
+pub fn matches(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
+    match values.dtype {
+        DType::Int32 => matches_as::<i32>(values, table, out),
+        DType::Int64 => matches_as::<i64>(values, table, out),
+        DType::Float32 => matches_as::<f32>(values, table, out),
+        DType::Float64 => matches_as::<f64>(values, table, out),
+        other => unreachable!("{other} is no class's own type"),
+    }
+}
+
+/// The places, in order, where each known value stands first; of at most 2^31 - 1 elements.
+pub fn firsts(values: &View) -> Result<Vec<i32>> {
+    match values.dtype {
+        DType::Int32 => firsts_as::<i32>(values),
+        DType::Int64 => firsts_as::<i64>(values),
+        DType::Float32 => firsts_as::<f32>(values),
+        DType::Float64 => firsts_as::<f64>(values),
+        other => unreachable!("{other} is no class's own type"),
+    }
+}

@@ -1,0 +1,371 @@
+//! From CUDA C and PTX to loaded kernels: what `nvrtc` and the driver compile, and a cache in memory; `cache` is the one on disk.
+
+pub mod cache;
+pub mod nvrtc;
+pub mod prebuilt;
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::HashMap;
+use std::ffi::{c_void, CStr, CString};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use self::nvrtc::{archs, Request};
+use self::prebuilt::Ptx;
+use super::context::device::{driver_version, lock, Cuda};
+use super::driver::api::{self, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState};
+use super::interpret::{self, Family};
+use super::launch::tier;
+use super::launch::tier::Tier;
+use super::launch::Kernel;
+use verdigris_ops::error::{Error, Kind, Result};
+
+// HEADERS: name and text of every file in kernels/, which sources may include.
+use verdigris_ops::headers::HEADERS;
+
+/// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
+pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
+
+/// Bytes of shared memory that a block may have without being allowed more: what its source declares and what is given at launch.
+pub const USUAL_SHARED: u32 = 48 << 10;
+/// What our own sources declare where they are given some at launch, at most (`rank.cuh`).
+const DECLARED: u32 = 8 << 10;
+
+/// How a source is compiled.
+pub struct Style {
+    /// What the compiler's messages call it.
+    pub label: &'static CStr,
+    pub options: &'static [&'static str],
+}
+
+/// Sources of our own.
+static OWN: Style = Style { label: c"verdigris.cu", options: OPTIONS };
+
+/// What NVRTC made of a source.
+pub struct Image {
+    /// A cubin, or PTX with its closing zero.
+    pub bytes: Vec<u8>,
+}
+
+/// A device's loaded modules, by key.
+#[derive(Default)]
+pub struct Kernels {
+    modules: Mutex<HashMap<String, Arc<Module>>>,
+    pub(crate) plans: super::launch::run::Plans,
+    /// Where plans are carried out, and what is under way.
+    pub(crate) tiers: tier::Tiers,
+    pub(crate) interpreters: [OnceLock<Arc<Kernel>>; super::interpret::Family::ALL.len()],
+}
+
+/// A loaded module. Never unloaded.
+pub struct Module {
+    pub(crate) handle: api::Module,
+    label: String,
+    kernels: Mutex<HashMap<String, Arc<Kernel>>>,
+}
+
+impl Cuda {
+    /// The module that a source compiles to. `key` must determine the source, which is only made where
+    /// the key is new.
+    ///
+    /// # Errors
+    /// `Library` without NVRTC; `Compile`, with the compiler's log as detail.
+    pub fn module(&self, key: &str, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
+        self.module_as(key, &OWN, source)
+    }
+
+    /// As `module`; the key must determine the style too.
+    pub fn module_as(&self, key: &str, style: &Style, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
+        if let Some(module) = lock(&self.kernels.modules).get(key) {
+            return Ok(module.clone());
+        }
+        let module = Arc::new(self.load_as(&source(), key, style)?);
+        // where two threads compiled the same, the first one's is kept
+        Ok(lock(&self.kernels.modules).entry(key.into()).or_insert(module).clone())
+    }
+
+    /// Compiles and loads a source, whatever was compiled before.
+    pub(crate) fn load(&self, source: &str, label: &str) -> Result<Module> {
+        self.load_as(source, label, &OWN)
+    }
+
+    fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
+        // NVRTC's are made for the very device
+        let alone = tier::tier() == Tier::Interpreted || api::nvrtc().is_err();
+        let shipped = if std::ptr::eq(style, &OWN) && alone { prebuilt::find(source) } else { None };
+        match shipped.map(|ptx| self.link(&ptx, label)) {
+            Some(Ok(module)) => return Ok(module),
+            // a driver that does not compile PTX (containers may leave that part out)
+            Some(Err(error)) if api::nvrtc().is_err() => return Err(error),
+            _ => {}
+        }
+        let target = Target::of(self.properties.capability)?;
+        let name = if cache::is_on() { Some(name(source, target, style)?) } else { None };
+        let load = |bytes: &[u8]| self.load_image(bytes, label);
+        cache::kept(name.as_deref(), || Ok(compile_as(source, target, style)?.bytes), load)
+    }
+
+    /// An interpreter: machine code that is shipped, else PTX that is shipped and the driver compiles, else from NVRTC.
+    pub(crate) fn interpreter(&self, family: Family) -> Result<Module> {
+        let name = family.name();
+        if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
+            // a driver too old for it says so
+            if let Ok(module) = self.load_image(code, name) {
+                return Ok(module);
+            }
+        }
+        let linked = prebuilt::named(name)
+            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
+            .and_then(|ptx| self.link(&ptx, name));
+        match linked {
+            Ok(module) => Ok(module),
+            Err(_) if api::nvrtc().is_ok() => self.load(&interpret::source::source(family), name),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an earlier compilation
+    /// by the driver.
+    pub(crate) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
+        let name = family.name();
+        if prebuilt::machine_code(name, self.properties.capability).is_some() {
+            return Some(prebuilt::CODE_IS_OF);
+        }
+        let linked = self.linked_name(&prebuilt::named(name)?).ok()?;
+        cache::has(&linked).then_some(prebuilt::PTX_IS_OF)
+    }
+
+    /// What compiled PTX is called on disk.
+    fn linked_name(&self, ptx: &Ptx) -> Result<String> {
+        let (major, minor) = self.properties.capability;
+        let version = driver_version()?;
+        Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint(), version.0, version.1))
+    }
+
+    /// Loads what the driver makes of PTX for the device, which is on disk if it was made before.
+    fn link(&self, ptx: &Ptx, label: &str) -> Result<Module> {
+        let load = |bytes: &[u8]| self.load_image(bytes, label);
+        cache::kept(Some(&self.linked_name(ptx)?), || self.compile_ptx(ptx), load)
+    }
+
+    fn compile_ptx(&self, ptx: &Ptx) -> Result<Vec<u8>> {
+        let _entered = self.enter()?;
+        let mut log = vec![0u8; 4096];
+        let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+        let mut link = Link { driver: self.driver, handle: std::ptr::null_mut() };
+        let (mut cubin, mut bytes) = (std::ptr::null_mut(), 0);
+        // SAFETY: the log outlives the link; the text ends in zero, and its length counts that.
+        let status = unsafe {
+            let mut status = (self.driver.link_create)(2, options.as_mut_ptr(), values.as_mut_ptr(), &mut link.handle);
+            if status == api::SUCCESS {
+                status = (self.driver.link_add)(
+                    link.handle,
+                    CUjitInputType::CU_JIT_INPUT_PTX,
+                    ptx.text().as_ptr().cast_mut().cast(),
+                    ptx.text().len(),
+                    c"verdigris.ptx".as_ptr(),
+                    0,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                );
+            }
+            if status == api::SUCCESS {
+                status = (self.driver.link_complete)(link.handle, &mut cubin, &mut bytes);
+            }
+            status
+        };
+        self.check(status, "cuLinkComplete").map_err(|e| {
+            let end = log.iter().position(|&c| c == 0).unwrap_or(log.len());
+            e.detail(String::from_utf8_lossy(&log[..end]).into_owned())
+        })?;
+        // SAFETY: the driver's memory, valid until the link is destroyed.
+        Ok(unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), bytes) }.to_vec())
+    }
+
+    /// Loads a cubin, a fatbin, or PTX that ends in zero. Of PTX that the driver refuses its log is the detail.
+    pub(crate) fn load_image(&self, image: &[u8], label: &str) -> Result<Module> {
+        let _entered = self.enter()?;
+        let mut handle = api::Module::NULL;
+        let mut log = vec![0u8; 8192];
+        let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+        // SAFETY: the image is whole, as above; the log outlives the call.
+        let status = unsafe {
+            let image = image.as_ptr().cast();
+            (self.driver.module_load)(&mut handle, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
+        };
+        self.check(status, "cuModuleLoadDataEx").map_err(|e| {
+            let end = log.iter().position(|&c| c == 0).unwrap_or(log.len());
+            if end == 0 {
+                return e;
+            }
+            e.detail(String::from_utf8_lossy(&log[..end]).into_owned())
+        })?;
+        Ok(Module { handle, label: label.into(), kernels: Mutex::default() })
+    }
+
+    /// A kernel of a module, by its (`extern "C"`) name.
+    pub fn function(&self, module: &Module, name: &str) -> Result<Arc<Kernel>> {
+        self.named(module, name, name)
+    }
+
+    /// A kernel of a module by its symbol, and what messages call it.
+    pub(crate) fn named(&self, module: &Module, name: &str, shown: &str) -> Result<Arc<Kernel>> {
+        if let Some(kernel) = lock(&module.kernels).get(name) {
+            return Ok(kernel.clone());
+        }
+        let _entered = self.enter()?;
+        let symbol = CString::new(name)
+            .map_err(|_| Error::new(Kind::Argument, "the name of a kernel must not contain a zero byte"))?;
+        let mut function = Function::NULL;
+        // SAFETY: a loaded module, and a string that ends in zero.
+        let status = unsafe { (self.driver.module_function)(&mut function, module.handle, symbol.as_ptr()) };
+        self.check(status, "cuModuleGetFunction").map_err(|e| {
+            e.advise(format!("Is there an `extern \"C\" __global__` function `{name}` in `{}`?", module.label))
+        })?;
+        let get = |attribute: CUfunction_attribute| -> Result<u32> {
+            let mut value = 0;
+            // SAFETY: writes a number.
+            let status = unsafe { (self.driver.function_attribute)(&mut value, attribute, function) };
+            self.check(status, "cuFuncGetAttribute")?;
+            Ok(value.max(0) as u32)
+        };
+        let kernel = Arc::new(Kernel {
+            function,
+            name: shown.into(),
+            registers: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            local_bytes: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            max_threads: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            taken: Arc::default(),
+        });
+        lock(&module.kernels).insert(name.into(), kernel.clone());
+        Ok(kernel)
+    }
+
+    /// The kernel `name` of the module that a source compiles to: `module` and `function` in one.
+    pub fn kernel(&self, key: &str, source: impl FnOnce() -> String, name: &str) -> Result<Arc<Kernel>> {
+        self.function(&*self.module(key, source)?, name)
+    }
+
+    /// Lets a kernel use more shared memory, given at launch, than `USUAL_SHARED`.
+    pub fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<()> {
+        let _entered = self.enter()?;
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: a loaded function.
+        let status = unsafe { (self.driver.function_set)(kernel.function, attribute, bytes as i32) };
+        self.check(status, "cuFuncSetAttribute")
+    }
+
+    /// Blocks of this size, with so much shared memory given at launch, that the device runs at once.
+    pub fn wave(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<usize> {
+        if shared > USUAL_SHARED - DECLARED {
+            self.allow_shared(kernel, shared)?;
+        }
+        Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
+    }
+
+    /// Blocks of this size that a multiprocessor runs at once.
+    pub fn occupancy(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<u32> {
+        let _entered = self.enter()?;
+        let mut blocks = 0;
+        // SAFETY: writes a number.
+        let status = unsafe { (self.driver.occupancy)(&mut blocks, kernel.function, threads as i32, shared as usize) };
+        self.check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")?;
+        Ok(blocks.max(1) as u32)
+    }
+}
+
+/// What to compile for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// Machine code of one architecture: `sm_90`.
+    Cubin(u32),
+    /// PTX for the driver to compile, where NVRTC does not know the device: `compute_90`.
+    Ptx(u32),
+}
+
+impl Target {
+    /// The target for a device that NVRTC serves best.
+    pub fn of(capability: (u32, u32)) -> Result<Target> {
+        let wanted = capability.0 * 10 + capability.1;
+        let known = archs(api::nvrtc()?)?;
+        if known.contains(&wanted) {
+            return Ok(Target::Cubin(wanted));
+        }
+        known.iter().copied().filter(|&a| a < wanted).max().map(Target::Ptx).ok_or_else(|| {
+            Error::new(
+                Kind::Compile,
+                format!(
+                    "this NVRTC compiles for compute capability {}.{} and later, and the device has {}.{}",
+                    known.iter().min().unwrap_or(&0) / 10,
+                    known.iter().min().unwrap_or(&0) % 10,
+                    capability.0,
+                    capability.1
+                ),
+            )
+            .advise("Install an NVRTC of an earlier CUDA version; `gpu_sitrep()` shows which one is in use.")
+        })
+    }
+
+    pub(crate) fn option(self) -> String {
+        match self {
+            Target::Cubin(a) => format!("--gpu-architecture=sm_{a}"),
+            Target::Ptx(a) => format!("--gpu-architecture=compute_{a}"),
+        }
+    }
+}
+
+/// The architectures that the loaded NVRTC compiles for.
+pub fn known_archs() -> Result<Vec<u32>> {
+    archs(api::nvrtc()?)
+}
+
+/// Compiles, without any cache.
+pub fn compile(source: &str, target: Target) -> Result<Image> {
+    compile_as(source, target, &OWN)
+}
+
+/// As `compile`, in another style.
+pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
+    let options = style.options.iter().map(|&o| o.into()).collect();
+    let compiled =
+        nvrtc::compile(&Request { source, label: style.label, target, options, headers: true, expressions: &[] })?;
+    Ok(Image { bytes: compiled.bytes })
+}
+
+/// A link that the driver is asked for.
+pub(crate) struct Link {
+    pub driver: &'static Driver,
+    pub handle: LinkState,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: created and destroyed once, in the context that is still current; a status cannot be used here.
+            unsafe { (self.driver.link_destroy)(self.handle) };
+        }
+    }
+}
+
+/// A hash of all headers, which a source may include.
+fn headers() -> u64 {
+    static HASH: OnceLock<u64> = OnceLock::new();
+    *HASH.get_or_init(|| {
+        let mut hasher = DefaultHasher::new();
+        HEADERS.hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// The name of a compiled source on disk: a hash of all that goes into it.
+fn name(source: &str, target: Target, style: &Style) -> Result<String> {
+    let version = nvrtc::version()?;
+    let half = |salt: u64| {
+        let mut hasher = DefaultHasher::new();
+        (salt, source, headers(), style.options, target, version).hash(&mut hasher);
+        hasher.finish()
+    };
+    Ok(format!("{:016x}{:016x}", half(0), half(1)))
+}

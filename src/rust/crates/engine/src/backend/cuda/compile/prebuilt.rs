@@ -1,0 +1,328 @@
+//! Kernels that come with the package as PTX, for machines without NVRTC and for results that wait for none: the
+//! interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as machine
+//! code as well, since the driver takes seconds to compile them.
+//!
+//! `ptx/` holds them: `index.txt`, a line a kernel (fingerprint of its source, pack, place in the pack, name), and the
+//! packs, compressed. `tools/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
+//! source, so what has changed since is simply not found; a test says so.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::sync::OnceLock;
+
+use super::HEADERS;
+use crate::backend::cuda::codegen::reduce::Form;
+use crate::backend::cuda::codegen::{self, Tiled, Variant};
+use crate::backend::cuda::interpret::source as interpret;
+use crate::backend::cuda::interpret::Family;
+use crate::backend::cuda::ops::{grouped, rank, search, select, sort, unique};
+use crate::plan::{Access, Input, Instruction, Plan};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scan::Scan;
+
+/// What PTX is written for: the oldest architecture that is served.
+pub const ARCH: u32 = 75;
+
+/// Architectures whose machine code is shipped; code of one serves the later ones of the same generation.
+pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
+
+/// The NVRTCs that wrote PTX and machine code: `tools/ptx.sh` has them.
+pub const PTX_IS_OF: (u32, u32) = (12, 0);
+pub const CODE_IS_OF: (u32, u32) = (12, 9);
+
+/// The interpreters whose machine code is shipped. That of the others would take 1.1 MB of the package's 5.
+pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
+
+/// A kernel to ship.
+pub struct Shipped {
+    pub pack: &'static str,
+    pub name: String,
+    pub source: String,
+}
+
+macro_rules! packs {
+    ($($name:literal)*) => { [$(($name, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/", $name, ".zst")))),*] };
+}
+
+/// Kernels that are compressed together: PTX, and machine code by its architecture.
+#[rustfmt::skip]
+const PACKS: [(&str, &[u8]); 13] = packs![
+    "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "sm_75" "sm_80" "sm_90" "sm_100" "sm_120"
+];
+
+/// A pack's contents; decompressed at first use.
+fn contents(pack: usize) -> &'static [u8] {
+    static CONTENTS: [OnceLock<Vec<u8>>; PACKS.len()] = [const { OnceLock::new() }; PACKS.len()];
+    CONTENTS[pack].get_or_init(|| {
+        let mut bytes = Vec::new();
+        let decoder = ruzstd::decoding::StreamingDecoder::new(PACKS[pack].1);
+        let mut decoder = decoder.expect("the pack is as tools/ptx.sh made it");
+        decoder.read_to_end(&mut bytes).expect("the pack is as tools/ptx.sh made it");
+        bytes
+    })
+}
+
+const INDEX: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/index.txt"));
+
+struct Entry {
+    fingerprint: u128,
+    pack: usize,
+    from: usize,
+    to: usize,
+    name: &'static str,
+}
+
+impl Entry {
+    fn read(line: &'static str) -> Option<Entry> {
+        let mut fields = line.splitn(5, ' ');
+        let fingerprint = u128::from_str_radix(fields.next()?, 16).ok()?;
+        let pack = fields.next()?;
+        let pack = PACKS.iter().position(|(name, _)| *name == pack)?;
+        let (from, to) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Entry { fingerprint, pack, from, to, name: fields.next()? })
+    }
+
+    fn bytes(&self) -> &'static [u8] {
+        &contents(self.pack)[self.from..self.to]
+    }
+
+    /// What machine code it is; `None` for PTX.
+    fn arch(&self) -> Option<u32> {
+        PACKS[self.pack].0.strip_prefix("sm_").and_then(|arch| arch.parse().ok())
+    }
+}
+
+struct Index {
+    ptx: HashMap<u128, Entry>,
+    code: Vec<Entry>,
+}
+
+fn index() -> &'static Index {
+    static KNOWN: OnceLock<Index> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let lines = INDEX.lines().filter(|line| !line.starts_with('#')).filter_map(Entry::read);
+        let (code, ptx): (Vec<Entry>, Vec<Entry>) = lines.partition(|entry| entry.arch().is_some());
+        Index { ptx: ptx.into_iter().map(|entry| (entry.fingerprint, entry)).collect(), code }
+    })
+}
+
+/// A shipped kernel's PTX.
+pub struct Ptx(&'static Entry);
+
+impl Ptx {
+    pub fn fingerprint(&self) -> u128 {
+        self.0.fingerprint
+    }
+
+    /// The text, which ends in zero.
+    pub fn text(&self) -> &'static [u8] {
+        self.0.bytes()
+    }
+}
+
+/// The PTX of a source.
+pub fn find(source: &str) -> Option<Ptx> {
+    index().ptx.get(&fingerprint(source)).map(Ptx)
+}
+
+/// The PTX that is shipped under a name.
+pub fn named(name: &str) -> Option<Ptx> {
+    index().ptx.values().find(|entry| entry.name == name).map(Ptx)
+}
+
+/// The machine code that is shipped under a name for a device of this compute capability.
+pub fn machine_code(name: &str, (major, minor): (u32, u32)) -> Option<&'static [u8]> {
+    let serves = |arch: u32| arch / 10 == major && arch % 10 <= minor;
+    let all = index().code.iter().filter(|entry| entry.name == name);
+    let best = all.filter(|entry| entry.arch().is_some_and(serves)).max_by_key(|entry| entry.arch());
+    best.map(Entry::bytes)
+}
+
+/// The plan of a reduction whose values are stored as they are computed.
+pub fn plain(dtype: DType) -> Plan {
+    Plan {
+        inputs: vec![Input { dtype, access: Access::Linear }],
+        code: vec![Instruction::Load(0)],
+        outputs: vec![(0, dtype)],
+        ..Plan::default()
+    }
+}
+
+/// The forms in which reductions are shipped.
+pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
+
+/// The shipped form that does the work of any.
+pub fn form_for(form: Form) -> Form {
+    match form {
+        Form::Block | Form::Kept(_) => Form::Block,
+        Form::Team(_) | Form::Packs(_) => Form::Team(8),
+        Form::Lanes | Form::SingleLanes => Form::SingleLanes,
+    }
+}
+
+/// The variant of the reductions that are shipped: any length, and memory of our own, which is aligned.
+pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled { inputs: 0, axis: 0 } };
+
+/// Everything to ship.
+pub fn sources() -> Vec<Shipped> {
+    let mut out = Vec::new();
+    let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
+    for family in Family::ALL {
+        let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
+        add(pack, family.name().into(), interpret::source(family));
+    }
+    for reduction in Reduction::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
+            for form in FORMS {
+                for na_rm in [false, true] {
+                    let source = codegen::source_reduce(&plain(natural_dtype(class)), PLAIN, reduction, na_rm, form);
+                    add("reduce", format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
+                }
+            }
+        }
+    }
+    for scan in Scan::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
+            let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
+            add("scan", format!("{} {class:?}", scan.name()), source);
+        }
+    }
+    for keep_na in [false, true] {
+        // what a mask chooses is gathered by its positions
+        let source = codegen::compress::source(&plain(DType::Bool8), PLAIN, keep_na);
+        add("select", format!("positions {keep_na}"), source);
+    }
+    for size in [1, 2, 4, 8, 16] {
+        add("select", format!("gather {size}"), select::gather_source(size));
+        for wide in [false, true] {
+            add("select", format!("scatter {size} {wide}"), select::scatter_source(size, wide));
+        }
+    }
+    for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
+        // from 2^30 elements on other kernels serve, which need NVRTC
+        for positions in [false, true] {
+            let form = sort::Form { dtype, positions, wide_positions: false, wide_counts: false };
+            add("sort", format!("sort {dtype} {positions}"), form.source());
+        }
+    }
+    for dtype in DType::ALL.into_iter().filter(|d| grouped::counts(*d)) {
+        add("select", format!("count {dtype}"), grouped::count_source(dtype));
+    }
+    for reduction in Reduction::GROUPED {
+        for class in Class::ALL.into_iter().filter(|&c| grouped::serves(reduction, c)) {
+            for na_rm in [false, true] {
+                let source = grouped::reduce_source(reduction, class, na_rm);
+                add("reduce", format!("{} {class:?} by code {na_rm}", reduction.name()), source);
+            }
+        }
+    }
+    for class in [Class::I32, Class::I64, Class::F32, Class::F64] {
+        for strictly in [false, true] {
+            add("select", format!("search {class:?} {strictly}"), search::source(class, strictly));
+        }
+    }
+    for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
+        add("sort", format!("rank {dtype}"), rank::source(dtype));
+        add("sort", format!("distinct {dtype}"), unique::source(dtype));
+    }
+    out
+}
+
+/// A source with its headers in the places where they are included, without comments and blank lines.
+fn expanded(source: &str, seen: &mut Vec<String>, out: &mut String) {
+    for line in source.lines() {
+        let line = line.split("//").next().unwrap_or("").trim();
+        if let Some(name) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
+            if seen.iter().any(|s| s == name) {
+                continue;
+            }
+            seen.push(name.into());
+            if let Some((_, text)) = HEADERS.iter().find(|(known, _)| *known == name) {
+                expanded(text, seen, out);
+            }
+        } else if !line.is_empty() && line != "#pragma once" {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+}
+
+/// What a source is known by: a hash (FNV-1a of 128 bits) of all that the compiler sees of it.
+pub fn fingerprint(source: &str) -> u128 {
+    let mut text = String::with_capacity(1 << 16);
+    expanded(source, &mut Vec::new(), &mut text);
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for &byte in text.as_bytes() {
+        hash ^= u128::from(byte);
+        hash = hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B);
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shipped_is_what_would_be_compiled() {
+        let sources = sources();
+        let stale: Vec<&str> = sources.iter().filter(|s| find(&s.source).is_none()).map(|s| &*s.name).collect();
+        assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());
+        assert_eq!(index().ptx.len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
+        for entry in index().ptx.values() {
+            let text = entry.bytes();
+            assert!(text.starts_with(b".version") && text.ends_with(b"\0"), "the index is wrong about {}", entry.name);
+        }
+        for entry in &index().code {
+            assert!(index().ptx.contains_key(&entry.fingerprint), "run `make ptx`: {} changed", entry.name);
+        }
+    }
+
+    #[test]
+    fn machine_code_serves_its_generation() {
+        for family in COMPILED {
+            let code = |capability| machine_code(family.name(), capability);
+            for arch in ARCHS {
+                let code = code((arch / 10, arch % 10)).expect("code");
+                assert!(code.starts_with(b"\x7fELF"), "{arch}");
+            }
+            assert_eq!(code((8, 9)), code((8, 0)));
+            assert_ne!(code((9, 0)), code((8, 0)));
+            assert!(code((7, 0)).is_none() && code((11, 0)).is_none() && code((13, 0)).is_none());
+        }
+        assert!(machine_code(Family::Special.name(), (9, 0)).is_none());
+    }
+
+    #[test]
+    fn every_form_of_a_reduction_has_a_shipped_one() {
+        for form in [1, 2, 8, 32].map(Form::Team).into_iter().chain([
+            Form::Block,
+            Form::Packs(4),
+            Form::Lanes,
+            Form::SingleLanes,
+        ]) {
+            assert!(FORMS.contains(&form_for(form)), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn every_kernel_is_in_its_pack() {
+        for entry in index().ptx.values() {
+            let text = entry.bytes();
+            assert_eq!(text.last(), Some(&0), "{}", entry.name);
+            let text = std::str::from_utf8(&text[..text.len() - 1]).unwrap();
+            assert!(text.starts_with(".version 8.0\n.target sm_75\n"), "{}: {:?}", entry.name, &text[..40]);
+            assert!(text.contains(".visible .entry "), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn comments_do_not_change_a_fingerprint() {
+        let of = fingerprint;
+        assert_eq!(of("#include \"reduce.h\"\nint a;\n"), of("#include \"reduce.h\" // sums\n\n  int a; // one\n"));
+        assert_ne!(of("int a;\n"), of("int b;\n"));
+        assert_ne!(of("#include \"reduce.h\"\n"), of("#include \"prelude.h\"\n"));
+    }
+}

@@ -1,0 +1,283 @@
+//! Graphs: what is queued while a stream is captured, launched again as one.
+//!
+//! A graph has a lane of its own, on which it is recorded: the lane's counters, slots and workspaces are the graph's. So is the
+//! memory that is allocated meanwhile (the arena): a launch writes to the same addresses each time. What existed before is held, and
+//! its last uses are waited for by each launch. What the host would have to wait for cannot be part of a graph (`refuse`).
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::device::{lock, Cuda};
+use super::lane::{Lane, CAPTURING, SEVERAL};
+use crate::backend::cuda::driver::api::{CUstreamCaptureMode, Graph, GraphExec};
+use crate::backend::streams::Replay;
+use crate::memory::buffer::Buffer;
+use crate::memory::counters;
+use crate::memory::{self, Held};
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// What the host would have to wait for while a graph is recorded.
+#[cold]
+pub(crate) fn refuse(what: &str) -> Error {
+    Error::new(Kind::Capture, format!("`gpu_graph()` cannot record {what}: nothing runs before the graph does"))
+        .advise("Compute it before the block, or after it from the graph's results.")
+}
+
+/// The memory of a graph.
+pub struct Arena {
+    cuda: &'static Cuda,
+    lane: &'static Lane,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// While it is recorded.
+    open: bool,
+    /// Addresses that were freed while it was recorded, by size: what is recorded later runs later.
+    free: HashMap<usize, Vec<u64>>,
+    all: Vec<(u64, Held)>,
+    slots: Vec<usize>,
+    /// What existed before, and whether it is written.
+    outside: Vec<(Arc<Buffer>, bool)>,
+    held: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl Arena {
+    fn obtain(&self, bytes: usize) -> Result<u64> {
+        let size = bytes.next_multiple_of(256);
+        if let Some(address) = lock(&self.state).free.get_mut(&size).and_then(Vec::pop) {
+            return Ok(address);
+        }
+        // not under the lock: R's gc may run, which frees
+        let address = self.cuda.outside(|| memory::obtain(self.cuda, size))?;
+        let held = Held::new(self.cuda.device(), size as u64);
+        lock(&self.state).all.push((address, held));
+        Ok(address)
+    }
+
+    fn put_back(&self, address: u64, bytes: usize) {
+        let mut state = lock(&self.state);
+        if state.open {
+            state.free.entry(bytes.next_multiple_of(256)).or_default().push(address);
+        }
+    }
+
+    pub(crate) fn keep_slot(&self, place: usize) {
+        lock(&self.state).slots.push(place);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let state = std::mem::take(&mut *lock(&self.state));
+        for (address, held) in state.all {
+            self.cuda.give_back(address, held.bytes() as usize);
+        }
+        for place in state.slots {
+            self.lane.free_slot(place);
+        }
+        self.cuda.retire(self.lane.index);
+    }
+}
+
+/// A piece of an arena.
+struct Block {
+    arena: Arc<Arena>,
+    address: u64,
+    bytes: usize,
+    /// Counts the buffer; its bytes are the arena's.
+    _held: Held,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.arena.put_back(self.address, self.bytes);
+    }
+}
+
+/// See `Cuda::allocate`.
+pub(crate) fn allocate(cuda: &Cuda, bytes: usize) -> Result<Arc<Buffer>> {
+    let arena = current(cuda)?;
+    let address = arena.obtain(bytes)?;
+    let block = Block { arena, address, bytes, _held: Held::new(cuda.device(), 0) };
+    let buffer = Buffer::new(cuda.device(), address, bytes, Box::new(block));
+    buffer.fix();
+    Ok(Arc::new(buffer))
+}
+
+fn current(cuda: &Cuda) -> Result<Arc<Arena>> {
+    lock(&cuda.capture).clone().ok_or_else(|| Error::new(Kind::Panic, "an internal error: no graph is being recorded"))
+}
+
+/// Holds what existed before the graph, for its launches.
+pub(crate) fn note(cuda: &Cuda, touched: &[(&Arc<Buffer>, bool)]) {
+    let Ok(arena) = current(cuda) else { return };
+    let mut state = lock(&arena.state);
+    for &(buffer, writes) in touched {
+        if buffer.address == 0 || state.all.iter().any(|(address, _)| *address == buffer.address) {
+            continue;
+        }
+        match state.outside.iter_mut().find(|(known, _)| Arc::ptr_eq(known, buffer)) {
+            Some((_, written)) => *written |= writes,
+            None => state.outside.push((buffer.clone(), writes)),
+        }
+    }
+}
+
+/// What leaves the capture aside while it lives.
+struct Outside<'a> {
+    cuda: &'a Cuda,
+    lane: &'static Lane,
+}
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        self.cuda.set_lane(self.lane);
+        self.cuda.set_mode(CAPTURING, true);
+    }
+}
+
+impl Cuda {
+    /// Runs `body` on the device's own stream, not as part of the graph that is being recorded.
+    pub(crate) fn outside<T>(&self, body: impl FnOnce() -> T) -> T {
+        if !self.is_capturing() {
+            return body();
+        }
+        let _outside = Outside { cuda: self, lane: self.lane() };
+        self.set_mode(CAPTURING, false);
+        self.set_lane(self.main());
+        body()
+    }
+
+    /// The lane that is captured, also while `outside` leaves that aside.
+    pub(crate) fn captured_lane(&self) -> Option<u32> {
+        lock(&self.capture).as_ref().map(|arena| arena.lane.index)
+    }
+
+    /// Keeps something as long as the graph that is being recorded.
+    pub(crate) fn hold(&self, what: Box<dyn Any + Send + Sync>) {
+        if let Ok(arena) = current(self) {
+            lock(&arena.state).held.push(what);
+        }
+    }
+
+    /// From here on work is recorded.
+    pub(crate) fn begin_capture(&'static self) -> Result<u32> {
+        if self.is_capturing() {
+            return Err(
+                Error::new(Kind::Capture, "a graph is being recorded already").advise("Graphs cannot be nested.")
+            );
+        }
+        let _entered = self.enter()?;
+        let before = self.lane().index;
+        let lane = self.new_lane(0)?;
+        // what was queued on it before can be waited for meanwhile
+        lane.mark(self)?;
+        // SAFETY: a stream of ours, which nothing else uses. Relaxed: other threads load kernels meanwhile.
+        let status =
+            unsafe { (self.driver.capture_begin)(lane.handle(), CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) };
+        if let Err(error) = self.check(status, "cuStreamBeginCapture") {
+            self.retire(lane.index);
+            return Err(error);
+        }
+        let state = State { open: true, ..State::default() };
+        *lock(&self.capture) = Some(Arc::new(Arena { cuda: self, lane, state: Mutex::new(state) }));
+        self.set_lane(lane);
+        self.set_mode(CAPTURING, true);
+        Ok(before)
+    }
+
+    /// Ends it, and launches what was recorded once on the stream that was current before: what was computed meanwhile has its
+    /// values from that.
+    pub(crate) fn end_capture(&'static self, before: u32) -> Result<Box<dyn Replay>> {
+        let arena = current(self)?;
+        let _entered = self.enter()?;
+        let mut graph = Graph::NULL;
+        // SAFETY: writes a handle.
+        let status = unsafe { (self.driver.capture_end)(arena.lane.handle(), &mut graph) };
+        self.set_mode(CAPTURING, false);
+        self.set_lane(self.lane_at(before).unwrap_or_else(|| self.main()));
+        *lock(&self.capture) = None;
+        {
+            let mut state = lock(&arena.state);
+            state.open = false;
+            state.free.clear();
+        }
+        self.check(status, "cuStreamEndCapture")?;
+        let mut exec = GraphExec::NULL;
+        let mut nodes = 0;
+        // SAFETY: writes a number, and a handle; the graph is destroyed once.
+        let made = unsafe {
+            (self.driver.graph_nodes)(graph, std::ptr::null_mut(), &mut nodes);
+            let status = (self.driver.graph_instantiate)(&mut exec, graph, 0);
+            (self.driver.graph_destroy)(graph);
+            self.check(status, "cuGraphInstantiate")
+        };
+        made?;
+        let recorded = Recorded { exec, nodes, arena, begun: AtomicBool::new(false) };
+        recorded.launch()?;
+        Ok(Box::new(recorded))
+    }
+}
+
+/// A graph.
+struct Recorded {
+    exec: GraphExec,
+    nodes: usize,
+    arena: Arc<Arena>,
+    begun: AtomicBool,
+}
+
+impl Replay for Recorded {
+    fn launch(&self) -> Result<()> {
+        let cuda = self.arena.cuda;
+        if cuda.is_capturing() {
+            return Err(Error::new(Kind::Capture, "a graph cannot be run while another is recorded"));
+        }
+        let _entered = cuda.enter()?;
+        let state = lock(&self.arena.state);
+        state.outside.iter().try_for_each(|(buffer, _)| buffer.check())?;
+        let _ordered = cuda.ordered(|t| {
+            for (buffer, writes) in &state.outside {
+                t.address(buffer.address, *writes);
+            }
+            for (address, _) in &state.all {
+                t.address(*address, true);
+            }
+        })?;
+        if !self.begun.swap(true, Ordering::Relaxed) && cuda.mode() & SEVERAL != 0 {
+            // the arena's memory was allocated there
+            let main = cuda.main();
+            cuda.lane().wait_for(cuda, main, main.next_mark())?;
+        }
+        counters::LAUNCHES.add(1);
+        let _timed = cuda.timed("graph", cuda.stream(), 0, || format!("graph of {}", self.nodes));
+        // SAFETY: a live graph and stream.
+        cuda.check(unsafe { (cuda.driver.graph_launch)(self.exec, cuda.stream()) }, "cuGraphLaunch")
+    }
+
+    fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    fn bytes(&self) -> u64 {
+        lock(&self.arena.state).all.iter().map(|(_, held)| held.bytes()).sum()
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        let cuda = self.arena.cuda;
+        // launches under way end first; in a forked child, or after a failure, there is nothing to do
+        let Ok(_entered) = cuda.enter() else { return };
+        for lane in cuda.running_lanes() {
+            // SAFETY: a stream of ours.
+            unsafe { (cuda.driver.stream_synchronize)(lane.handle()) };
+        }
+        // SAFETY: destroyed once.
+        unsafe { (cuda.driver.graph_exec_destroy)(self.exec) };
+    }
+}

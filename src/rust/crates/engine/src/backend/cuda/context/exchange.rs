@@ -1,0 +1,159 @@
+//! Memory and streams of other libraries: the order of our work and theirs.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+
+use super::capture;
+use super::lane::Lane;
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
+const LEGACY: Stream = Stream::from_number(1);
+
+/// More devices than a machine has.
+const DEVICES: usize = 64;
+
+thread_local! {
+    /// An event for each device that this thread has ordered streams of. A wait that was queued keeps what the event meant then,
+    /// so the next order may use it again; another thread's must not come between.
+    static EVENTS: [Cell<Event>; DEVICES] = const { [const { Cell::new(Event::NULL) }; DEVICES] };
+}
+
+/// Makes `waits` wait for what is queued on `works` now.
+pub(crate) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
+    let _entered = cuda.enter()?;
+    let ordinal = cuda.properties.ordinal as usize % DEVICES;
+    let mut event = EVENTS.with(|events| events[ordinal].get());
+    if event == Event::NULL {
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: an event of this context, for as long as the process lives.
+        unsafe { cuda.check((cuda.driver.event_create)(&mut event, flags), "cuEventCreate")? };
+        EVENTS.with(|events| events[ordinal].set(event));
+    }
+    // SAFETY: live streams and an event of this context.
+    unsafe {
+        cuda.check((cuda.driver.event_record)(event, works), "cuEventRecord")?;
+        cuda.check((cuda.driver.stream_wait)(waits, event, 0), "cuStreamWaitEvent")
+    }
+}
+
+/// See `Backend::release`. Takes no lock: it is called where buffers are dropped.
+pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
+    let done = release_to(cuda, stream);
+    if cuda.is_capturing() {
+        return Err(capture::refuse("memory that is given to another library"));
+    }
+    done
+}
+
+fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
+    match stream {
+        Some(stream) => {
+            let waits = Stream::from_number(stream as usize);
+            each_lane(cuda, |lane| {
+                if lane.is_done() {
+                    return Ok(());
+                }
+                if waits != LEGACY {
+                    return order(cuda, lane.handle(), waits);
+                }
+                let Some(queued) = lane.to_tell() else { return Ok(()) };
+                order(cuda, lane.handle(), waits)?;
+                lane.note_told(queued);
+                Ok(())
+            })
+        }
+        None => each_lane(cuda, |lane| {
+            if lane.is_done() {
+                return Ok(());
+            }
+            let so_far = lane.so_far();
+            let _entered = cuda.enter()?;
+            // SAFETY: our stream.
+            cuda.check(unsafe { (cuda.driver.stream_synchronize)(lane.handle()) }, "cuStreamSynchronize")?;
+            lane.note_done(so_far);
+            Ok(())
+        }),
+    }
+}
+
+/// Does something for each lane whose work runs; no list is made where there is one.
+fn each_lane(cuda: &Cuda, body: impl Fn(&Lane) -> Result<()>) -> Result<()> {
+    if cuda.mode() == 0 {
+        return body(cuda.lane());
+    }
+    cuda.running_lanes().into_iter().try_for_each(body)
+}
+
+/// See `Backend::acquire`.
+pub fn acquire(cuda: &Cuda) -> Result<()> {
+    each_lane(cuda, |lane| order(cuda, LEGACY, lane.delayed()))
+}
+
+/// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are asked
+/// one after the other.
+pub fn reaches(cuda: &Cuda, address: u64, bytes: usize) -> Result<()> {
+    /// Pieces that are looked up; what lies behind them is taken for granted.
+    const PIECES: usize = 4096;
+    let _entered = cuda.enter()?;
+    let end = address.saturating_add(bytes as u64);
+    let mut at = address;
+    for _ in 0..PIECES {
+        let next = piece(cuda, at).map_err(|truth| {
+            if at > address {
+                let held = at - address;
+                return Error::new(
+                    Kind::Argument,
+                    format!("the data would be {bytes} bytes from {address:#x} on, and that memory ends after {held}"),
+                );
+            }
+            let device = cuda.device();
+            Error::new(Kind::Device, format!("the data are said to be on {device}, but {address:#x} is {truth}"))
+        })?;
+        if next >= end {
+            return Ok(());
+        }
+        at = next;
+    }
+    Ok(())
+}
+
+/// Where a piece of the device's memory ends; what the address is, where it is none.
+fn piece(cuda: &Cuda, address: u64) -> std::result::Result<u64, String> {
+    use CUpointer_attribute as Attribute;
+    let (mut managed, mut ordinal, mut kind) = (0u32, -1i32, 0u32);
+    let (mut start, mut bytes) = (0u64, 0usize);
+    let mut asked = [
+        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    ];
+    let mut answers: [*mut c_void; 5] = [
+        (&raw mut managed).cast(),
+        (&raw mut ordinal).cast(),
+        (&raw mut kind).cast(),
+        (&raw mut start).cast(),
+        (&raw mut bytes).cast(),
+    ];
+    // SAFETY: room for each answer (a bool takes one byte); of an address that the driver does not know it answers 0.
+    let status = unsafe {
+        (cuda.driver.pointer_attributes)(asked.len() as u32, asked.as_mut_ptr(), answers.as_mut_ptr(), address)
+    };
+    if status != SUCCESS || kind == 0 {
+        return Err("no CUDA memory".into());
+    }
+    if managed & 0xff == 0 {
+        if kind != CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 {
+            return Err("host memory".into());
+        }
+        if ordinal != cuda.properties.ordinal as i32 {
+            return Err(format!("of cuda:{ordinal}"));
+        }
+    }
+    // a driver that does not tell the range is taken at its word
+    Ok(if bytes == 0 || address < start { u64::MAX } else { start.saturating_add(bytes as u64).max(address + 1) })
+}

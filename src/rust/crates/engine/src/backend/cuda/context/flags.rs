@@ -1,0 +1,150 @@
+//! The warnings of kernels, on their way from the device.
+//!
+//! A kernel that may warn is given a few words of device memory and sets bits there; the first to
+//! set any also writes to one word of host memory. At the next wait that word says whether
+//! there is anything to fetch, so kernels without warnings cost nothing.
+
+use std::sync::{Mutex, MutexGuard};
+
+use super::device::{lock, Cuda};
+use super::lane::Lane;
+use super::pool::Host;
+use crate::backend::cuda::driver::api::{Driver, Stream};
+use crate::plan::warning;
+use verdigris_compile::{Failed, Interned};
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::error::Result;
+use verdigris_ops::OpId;
+
+/// Words of the ring; more are only in use after thousands of launches without a wait.
+const WORDS: usize = 1 << 14;
+
+/// What bits stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// What a row may note.
+    Row(OpId),
+    /// How the first element of a call has failed.
+    Failures(Interned),
+}
+
+/// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub word: u32,
+    pub shift: u32,
+    pub noted: Noted,
+}
+
+struct Pending {
+    place: Place,
+    /// The first word of its launch.
+    first: usize,
+    site: Option<CallSite>,
+}
+
+#[derive(Default)]
+struct State {
+    used: usize,
+    pending: Vec<Pending>,
+}
+
+/// A lane's.
+pub struct Flags {
+    words: u64,
+    any: Host,
+    state: Mutex<State>,
+}
+
+impl Flags {
+    /// The context must be current.
+    pub(crate) fn new(driver: &'static Driver, stream: Stream) -> Result<Flags> {
+        let mut words = 0;
+        // SAFETY: writes an address; then clears the memory that it points to.
+        unsafe {
+            crate::backend::cuda::driver::api::check(driver, (driver.allocate)(&mut words, WORDS * 4), "cuMemAlloc")?;
+            crate::backend::cuda::driver::api::check(
+                driver,
+                (driver.set_async)(words, 0, WORDS * 4, stream),
+                "cuMemsetD8Async",
+            )?;
+        }
+        Ok(Flags { words, any: Host::new(driver, 64)?, state: Mutex::default() })
+    }
+
+    /// Words for one launch whose flagged instructions were recorded at `sites`; the addresses of the
+    /// words and of the host's word. The guard must live until the kernel is queued: what is
+    /// collected meanwhile would not know of it.
+    pub(crate) fn take(
+        &self,
+        cuda: &Cuda,
+        lane: &Lane,
+        words: usize,
+        sites: &[(Place, Option<CallSite>)],
+    ) -> Result<((u64, u64), Queueing<'_>)> {
+        let mut state = lock(&self.state);
+        if state.used + words > WORDS {
+            let _entered = cuda.enter()?;
+            self.collect(cuda, lane, &mut state)?;
+        }
+        let first = state.used;
+        // records are of words of 64 bits
+        state.used += words.next_multiple_of(2);
+        state.pending.extend(sites.iter().map(|(place, site)| Pending { place: *place, first, site: site.clone() }));
+        Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
+    }
+
+    /// Whether some kernel since the last wait may have warned.
+    pub(crate) fn any_pending(&self) -> bool {
+        lock(&self.state).used > 0
+    }
+
+    /// Waits for all queued work and hands on what it noted. The context must be current.
+    pub(crate) fn wait(&self, cuda: &Cuda, lane: &Lane) -> Result<()> {
+        self.collect(cuda, lane, &mut lock(&self.state))
+    }
+
+    fn collect(&self, cuda: &Cuda, lane: &Lane, state: &mut State) -> Result<()> {
+        cuda.drain(lane)?;
+        if state.used == 0 {
+            return Ok(());
+        }
+        let used = std::mem::take(&mut state.used);
+        let pending = std::mem::take(&mut state.pending);
+        // SAFETY: the word is ours, and no kernel is running that could write it.
+        let any = unsafe { std::ptr::replace(self.any.host.cast::<u32>(), 0) };
+        if any == 0 {
+            return Ok(());
+        }
+        let mut bits = vec![0u32; used];
+        // SAFETY: the words are live; the copy is complete before `bits` is read.
+        unsafe {
+            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, lane.queue());
+            cuda.check(status, "cuMemcpyDtoHAsync")?;
+            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, lane.queue()), "cuMemsetD8Async")?;
+            cuda.check((cuda.driver.stream_synchronize)(lane.handle()), "cuStreamSynchronize")?;
+        }
+        for p in pending {
+            let Place { word, shift, noted } = p.place;
+            let words = &bits[p.first + word as usize..];
+            match noted {
+                Noted::Row(op) => {
+                    let found = words[0] >> shift & (u32::MAX >> (32 - op.row().flag.width()));
+                    if found != 0 {
+                        warning::note(op, found, p.site.as_ref());
+                    }
+                }
+                Noted::Failures(routine) => {
+                    let long = std::array::from_fn(|k| u64::from(words[2 * k]) | u64::from(words[2 * k + 1]) << 32);
+                    if let Some(failed) = Failed::read(long) {
+                        warning::fail(routine.0, failed, p.site.as_ref());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// While this lives no one collects.
+pub(crate) struct Queueing<'a>(#[allow(dead_code)] MutexGuard<'a, State>);

@@ -1,0 +1,270 @@
+//! The order of work on several streams. A buffer's last uses are remembered (lane and mark), and what is queued on
+//! another lane waits for them: for the last write who reads, for all who writes or frees.
+//!
+//! The backend's methods say what they touch by `Cuda::ordered`. As long as there is one stream that is one load, and nothing is
+//! remembered: what is not in the table was last used on lane 0, before there was a second.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::capture;
+use super::device::{lock, Cuda};
+use super::lane::{Lane, CAPTURING, SEVERAL};
+use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
+use crate::backend::dense::Task;
+use crate::backend::Touching;
+use crate::memory::buffer::{Buffer, View};
+use crate::plan::Bound;
+use verdigris_ops::error::Result;
+
+/// A lane's number, and a mark of it.
+type Use = (u32, u64);
+
+#[derive(Clone, Default)]
+struct Uses {
+    write: Use,
+    reads: Vec<Use>,
+}
+
+/// Last uses by a buffer's address.
+#[derive(Default)]
+struct Table {
+    uses: HashMap<u64, Uses>,
+    /// The mark of lane 0 at which the second lane came.
+    base: u64,
+    /// When to look for entries of memory of other libraries, which nobody takes out.
+    sweep_at: usize,
+}
+
+/// A device's table.
+#[derive(Default)]
+pub struct Order {
+    table: Mutex<Table>,
+    /// A stream that frees what several lanes have used, after all of them.
+    reaper: Mutex<Option<Stream>>,
+}
+
+/// What an operation touches.
+#[derive(Default)]
+pub(crate) struct Touched<'a> {
+    buffers: Vec<(&'a Arc<Buffer>, bool)>,
+    addresses: Vec<(u64, bool)>,
+}
+
+impl<'a> Touched<'a> {
+    pub fn read(&mut self, buffer: &'a Arc<Buffer>) -> &mut Self {
+        self.buffers.push((buffer, false));
+        self
+    }
+
+    pub fn write(&mut self, buffer: &'a Arc<Buffer>) -> &mut Self {
+        self.buffers.push((buffer, true));
+        self
+    }
+
+    pub fn view(&mut self, view: &'a View) -> &mut Self {
+        self.read(&view.buffer)
+    }
+
+    pub fn bound(&mut self, bound: &'a Bound) -> &mut Self {
+        self.buffers.extend(bound.inputs.iter().map(|view| (&view.buffer, false)));
+        if let Some(after) = &bound.after {
+            self.bound(after);
+        }
+        self
+    }
+
+    pub fn writes(&mut self, outputs: &'a [Arc<Buffer>]) -> &mut Self {
+        self.buffers.extend(outputs.iter().map(|buffer| (buffer, true)));
+        self
+    }
+
+    pub fn task(&mut self, task: &'a Task<'_>) {
+        let mut written: Vec<&Buffer> = Vec::new();
+        match *task {
+            Task::Lu { a, pivots, .. } => written.extend([a, pivots]),
+            Task::LuSolve { lu, pivots, b, .. } => {
+                self.view(lu).view(pivots);
+                written.push(b);
+            }
+            Task::Cholesky { a, .. } => written.push(a),
+            Task::Triangular { r, b, .. } => {
+                self.view(&r.view);
+                written.push(b);
+            }
+            Task::Qr { a, tau, .. } => written.extend([a, tau]),
+            Task::QrApply { qr, tau, c, .. } => {
+                self.view(qr).view(tau);
+                written.push(c);
+            }
+            Task::Symmetric { a, values, .. } => written.extend([a, values]),
+            Task::General { a, values, vectors, .. } => written.extend([a, values].into_iter().chain(vectors)),
+            Task::Svd { a, d, vectors, .. } => {
+                written.extend([a, d].into_iter().chain(vectors.into_iter().flat_map(|v| [v.u, v.v])));
+            }
+        }
+        for buffer in written {
+            self.address(buffer.address, true);
+        }
+    }
+
+    /// Of a buffer that is known by its address.
+    pub fn address(&mut self, address: u64, writes: bool) -> &mut Self {
+        self.addresses.push((address, writes));
+        self
+    }
+}
+
+/// While it lives work is queued that its maker has ordered; when it is dropped the uses are noted.
+#[must_use]
+pub(crate) struct Ordered<'a> {
+    cuda: &'a Cuda,
+    lane: &'static Lane,
+    touched: Vec<(u64, bool)>,
+}
+
+impl Touching for Ordered<'_> {}
+
+impl Drop for Ordered<'_> {
+    fn drop(&mut self) {
+        let Ok(_entered) = self.cuda.enter() else { return };
+        // a failure shows at the next call
+        let Ok(mark) = self.lane.mark(self.cuda) else { return };
+        let mut table = lock(&self.cuda.order.table);
+        for &(address, writes) in &self.touched {
+            table.note(address, (self.lane.index, mark), writes);
+        }
+    }
+}
+
+impl Table {
+    fn of(&self, address: u64) -> Uses {
+        self.uses.get(&address).cloned().unwrap_or(Uses { write: (0, self.base), reads: Vec::new() })
+    }
+
+    fn note(&mut self, address: u64, at: Use, writes: bool) {
+        let base = self.base;
+        let uses = self.uses.entry(address).or_insert(Uses { write: (0, base), reads: Vec::new() });
+        if writes {
+            // what it had to wait for is behind it
+            *uses = Uses { write: at, reads: Vec::new() };
+        } else {
+            uses.reads.retain(|read| read.0 != at.0);
+            uses.reads.push(at);
+        }
+    }
+}
+
+impl Cuda {
+    /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
+    #[inline]
+    pub(crate) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {
+        if self.mode() & (SEVERAL | CAPTURING) == 0 {
+            return Ok(None);
+        }
+        let mut touched = Touched::default();
+        say(&mut touched);
+        self.order(touched)
+    }
+
+    #[cold]
+    fn order<'a>(&'a self, touched: Touched<'a>) -> Result<Option<Ordered<'a>>> {
+        if self.is_capturing() {
+            // the graph's launches wait, not what is captured
+            capture::note(self, &touched.buffers);
+            return Ok(None);
+        }
+        let _entered = self.enter()?;
+        let lane = self.lane();
+        let buffers = touched.buffers.iter().map(|(buffer, writes)| (buffer.address, *writes));
+        let touched: Vec<(u64, bool)> =
+            buffers.chain(touched.addresses.iter().copied()).filter(|(address, _)| *address != 0).collect();
+        let table = lock(&self.order.table);
+        for &(address, writes) in &touched {
+            let uses = table.of(address);
+            self.lane_waits(lane, uses.write)?;
+            if writes {
+                uses.reads.iter().try_for_each(|&read| self.lane_waits(lane, read))?;
+            }
+        }
+        drop(table);
+        Ok(Some(Ordered { cuda: self, lane, touched }))
+    }
+
+    fn lane_waits(&self, lane: &Lane, (other, mark): Use) -> Result<()> {
+        if other == lane.index {
+            return Ok(());
+        }
+        match self.lane_at(other) {
+            Some(other) => lane.wait_for(self, other, mark),
+            None => Ok(()),
+        }
+    }
+
+    /// From here on there are several streams. The context must be current.
+    pub(crate) fn begin_order(&self) -> Result<()> {
+        if self.mode() & SEVERAL == 0 {
+            let base = self.main().mark(self)?;
+            lock(&self.order.table).base = base;
+            self.set_mode(SEVERAL, true);
+        }
+        Ok(())
+    }
+
+    /// Notes that a lane writes memory by what is queued on it next or was queued just now.
+    pub(crate) fn note_write(&self, address: u64, lane: &Lane) {
+        if self.mode() & SEVERAL == 0 || address == 0 {
+            return;
+        }
+        let at = (lane.index, lane.next_mark());
+        let mut table = lock(&self.order.table);
+        table.uses.insert(address, Uses { write: at, reads: Vec::new() });
+        if table.uses.len() > table.sweep_at.max(1 << 12) {
+            // what has happened needs no entry
+            let done: HashMap<u32, u64> =
+                self.running_lanes().iter().map(|lane| (lane.index, lane.done(self))).collect();
+            let happened = |at: Use| done.get(&at.0).is_some_and(|&mark| at.1 <= mark);
+            table.uses.retain(|_, uses| !happened(uses.write) || !uses.reads.iter().all(|&read| happened(read)));
+            table.sweep_at = 2 * table.uses.len();
+        }
+    }
+
+    /// The lane on which memory may be freed, with nothing left to wait for; None where several have used it: then the stream
+    /// waits for all of them. The context must be current.
+    pub(crate) fn last_lane(&self, address: u64) -> Result<std::result::Result<&'static Lane, Stream>> {
+        if self.mode() & SEVERAL == 0 {
+            return Ok(Ok(self.main()));
+        }
+        let uses = {
+            let mut table = lock(&self.order.table);
+            let uses = table.of(address);
+            table.uses.remove(&address);
+            uses
+        };
+        let first = uses.write.0;
+        let captured = self.captured_lane();
+        if captured.is_none() && uses.reads.iter().all(|read| read.0 == first) {
+            return Ok(Ok(self.lane_at(first).unwrap_or_else(|| self.main())));
+        }
+        let reaper = self.reaper()?;
+        for (lane, mark) in std::iter::once(uses.write).chain(uses.reads) {
+            if let Some(lane) = self.lane_at(lane) {
+                lane.delay(self, mark, reaper)?;
+            }
+        }
+        Ok(Err(reaper))
+    }
+
+    fn reaper(&self) -> Result<Stream> {
+        let mut reaper = lock(&self.order.reaper);
+        if let Some(stream) = *reaper {
+            return Ok(stream);
+        }
+        let mut stream = Stream::NULL;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes a handle.
+        self.check(unsafe { (self.driver.stream_create)(&mut stream, flags, 0) }, "cuStreamCreateWithPriority")?;
+        *reaper = Some(stream);
+        Ok(stream)
+    }
+}

@@ -1,0 +1,327 @@
+//! A stream of a device, and what only one stream may use at a time: the words of warnings, the slots in which values
+//! arrive, the counters that kernels leave at zero, small blocks that are free in the stream's order.
+//!
+//! Lane 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds them. None is
+//! ever destroyed: buffers remember lanes by their number.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use super::deferred::Slots;
+use super::device::{lock, Cuda, TICKETS};
+use super::flags::Flags;
+use super::pool::{Host, Small};
+use crate::backend::cuda::driver::api::{self, CUevent_flags, CUstream_flags, Driver, Event, Stream, SUCCESS};
+use crate::backend::cuda::launch::submit;
+use verdigris_ops::error::Result;
+
+/// Events that a lane keeps: uses that lie further back are waited for by the oldest of them.
+const MARKS: u64 = 128;
+
+/// A stream and what is its own.
+pub struct Lane {
+    pub(crate) index: u32,
+    stream: Stream,
+    /// How often work was queued, and how often a wait for the work of others.
+    queued: AtomicU64,
+    waits: AtomicU64,
+    /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait for it.
+    done: AtomicU64,
+    told: AtomicU64,
+    /// Whether someone outside may queue work on it.
+    given_out: AtomicBool,
+    /// As `cuStreamCreateWithPriority` takes it: lower ones go first.
+    pub(crate) priority: i32,
+    pub(crate) flags: Flags,
+    /// A result's place in host memory that kernels can write.
+    pub(crate) slot: Mutex<Host>,
+    pub(crate) slots: Mutex<Slots>,
+    /// Counters that kernels use and leave at zero.
+    pub(crate) tickets: u64,
+    pub(crate) small: Mutex<Small>,
+    marks: Mutex<Marks>,
+}
+
+/// Points in a lane's work that other lanes can wait for.
+#[derive(Default)]
+struct Marks {
+    /// How many there were.
+    last: u64,
+    /// The event of mark `m` is at `m % MARKS`, until a later one takes its place.
+    ring: Vec<Event>,
+    /// What this lane waits for already: the last mark of others.
+    awaited: HashMap<u32, u64>,
+}
+
+impl Lane {
+    /// The context must be current.
+    pub(crate) fn new(driver: &'static Driver, index: u32, priority: i32) -> Result<Lane> {
+        let mut stream = Stream::NULL;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes a handle.
+        let status = unsafe { (driver.stream_create)(&mut stream, flags, priority) };
+        api::check(driver, status, "cuStreamCreateWithPriority")?;
+        let mut tickets = 0;
+        // SAFETY: writes an address; then clears the memory that it points to.
+        unsafe {
+            api::check(driver, (driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
+            api::check(driver, (driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
+        }
+        let lane = Lane {
+            index,
+            stream,
+            queued: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            done: AtomicU64::new(u64::MAX),
+            told: AtomicU64::new(u64::MAX),
+            given_out: AtomicBool::new(false),
+            priority,
+            flags: Flags::new(driver, stream)?,
+            slot: Mutex::new(Host::new(driver, 256)?),
+            slots: Mutex::default(),
+            tickets,
+            small: Mutex::default(),
+            marks: Mutex::default(),
+        };
+        if index > 0 {
+            // what is captured on it runs on other streams
+            // SAFETY: the stream just made.
+            api::check(driver, unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
+        }
+        Ok(lane)
+    }
+
+    /// The stream, for who queues work on it next.
+    pub(crate) fn queue(&self) -> Stream {
+        submit::settle();
+        self.submitted()
+    }
+
+    /// The stream, for a launch that is left to the thread that makes them; all other work comes behind those.
+    pub(crate) fn submitted(&self) -> Stream {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.stream
+    }
+
+    /// The stream, for who asks, waits or compares.
+    pub(crate) fn handle(&self) -> Stream {
+        submit::settle();
+        self.stream
+    }
+
+    /// The stream, for someone outside, who may queue work on it at any time.
+    pub(crate) fn give_out(&self) -> Stream {
+        self.given_out.store(true, Ordering::Relaxed);
+        self.handle()
+    }
+
+    /// Whether work of others may lie between ours.
+    pub(crate) fn is_given_out(&self) -> bool {
+        self.given_out.load(Ordering::Relaxed)
+    }
+
+    /// The stream, for who has it wait for work of others.
+    pub(crate) fn delayed(&self) -> Stream {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.handle()
+    }
+
+    /// What is queued so far, for `note_done`.
+    pub(crate) fn so_far(&self) -> u64 {
+        self.queued.load(Ordering::Acquire) + self.waits.load(Ordering::Acquire)
+    }
+
+    /// Everything up to there is done.
+    pub(crate) fn note_done(&self, so_far: u64) {
+        self.done.store(so_far, Ordering::Release);
+    }
+
+    /// Whether all that was queued is known to be done, without asking the driver.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) == self.so_far() && !self.is_given_out()
+    }
+
+    /// What CUDA's default stream is to wait for; None where it waits for that already.
+    pub(crate) fn to_tell(&self) -> Option<u64> {
+        let queued = self.queued.load(Ordering::Acquire);
+        let known = self.told.load(Ordering::Acquire) == queued && !self.is_given_out();
+        (!known).then_some(queued)
+    }
+
+    /// The default stream waits for everything up to there.
+    pub(crate) fn note_told(&self, queued: u64) {
+        self.told.store(queued, Ordering::Release);
+    }
+
+    /// The mark that will follow what is queued now.
+    pub(crate) fn next_mark(&self) -> u64 {
+        lock(&self.marks).last + 1
+    }
+
+    /// Marks what is queued so far. The context must be current.
+    pub(crate) fn mark(&self, cuda: &Cuda) -> Result<u64> {
+        self.mark_in(cuda, &mut lock(&self.marks))
+    }
+
+    fn mark_in(&self, cuda: &Cuda, marks: &mut Marks) -> Result<u64> {
+        let next = marks.last + 1;
+        let place = (next % MARKS) as usize;
+        while marks.ring.len() <= place {
+            let mut event = Event::NULL;
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+            // SAFETY: writes a handle.
+            cuda.check(unsafe { (cuda.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
+            marks.ring.push(event);
+        }
+        // SAFETY: a live event and a live stream; who waits for its last recording waits for that.
+        cuda.check(unsafe { (cuda.driver.event_record)(marks.ring[place], self.handle()) }, "cuEventRecord")?;
+        marks.last = next;
+        Ok(next)
+    }
+
+    /// Makes a stream wait for a mark of this lane, or one after it. Returns the one it was.
+    fn let_wait(&self, cuda: &Cuda, mark: u64, waits: Stream) -> Result<u64> {
+        let mut marks = lock(&self.marks);
+        if mark > marks.last {
+            self.mark_in(cuda, &mut marks)?;
+        }
+        let kept = mark.max((marks.last + 1).saturating_sub(MARKS)).max(1);
+        let event = marks.ring[(kept % MARKS) as usize];
+        // SAFETY: live handles.
+        cuda.check(unsafe { (cuda.driver.stream_wait)(waits, event, 0) }, "cuStreamWaitEvent")?;
+        Ok(kept)
+    }
+
+    /// Makes this lane's further work wait for a mark of another. The context must be current.
+    pub(crate) fn wait_for(&self, cuda: &Cuda, other: &Lane, mark: u64) -> Result<()> {
+        if self.index == other.index || lock(&self.marks).awaited.get(&other.index).is_some_and(|&m| m >= mark) {
+            return Ok(());
+        }
+        let kept = other.let_wait(cuda, mark, self.queue())?;
+        let mut marks = lock(&self.marks);
+        let awaited = marks.awaited.entry(other.index).or_default();
+        *awaited = kept.max(*awaited);
+        Ok(())
+    }
+
+    /// A mark that has been reached; 0 where none is known to have been.
+    pub(crate) fn done(&self, cuda: &Cuda) -> u64 {
+        let marks = lock(&self.marks);
+        let oldest = (marks.last + 1).saturating_sub(MARKS).max(1);
+        let Some(&event) = marks.ring.get((oldest % MARKS) as usize) else { return 0 };
+        // SAFETY: a live event.
+        let done = marks.last > 0 && unsafe { (cuda.driver.event_query)(event) } == SUCCESS;
+        u64::from(done) * oldest
+    }
+
+    /// As `wait_for`, for a stream that is no lane.
+    pub(crate) fn delay(&self, cuda: &Cuda, mark: u64, waits: Stream) -> Result<()> {
+        self.let_wait(cuda, mark, waits).map(|_| ())
+    }
+}
+
+/// What is not as in a session with one stream; nothing of it is asked for but by one load of this word.
+pub(crate) const SEVERAL: u32 = 1;
+pub(crate) const CAPTURING: u32 = 2;
+pub(crate) const PROFILING: u32 = 4;
+
+/// A device's lanes.
+pub struct Lanes {
+    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`.
+    mode: AtomicU32,
+    /// On which R's thread queues work.
+    current: AtomicPtr<Lane>,
+    all: Mutex<Vec<&'static Lane>>,
+    idle: Mutex<Vec<u32>>,
+}
+
+impl Lanes {
+    pub(crate) fn new(main: Lane) -> Lanes {
+        let main: &'static Lane = Box::leak(Box::new(main));
+        Lanes {
+            mode: AtomicU32::new(0),
+            current: AtomicPtr::new(std::ptr::from_ref(main).cast_mut()),
+            all: Mutex::new(vec![main]),
+            idle: Mutex::default(),
+        }
+    }
+}
+
+impl Cuda {
+    /// The lane on which work is queued now.
+    pub(crate) fn lane(&self) -> &'static Lane {
+        // SAFETY: only ever the address of a lane, which is never freed.
+        unsafe { &*self.lanes.current.load(Ordering::Acquire) }
+    }
+
+    /// Its stream, for who queues work on it next.
+    pub fn stream(&self) -> Stream {
+        self.lane().queue()
+    }
+
+    pub(crate) fn lane_at(&self, index: u32) -> Option<&'static Lane> {
+        lock(&self.lanes.all).get(index as usize).copied()
+    }
+
+    /// The lane that there is from the start.
+    pub(crate) fn main(&self) -> &'static Lane {
+        lock(&self.lanes.all)[0]
+    }
+
+    /// All lanes whose work runs: not the one that is captured.
+    pub(crate) fn running_lanes(&self) -> Vec<&'static Lane> {
+        if self.mode() & (SEVERAL | CAPTURING) == 0 {
+            return vec![self.main()];
+        }
+        let captured = self.captured_lane();
+        lock(&self.lanes.all).iter().copied().filter(|lane| Some(lane.index) != captured).collect()
+    }
+
+    pub(crate) fn set_lane(&self, lane: &'static Lane) {
+        self.lanes.current.store(std::ptr::from_ref(lane).cast_mut(), Ordering::Release);
+    }
+
+    pub(crate) fn mode(&self) -> u32 {
+        self.lanes.mode.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_mode(&self, bit: u32, on: bool) {
+        if on {
+            self.lanes.mode.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.lanes.mode.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.mode() & CAPTURING != 0
+    }
+
+    /// A lane that nobody else has.
+    pub(crate) fn new_lane(&self, priority: i32) -> Result<&'static Lane> {
+        let _entered = self.enter()?;
+        let mut all = lock(&self.lanes.all);
+        let mut idle = lock(&self.lanes.idle);
+        if let Some(at) = idle.iter().position(|&index| all[index as usize].priority == priority) {
+            return Ok(all[idle.swap_remove(at) as usize]);
+        }
+        let lane: &'static Lane = Box::leak(Box::new(Lane::new(self.driver, all.len() as u32, priority)?));
+        all.push(lane);
+        Ok(lane)
+    }
+
+    /// Gives a lane back; its work goes on.
+    pub(crate) fn retire(&self, index: u32) {
+        if index == 0 {
+            return;
+        }
+        if self.lane().index == index {
+            self.set_lane(self.main());
+        }
+        let mut idle = lock(&self.lanes.idle);
+        if !idle.contains(&index) {
+            idle.push(index);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Events around each launch and copy, while somebody measures.
+
+use super::device::{lock, Cuda};
+use super::lane::PROFILING;
+use crate::backend::cuda::driver::api::{CUevent_flags, Event, Stream};
+use crate::backend::span::Span;
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// What is measured.
+pub struct Profile {
+    base: Event,
+    noted: Vec<Noted>,
+}
+
+struct Noted {
+    name: String,
+    kind: &'static str,
+    stream: Stream,
+    bytes: usize,
+    start: Event,
+    end: Event,
+}
+
+/// What is queued on the stream while this lives is one span.
+pub(crate) struct Timed<'a> {
+    cuda: &'a Cuda,
+    name: String,
+    kind: &'static str,
+    stream: Stream,
+    bytes: usize,
+    start: Event,
+}
+
+/// The number of a stream that is no lane: copies beside the work.
+const ASIDE: u32 = u32::MAX;
+
+fn happening(cuda: &Cuda, stream: Stream) -> Result<Event> {
+    let mut event = Event::NULL;
+    // SAFETY: writes a handle; then live ones.
+    unsafe {
+        cuda.check((cuda.driver.event_create)(&mut event, CUevent_flags::CU_EVENT_DEFAULT as u32), "cuEventCreate")?;
+        cuda.check((cuda.driver.event_record)(event, stream), "cuEventRecord")?;
+    }
+    Ok(event)
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        let Ok(_entered) = self.cuda.enter() else { return };
+        let Ok(end) = happening(self.cuda, self.stream) else { return };
+        if let Some(profile) = lock(&self.cuda.profile).as_mut() {
+            profile.noted.push(Noted {
+                name: std::mem::take(&mut self.name),
+                kind: self.kind,
+                stream: self.stream,
+                bytes: self.bytes,
+                start: self.start,
+                end,
+            });
+        }
+    }
+}
+
+impl Cuda {
+    /// A span of what is queued on a stream, where somebody measures.
+    #[inline]
+    pub(crate) fn timed(
+        &self,
+        kind: &'static str,
+        stream: Stream,
+        bytes: usize,
+        name: impl FnOnce() -> String,
+    ) -> Option<Timed<'_>> {
+        if self.mode() & PROFILING == 0 || self.is_capturing() {
+            return None;
+        }
+        let _entered = self.enter().ok()?;
+        let start = happening(self, stream).ok()?;
+        Some(Timed { cuda: self, name: name(), kind, stream, bytes, start })
+    }
+
+    pub(crate) fn begin_profile(&self) -> Result<()> {
+        if self.mode() & PROFILING != 0 {
+            return Err(
+                Error::new(Kind::Argument, "a profile is being made already").advise("Profiles cannot be nested.")
+            );
+        }
+        self.wait_all()?;
+        let _entered = self.enter()?;
+        *lock(&self.profile) = Some(Profile { base: happening(self, self.stream())?, noted: Vec::new() });
+        self.set_mode(PROFILING, true);
+        Ok(())
+    }
+
+    /// Ends it, waits, and gives the spans.
+    pub(crate) fn end_profile(&self) -> Result<Vec<Span>> {
+        self.set_mode(PROFILING, false);
+        let profile = lock(&self.profile).take();
+        let waited = self.wait_all();
+        let Some(profile) = profile else { return Ok(Vec::new()) };
+        let _entered = self.enter()?;
+        let lanes = self.running_lanes();
+        let since = |event: Event| {
+            let mut milliseconds = 0.0f32;
+            // SAFETY: live events that have happened.
+            unsafe { (self.driver.event_elapsed)(&mut milliseconds, profile.base, event) };
+            f64::from(milliseconds) / 1e3
+        };
+        let mut spans: Vec<Span> = profile
+            .noted
+            .iter()
+            .map(|noted| Span {
+                name: noted.name.clone(),
+                kind: noted.kind,
+                stream: lanes.iter().find(|lane| lane.handle() == noted.stream).map_or(ASIDE, |lane| lane.index),
+                bytes: noted.bytes as u64,
+                start: since(noted.start),
+                end: since(noted.end),
+            })
+            .collect();
+        for event in profile.noted.iter().flat_map(|noted| [noted.start, noted.end]).chain([profile.base]) {
+            // SAFETY: made above, destroyed once.
+            unsafe { (self.driver.event_destroy)(event) };
+        }
+        spans.sort_by(|a, b| a.start.total_cmp(&b.start));
+        waited.map(|()| spans)
+    }
+}

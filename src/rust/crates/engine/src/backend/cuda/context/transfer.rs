@@ -1,0 +1,461 @@
+//! Copies between host and device.
+//!
+//! Ordinary host memory moves at a fifth of the bus's speed, so it goes through page-locked chunks
+//! that several threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use super::capture;
+use super::device::{lock, Cuda};
+use super::exchange::order;
+use super::lane::Lane;
+use super::pool::Host;
+use crate::backend::cuda::driver::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
+use crate::memory;
+use crate::memory::buffer::Buffer;
+use crate::memory::counters;
+use crate::memory::staging::{Ahead, Filling, Shared};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::loops::convert::Converter;
+use verdigris_ops::parallel;
+
+/// On an H100's host 8 threads copied 1e8 doubles in 28, 17.8, 16.9 and 16.9 ms by chunks of 0.5, 1, 2 and 4 MiB: smaller
+/// ones cost calls of the driver, larger ones leave the cache before they are on the bus.
+const CHUNK: usize = 2 << 20;
+/// What is converted on its way is read in longer pieces than are sent: 1e8 doubles to float32 took 16 threads 12.0, 10.1, 11.3 and
+/// 13.3 ms by chunks of 0.5, 1, 2 and 4 MiB.
+const CONVERTED_CHUNK: usize = 1 << 20;
+/// More threads than this do not copy faster to the device (8: 16.5 ms, 16: 18.1 ms);
+const MOST_COPYING: usize = 8;
+/// converting to float32 while they do (8: 14.0 ms, 12: 10.8 ms, 16: 10.4 ms);
+const MOST_CONVERTING: usize = 16;
+/// or to fresh memory of the host (8: 41 ms, 16: 33 ms).
+const MOST_DOWN: usize = 16;
+
+/// So few halves are made on the host: a kernel's launch, and its compilation, cost more.
+const SMALL_HALVES: usize = 1 << 18;
+
+/// A chunk, and the event after which it may be used again.
+struct Chunk {
+    memory: Host,
+    event: Event,
+}
+
+/// The chunks of a device, made as transfers need them.
+#[derive(Default)]
+pub struct Staging {
+    chunks: Vec<Chunk>,
+    next: usize,
+}
+
+/// A stream of its own for copies that overlap with computing, and its chunks.
+pub struct Side {
+    stream: Stream,
+    staging: Mutex<Staging>,
+}
+
+fn event(cuda: &Cuda) -> Result<Event> {
+    let mut event = Event::NULL;
+    let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+    // SAFETY: writes a handle.
+    cuda.check(unsafe { (cuda.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
+    Ok(event)
+}
+
+impl Staging {
+    /// At least `n` chunks. The context must be current.
+    fn chunks(&mut self, cuda: &Cuda, n: usize) -> Result<&mut [Chunk]> {
+        while self.chunks.len() < n {
+            let memory = Host::new(cuda.driver, CHUNK)?;
+            self.chunks.push(Chunk { memory, event: event(cuda)? });
+        }
+        Ok(&mut self.chunks[..n])
+    }
+
+    /// One chunk that is free. The context must be current.
+    fn one(&mut self, cuda: &Cuda) -> Result<&mut Chunk> {
+        // a few in turn, so that small uploads need not wait for each other
+        const TURNS: usize = 4;
+        self.next = (self.next + 1) % TURNS;
+        let next = self.next;
+        let chunk = &mut self.chunks(cuda, next + 1)?[next];
+        chunk.settle(cuda)?;
+        Ok(chunk)
+    }
+}
+
+impl Chunk {
+    fn settle(&self, cuda: &Cuda) -> Result<()> {
+        // SAFETY: a live event; one that was never recorded is complete.
+        cuda.check(unsafe { (cuda.driver.event_synchronize)(self.event) }, "cuEventSynchronize")
+    }
+
+    fn record(&self, cuda: &Cuda, stream: Stream) -> Result<()> {
+        // SAFETY: a live event and a live stream.
+        cuda.check(unsafe { (cuda.driver.event_record)(self.event, stream) }, "cuEventRecord")
+    }
+
+    /// Sends bytes `at .. at + bytes` of what is filled in; returns its bits.
+    fn up(&self, cuda: &Cuda, stream: Stream, source: &Filling, at: usize, bytes: usize, target: u64) -> Result<u32> {
+        self.settle(cuda)?;
+        // SAFETY: a chunk is at least as long as the piece, and the device has finished with it.
+        let bits = unsafe { source.fill(at, bytes, self.memory.host) };
+        cuda.send(stream, self.memory.host, target, bytes)?;
+        self.record(cuda, stream)?;
+        Ok(bits)
+    }
+
+    fn down(&self, cuda: &Cuda, source: u64, target: *mut u8, bytes: usize) -> Result<()> {
+        // a copy from it may still wait on another stream
+        self.settle(cuda)?;
+        cuda.fetch(source, self.memory.host, bytes)?;
+        self.record(cuda, cuda.stream())?;
+        self.settle(cuda)?;
+        // SAFETY: the caller's target has room, and the chunk is filled.
+        unsafe { std::ptr::copy_nonoverlapping(self.memory.host, target, bytes) };
+        Ok(())
+    }
+}
+
+/// Runs `body` for every piece, on as many threads as there are groups of chunks.
+fn share(
+    cuda: &Cuda,
+    groups: Vec<&mut [Chunk]>,
+    pieces: usize,
+    body: impl Fn(&Chunk, usize) -> Result<()> + Sync,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<Error>> = Mutex::new(None);
+    let work = |group: &mut [Chunk]| -> Result<()> {
+        let _entered = cuda.enter()?;
+        for turn in 0.. {
+            let piece = next.fetch_add(1, Ordering::Relaxed);
+            if piece >= pieces {
+                break;
+            }
+            body(&group[turn % group.len()], piece)?;
+        }
+        Ok(())
+    };
+    let attempt = |group: &mut [Chunk]| {
+        if let Err(error) = work(group) {
+            next.store(pieces, Ordering::Relaxed);
+            *lock(&failed) = Some(error);
+        }
+    };
+    match parallel::pool() {
+        Some(pool) => pool.scope(|scope| {
+            for group in groups {
+                let attempt = &attempt;
+                scope.spawn(move |_| attempt(group));
+            }
+        }),
+        // one group makes all pieces
+        None => groups.into_iter().for_each(attempt),
+    }
+    let failed = lock(&failed).take();
+    failed.map_or(Ok(()), Err)
+}
+
+fn threads(pieces: usize, most: usize) -> Result<usize> {
+    Ok(memory::threads()?.unwrap_or_else(|| parallel::width().min(most)).clamp(1, pieces.max(1)))
+}
+
+fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
+    if offset.checked_add(bytes).is_none_or(|end| end > buffer.bytes) {
+        return Err(Error::new(
+            Kind::Argument,
+            format!("a copy of {bytes} bytes at {offset} leaves its buffer of {} bytes", buffer.bytes),
+        ));
+    }
+    Ok(buffer.address + offset as u64)
+}
+
+impl Cuda {
+    fn send(&self, stream: Stream, host: *const u8, target: u64, bytes: usize) -> Result<()> {
+        let _timed = self.timed("upload", stream, bytes, || "upload".into());
+        // SAFETY: both are live and long enough; host memory that is not page-locked has been read on return.
+        let status = unsafe { (self.driver.upload_async)(target, host.cast(), bytes, stream) };
+        self.check(status, "cuMemcpyHtoDAsync")
+    }
+
+    fn fetch(&self, source: u64, host: *mut u8, bytes: usize) -> Result<()> {
+        let _timed = self.timed("download", self.stream(), bytes, || "download".into());
+        // SAFETY: both are live and long enough; who calls waits before reading.
+        let status = unsafe { (self.driver.download_async)(host.cast(), source, bytes, self.stream()) };
+        self.check(status, "cuMemcpyDtoHAsync")
+    }
+
+    /// Whether the device reaches this host memory by itself.
+    fn is_pinned(&self, host: *const u8) -> bool {
+        let mut kind = 0u32;
+        let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+        // SAFETY: writes a number; an unknown address gives an error status.
+        let status = unsafe { (self.driver.pointer_attribute)((&raw mut kind).cast(), attribute, host as u64) };
+        status == SUCCESS && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
+    }
+
+    /// Waits without asking for interrupts: for copies that use memory of R's, which end soon.
+    fn land(&self) -> Result<()> {
+        // SAFETY: our stream.
+        self.check(unsafe { (self.driver.stream_synchronize)(self.stream()) }, "cuStreamSynchronize")
+    }
+
+    /// Copies through chunks; returns when the source may be changed again, and the bits of the cast.
+    fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &Filling, to: u64) -> Result<u32> {
+        let bytes = source.bytes();
+        counters::BYTES_UP.add(bytes as u64);
+        let mut staging = lock(staging);
+        if bytes <= CHUNK {
+            return staging.one(self)?.up(self, stream, source, 0, bytes, to);
+        }
+        let (size, most) =
+            if source.is_converted() { (CONVERTED_CHUNK, MOST_CONVERTING) } else { (CHUNK, MOST_COPYING) };
+        let pieces = bytes.div_ceil(size);
+        let bits = AtomicU32::new(0);
+        // two chunks a thread: one is filled while the other is on the bus
+        let groups = staging.chunks(self, 2 * threads(pieces, most)?)?.chunks_mut(2).collect();
+        share(self, groups, pieces, |chunk, piece| {
+            let at = piece * size;
+            let found = chunk.up(self, stream, source, at, size.min(bytes - at), to + at as u64)?;
+            bits.fetch_or(found, Ordering::Relaxed);
+            Ok(())
+        })?;
+        Ok(bits.into_inner())
+    }
+
+    fn send_filled(&self, source: &Filling, to: u64) -> Result<u32> {
+        if source.bytes() == 0 {
+            return Ok(0);
+        }
+        let _entered = self.enter()?;
+        if source.bytes() > CHUNK {
+            // the copies wait for what was queued before anyway; this wait can be interrupted
+            self.wait()?;
+            if let Some(host) = source.plain().filter(|&host| self.is_pinned(host)) {
+                counters::BYTES_UP.add(source.bytes() as u64);
+                self.send(self.stream(), host, to, source.bytes())?;
+                self.land()?;
+                return Ok(0);
+            }
+        }
+        self.stage(&self.staging, self.stream(), source, to)
+    }
+
+    pub(crate) fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
+        let to = within(target, offset, source.len())?;
+        // SAFETY: the source lives until the copy has read it.
+        let source = unsafe { Filling::vector(source.as_ptr(), 1, source.len()) };
+        if self.is_capturing() {
+            return self.send_constant(&source, to).map(|_| ());
+        }
+        self.send_filled(&source, to).map(|_| ())
+    }
+
+    /// What a graph copies at each launch: it keeps the bytes as they are now.
+    #[cold]
+    fn send_constant(&self, source: &Filling, to: u64) -> Result<u32> {
+        let (kept, bits) = self.outside(|| {
+            let kept = self.allocate(source.bytes())?;
+            let bits = self.send_filled(source, kept.address)?;
+            self.wait()?;
+            Ok((kept, bits))
+        })?;
+        let _entered = self.enter()?;
+        // SAFETY: both are live and long enough; the graph holds the first.
+        let status = unsafe { (self.driver.copy_async)(to, kept.address, kept.bytes, self.stream()) };
+        self.hold(Box::new(kept));
+        self.check(status, "cuMemcpyDtoDAsync").map(|()| bits)
+    }
+
+    /// Queues a copy from page-locked memory; false where it is not.
+    ///
+    /// # Safety
+    /// The source must live, and not be written, until the copy is done.
+    pub(crate) unsafe fn upload_queued(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<bool> {
+        let to = within(target, offset, source.len())?;
+        let _entered = self.enter()?;
+        if source.is_empty() || !self.is_pinned(source.as_ptr()) {
+            return Ok(source.is_empty());
+        }
+        counters::BYTES_UP.add(source.len() as u64);
+        self.send(self.stream(), source.as_ptr(), to, source.len()).map(|()| true)
+    }
+
+    /// Queues a copy to page-locked memory; false where it is not.
+    ///
+    /// # Safety
+    /// The target must live, and nobody use it, until the copy is done.
+    pub(crate) unsafe fn download_queued(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<bool> {
+        let from = within(source, offset, target.len())?;
+        let _entered = self.enter()?;
+        if target.is_empty() || !self.is_pinned(target.as_ptr()) {
+            return Ok(target.is_empty());
+        }
+        counters::BYTES_DOWN.add(target.len() as u64);
+        self.fetch(from, target.as_mut_ptr(), target.len()).map(|()| true)
+    }
+
+    /// How elements are converted while they are copied; None where the device had better do it: halves are
+    /// made by a few instructions there, and by branches here.
+    fn conversion(wire: DType, dtype: DType, n: usize) -> Option<Converter> {
+        let half = matches!(dtype, DType::Float16 | DType::BFloat16);
+        if half && n > SMALL_HALVES {
+            return None;
+        }
+        Converter::new(wire, dtype)
+    }
+
+    pub(crate) fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
+        let n = source.len() / wire.size();
+        let Some(converter) = Cuda::conversion(wire, dtype, n) else { return Ok(None) };
+        let to = within(target, 0, n * dtype.size())?;
+        // SAFETY: the source lives until the copy has read it.
+        let source = unsafe { Filling::vector(source.as_ptr(), wire.size(), n) }.converted(converter);
+        if self.is_capturing() {
+            return self.send_constant(&source, to).map(Some);
+        }
+        self.send_filled(&source, to).map(Some)
+    }
+
+    fn side(&self) -> Result<&Side> {
+        if let Some(side) = self.side.get() {
+            return Ok(side);
+        }
+        let mut stream = Stream::NULL;
+        let flags = crate::backend::cuda::driver::api::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes a handle.
+        self.check(unsafe { (self.driver.stream_create)(&mut stream, flags, 0) }, "cuStreamCreateWithPriority")?;
+        Ok(self.side.get_or_init(|| Side { stream, staging: Mutex::default() }))
+    }
+
+    /// Starts a copy on a stream of its own, by a thread of its own: it overlaps with the work queued from here on.
+    pub(crate) fn upload_ahead(
+        &'static self,
+        source: Filling,
+        convert: Option<(DType, DType)>,
+    ) -> Result<Box<dyn Ahead>> {
+        if self.is_capturing() {
+            return Err(capture::refuse("a copy that goes on beside the work"));
+        }
+        let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
+        let source = converter.map_or(source, |converter| source.converted(converter));
+        let buffer = self.allocate(source.bytes())?;
+        let _entered = self.enter()?;
+        let side = self.side()?;
+        // the pool may have given memory that work queued before still uses
+        let lane = self.lane();
+        order(self, lane.handle(), side.stream)?;
+        let to = buffer.address;
+        let copy = move |source: Filling| -> Result<u32> {
+            if source.bytes() == 0 {
+                return Ok(0);
+            }
+            let _entered = self.enter()?;
+            self.stage(&side.staging, side.stream, &source, to)
+        };
+        // the source is handed over once there is a thread
+        let (hand_over, taken) = sync_channel(1);
+        let work = move || taken.recv().map_or(Ok(0), copy);
+        let thread = match std::thread::Builder::new().name("verdigris-copy".into()).spawn(work) {
+            Ok(thread) => {
+                let _ = hand_over.send(source);
+                Ok(thread)
+            }
+            // without a thread the copy is done at once
+            Err(_) => Err(copy(source)),
+        };
+        Ok(Box::new(Copying { cuda: self, lane, side, buffer, thread: Some(thread) }))
+    }
+
+    pub(crate) fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
+        if target.is_empty() {
+            return Ok(());
+        }
+        if self.is_capturing() {
+            return Err(capture::refuse("elements that R reads"));
+        }
+        let from = within(source, offset, target.len())?;
+        counters::BYTES_DOWN.add(target.len() as u64);
+        let _entered = self.enter()?;
+        let mut staging = lock(&self.staging);
+        if target.len() <= CHUNK {
+            let chunk = staging.one(self)?;
+            self.fetch(from, chunk.memory.host, target.len())?;
+            self.wait()?;
+            // SAFETY: the chunk is at least as long as the target and the device has filled it.
+            unsafe { std::ptr::copy_nonoverlapping(chunk.memory.host, target.as_mut_ptr(), target.len()) };
+            return Ok(());
+        }
+        if self.is_pinned(target.as_ptr()) {
+            // this wait can be interrupted; once the device writes to R's memory it must be let finish
+            self.wait()?;
+            self.fetch(from, target.as_mut_ptr(), target.len())?;
+            return self.land();
+        }
+        // faults and failures of the work before show here, not on the threads
+        self.wait()?;
+        let (bytes, to) = (target.len(), Shared(target.as_mut_ptr()));
+        let pieces = bytes.div_ceil(CHUNK);
+        let groups = staging.chunks(self, threads(pieces, MOST_DOWN)?)?.chunks_mut(1).collect();
+        share(self, groups, pieces, |chunk, piece| {
+            let at = piece * CHUNK;
+            // SAFETY: within the target, and no other thread has this piece.
+            chunk.down(self, from + at as u64, unsafe { to.at(at) }, CHUNK.min(bytes - at))
+        })
+    }
+
+    pub(crate) fn copy(&self, source: &Buffer, from: usize, target: &Buffer, to: usize, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (from, to) = (within(source, from, bytes)?, within(target, to, bytes)?);
+        let _entered = self.enter()?;
+        let _timed = self.timed("copy", self.stream(), bytes, || "copy".into());
+        // SAFETY: both ranges are within live buffers.
+        let status = unsafe { (self.driver.copy_async)(to, from, bytes, self.stream()) };
+        self.check(status, "cuMemcpyDtoDAsync")
+    }
+}
+
+/// A copy that a thread does.
+struct Copying {
+    cuda: &'static Cuda,
+    /// For which the buffer was allocated.
+    lane: &'static Lane,
+    side: &'static Side,
+    buffer: Arc<Buffer>,
+    /// The thread, or what came of the copy where there is none.
+    thread: Option<std::result::Result<JoinHandle<Result<u32>>, Result<u32>>>,
+}
+
+impl Copying {
+    fn finish(&mut self) -> Result<u32> {
+        let Some(thread) = self.thread.take() else { return Ok(0) };
+        let panicked = || Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked");
+        let done = thread.map_or_else(|done| done, |thread| thread.join().unwrap_or_else(|_| Err(panicked())));
+        let _entered = self.cuda.enter()?;
+        // also after a failure: the buffer may be freed next, in the order of that stream
+        order(self.cuda, self.side.stream, self.lane.queue())?;
+        self.cuda.note_write(self.buffer.address, self.lane);
+        done
+    }
+}
+
+impl Ahead for Copying {
+    fn take(mut self: Box<Self>) -> Result<(Arc<Buffer>, u32)> {
+        let bits = self.finish()?;
+        Ok((self.buffer.clone(), bits))
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        // who drops it may free the source
+        let _ = self.finish();
+    }
+}

@@ -1,0 +1,494 @@
+//! The functions of the CUDA driver and of NVRTC, declared so that any status they give is a plain number.
+//!
+//! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, where
+//! a code that the enum does not know would be undefined behaviour, and they panic where a library is
+//! missing. So an enum is only ever what a function is given, never what it returns or writes.
+//! The libraries stay loaded until the process ends.
+
+use std::ffi::{c_char, c_void, CStr};
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+pub use cudarc::driver::sys::{
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig, CUmemPoolProps,
+    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
+};
+pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
+
+use super::library;
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// A handle of the driver's, such as a `CUstream`: a number to us, which threads may share.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<T>(*mut T);
+
+impl<T> PartialEq for Shared<T> {
+    fn eq(&self, other: &Shared<T>) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T> Eq for Shared<T> {}
+
+impl<T> Hash for Shared<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+// SAFETY: nothing is read through the pointer but by the driver, which takes its handles on any thread.
+unsafe impl<T: Opaque> Send for Shared<T> {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl<T: Opaque> Sync for Shared<T> {}
+
+/// What only the driver looks into.
+pub trait Opaque {}
+macro_rules! opaque { ($($t:ident)*) => { $(impl Opaque for sys::$t {})* } }
+opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st CUgraph_st CUgraphExec_st CUgraphNode_st);
+
+impl<T> Shared<T> {
+    pub const NULL: Shared<T> = Shared(std::ptr::null_mut());
+
+    /// A handle that is known as a number: another library's, or one with a meaning of its own.
+    pub const fn from_number(number: usize) -> Shared<T> {
+        Shared(std::ptr::without_provenance_mut(number))
+    }
+
+    /// For a struct of the driver's.
+    pub fn as_raw(self) -> *mut T {
+        self.0
+    }
+
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    pub fn number(self) -> usize {
+        self.0.addr()
+    }
+}
+
+/// `CUcontext`.
+pub type Context = Shared<sys::CUctx_st>;
+/// `CUstream`.
+pub type Stream = Shared<sys::CUstream_st>;
+/// `CUevent`.
+pub type Event = Shared<sys::CUevent_st>;
+/// `CUmemoryPool`.
+pub type MemoryPool = Shared<sys::CUmemPoolHandle_st>;
+/// `CUmodule`.
+pub type Module = Shared<sys::CUmod_st>;
+/// `CUgraph`.
+pub type Graph = Shared<sys::CUgraph_st>;
+/// `CUgraphExec`.
+pub type GraphExec = Shared<sys::CUgraphExec_st>;
+/// `CUgraphNode`.
+pub type GraphNode = Shared<sys::CUgraphNode_st>;
+/// A kernel as a node of a graph.
+pub type KernelNode = sys::CUDA_KERNEL_NODE_PARAMS_v2_st;
+/// `CUlinkState`, used by the thread that made it.
+pub type LinkState = sys::CUlinkState;
+/// `CUfunction`.
+pub type Function = Shared<sys::CUfunc_st>;
+
+/// Defines the checked way from a status to the enum: the codes that we tell apart, `None` for all others.
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident: $enum:ident { $($code:ident)* }) => {
+        $(#[$doc])*
+        pub(crate) fn $name(status: u32) -> Option<$enum> {
+            match status {
+                $(code if code == $enum::$code as u32 => Some($enum::$code),)*
+                _ => None,
+            }
+        }
+    };
+}
+pub(crate) use codes;
+
+macro_rules! functions {
+    ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:ident($($argument:ty),* $(,)?);)* }) => {
+        $(#[$doc])*
+        pub struct $table { $(pub $field: unsafe extern "C" fn($($argument),*) -> u32,)* }
+
+        impl $table {
+            /// # Safety
+            /// The library must be the one whose header declares these functions.
+            unsafe fn find(library: &libloading::Library, name: &str) -> Result<$table> {
+                Ok($table { $(
+                    // SAFETY: the caller's promise; the declarations follow the header.
+                    $field: unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> u32>(
+                        concat!(stringify!($symbol), "\0").as_bytes()) }
+                        .map(|symbol| *symbol)
+                        .map_err(|_| missing(name, stringify!($symbol)))?,
+                )* })
+            }
+        }
+    };
+}
+
+fn missing(library: &str, symbol: &str) -> Error {
+    Error::new(Kind::Library, format!("{library} has no function `{symbol}`: it is too old"))
+        .advise("Install an NVIDIA driver that serves CUDA 12 or later.")
+}
+
+functions! {
+    /// `libcuda`.
+    Driver {
+        error_name = cuGetErrorName(u32, *mut *const c_char);
+        error_string = cuGetErrorString(u32, *mut *const c_char);
+        init = cuInit(u32);
+        driver_version = cuDriverGetVersion(*mut i32);
+        device_count = cuDeviceGetCount(*mut i32);
+        device_get = cuDeviceGet(*mut CUdevice, i32);
+        device_name = cuDeviceGetName(*mut c_char, i32, CUdevice);
+        device_memory = cuDeviceTotalMem_v2(*mut usize, CUdevice);
+        device_attribute = cuDeviceGetAttribute(*mut i32, CUdevice_attribute, CUdevice);
+        context_retain = cuDevicePrimaryCtxRetain(*mut Context, CUdevice);
+        context_get = cuCtxGetCurrent(*mut Context);
+        context_set = cuCtxSetCurrent(Context);
+        stream_create = cuStreamCreateWithPriority(*mut Stream, u32, i32);
+        stream_priorities = cuCtxGetStreamPriorityRange(*mut i32, *mut i32);
+        capture_begin = cuStreamBeginCapture_v2(Stream, CUstreamCaptureMode);
+        capture_end = cuStreamEndCapture(Stream, *mut Graph);
+        graph_create = cuGraphCreate(*mut Graph, u32);
+        graph_add_kernel = cuGraphAddKernelNode_v2(*mut GraphNode, Graph, *const GraphNode, usize, *const KernelNode);
+        graph_exec_set_kernel = cuGraphExecKernelNodeSetParams_v2(GraphExec, GraphNode, *const KernelNode);
+        graph_nodes = cuGraphGetNodes(Graph, *mut *mut c_void, *mut usize);
+        graph_instantiate = cuGraphInstantiateWithFlags(*mut GraphExec, Graph, u64);
+        graph_launch = cuGraphLaunch(GraphExec, Stream);
+        graph_destroy = cuGraphDestroy(Graph);
+        graph_exec_destroy = cuGraphExecDestroy(GraphExec);
+        stream_synchronize = cuStreamSynchronize(Stream);
+        stream_query = cuStreamQuery(Stream);
+        stream_wait = cuStreamWaitEvent(Stream, Event, u32);
+        event_create = cuEventCreate(*mut Event, u32);
+        event_destroy = cuEventDestroy_v2(Event);
+        event_record = cuEventRecord(Event, Stream);
+        event_query = cuEventQuery(Event);
+        event_synchronize = cuEventSynchronize(Event);
+        event_elapsed = cuEventElapsedTime(*mut f32, Event, Event);
+        pool_create = cuMemPoolCreate(*mut MemoryPool, *const CUmemPoolProps);
+        pool_set = cuMemPoolSetAttribute(MemoryPool, CUmemPool_attribute, *mut c_void);
+        pool_get = cuMemPoolGetAttribute(MemoryPool, CUmemPool_attribute, *mut c_void);
+        pool_trim = cuMemPoolTrimTo(MemoryPool, usize);
+        allocate_async = cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, MemoryPool, Stream);
+        free_async = cuMemFreeAsync(CUdeviceptr, Stream);
+        allocate = cuMemAlloc_v2(*mut CUdeviceptr, usize);
+        free = cuMemFree_v2(CUdeviceptr);
+        memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
+        host_allocate = cuMemHostAlloc(*mut *mut c_void, usize, u32);
+        host_free = cuMemFreeHost(*mut c_void);
+        host_register = cuMemHostRegister_v2(*mut c_void, usize, u32);
+        host_unregister = cuMemHostUnregister(*mut c_void);
+        host_address = cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, u32);
+        pointer_attribute = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+        pointer_attributes = cuPointerGetAttributes(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
+        upload_async = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, Stream);
+        download_async = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, Stream);
+        copy_async = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, Stream);
+        set_async = cuMemsetD8Async(CUdeviceptr, u8, usize, Stream);
+        link_create = cuLinkCreate_v2(u32, *mut CUjit_option, *mut *mut c_void, *mut LinkState);
+        link_add = cuLinkAddData_v2(
+            LinkState, CUjitInputType, *mut c_void, usize, *const c_char, u32, *mut CUjit_option, *mut *mut c_void);
+        link_complete = cuLinkComplete(LinkState, *mut *mut c_void, *mut usize);
+        link_destroy = cuLinkDestroy(LinkState);
+        module_load = cuModuleLoadDataEx(*mut Module, *const c_void, u32, *mut CUjit_option, *mut *mut c_void);
+        module_unload = cuModuleUnload(Module);
+        module_function = cuModuleGetFunction(*mut Function, Module, *const c_char);
+        module_global = cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, Module, *const c_char);
+        function_attribute = cuFuncGetAttribute(*mut i32, CUfunction_attribute, Function);
+        function_set = cuFuncSetAttribute(Function, CUfunction_attribute, i32);
+        occupancy = cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut i32, Function, i32, usize);
+        best_block = cuOccupancyMaxPotentialBlockSize(*mut i32, *mut i32, Function, *const c_void, usize, i32);
+        launch_with = cuLaunchKernelEx(*const CUlaunchConfig, Function, *mut *mut c_void, *mut *mut c_void);
+        launch = cuLaunchKernel(Function, u32, u32, u32, u32, u32, u32, u32, Stream, *mut *mut c_void, *mut *mut c_void);
+    }
+}
+
+functions! {
+    /// What `libcuda` tells of modules since CUDA 12.4.
+    Reflection {
+        parameter = cuFuncGetParamInfo(Function, usize, *mut usize, *mut usize);
+        function_count = cuModuleGetFunctionCount(*mut u32, Module);
+        functions = cuModuleEnumerateFunctions(*mut Function, u32, Module);
+        function_name = cuFuncGetName(*mut *const c_char, Function);
+    }
+}
+
+functions! {
+    /// `libnvrtc`.
+    Nvrtc {
+        version = nvrtcVersion(*mut i32, *mut i32);
+        arch_count = nvrtcGetNumSupportedArchs(*mut i32);
+        archs = nvrtcGetSupportedArchs(*mut i32);
+        create = nvrtcCreateProgram(
+            *mut nvrtcProgram, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char);
+        destroy = nvrtcDestroyProgram(*mut nvrtcProgram);
+        add_name = nvrtcAddNameExpression(nvrtcProgram, *const c_char);
+        lowered = nvrtcGetLoweredName(nvrtcProgram, *const c_char, *mut *const c_char);
+        compile = nvrtcCompileProgram(nvrtcProgram, i32, *const *const c_char);
+        cubin_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
+        cubin = nvrtcGetCUBIN(nvrtcProgram, *mut u8);
+        ptx_size = nvrtcGetPTXSize(nvrtcProgram, *mut usize);
+        ptx = nvrtcGetPTX(nvrtcProgram, *mut u8);
+        log_size = nvrtcGetProgramLogSize(nvrtcProgram, *mut usize);
+        log = nvrtcGetProgramLog(nvrtcProgram, *mut u8);
+    }
+}
+
+/// What is asked for in a pool of pinned (that is, not managed) memory on a device.
+pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
+    CUmemPoolProps {
+        allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: sys::CUmemLocation {
+            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            __bindgen_anon_1: sys::CUmemLocation_st__bindgen_ty_1 { id: ordinal as i32 },
+        },
+        win32SecurityAttributes: std::ptr::null_mut(),
+        // to drivers of older CUDA versions all from here on is reserved, and zero
+        maxSize: 0,
+        usage: 0,
+        gpuDirectRDMACapable: 0,
+        reserved: [0; 53],
+    }
+}
+
+/// The status of a call that did what it was asked.
+pub const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
+
+codes! {
+    /// `CUresult`.
+    code: CUresult {
+        CUDA_ERROR_OUT_OF_MEMORY
+        CUDA_ERROR_NOT_INITIALIZED
+        CUDA_ERROR_DEINITIALIZED
+        CUDA_ERROR_STUB_LIBRARY
+        CUDA_ERROR_DEVICE_UNAVAILABLE
+        CUDA_ERROR_NO_DEVICE
+        CUDA_ERROR_INVALID_DEVICE
+        CUDA_ERROR_DEVICE_NOT_LICENSED
+        CUDA_ERROR_INVALID_IMAGE
+        CUDA_ERROR_NO_BINARY_FOR_GPU
+        CUDA_ERROR_ECC_UNCORRECTABLE
+        CUDA_ERROR_INVALID_PTX
+        CUDA_ERROR_NVLINK_UNCORRECTABLE
+        CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+        CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        CUDA_ERROR_JIT_COMPILATION_DISABLED
+        CUDA_ERROR_CONTAINED
+        CUDA_ERROR_INVALID_SOURCE
+        CUDA_ERROR_FILE_NOT_FOUND
+        CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+        CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+        CUDA_ERROR_OPERATING_SYSTEM
+        CUDA_ERROR_ILLEGAL_ADDRESS
+        CUDA_ERROR_LAUNCH_TIMEOUT
+        CUDA_ERROR_CONTEXT_IS_DESTROYED
+        CUDA_ERROR_ASSERT
+        CUDA_ERROR_HARDWARE_STACK_ERROR
+        CUDA_ERROR_ILLEGAL_INSTRUCTION
+        CUDA_ERROR_MISALIGNED_ADDRESS
+        CUDA_ERROR_INVALID_ADDRESS_SPACE
+        CUDA_ERROR_INVALID_PC
+        CUDA_ERROR_LAUNCH_FAILED
+        CUDA_ERROR_TENSOR_MEMORY_LEAK
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+        CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+        CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+        CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+        CUDA_ERROR_SYSTEM_NOT_READY
+        CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+        CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
+    }
+}
+
+/// The driver's functions, with `cuInit` done.
+///
+/// # Errors
+/// `Library` where there is no driver, with what `library` found out.
+pub fn driver() -> Result<&'static Driver> {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    if let Some(driver) = DRIVER.get() {
+        return Ok(driver);
+    }
+    // by its path: a file without a soname would be looked for again
+    let path = &library::driver()?.path;
+    let name = path.to_string_lossy();
+    // SAFETY: the probe has just loaded this library without harm.
+    let loaded = unsafe { libloading::Library::new(path) }
+        .map_err(|e| Error::new(Kind::Library, format!("{name} cannot be loaded: {e}")))?;
+    // SAFETY: this is the driver.
+    let table = unsafe { Driver::find(&loaded, &name) }?;
+    std::mem::forget(loaded);
+    // SAFETY: takes a number.
+    check(&table, unsafe { (table.init)(0) }, "cuInit")?;
+    Ok(DRIVER.get_or_init(|| table))
+}
+
+/// What the driver tells of modules; None where it is of a CUDA before 12.4.
+pub fn reflection() -> Option<&'static Reflection> {
+    static REFLECTION: OnceLock<Option<Reflection>> = OnceLock::new();
+    REFLECTION
+        .get_or_init(|| {
+            let path = &library::driver().ok()?.path;
+            // SAFETY: the probe has loaded it.
+            let loaded = unsafe { libloading::Library::new(path) }.ok()?;
+            // SAFETY: this is the driver.
+            let table = unsafe { Reflection::find(&loaded, &path.to_string_lossy()) }.ok();
+            std::mem::forget(loaded);
+            table
+        })
+        .as_ref()
+}
+
+/// NVRTC's functions.
+///
+/// # Errors
+/// `Library` where it is not found.
+pub fn nvrtc() -> Result<&'static Nvrtc> {
+    static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
+    if let Some(nvrtc) = NVRTC.get() {
+        return Ok(nvrtc);
+    }
+    if std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
+        return Err(Error::new(
+            Kind::Library,
+            "NVRTC is not used: the environment variable VERDIGRIS_NVRTC is \"none\"",
+        )
+        .advise("Unset it to have kernels compiled."));
+    }
+    let path = &library::load(library::Library::Nvrtc)?.path;
+    // SAFETY: `library` has loaded this file without harm.
+    let loaded = unsafe { libloading::Library::new(path) }
+        .map_err(|e| Error::new(Kind::Library, format!("{} cannot be loaded: {e}", path.display())))?;
+    // SAFETY: this is NVRTC.
+    let table = unsafe { Nvrtc::find(&loaded, &path.to_string_lossy()) }?;
+    std::mem::forget(loaded);
+    Ok(NVRTC.get_or_init(|| table))
+}
+
+/// What a status code is called and what the driver says of it.
+pub fn describe(driver: &Driver, status: u32) -> String {
+    let text = |f: unsafe extern "C" fn(u32, *mut *const c_char) -> u32| {
+        let mut at: *const c_char = std::ptr::null();
+        // SAFETY: gives null or a string that lives as long as the driver.
+        unsafe {
+            if f(status, &mut at) != SUCCESS || at.is_null() {
+                return None;
+            }
+            Some(CStr::from_ptr(at).to_string_lossy().into_owned())
+        }
+    };
+    match (text(driver.error_name), text(driver.error_string)) {
+        (Some(name), Some(sentence)) => format!("{name} ({status}): {sentence}"),
+        (Some(name), None) => format!("{name} ({status})"),
+        _ => format!("code {status}"),
+    }
+}
+
+/// Whether no call on this context can succeed after the status: failures of ECC and NVLink, faults of
+/// kernels, and a destroyed context.
+pub fn is_sticky(status: u32) -> bool {
+    matches!(
+        code(status),
+        Some(
+            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
+                | CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE
+                | CUresult::CUDA_ERROR_CONTAINED
+                | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
+                | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+                | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
+                | CUresult::CUDA_ERROR_ASSERT
+                | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
+                | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
+                | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
+                | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
+                | CUresult::CUDA_ERROR_INVALID_PC
+                | CUresult::CUDA_ERROR_LAUNCH_FAILED
+                | CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK
+        )
+    )
+}
+
+fn kind(status: u32) -> Kind {
+    match code(status) {
+        Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Kind::Memory,
+        Some(
+            CUresult::CUDA_ERROR_NOT_INITIALIZED
+            | CUresult::CUDA_ERROR_DEINITIALIZED
+            | CUresult::CUDA_ERROR_STUB_LIBRARY
+            | CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
+            | CUresult::CUDA_ERROR_NO_DEVICE
+            | CUresult::CUDA_ERROR_INVALID_DEVICE
+            | CUresult::CUDA_ERROR_DEVICE_NOT_LICENSED
+            | CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+            | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
+        ) => Kind::Device,
+        Some(
+            CUresult::CUDA_ERROR_INVALID_IMAGE
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | CUresult::CUDA_ERROR_INVALID_PTX
+            | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED,
+        ) => Kind::Compile,
+        Some(
+            CUresult::CUDA_ERROR_INVALID_SOURCE
+            | CUresult::CUDA_ERROR_FILE_NOT_FOUND
+            | CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+            | CUresult::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+            | CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+        ) => Kind::Library,
+        Some(
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+        ) => Kind::Capture,
+        _ => Kind::Launch,
+    }
+}
+
+/// # Errors
+/// An error of the fitting kind, naming the function, where the status is not success.
+pub fn check(driver: &Driver, status: u32, function: &str) -> Result<()> {
+    if status == SUCCESS {
+        return Ok(());
+    }
+    Err(Error::new(kind(status), format!("`{function}` failed: {}", describe(driver, status))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_mean_what_they_did_as_numbers() {
+        for status in 0..2000 {
+            let sticky = matches!(status, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721);
+            assert_eq!(is_sticky(status), sticky, "{status}");
+            let expected = match status {
+                2 => Kind::Memory,
+                3 | 4 | 34 | 46 | 100..=102 | 803 | 804 => Kind::Device,
+                200 | 209 | 218 | 221..=223 => Kind::Compile,
+                300..=304 => Kind::Library,
+                900 | 901 | 905 | 906 => Kind::Capture,
+                _ => Kind::Launch,
+            };
+            assert_eq!(kind(status), expected, "{status}");
+            assert!(code(status).is_none_or(|known| known as u32 == status));
+        }
+        assert_eq!(code(u32::MAX), None);
+    }
+
+    #[test]
+    fn layouts_are_those_of_the_header() {
+        assert_eq!(std::mem::size_of::<CUmemPoolProps>(), 88);
+        assert_eq!(std::mem::size_of::<Stream>(), std::mem::size_of::<sys::CUstream>());
+    }
+}

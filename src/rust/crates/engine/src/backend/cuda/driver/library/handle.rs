@@ -1,0 +1,173 @@
+//! A loaded shared library, and typed access to its functions.
+
+use std::ffi::{c_void, CString};
+use std::path::{Path, PathBuf};
+
+use super::loader::Loader;
+use verdigris_ops::error::{Error, Kind};
+
+#[cfg(unix)]
+use libloading::os::unix as system;
+#[cfg(windows)]
+use libloading::os::windows as system;
+
+/// A library that stays loaded until the process ends: CUDA's libraries start threads and register exit
+/// handlers, and unloading them under those would crash.
+pub struct Handle(std::mem::ManuallyDrop<system::Library>);
+
+impl Handle {
+    /// Loads a library by path, or by a bare name that the process has or the loader knows.
+    pub fn open(path: &Path) -> std::result::Result<Handle, Failure> {
+        Handle::open_by(path, &Loader::of_process())
+    }
+
+    pub(crate) fn open_by(path: &Path, loader: &Loader) -> std::result::Result<Handle, Failure> {
+        if path.components().count() > 1 || cfg!(windows) {
+            return Handle::open_file(path, loader);
+        }
+        let name = path.to_string_lossy();
+        if let Some(handle) = Handle::loaded(&name) {
+            return Ok(handle);
+        }
+        let mut first = None;
+        for file in loader.files(&name, &[]) {
+            match Handle::open_file(&file, loader) {
+                Ok(handle) => return Ok(handle),
+                Err(failure) => {
+                    let reason = format!("{}: {}", file.display(), failure.reason);
+                    first.get_or_insert(Failure { absent: false, reason });
+                }
+            }
+        }
+        match first {
+            Some(failure) => Err(failure),
+            // the loader may have folders that are not known here
+            None => load(path).map_err(|reason| Failure { absent: true, reason }),
+        }
+    }
+
+    fn open_file(path: &Path, loader: &Loader) -> std::result::Result<Handle, Failure> {
+        let absent = std::fs::symlink_metadata(path).is_err();
+        if !cfg!(windows) {
+            loader.check(path).map_err(|unfit| Failure { absent, reason: unfit.reason })?;
+        }
+        load(path).map_err(|reason| Failure { absent, reason })
+    }
+
+    /// The library of this bare name that the process has already, as when torch loaded it.
+    #[cfg(unix)]
+    pub fn loaded(name: &str) -> Option<Handle> {
+        const NOLOAD: i32 = if cfg!(target_os = "linux") { 4 } else { 0x10 };
+        // SAFETY: nothing is loaded that was not loaded before.
+        let library = unsafe { system::Library::open(Some(name), system::RTLD_NOW | NOLOAD) };
+        library.ok().map(|library| Handle(std::mem::ManuallyDrop::new(library)))
+    }
+
+    #[cfg(windows)]
+    pub fn loaded(name: &str) -> Option<Handle> {
+        system::Library::open_already_loaded(name).ok().map(|library| Handle(std::mem::ManuallyDrop::new(library)))
+    }
+
+    /// The address of a function; `None` where the library has none of this name.
+    pub fn address(&self, name: &str) -> Option<*const c_void> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: only the address is taken; the pointer type fits any symbol.
+        let address = *unsafe { self.0.get::<*const c_void>(name.as_bytes_with_nul()) }.ok()?;
+        (!address.is_null()).then_some(address)
+    }
+
+    /// A function as `F`, an `unsafe extern "C" fn` type; a status that it returns must be `u32`, so that
+    /// a code which this program does not know is a plain number.
+    ///
+    /// # Safety
+    /// `F` must be a function pointer type with the signature that the library's header gives.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        const { assert!(std::mem::size_of::<F>() == std::mem::size_of::<*const c_void>()) };
+        let address = self.address(name)?;
+        // SAFETY: the sizes agree, and the caller vouches for the type; the address is not null.
+        Some(unsafe { std::mem::transmute_copy::<*const c_void, F>(&address) })
+    }
+
+    /// The file that holds a function of this library.
+    pub fn path(&self, function: &str) -> Option<PathBuf> {
+        file_of(self.address(function)?)
+    }
+}
+
+/// Why a library was not loaded.
+#[derive(Debug)]
+pub struct Failure {
+    /// There is no file of the path, or none of the name.
+    pub absent: bool,
+    pub reason: String,
+}
+
+/// `Err` holds the loader's reason.
+fn load(path: &Path) -> std::result::Result<Handle, String> {
+    // SAFETY: loading runs the library's initialisers. They are NVIDIA's, from a place that the user
+    // or the system installed; there is no way to use CUDA without running them.
+    let opened = unsafe { open(path) };
+    opened.map(|library| Handle(std::mem::ManuallyDrop::new(library))).map_err(|e| reason(&e))
+}
+
+// SAFETY: a handle is a number to the loader, which locks for itself.
+unsafe impl Send for Handle {}
+// SAFETY: looking up symbols is safe on any thread.
+unsafe impl Sync for Handle {}
+
+/// `RTLD_NOW`: a library whose dependencies lack a symbol must fail here; bound lazily, it would end the
+/// process at the first call. `RTLD_LOCAL`: no symbol of ours gets into torch's way.
+#[cfg(unix)]
+unsafe fn open(path: &Path) -> std::result::Result<system::Library, libloading::Error> {
+    // SAFETY: the caller's promise.
+    unsafe { system::Library::open(Some(path), system::RTLD_NOW | system::RTLD_LOCAL) }
+}
+
+/// By full path, dependencies are looked for beside the library.
+#[cfg(windows)]
+unsafe fn open(path: &Path) -> std::result::Result<system::Library, libloading::Error> {
+    let flags = if path.is_absolute() { system::LOAD_WITH_ALTERED_SEARCH_PATH } else { 0 };
+    // SAFETY: the caller's promise.
+    unsafe { system::Library::load_with_flags(path, flags) }
+}
+
+fn reason(error: &libloading::Error) -> String {
+    match error {
+        libloading::Error::DlOpen { desc } => format!("{desc:?}").trim_matches('"').to_string(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(unix)]
+fn file_of(address: *const c_void) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    #[repr(C)]
+    struct Info {
+        file: *const std::ffi::c_char,
+        base: *const c_void,
+        name: *const std::ffi::c_char,
+        start: *const c_void,
+    }
+    unsafe extern "C" {
+        fn dladdr(address: *const c_void, info: *mut Info) -> std::ffi::c_int;
+    }
+    let mut info =
+        Info { file: std::ptr::null(), base: std::ptr::null(), name: std::ptr::null(), start: std::ptr::null() };
+    // SAFETY: `info` has the layout of `Dl_info`; the text it points to lives as long as the library.
+    unsafe {
+        if dladdr(address, &mut info) == 0 || info.file.is_null() {
+            return None;
+        }
+        Some(PathBuf::from(std::ffi::OsStr::from_bytes(std::ffi::CStr::from_ptr(info.file).to_bytes())))
+    }
+}
+
+#[cfg(windows)]
+fn file_of(_: *const c_void) -> Option<PathBuf> {
+    None
+}
+
+/// The error of a library that lacks a function.
+pub fn lacks(path: &Path, function: &str) -> Error {
+    Error::new(Kind::Library, format!("{} has no function `{function}`", path.display()))
+}

@@ -1,0 +1,505 @@
+//! Finding CUDA's libraries and loading them.
+//!
+//! cudarc loads by bare name, panics where a library is missing, and takes an unknown status code for a value
+//! of its enums. So nothing of CUDA is called before this module has found the library and looked at it:
+//! `driver()` for the driver, `load()` for the rest. Statuses are `u32` here. A library that was loaded by
+//! full path answers later requests for its soname, cudarc's and its siblings' alike (glibc compares sonames).
+//! What may live here: looking, loading, versions, and the advice that mends a lack. No use of a library.
+
+pub mod driver;
+mod elf;
+mod handle;
+mod loader;
+mod search;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+
+use std::ffi::c_int;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+pub use driver::{DeviceInfo, Driver};
+use handle::lacks;
+pub use handle::{Failure, Handle};
+use search::Candidate;
+pub use search::{Origin, Places, SearchPaths};
+
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// A library of CUDA, the driver's excepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Library {
+    Nvrtc,
+    NvJitLink,
+    CublasLt,
+    Cublas,
+    Cusparse,
+    Cusolver,
+    Cufft,
+    Nccl,
+}
+
+type Property = unsafe extern "C" fn(c_int, *mut c_int) -> u32;
+type Number = unsafe extern "C" fn(*mut c_int) -> u32;
+type Pair = unsafe extern "C" fn(*mut c_int, *mut c_int) -> u32;
+
+impl Library {
+    /// In an order in which each comes after those that it needs.
+    pub const ALL: [Library; 8] = [
+        Library::Nvrtc,
+        Library::NvJitLink,
+        Library::CublasLt,
+        Library::Cublas,
+        Library::Cusparse,
+        Library::Cusolver,
+        Library::Cufft,
+        Library::Nccl,
+    ];
+
+    /// As people know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Library::Nvrtc => "NVRTC",
+            Library::NvJitLink => "nvJitLink",
+            Library::CublasLt => "cuBLASLt",
+            Library::Cublas => "cuBLAS",
+            Library::Cusparse => "cuSPARSE",
+            Library::Cusolver => "cuSOLVER",
+            Library::Cufft => "cuFFT",
+            Library::Nccl => "NCCL",
+        }
+    }
+
+    /// What the package cannot do without it.
+    pub const fn purpose(self) -> &'static str {
+        match self {
+            Library::Nvrtc => "a kernel for each expression, and user-written kernels",
+            Library::NvJitLink => "linking for cuSPARSE and cuSOLVER",
+            Library::CublasLt | Library::Cublas => "matrix products",
+            Library::Cusparse => "sparse matrices",
+            Library::Cusolver => "solve, chol, qr, svd, eigen",
+            Library::Cufft => "fft",
+            Library::Nccl => "several GPUs at once",
+        }
+    }
+
+    const fn stem(self) -> &'static str {
+        match self {
+            Library::Nvrtc => "nvrtc",
+            Library::NvJitLink => "nvJitLink",
+            Library::CublasLt => "cublasLt",
+            Library::Cublas => "cublas",
+            Library::Cusparse => "cusparse",
+            Library::Cusolver => "cusolver",
+            Library::Cufft => "cufft",
+            Library::Nccl => "nccl",
+        }
+    }
+
+    /// The names that the loader may know it by: of CUDA 13, then of CUDA 12.
+    const fn names(self) -> &'static [&'static str] {
+        if cfg!(windows) {
+            match self {
+                Library::Nvrtc => &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"],
+                Library::NvJitLink => &["nvJitLink_130_0.dll", "nvJitLink_120_0.dll"],
+                Library::CublasLt => &["cublasLt64_13.dll", "cublasLt64_12.dll"],
+                Library::Cublas => &["cublas64_13.dll", "cublas64_12.dll"],
+                Library::Cusparse => &["cusparse64_12.dll"],
+                Library::Cusolver => &["cusolver64_12.dll", "cusolver64_11.dll"],
+                Library::Cufft => &["cufft64_12.dll", "cufft64_11.dll"],
+                Library::Nccl => &[],
+            }
+        } else {
+            match self {
+                Library::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12"],
+                Library::NvJitLink => &["libnvJitLink.so.13", "libnvJitLink.so.12"],
+                Library::CublasLt => &["libcublasLt.so.13", "libcublasLt.so.12"],
+                Library::Cublas => &["libcublas.so.13", "libcublas.so.12"],
+                Library::Cusparse => &["libcusparse.so.12"],
+                Library::Cusolver => &["libcusolver.so.12", "libcusolver.so.11"],
+                Library::Cufft => &["libcufft.so.12", "libcufft.so.11"],
+                Library::Nccl => &["libnccl.so.2"],
+            }
+        }
+    }
+
+    /// The CUDA that a library of this number belongs to, where the number tells.
+    fn cuda_of(self, number: Option<u32>) -> Option<u32> {
+        match (self, number?) {
+            (Library::Cusparse, 12) | (Library::Nccl, _) => None,
+            // numbered one below CUDA since 11
+            (Library::Cusolver | Library::Cufft, n) => Some(n + 1),
+            (_, n) => Some(n),
+        }
+    }
+
+    /// A function without which the file is not the library.
+    const fn essential(self) -> Option<&'static str> {
+        match self {
+            Library::Nvrtc => Some("nvrtcCompileProgram"),
+            Library::NvJitLink => None, // its names carry versions
+            Library::CublasLt => Some("cublasLtCreate"),
+            Library::Cublas => Some("cublasCreate_v2"),
+            Library::Cusparse => Some("cusparseCreate"),
+            Library::Cusolver => Some("cusolverDnCreate"),
+            Library::Cufft => Some("cufftCreate"),
+            Library::Nccl => Some("ncclCommInitAll"),
+        }
+    }
+
+    /// Libraries that it is linked against, for when the loader does not find them itself.
+    const fn needs(self) -> &'static [Library] {
+        match self {
+            Library::Cublas => &[Library::CublasLt],
+            Library::Cusparse => &[Library::NvJitLink],
+            Library::Cusolver => &[Library::NvJitLink, Library::CublasLt, Library::Cublas, Library::Cusparse],
+            _ => &[],
+        }
+    }
+
+    /// Asks the library itself; `None` where it has no such function or refuses.
+    fn version(self, handle: &Handle) -> Option<Vec<u32>> {
+        let ask_property = |name| {
+            // SAFETY: lib*GetProperty(libraryPropertyType, int*): 0 major, 1 minor, 2 patch.
+            unsafe {
+                let get: Property = handle.function(name)?;
+                let mut out = [0; 3];
+                for (which, value) in out.iter_mut().enumerate() {
+                    if get(which as c_int, value) != 0 {
+                        return None;
+                    }
+                }
+                Some(out.to_vec())
+            }
+        };
+        let ask_pair = |name| {
+            // SAFETY: the function writes two ints.
+            unsafe {
+                let get: Pair = handle.function(name)?;
+                let (mut major, mut minor) = (0, 0);
+                (get(&mut major, &mut minor) == 0).then(|| vec![major, minor])
+            }
+        };
+        let numbers = match self {
+            Library::Nvrtc => ask_pair("nvrtcVersion"),
+            Library::NvJitLink => ask_pair("nvJitLinkVersion"),
+            Library::CublasLt => ask_property("cublasLtGetProperty"),
+            Library::Cublas => ask_property("cublasGetProperty"),
+            Library::Cusparse => ask_property("cusparseGetProperty"),
+            Library::Cusolver => ask_property("cusolverGetProperty"),
+            Library::Cufft => ask_property("cufftGetProperty"),
+            Library::Nccl => {
+                // SAFETY: ncclGetVersion(int*); 22807 is 2.28.7.
+                let number = unsafe {
+                    let get: Number = handle.function("ncclGetVersion")?;
+                    let mut number = 0;
+                    (get(&mut number) == 0).then_some(number)?
+                };
+                Some(vec![number / 10000, number / 100 % 100, number % 100])
+            }
+        }?;
+        numbers.into_iter().map(|n| u32::try_from(n).ok()).collect()
+    }
+
+    /// The wheel that holds it.
+    const fn wheel(self) -> &'static str {
+        match self {
+            Library::Nvrtc => "nvidia-cuda-nvrtc",
+            Library::NvJitLink => "nvidia-nvjitlink",
+            Library::CublasLt | Library::Cublas => "nvidia-cublas",
+            Library::Cusparse => "nvidia-cusparse",
+            Library::Cusolver => "nvidia-cusolver",
+            Library::Cufft => "nvidia-cufft",
+            Library::Nccl => "nvidia-nccl",
+        }
+    }
+
+    /// The one command that mends a lack. CUDA 12.8 runs on every driver that is served and knows every card
+    /// up to Blackwell, so it is the same for all libraries.
+    pub fn remedy(self) -> String {
+        "install.packages(\"cuda12.8\", repos = \"https://mlverse.r-universe.dev\")".into()
+    }
+
+    fn missing(self, driver: Option<u32>, tried: &[String]) -> Error {
+        let cuda = if driver == Some(12) || self == Library::Nccl { "12" } else { "13" };
+        // the wheels of CUDA 13 have no suffix
+        let suffix = if cuda == "12" { "-cu12" } else { "" };
+        let found = if tried.is_empty() { "was not found" } else { "was found, but cannot be loaded" };
+        Error::new(Kind::Library, format!("{} ({}) {found}", self.name(), self.purpose()))
+            .advise(format!("Install it: `{}`.", self.remedy()))
+            .advise(format!(
+                "Or: `pip install {}{suffix}`; or name the folder that has it: `options(verdigris.cuda_path = )`.",
+                self.wheel()
+            ))
+            .detail(tried.join("\n"))
+    }
+}
+
+/// A library that is loaded, for good.
+pub struct Loaded {
+    pub library: Library,
+    pub path: PathBuf,
+    pub origin: Origin,
+    /// As the library itself says, or its file's name; empty where neither does.
+    pub version: Vec<u32>,
+    handle: Handle,
+}
+
+impl Loaded {
+    /// `12.8.93`, or `unknown`.
+    pub fn version_text(&self) -> String {
+        if self.version.is_empty() {
+            return "unknown".into();
+        }
+        self.version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
+    }
+
+    /// A function of the library, as an `unsafe extern "C" fn` type whose status is `u32`.
+    ///
+    /// # Safety
+    /// `F` must be a function pointer type with the signature that the library's header gives.
+    ///
+    /// # Errors
+    /// `Library` where this version has no such function.
+    pub unsafe fn symbol<F: Copy>(&self, name: &str) -> Result<F> {
+        // SAFETY: the caller's promise.
+        unsafe { self.handle.function(name) }.ok_or_else(|| {
+            lacks(&self.path, name).advise(format!(
+                "This is {} {}; install a newer one: `{}`.",
+                self.library.name(),
+                self.version_text(),
+                self.library.remedy()
+            ))
+        })
+    }
+}
+
+/// Finds a library in the places given, and loads the first that works.
+///
+/// # Errors
+/// `Library`, with what was tried in the detail.
+pub fn open(library: Library, places: &Places, driver: Option<u32>) -> Result<Loaded> {
+    let mut tried = Vec::new();
+    let candidates = places.candidates(library, driver);
+    // A library that the process has must not get a sibling of another version: cuBLAS would be given torch's
+    // cuBLASLt by soname. Only what the user names goes before it.
+    let named = |c: &&Candidate| c.origin <= Origin::Environment;
+    let in_process = if places.loader { in_process(library, driver) } else { None };
+    for candidate in candidates.iter().filter(named) {
+        match attempt(library, candidate, places, driver) {
+            Ok(loaded) => return Ok(loaded),
+            Err(failure) => tried.push(failure.reason),
+        }
+    }
+    if let Some(loaded) = in_process {
+        return Ok(loaded);
+    }
+    for candidate in candidates.iter().filter(|c| !named(c)) {
+        match attempt(library, candidate, places, driver) {
+            Ok(loaded) => return Ok(loaded),
+            // that the loader does not know a bare name says nothing
+            Err(failure) if candidate.origin == Origin::Loader && failure.absent => {}
+            Err(failure) => tried.push(failure.reason),
+        }
+    }
+    Err(library.missing(driver, &tried))
+}
+
+fn in_process(library: Library, driver: Option<u32>) -> Option<Loaded> {
+    for name in library.names() {
+        let candidate = Places { folders: Vec::new(), loader: true }
+            .candidates(library, driver)
+            .into_iter()
+            .find(|c| c.path.as_os_str() == *name)?;
+        if let Some(handle) = Handle::loaded(name) {
+            return accept(library, handle, &Candidate { origin: Origin::Process, ..candidate }).ok();
+        }
+    }
+    None
+}
+
+fn attempt(
+    library: Library,
+    candidate: &Candidate,
+    places: &Places,
+    driver: Option<u32>,
+) -> std::result::Result<Loaded, Failure> {
+    let at = |failure: Failure| {
+        // the files of a bare name are named already
+        let prefix = if candidate.origin == Origin::Loader && !failure.absent {
+            String::new()
+        } else {
+            format!("{}: ", candidate.path.display())
+        };
+        Failure { reason: format!("{prefix}{}", failure.reason), ..failure }
+    };
+    let handle = match Handle::open(&candidate.path) {
+        Ok(handle) => handle,
+        Err(first) => {
+            // a wheel whose folders were moved apart: what it is linked against is elsewhere
+            if library.needs().is_empty() || candidate.origin == Origin::Loader {
+                return Err(at(first));
+            }
+            for &needed in library.needs() {
+                // loaded is all it has to be: the handle is kept by the loader
+                let _ = open(needed, places, driver);
+            }
+            Handle::open(&candidate.path).map_err(at)?
+        }
+    };
+    accept(library, handle, candidate)
+        .map_err(|reason| Failure { absent: false, reason: format!("{}: {reason}", candidate.path.display()) })
+}
+
+fn accept(library: Library, handle: Handle, candidate: &Candidate) -> std::result::Result<Loaded, String> {
+    if let Some(function) = library.essential() {
+        if handle.address(function).is_none() {
+            return Err(format!("has no function {function}"));
+        }
+    }
+    let path = library.essential().and_then(|f| handle.path(f)).unwrap_or_else(|| candidate.path.clone());
+    let version = library.version(&handle).unwrap_or_else(|| {
+        let name = candidate.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        name.split_once(".so.").map(|(_, n)| n.split('.').map_while(|n| n.parse().ok()).collect()).unwrap_or_default()
+    });
+    Ok(Loaded { library, path, origin: candidate.origin, version, handle })
+}
+
+// ---- what this process has ---------------------------------------------------------------------
+
+/// What was found, and what was not, until the places change. Both live as long as the process.
+struct State {
+    paths: SearchPaths,
+    places: Option<Places>,
+    driver: Option<std::result::Result<&'static Driver, Error>>,
+    loaded: [Option<std::result::Result<&'static Loaded, Error>>; Library::ALL.len()],
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    paths: SearchPaths { option: Vec::new(), packages: Vec::new(), torch: Vec::new() },
+    places: None,
+    driver: None,
+    loaded: [const { None }; Library::ALL.len()],
+});
+
+fn state() -> std::sync::MutexGuard<'static, State> {
+    // a panic while it was held leaves nothing half done
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl State {
+    fn driver(&mut self) -> Result<&'static Driver> {
+        if self.driver.is_none() {
+            let probed = driver::probe(&driver::candidates());
+            self.driver = Some(probed.map(|driver| &*Box::leak(Box::new(driver))));
+        }
+        self.driver.clone().expect("just set")
+    }
+
+    fn load(&mut self, library: Library) -> Result<&'static Loaded> {
+        if let Some(known) = &self.loaded[library as usize] {
+            return known.clone();
+        }
+        let driver = self.driver().ok().map(|d| d.version.0);
+        let places = self.places.get_or_insert_with(|| Places::of_machine(&self.paths));
+        let opened = open(library, places, driver).map(|loaded| &*Box::leak(Box::new(loaded)));
+        self.loaded[library as usize] = Some(opened.clone());
+        opened
+    }
+
+    /// Forgets what was not found, so that it is looked for again.
+    fn forget_failures(&mut self) {
+        self.places = None;
+        if matches!(self.driver, Some(Err(_))) {
+            self.driver = None;
+        }
+        for known in &mut self.loaded {
+            if matches!(known, Some(Err(_))) {
+                *known = None;
+            }
+        }
+    }
+}
+
+/// Tells where R looks. A library that is loaded stays; one that was not found is looked for again.
+pub fn set_search_paths(paths: SearchPaths) {
+    let mut state = state();
+    if state.paths != paths {
+        state.paths = paths;
+        state.forget_failures();
+    }
+}
+
+/// The driver; the first call asks it, and starts CUDA in this process (after which a fork has none).
+///
+/// # Errors
+/// `Library` where there is none, `Device` where it shows no device; with the command that mends it.
+pub fn driver() -> Result<&'static Driver> {
+    state().driver()
+}
+
+/// A library; the first call finds and loads it.
+///
+/// # Errors
+/// `Library`, with the command that mends it, and in the detail what was tried.
+pub fn load(library: Library) -> Result<&'static Loaded> {
+    state().load(library)
+}
+
+/// The file that `load` would take, with its size and when it was changed, found without loading it where that is possible; None
+/// where only the loader knows, or where NVRTC is not to be used.
+pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::SystemTime>)> {
+    if library == Library::Nvrtc && std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
+        return None;
+    }
+    let mut state = state();
+    let path = match &state.loaded[library as usize] {
+        Some(Ok(loaded)) => loaded.path.clone(),
+        _ => {
+            let driver = state.driver().ok().map(|d| d.version.0);
+            let paths = state.paths.clone();
+            let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
+            let candidates = places.candidates(library, driver);
+            let file = |named: bool| {
+                candidates
+                    .iter()
+                    .find(|c| c.served && (c.origin <= Origin::Environment) == named && c.path.is_file())
+                    .map(|c| c.path.clone())
+            };
+            file(true)
+                .or_else(|| in_process(library, driver).map(|loaded| loaded.path.clone()))
+                .or_else(|| file(false))?
+        }
+    };
+    let facts = std::fs::metadata(&path).ok()?;
+    Some((path, facts.len(), facts.modified().ok()))
+}
+
+/// Folders in which libraries are looked for, in order.
+pub fn folders() -> Vec<PathBuf> {
+    let mut state = state();
+    let paths = state.paths.clone();
+    let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
+    places.folders.iter().map(|(_, folder)| folder.clone()).collect()
+}
+
+/// What `gpu_sitrep()` says of a library.
+pub struct Finding {
+    pub library: Library,
+    pub outcome: Result<&'static Loaded>,
+    pub remedy: String,
+}
+
+/// Looks for every library, again for those that were missing. Loads what it finds: that takes a second or two.
+pub fn report() -> (Result<&'static Driver>, Vec<Finding>) {
+    let mut state = state();
+    state.forget_failures();
+    let driver = state.driver();
+    let findings = Library::ALL
+        .into_iter()
+        .filter(|&library| library != Library::CublasLt)
+        .map(|library| Finding { library, outcome: state.load(library), remedy: library.remedy() })
+        .collect();
+    (driver, findings)
+}

@@ -1,0 +1,168 @@
+//! Launches that come again and again, as graphs of one kernel.
+//!
+//! `cuLaunchKernel` takes 3 µs, and the card begins 2 µs earlier where the same kernel is launched as a graph: 1.5 µs for its new arguments
+//! and for the launch (H100, driver 580). Another number of blocks, or another kernel in the same graph, costs what a launch does, so each
+//! has a graph of its own; and each stream, since a graph does not run beside itself.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::hash::BuildHasherDefault;
+
+use super::{Configuration, Shape};
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::api::{Graph, GraphExec, GraphNode, KernelNode, SUCCESS};
+use crate::memory::counters::RELAUNCHES;
+use crate::plan::Mix;
+
+/// As many launches are made before a graph is worth the 20 to 120 µs that it takes.
+const OFTEN: u32 = 16;
+/// Graphs at most: each takes 0.1 MB of the device's memory.
+const MOST: usize = 64;
+/// Launches that are told apart at most.
+const MOST_SEEN: usize = 1024;
+/// A graph that was not launched among the last so many makes room for another.
+const LONG: u64 = 4096;
+
+enum State {
+    Seen(u32),
+    /// And the number of its last launch.
+    Ready(Single, u64),
+    /// The driver has refused its graph.
+    Plain,
+}
+
+/// A graph of one kernel. The node is known as one of `graph`, which lives as long as what is launched.
+#[derive(Clone, Copy)]
+struct Single {
+    graph: Graph,
+    node: GraphNode,
+    exec: GraphExec,
+}
+
+/// Launches, of which one thread at a time makes one.
+#[derive(Default)]
+pub(crate) struct Relaunch {
+    seen: HashMap<Configuration, State, BuildHasherDefault<Mix>>,
+    graphs: usize,
+    launches: u64,
+}
+
+impl Relaunch {
+    /// Makes a launch. Returns the driver's status.
+    ///
+    /// # Safety
+    /// As for `Cuda::call_launch`; the function is never unloaded.
+    pub unsafe fn launch(&mut self, cuda: &Cuda, what: &Configuration, arguments: *mut *mut c_void) -> u32 {
+        if self.seen.len() >= MOST_SEEN {
+            self.seen.retain(|_, state| matches!(state, State::Ready(..)));
+        }
+        self.launches += 1;
+        let node = || node(what, arguments);
+        match self.seen.entry(*what).or_insert(State::Seen(0)) {
+            State::Seen(times) if *times < OFTEN => *times += 1,
+            State::Seen(_) => {
+                let state = if !self.has_room(cuda) {
+                    State::Seen(0)
+                // SAFETY: the caller's promise.
+                } else if let Some(single) = unsafe { Single::make(cuda, &node()) } {
+                    self.graphs += 1;
+                    State::Ready(single, self.launches)
+                } else {
+                    State::Plain
+                };
+                self.seen.insert(*what, state);
+            }
+            State::Ready(single, last) => {
+                *last = self.launches;
+                // SAFETY: the graph is ours alone; the caller's promise.
+                let status = unsafe {
+                    match (cuda.driver.graph_exec_set_kernel)(single.exec, single.node, &node()) {
+                        SUCCESS => (cuda.driver.graph_launch)(single.exec, what.stream),
+                        refused => refused,
+                    }
+                };
+                if status == SUCCESS {
+                    RELAUNCHES.add(1);
+                    return SUCCESS;
+                }
+                // SAFETY: nobody has it after this.
+                unsafe { single.destroy(cuda) };
+                self.graphs -= 1;
+                self.seen.insert(*what, State::Plain);
+            }
+            State::Plain => {}
+        }
+        // SAFETY: the caller's promise.
+        unsafe { cuda.call_launch(what, arguments) }
+    }
+
+    /// Whether there may be one more graph; gives up the one that was not launched for longest, if that is long.
+    fn has_room(&mut self, cuda: &Cuda) -> bool {
+        if self.graphs < MOST {
+            return true;
+        }
+        let of = |(&what, state): (&Configuration, &State)| match *state {
+            State::Ready(single, last) => Some((last, what, single)),
+            _ => None,
+        };
+        let oldest = self.seen.iter().filter_map(of).min_by_key(|(last, ..)| *last);
+        let Some((_, what, single)) = oldest.filter(|(last, ..)| self.launches - last > LONG) else { return false };
+        self.seen.remove(&what);
+        self.graphs -= 1;
+        // SAFETY: nobody has it after this.
+        unsafe { single.destroy(cuda) };
+        true
+    }
+}
+
+fn node(what: &Configuration, arguments: *mut *mut c_void) -> KernelNode {
+    let Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared } = what.shape;
+    KernelNode {
+        func: what.function.as_raw(),
+        gridDimX: gx,
+        gridDimY: gy,
+        gridDimZ: gz,
+        blockDimX: bx,
+        blockDimY: by,
+        blockDimZ: bz,
+        sharedMemBytes: shared,
+        kernelParams: arguments,
+        extra: std::ptr::null_mut(),
+        kern: std::ptr::null_mut(),
+        ctx: std::ptr::null_mut(),
+    }
+}
+
+impl Single {
+    /// # Safety
+    /// The context is current; the node is of a loaded function and its arguments.
+    unsafe fn make(cuda: &Cuda, node: &KernelNode) -> Option<Single> {
+        let driver = cuda.driver;
+        let mut single = Single { graph: Graph::NULL, node: GraphNode::NULL, exec: GraphExec::NULL };
+        // SAFETY: writes handles, which are given back where something is refused; the caller's promise.
+        unsafe {
+            if (driver.graph_create)(&mut single.graph, 0) != SUCCESS {
+                return None;
+            }
+            let mut status = (driver.graph_add_kernel)(&mut single.node, single.graph, std::ptr::null(), 0, node);
+            if status == SUCCESS {
+                status = (driver.graph_instantiate)(&mut single.exec, single.graph, 0);
+            }
+            if status != SUCCESS {
+                (driver.graph_destroy)(single.graph);
+                return None;
+            }
+        }
+        Some(single)
+    }
+
+    /// # Safety
+    /// Once.
+    unsafe fn destroy(self, cuda: &Cuda) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (cuda.driver.graph_exec_destroy)(self.exec);
+            (cuda.driver.graph_destroy)(self.graph);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Carries out plans: finds or makes the kernel, fills its parameters, launches it.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::{Arc, Mutex};
+
+use super::tier;
+use super::{blocks, Kernel, Packed, Shape};
+use crate::backend::cuda::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
+use crate::backend::cuda::context::device::{lock, Cuda};
+use crate::backend::cuda::context::flags::{Place, Queueing};
+use crate::backend::cuda::interpret;
+use crate::backend::cuda::ops::select;
+use crate::memory::buffer::Buffer;
+use crate::plan::{Bound, Mix, Plan, Register};
+use verdigris_ops::error::Result;
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scan::Scan;
+
+/// What is done with a plan's value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Use {
+    Store,
+    Reduce(Reduction, bool, reduce::Form),
+    /// Taken where its mask is TRUE; also where it is NA?
+    Compress(bool),
+    Scan(Scan),
+}
+
+/// A kernel for a plan, and what launching it takes.
+pub(crate) struct Planned {
+    pub kernel: Arc<Kernel>,
+    /// A kernel that is launched after it.
+    pub second: Option<Arc<Kernel>>,
+    /// Elements of a pack.
+    pub v: usize,
+    /// Blocks that the device runs at once.
+    pub wave: usize,
+    places: Vec<(Register, Place)>,
+    words: usize,
+}
+
+/// The kernels made for one plan, and what is asked of the plan at each launch.
+struct Made {
+    /// Elements of a pack, and of a block, where its values are stored.
+    v: usize,
+    block: usize,
+    kernels: Vec<(Use, Variant, Arc<Planned>)>,
+}
+
+impl Made {
+    fn new(plan: &Plan) -> Made {
+        Made { v: body::pack_size(plan), block: elementwise::block_elements(plan), kernels: Vec::new() }
+    }
+
+    fn find(&self, how: Use, variant: Variant) -> Option<Arc<Planned>> {
+        self.kernels.iter().find(|(u, v, _)| (*u, *v) == (how, variant)).map(|(.., found)| found.clone())
+    }
+}
+
+/// A device's kernels for plans.
+#[derive(Default)]
+pub struct Plans {
+    known: Mutex<HashMap<Plan, Made, BuildHasherDefault<Mix>>>,
+}
+
+/// The kernel for a plan, if it was made before.
+pub(crate) fn known(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Option<Arc<Planned>> {
+    lock(&cuda.kernels.plans.known).get(plan)?.find(how, variant)
+}
+
+/// The kernel for a plan; made here where it is new.
+pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Arc<Planned>> {
+    if let Some(known) = known(cuda, plan, how, variant) {
+        return Ok(known);
+    }
+    let (source, name, v) = match how {
+        Use::Store if variant.tiled.inputs != 0 => (tiled::source(plan, variant), tiled::NAME, 1),
+        Use::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
+        Use::Reduce(reduction, na_rm, form) => {
+            let source = reduce::source(plan, variant, reduction, na_rm, form);
+            (source, reduce::NAME, reduce::pack_size(plan, form))
+        }
+        Use::Compress(keep_na) => (compress::source(plan, variant, keep_na), compress::COUNT, 1),
+        Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
+    };
+    let label = match how {
+        Use::Store => plan.key(),
+        Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
+        Use::Compress(_) => format!("subset of {}", plan.key()),
+        Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
+    };
+    let module = cuda.load(&source, &label)?;
+    let second = match how {
+        Use::Compress(_) => Some(cuda.function(&module, compress::WRITE)?),
+        _ => None,
+    };
+    let mut kernel = (*cuda.function(&module, name)?).clone();
+    // messages name the expression, since all kernels have one of two names
+    kernel.name = label;
+    let (places, words) = body::places(plan);
+    let wave = cuda.wave(&kernel, THREADS as u32, 0)?;
+    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, places, words });
+    let mut known = lock(&cuda.kernels.plans.known);
+    known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
+    Ok(made)
+}
+
+impl Planned {
+    /// Queues the kernel: its `Params`, and the struct that goes with its kind.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch(
+        &self,
+        cuda: &Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        variant: Variant,
+        outputs: &[u64],
+        job: Option<&Packed>,
+        grid: u32,
+    ) -> Result<()> {
+        let packed = parameters::packable(plan, bound, self.v, outputs);
+        self.launch_fit(cuda, plan, bound, (variant, packed), outputs, job, grid, false)
+    }
+
+    /// `launch` where it is known what may be moved by packs, and whether the host is about to wait for it. Asks for no memory.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch_fit(
+        &self,
+        cuda: &Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        fit: (Variant, u32),
+        outputs: &[u64],
+        job: Option<&Packed>,
+        grid: u32,
+        awaited: bool,
+    ) -> Result<()> {
+        // words for the launch's warnings where somebody waits for them, until the kernel is queued
+        let (flags, _queueing) = flag_words(cuda, &self.places, self.words, bound)?;
+        let mut params = Packed::default();
+        parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
+        let arguments = [params.bytes(), job.map_or(&[], Packed::bytes)];
+        let count = 1 + usize::from(job.is_some());
+        let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared: 0 };
+        // SAFETY: the structs are those that the kernel's source declares.
+        unsafe { cuda.launch_at(&self.kernel, shape, &arguments[..count], awaited) }
+    }
+}
+
+/// Words for a launch's warnings, where somebody waits for them; hold what comes beside them until the kernel is queued.
+pub(crate) fn flag_words<'a>(
+    cuda: &'a Cuda,
+    places: &[(Register, Place)],
+    words: usize,
+    bound: &Bound,
+) -> Result<((u64, u64), Option<Queueing<'a>>)> {
+    // a graph's kernels warn nobody: who recorded them is long gone when they run again
+    if words == 0 || bound.sites.is_empty() || cuda.is_capturing() {
+        return Ok(((0, 0), None));
+    }
+    let sites: Vec<_> = bound
+        .sites
+        .iter()
+        .flat_map(|(register, site)| {
+            let own = places.iter().filter(move |(r, _)| r == register);
+            own.map(move |(_, place)| (*place, site.clone()))
+        })
+        .collect();
+    let lane = cuda.lane();
+    let (flags, queueing) = lane.flags.take(cuda, lane, words, &sites)?;
+    Ok((flags, Some(queueing)))
+}
+
+/// Computes a plan's outputs.
+pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+    if bound.n == 0 {
+        return Ok(());
+    }
+    if let Some((source, positions)) = select::gathers(plan, bound) {
+        return select::gather(cuda, source, positions, bound.n, outputs[0].address);
+    }
+    let (mut few, many): ([u64; 4], Vec<u64>);
+    let addresses = if outputs.len() <= 4 {
+        few = [0; 4];
+        few.iter_mut().zip(outputs).for_each(|(address, output)| *address = output.address);
+        &few[..outputs.len()]
+    } else {
+        many = outputs.iter().map(|b| b.address).collect();
+        &many
+    };
+    let tiled = tiled::choose(plan, bound);
+    if tiled.inputs == 0 && tier::uses_kernels() {
+        let hit = lock(&cuda.kernels.plans.known).get(plan).and_then(|made| {
+            let fit = parameters::fit(plan, bound, made.v, addresses);
+            Some((made.find(Use::Store, fit.0)?, fit, made.block))
+        });
+        if let Some((planned, fit, block)) = hit {
+            tier::count_compiled(cuda);
+            return planned.launch_fit(cuda, plan, bound, fit, addresses, None, blocks(bound.n, block), false);
+        }
+    }
+    let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
+    let variant = Variant { tiled, ..parameters::fit(plan, bound, v, addresses).0 };
+    let Some(planned) = tier::kernel(cuda, plan, Use::Store, variant)? else {
+        return interpret::run(cuda, plan, bound, addresses);
+    };
+    let (tiles, grid) = if tiled.inputs == 0 {
+        (None, blocks(bound.n, elementwise::block_elements(plan)))
+    } else {
+        let (tiles, count) = tiled::tiles(plan, bound, tiled);
+        (Some(tiles), count as u32)
+    };
+    planned.launch(cuda, plan, bound, variant, addresses, tiles.as_ref(), grid)
+}

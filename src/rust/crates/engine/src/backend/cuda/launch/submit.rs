@@ -1,0 +1,385 @@
+//! Launches that a thread hands to the driver while R's thread goes on.
+//!
+//! `cuLaunchKernel` takes 3 to 5 µs of the thread that calls it, more than all else that a small operation costs. When launches come
+//! closely one after the other, a thread of ours makes them, by `relaunch` where they are the same: R's thread leaves each in a ring and goes on.
+//! Nothing of it shows: every other call of the driver comes behind `settle`, so the driver sees the order in which work was
+//! queued. A lone launch, and one that the host is about to wait for, is made by who asks for it: to hand it over would take longer.
+//!
+//! Only what cannot fail for its own sake is left to the thread (`Kernel::is_proven`). Where the driver refuses it after all, results are missing that
+//! R believes to be there, so the device counts as failed.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::OnceLock;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use super::relaunch::Relaunch;
+use super::{Configuration, Shape};
+use crate::backend::cuda::context::device::{at_home, Cuda};
+use crate::backend::cuda::driver::api::{Function, Stream};
+
+/// Launches that wait at most.
+const PLACES: u64 = 1024;
+/// Arguments of a launch, and 16-byte units of them, that have room in a place.
+const MOST_ARGUMENTS: usize = 16;
+const MOST_UNITS: usize = 32;
+/// As many launches, none later than `NEAR` after the one before, and the thread is woken, which costs as much as half a launch.
+const CLOSE: u32 = 3;
+const NEAR: Duration = Duration::from_micros(50);
+/// It looks for more so long before it sleeps again.
+const LINGER: Duration = Duration::from_micros(100);
+/// With fewer processors than this the thread would take R's.
+const PROCESSORS: usize = 4;
+
+/// A launch in the ring. What usual launches need of it lies in three cache lines, since each goes from one processor to the other.
+#[repr(C, align(64))]
+struct Place {
+    cuda: Option<&'static Cuda>,
+    what: Configuration,
+    count: u32,
+    /// The units at which the arguments begin.
+    at: [u8; MOST_ARGUMENTS],
+    units: [u128; MOST_UNITS],
+}
+
+impl Place {
+    const EMPTY: Place = Place {
+        cuda: None,
+        what: Configuration {
+            function: Function::NULL,
+            stream: Stream::NULL,
+            shape: Shape { grid: [0; 3], block: [0; 3], shared: 0 },
+        },
+        count: 0,
+        at: [0; MOST_ARGUMENTS],
+        units: [0; MOST_UNITS],
+    };
+
+    /// Copies the arguments; false where there is no room for them.
+    fn fill(&mut self, arguments: &[&[u8]]) -> bool {
+        let mut used = 0;
+        if arguments.len() > MOST_ARGUMENTS {
+            return false;
+        }
+        for (k, bytes) in arguments.iter().enumerate() {
+            let next = used + bytes.len().div_ceil(16).max(1);
+            if next > MOST_UNITS {
+                return false;
+            }
+            self.at[k] = used as u8;
+            // SAFETY: within the units, by the line above.
+            unsafe {
+                let to = self.units.as_mut_ptr().add(used).cast();
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            }
+            used = next;
+        }
+        self.count = arguments.len() as u32;
+        true
+    }
+
+    /// Makes the launch. The device's context must be current.
+    fn launch(&mut self, before: &mut Relaunch) {
+        let Some(cuda) = self.cuda else { return };
+        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
+        for (pointer, &at) in pointers.iter_mut().zip(&self.at[..self.count as usize]) {
+            // SAFETY: within the units.
+            *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
+        }
+        // SAFETY: who left the launch here promises the arguments; no module is ever unloaded.
+        let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
+        cuda.check_submitted(status);
+    }
+}
+
+/// Whether the thread looks at the ring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Asleep,
+    Woken,
+    Awake,
+    Ended,
+}
+
+/// Memory that one thread writes, on cache lines of its own.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+struct Ring {
+    /// Leaves every launch that can be left to the thread, close or not.
+    always: bool,
+    /// Whether there are processors enough for the thread.
+    threaded: bool,
+    places: Box<[UnsafeCell<Place>]>,
+    thread: OnceLock<Option<Thread>>,
+    state: Apart<AtomicU8>,
+    /// Launches that were left here, and those that were made.
+    left: Apart<AtomicU64>,
+    made: Apart<AtomicU64>,
+    /// Held by who leaves a launch, and by the thread when it goes to sleep. It is given back by a plain store: an instruction that
+    /// locks would wait for the other processor to hand over the place that was written.
+    held: Apart<AtomicBool>,
+    leaving: UnsafeCell<Leaving>,
+    /// For the thread while launches wait, else for who holds `held`.
+    before: UnsafeCell<Relaunch>,
+}
+
+/// For who leaves launches.
+struct Leaving {
+    /// As many were made when it was last looked at.
+    made: u64,
+    /// How many came closely before now, and when the last one did.
+    close: u32,
+    last: Option<Instant>,
+}
+
+// SAFETY: a place is written by who holds `held`, while it is neither left nor being made, and read by the thread after; `leaving`
+// is for who holds `held`; `before` as it says, since nobody leaves a launch without `held`.
+unsafe impl Sync for Ring {}
+
+/// What the environment variable `VERDIGRIS_SUBMIT` may be, for messages.
+pub const WISHES: &str = "\"auto\", \"never\" or \"always\"";
+
+pub fn is_wish(text: &str) -> bool {
+    matches!(text, "auto" | "never" | "always")
+}
+
+static RING: OnceLock<Option<Ring>> = OnceLock::new();
+
+/// The ring, which is not there where the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler, which counts a launch to
+/// the named range (`nvtx`) of the thread that makes it. "always" is for tests, which then leave all to the thread that can be; else it
+/// takes processors enough.
+fn made() -> Option<Ring> {
+    let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
+    let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let profiled = || std::env::var_os("NVTX_INJECTION64_PATH").is_some();
+    if wish == "never" || wish != "always" && profiled() {
+        return None;
+    }
+    Some(Ring {
+        always: wish == "always",
+        threaded: wish == "always" || processors() >= PROCESSORS,
+        places: (0..PLACES).map(|_| UnsafeCell::new(Place::EMPTY)).collect(),
+        thread: OnceLock::new(),
+        state: Apart(AtomicU8::new(State::Asleep as u8)),
+        left: Apart(AtomicU64::new(0)),
+        made: Apart(AtomicU64::new(0)),
+        held: Apart(AtomicBool::new(false)),
+        leaving: UnsafeCell::new(Leaving { made: 0, close: 0, last: None }),
+        before: UnsafeCell::default(),
+    })
+}
+
+/// Leaves a launch to the thread, on a stream of this device; false where whoever asks must make it.
+///
+/// # Safety
+/// As for `Cuda::launch_at`.
+pub(crate) unsafe fn leave(
+    cuda: &'static Cuda,
+    function: Function,
+    shape: Shape,
+    stream: impl Fn() -> Stream,
+    arguments: &[&[u8]],
+) -> bool {
+    RING.get_or_init(made).as_ref().filter(|ring| ring.threaded).is_some_and(|ring| {
+        ring.alone(|leaving| {
+            let awake = ring.state() == State::Awake;
+            if !(awake || ring.always && ring.runs()) {
+                ring.look(leaving);
+                return false;
+            }
+            let left = ring.left.0.load(Ordering::Relaxed);
+            while left - leaving.made >= PLACES {
+                std::hint::spin_loop();
+                leaving.made = ring.made.0.load(Ordering::Acquire);
+            }
+            // SAFETY: the place is nobody's: what was there is made, and nobody else leaves a launch now.
+            let place = unsafe { &mut *ring.places[(left % PLACES) as usize].get() };
+            if !place.fill(arguments) {
+                return false;
+            }
+            (place.cuda, place.what) = (Some(cuda), Configuration { function, stream: stream(), shape });
+            ring.left.0.store(left + 1, Ordering::Release);
+            if !awake {
+                ring.wake();
+            }
+            true
+        })
+    })
+}
+
+/// Whether no launch waits to be made.
+pub(crate) fn is_idle() -> bool {
+    RING.get().is_none_or(|ring| ring.as_ref().is_none_or(Ring::is_idle))
+}
+
+/// Makes a launch on this thread. Returns the driver's status.
+///
+/// # Safety
+/// As for `Cuda::call_launch`; the function is never unloaded.
+pub(crate) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *mut c_void) -> u32 {
+    let Some(ring) = RING.get_or_init(made) else {
+        // SAFETY: the caller's promise.
+        return unsafe { cuda.call_launch(what, arguments) };
+    };
+    ring.alone(|_| {
+        // other threads may have left some
+        settle();
+        // SAFETY: `held` is ours and no launch waits; the caller's promise.
+        unsafe { (*ring.before.get()).launch(cuda, what, arguments) }
+    })
+}
+
+/// Waits until the driver has all launches that were left to the thread.
+#[inline]
+pub(crate) fn settle() {
+    if let Some(Some(ring)) = RING.get() {
+        let left = ring.left.0.load(Ordering::Acquire);
+        let mut turns = 0;
+        while ring.made.0.load(Ordering::Acquire) < left && at_home() {
+            // where others have the processor, the thread needs it more
+            turns += 1;
+            if turns % 1024 == 0 {
+                std::thread::yield_now()
+            } else {
+                std::hint::spin_loop()
+            }
+        }
+    }
+}
+
+/// Before the process ends: what was left is made, and nothing more is taken.
+pub(crate) fn end() {
+    let Some(Some(ring)) = RING.get() else { return };
+    if at_home() {
+        settle();
+        ring.alone(|_| ring.set(State::Ended));
+    }
+}
+
+impl Ring {
+    fn state(&self) -> State {
+        match self.state.0.load(Ordering::Acquire) {
+            0 => State::Asleep,
+            1 => State::Woken,
+            2 => State::Awake,
+            _ => State::Ended,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let left = self.left.0.load(Ordering::Acquire);
+        self.made.0.load(Ordering::Acquire) >= left
+    }
+
+    /// By who holds `held`.
+    fn set(&self, state: State) {
+        self.state.0.store(state as u8, Ordering::Release);
+    }
+
+    /// While nobody else leaves a launch, and the thread does not go to sleep. The thread itself never waits for it, since who holds
+    /// it may wait for the thread.
+    fn alone<R>(&self, mut body: impl FnMut(&mut Leaving) -> R) -> R {
+        loop {
+            match self.try_alone(&mut body) {
+                Some(done) => return done,
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    fn try_alone<R>(&self, body: impl FnOnce(&mut Leaving) -> R) -> Option<R> {
+        if self.held.0.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: `held` is ours.
+        let done = body(unsafe { &mut *self.leaving.get() });
+        self.held.0.store(false, Ordering::Release);
+        Some(done)
+    }
+
+    /// Notes a launch that is made without the thread, and wakes it where they come closely.
+    fn look(&'static self, leaving: &mut Leaving) {
+        let now = Instant::now();
+        let close = leaving.last.is_some_and(|last| now - last < NEAR);
+        leaving.close = if close { leaving.close + 1 } else { 0 };
+        leaving.last = Some(now);
+        if leaving.close >= CLOSE {
+            self.wake();
+        }
+    }
+
+    /// By who holds `held`.
+    fn wake(&'static self) {
+        if self.runs() && self.state() == State::Asleep {
+            self.set(State::Woken);
+            if let Some(Some(thread)) = self.thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Whether there is the thread; it is made here. Without it launches are made by who asks for them.
+    fn runs(&'static self) -> bool {
+        let thread = || std::thread::Builder::new().name("verdigris-submit".into()).spawn(|| self.run());
+        self.thread.get_or_init(|| thread().ok().map(|made| made.thread().clone())).is_some()
+            && self.state() != State::Ended
+    }
+
+    /// The thread.
+    fn run(&self) {
+        loop {
+            match self.state() {
+                State::Asleep => std::thread::park(),
+                State::Ended => return self.work(),
+                State::Woken | State::Awake => {
+                    let (woken, awake) = (State::Woken as u8, State::Awake as u8);
+                    _ = self.state.0.compare_exchange(woken, awake, Ordering::AcqRel, Ordering::Relaxed);
+                    self.work();
+                }
+            }
+        }
+    }
+
+    /// Makes launches until none has come for a while.
+    fn work(&self) {
+        let mut context = None;
+        let mut idle: Option<Instant> = None;
+        let mut next = self.made.0.load(Ordering::Relaxed);
+        let more = |next| self.left.0.load(Ordering::Acquire) > next;
+        loop {
+            let came = more(next)
+                || (0..64).any(|_| {
+                    std::hint::spin_loop();
+                    more(next)
+                });
+            if came {
+                // SAFETY: the place was left to us, and is written again only when it is made.
+                let place = unsafe { &mut *self.places[(next % PLACES) as usize].get() };
+                if let Some(cuda) = place.cuda.filter(|&cuda| context != Some(cuda.properties.ordinal)) {
+                    cuda.bind();
+                    context = Some(cuda.properties.ordinal);
+                }
+                // SAFETY: a launch waits, so it is ours.
+                place.launch(unsafe { &mut *self.before.get() });
+                next += 1;
+                self.made.0.store(next, Ordering::Release);
+                idle = None;
+            } else if idle.get_or_insert_with(Instant::now).elapsed() > LINGER {
+                let ends = self.try_alone(|_| {
+                    let ends = !more(next);
+                    if ends && self.state() == State::Awake {
+                        self.set(State::Asleep);
+                    }
+                    ends
+                });
+                if ends == Some(true) {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Products of matrices and triangular solves by cuBLAS: cudarc's types and constants, and functions whose status is a plain number
+//! (see `api`).
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use cudarc::cublas::sys::{
+    cublasComputeType_t, cublasContext, cublasDiagType_t, cublasGemmAlgo_t, cublasMath_t, cublasStatus_t,
+};
+pub use cudarc::cublas::sys::{cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cudaDataType};
+
+use crate::backend::cuda::context::device::lock;
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::api::{self, CUdeviceptr, Opaque, Shared, Stream};
+use crate::backend::cuda::driver::library::{self, Library, Loaded};
+use crate::backend::dense::{Matrix, Precision, Product};
+use crate::memory::buffer::Buffer;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+
+impl Opaque for cublasContext {}
+/// `cublasHandle_t`.
+type Context = Shared<cublasContext>;
+
+type Create = unsafe extern "C" fn(*mut Context) -> u32;
+type SetStream = unsafe extern "C" fn(Context, Stream) -> u32;
+type SetMathMode = unsafe extern "C" fn(Context, cublasMath_t) -> u32;
+/// `cublasGemmStridedBatchedEx_64`: handle, the two operations, m, n, k, alpha, A, B, beta, C (each with its type, leading
+/// dimension and stride), how many, compute type, algorithm.
+#[rustfmt::skip]
+type Gemm = unsafe extern "C" fn(
+    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
+    CUdeviceptr, cudaDataType, i64, i64, CUdeviceptr, cudaDataType, i64, i64,
+    *const c_void, CUdeviceptr, cudaDataType, i64, i64, i64, cublasComputeType_t, cublasGemmAlgo_t,
+) -> u32;
+/// `cublasGemmEx_64`: as above, of one pair.
+#[rustfmt::skip]
+type GemmOne = unsafe extern "C" fn(
+    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
+    CUdeviceptr, cudaDataType, i64, CUdeviceptr, cudaDataType, i64,
+    *const c_void, CUdeviceptr, cudaDataType, i64, cublasComputeType_t, cublasGemmAlgo_t,
+) -> u32;
+/// `cublas?syrk_64`: handle, triangle, operation, n, k, alpha, A, beta, C.
+#[rustfmt::skip]
+type Syrk = unsafe extern "C" fn(
+    Context, cublasFillMode_t, cublasOperation_t, i64, i64, *const c_void, CUdeviceptr, i64, *const c_void, CUdeviceptr, i64,
+) -> u32;
+/// `cublas?trsm_64`: handle, side, triangle, operation, diagonal, m, n, alpha, A, B.
+#[rustfmt::skip]
+type Trsm = unsafe extern "C" fn(
+    Context, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, i64, i64, *const c_void,
+    CUdeviceptr, i64, CUdeviceptr, i64,
+) -> u32;
+
+/// `CUBLAS_DEFAULT_MATH` (no TF32), which is 0, with this flag: half types add in float32.
+const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+
+/// A device's cuBLAS, bound to the device's stream. One thread uses it at a time.
+#[derive(Clone, Copy)]
+struct Handle {
+    handle: Context,
+    library: &'static Loaded,
+    one: GemmOne,
+}
+
+/// By device and lane: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the driver
+/// may be gone before us.
+static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
+
+/// Held while a handle is used.
+type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
+
+/// The device's handle; its context must be current.
+fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
+    let mut held = lock(&HANDLES);
+    let handles = held.get_or_insert_with(HashMap::new);
+    let place = (cuda.properties.ordinal, cuda.lane().index);
+    let handle = match handles.get(&place) {
+        Some(&known) => known,
+        None => *handles.entry(place).or_insert(make(cuda)?),
+    };
+    Ok((handle, held))
+}
+
+fn make(cuda: &Cuda) -> Result<Handle> {
+    let library = library::load(Library::Cublas)?;
+    // SAFETY: the types are those of cublas_v2.h, with the status as a number.
+    let (create, set_stream, set_math, one) = unsafe {
+        (
+            library.symbol::<Create>("cublasCreate_v2")?,
+            library.symbol::<SetStream>("cublasSetStream_v2")?,
+            library.symbol::<SetMathMode>("cublasSetMathMode")?,
+            library.symbol::<GemmOne>("cublasGemmEx_64")?,
+        )
+    };
+    let mut handle = Context::NULL;
+    // SAFETY: the device's context is current; the stream is one of it and never destroyed.
+    unsafe {
+        check(create(&mut handle), "cublasCreate")?;
+        check(set_stream(handle, cuda.stream()), "cublasSetStream")?;
+        check(set_math(handle, MATH), "cublasSetMathMode")?;
+    }
+    Ok(Handle { handle, library, one })
+}
+
+/// The letter of a type in the names of LAPACK's functions.
+pub fn letter(dtype: DType) -> Result<char> {
+    Ok(match dtype {
+        DType::Float32 => 'S',
+        DType::Float64 => 'D',
+        DType::Complex64 => 'C',
+        DType::Complex128 => 'Z',
+        other => return Err(Error::new(Kind::DType, format!("linear algebra has no {other}"))),
+    })
+}
+
+api::codes! {
+    /// `cublasStatus_t`.
+    code: cublasStatus_t {
+        CUBLAS_STATUS_SUCCESS
+        CUBLAS_STATUS_NOT_INITIALIZED
+        CUBLAS_STATUS_ALLOC_FAILED
+        CUBLAS_STATUS_INVALID_VALUE
+        CUBLAS_STATUS_ARCH_MISMATCH
+        CUBLAS_STATUS_MAPPING_ERROR
+        CUBLAS_STATUS_EXECUTION_FAILED
+        CUBLAS_STATUS_INTERNAL_ERROR
+        CUBLAS_STATUS_NOT_SUPPORTED
+        CUBLAS_STATUS_LICENSE_ERROR
+    }
+}
+
+fn check(status: u32, function: &str) -> Result<()> {
+    let (kind, name) = match code(status) {
+        Some(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => return Ok(()),
+        Some(cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED) => {
+            (Kind::Library, "not initialised; is the library for this driver?")
+        }
+        Some(cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED) => (Kind::Memory, "out of device memory"),
+        Some(cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE) => (Kind::Launch, "invalid value"),
+        Some(cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH) => (Kind::Library, "this cuBLAS does not serve the device"),
+        Some(cublasStatus_t::CUBLAS_STATUS_MAPPING_ERROR) => (Kind::Launch, "mapping error"),
+        Some(cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED) => (Kind::Launch, "execution failed"),
+        Some(cublasStatus_t::CUBLAS_STATUS_INTERNAL_ERROR) => (Kind::Launch, "internal error"),
+        Some(cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED) => (Kind::Library, "not supported"),
+        Some(cublasStatus_t::CUBLAS_STATUS_LICENSE_ERROR) => (Kind::Library, "licence error"),
+        _ => (Kind::Launch, "unknown status"),
+    };
+    let error = Error::new(kind, format!("`{function}` failed: {name} ({status})"));
+    Err(match kind {
+        Kind::Memory => error.advise("Free arrays with `gpu_free()`, or `rm()` and `gc()`."),
+        _ => error.advise("`gpu_sitrep()` shows which cuBLAS is in use."),
+    })
+}
+
+pub fn operation(transpose: bool) -> cublasOperation_t {
+    if transpose {
+        cublasOperation_t::CUBLAS_OP_T
+    } else {
+        cublasOperation_t::CUBLAS_OP_N
+    }
+}
+
+/// As a library of CUDA names the type of elements.
+pub fn data_type(dtype: DType) -> Option<cudaDataType> {
+    Some(match dtype {
+        DType::Float16 => cudaDataType::CUDA_R_16F,
+        DType::BFloat16 => cudaDataType::CUDA_R_16BF,
+        DType::Float32 => cudaDataType::CUDA_R_32F,
+        DType::Float64 => cudaDataType::CUDA_R_64F,
+        DType::Complex64 => cudaDataType::CUDA_C_32F,
+        DType::Complex128 => cudaDataType::CUDA_C_64F,
+        _ => return None,
+    })
+}
+
+/// What products compute in; half types in float32.
+fn compute_type(dtype: DType, precision: Precision) -> cublasComputeType_t {
+    match (dtype, precision) {
+        (DType::Float64 | DType::Complex128, _) => cublasComputeType_t::CUBLAS_COMPUTE_64F,
+        (DType::Float32 | DType::Complex64, Precision::Tf32) => cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+        (DType::Float32 | DType::Complex64, Precision::BFloat16) => cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_16BF,
+        _ => cublasComputeType_t::CUBLAS_COMPUTE_32F,
+    }
+}
+
+/// The bytes of a number of any type. cuBLAS reads complex ones by instructions that fault on other addresses.
+#[repr(align(16))]
+struct Factor([u8; 16]);
+
+impl Factor {
+    fn pointer(&self) -> *const c_void {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// One, or zero, as cuBLAS reads a factor of this type.
+fn factor(dtype: DType, value: f64) -> Factor {
+    let mut out = [0u8; 16];
+    match dtype {
+        DType::Float64 | DType::Complex128 => out[..8].copy_from_slice(&value.to_ne_bytes()),
+        _ => out[..4].copy_from_slice(&(value as f32).to_ne_bytes()),
+    }
+    Factor(out)
+}
+
+/// Whether a matrix of `lines` columns of `length` elements fits its memory, `count` times `next` elements apart.
+fn fits(matrix: &Matrix, length: usize, lines: usize, count: usize, next: usize) -> bool {
+    matrix.leading >= length && matrix.view.len() >= (count - 1) * next + (lines - 1) * matrix.leading + length
+}
+
+fn fits_as(matrix: &Matrix, rows: usize, columns: usize, count: usize, next: usize) -> bool {
+    let (length, lines) = if matrix.transposed { (columns, rows) } else { (rows, columns) };
+    fits(matrix, length, lines, count, next)
+}
+
+pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
+    let &Product { a, b, m, n, k, batch, upper, precision } = product;
+    let dtype = a.view.dtype;
+    let Some(data) = data_type(dtype) else { return Ok(false) };
+    if b.view.dtype != dtype {
+        return Err(Error::new(Kind::DType, format!("a product of {dtype} and {}", b.view.dtype)));
+    }
+    if output.bytes != m * n * batch.count * dtype.size() {
+        return Err(Error::new(Kind::Shape, format!("a product of {m} x {n} was given {} bytes", output.bytes)));
+    }
+    if m * n * batch.count == 0 {
+        return Ok(true);
+    }
+    if k == 0 {
+        // all bits zero is 0 in every type
+        return cuda.fill(output.address, 0, output.bytes).map(|()| true);
+    }
+    if !fits_as(a, m, k, batch.count, batch.a) || !fits_as(b, k, n, batch.count, batch.b) {
+        return Err(Error::new(
+            Kind::Shape,
+            format!("a product of {m} x {k} by {k} x {n} was given {} and {} elements", a.view.len(), b.view.len()),
+        ));
+    }
+    let _entered = cuda.enter()?;
+    let (Handle { handle, library, one }, _held) = handle(cuda)?;
+    let (unit, zero) = (factor(dtype, 1.0), factor(dtype, 0.0));
+    let (unit, zero) = (unit.pointer(), zero.pointer());
+    let (first, second) = (a.view.address(), b.view.address());
+    let (rows, columns, inner) = (m as i64, n as i64, k as i64);
+    let (lda, ldb) = (a.leading as i64, b.leading as i64);
+    let compute = compute_type(dtype, precision);
+    let algorithm = cublasGemmAlgo_t::CUBLAS_GEMM_DFALT;
+    let (op_a, op_b) = (operation(a.transposed), operation(b.transposed));
+    if upper {
+        // SAFETY: the types are those of cublas_v2.h, with the status as a number.
+        let syrk = unsafe { library.symbol::<Syrk>(&format!("cublas{}syrk_v2_64", letter(dtype)?))? };
+        let triangle = cublasFillMode_t::CUBLAS_FILL_MODE_UPPER;
+        // SAFETY: as below.
+        let status = unsafe { syrk(handle, triangle, op_a, rows, inner, unit, first, lda, zero, output.address, rows) };
+        return check(status, "cublasXsyrk").map(|()| true);
+    }
+    if batch.count == 1 {
+        // SAFETY: the matrices have as many elements as the extents say (checked above) and live on this device;
+        // they are freed, if at all, on the same stream. The factors are of the compute type and read before the return.
+        let status = unsafe {
+            one(
+                handle,
+                op_a,
+                op_b,
+                rows,
+                columns,
+                inner,
+                unit,
+                first,
+                data,
+                lda,
+                second,
+                data,
+                ldb,
+                zero,
+                output.address,
+                data,
+                rows,
+                compute,
+                algorithm,
+            )
+        };
+        return check(status, "cublasGemmEx").map(|()| true);
+    }
+    // SAFETY: the types are those of cublas_v2.h, with the status as a number.
+    let gemm = unsafe { library.symbol::<Gemm>("cublasGemmStridedBatchedEx_64")? };
+    let (next_a, next_b, next) = (batch.a as i64, batch.b as i64, (m * n) as i64);
+    // SAFETY: as above, for each of the pairs.
+    let status = unsafe {
+        gemm(
+            handle,
+            op_a,
+            op_b,
+            rows,
+            columns,
+            inner,
+            unit,
+            first,
+            data,
+            lda,
+            next_a,
+            second,
+            data,
+            ldb,
+            next_b,
+            zero,
+            output.address,
+            data,
+            rows,
+            next,
+            batch.count as i64,
+            compute,
+            algorithm,
+        )
+    };
+    check(status, "cublasGemmStridedBatchedEx").map(|()| true)
+}
+
+/// `b` (`n × columns`) becomes the solution of `r x = b`.
+#[allow(clippy::too_many_arguments)]
+pub fn triangular(
+    cuda: &Cuda,
+    dtype: DType,
+    r: &Matrix,
+    upper: bool,
+    transpose: bool,
+    n: usize,
+    b: &Buffer,
+    columns: usize,
+) -> Result<()> {
+    if r.view.dtype != dtype || !fits_as(r, n, n, 1, 0) || b.bytes != n * columns * dtype.size() {
+        return Err(Error::new(Kind::Shape, format!("a triangle of {n} rows and {} bytes", b.bytes)));
+    }
+    let _entered = cuda.enter()?;
+    let (Handle { handle, library, .. }, _held) = handle(cuda)?;
+    // SAFETY: the types are those of cublas_v2.h, with the status as a number.
+    let trsm = unsafe { library.symbol::<Trsm>(&format!("cublas{}trsm_v2_64", letter(dtype)?))? };
+    // the upper triangle of what is stored transposed lies below the diagonal
+    let triangle = if upper != r.transposed {
+        cublasFillMode_t::CUBLAS_FILL_MODE_UPPER
+    } else {
+        cublasFillMode_t::CUBLAS_FILL_MODE_LOWER
+    };
+    let (left, full) = (cublasSideMode_t::CUBLAS_SIDE_LEFT, cublasDiagType_t::CUBLAS_DIAG_NON_UNIT);
+    let unit = factor(dtype, 1.0);
+    // SAFETY: both matrices have as many elements as the extents say (checked above) and live on this device.
+    let status = unsafe {
+        trsm(
+            handle,
+            left,
+            triangle,
+            operation(transpose != r.transposed),
+            full,
+            n as i64,
+            columns as i64,
+            unit.pointer(),
+            r.view.address(),
+            r.leading as i64,
+            b.address,
+            n as i64,
+        )
+    };
+    check(status, "cublasXtrsm")
+}

@@ -1,0 +1,139 @@
+//! Counts and reductions by code on the device; the kernels are in `kernels/codes.cuh`.
+
+use std::sync::Arc;
+
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::launch::Args;
+use crate::memory::buffer::{Buffer, View};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::Result;
+use verdigris_ops::reduction::Reduction;
+
+/// Threads of a block that counts.
+const THREADS: usize = 512;
+/// Bytes of a block's counts while it is worth having several copies.
+const COPIES: usize = 16 << 10;
+/// Warps of a block that reduces, at most, and bytes of its tables while there are two blocks to a multiprocessor or more.
+const WARPS: usize = 8;
+
+/// Whether elements of a dtype are counted as they are stored.
+pub(crate) fn counts(dtype: DType) -> bool {
+    !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Complex64 | DType::Complex128)
+}
+
+/// Whether a class is reduced by code as it is.
+pub(crate) fn serves(reduction: Reduction, class: Class) -> bool {
+    reduction.serves(class) && !matches!(class, Class::C64 | Class::C128)
+}
+
+pub(crate) fn count_source(dtype: DType) -> String {
+    let t = dtype.c_type();
+    format!(
+        "#include \"codes.cuh\"\n\
+         extern \"C\" __global__ void __launch_bounds__({THREADS}) count_bins_{dtype}(const {t}* in, i64 n, i64 low, u32 bins, u32 copies, u64* out) {{\n  \
+           extern __shared__ u32 shared[];\n  \
+           count_bins<{t}>(in, n, low, bins, copies, out, shared);\n}}\n"
+    )
+}
+
+/// How many elements there are of each whole number from `low` on, `bins` of them, and of all else: int64.
+pub fn count(cuda: &Cuda, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
+    let (n, dtype) = (values.len(), values.dtype);
+    let out = cuda.allocate((bins + 1) * 8)?;
+    cuda.fill(out.address, 0, out.bytes)?;
+    if n == 0 {
+        return Ok(out);
+    }
+    let kernel = cuda.kernel(&format!("count/{dtype}"), || count_source(dtype), &format!("count_bins_{dtype}"))?;
+    let one = (bins + 1) * 4;
+    let copies = if one > cuda.properties.shared as usize {
+        0
+    } else {
+        let most = (COPIES / one).clamp(1, 16);
+        1usize << most.ilog2()
+    };
+    let shared = one * copies;
+    let wave = cuda.wave(&kernel, THREADS as u32, shared as u32)?;
+    let blocks = n.div_ceil(THREADS * 16).clamp(1, wave) as u32;
+    let mut args = Args::new();
+    args.push(values.address()).push(n as i64).push(low).push(bins as u32).push(copies as u32).push(out.address);
+    cuda.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], shared as u32, &mut args)?;
+    Ok(out)
+}
+
+pub(crate) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> String {
+    let t = class.c_type();
+    let threads = WARPS * 32;
+    format!(
+        "#include \"codes.cuh\"\ntypedef {}<{t}> A;\ntypedef A::value V;\n\
+         extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 groups, u32 bits, i64 each, A* parts) {{\n  \
+           extern __shared__ u64 shared[];\n  \
+           reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, (A*)shared);\n}}\n\
+         extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, V* out) {{\n  \
+           finish_by_code<A>(parts, groups, blocks, out);\n}}\n\
+         static_assert(sizeof(A) == {}, \"the size that backend/cuda/codes.rs asks room for\");\n",
+        reduction.accumulator(),
+        accumulator_bytes(reduction, class)
+    )
+}
+
+/// Bytes of an accumulator of `reduce.h` in a class; the source asks the compiler.
+const fn accumulator_bytes(reduction: Reduction, class: Class) -> usize {
+    match (reduction, class) {
+        (Reduction::Sum, Class::F64 | Class::I64) => 24,
+        (Reduction::Sum, Class::F32) => 8,
+        (Reduction::Sum, _) => 16,
+        (Reduction::Mean, Class::F64) => 32,
+        (Reduction::Mean, _) => 16,
+        (Reduction::Min | Reduction::Max, Class::I32 | Class::F32) => 12,
+        (Reduction::Min | Reduction::Max, _) => 16,
+        (Reduction::Var, Class::F32) => 32,
+        (Reduction::Var, _) => 56,
+        _ => 32,
+    }
+}
+
+/// A value for each code from 1 to `groups`; None where their accumulators have no room.
+pub fn reduce(
+    cuda: &Cuda,
+    values: &View,
+    codes: &View,
+    groups: usize,
+    reduction: Reduction,
+    na_rm: bool,
+) -> Result<Option<Arc<Buffer>>> {
+    let (n, class) = (values.len(), values.dtype.class());
+    debug_assert_eq!(values.dtype, natural_dtype(class));
+    let size = accumulator_bytes(reduction, class);
+    let table = groups * size;
+    let most = cuda.properties.shared as usize;
+    if table > most || groups == 0 || n == 0 {
+        return Ok(None);
+    }
+    // tables of several blocks fit a multiprocessor, or as many warps of one block as have room
+    let warps = if table * WARPS * 2 <= most { WARPS } else { (most / table).min(WARPS) };
+    let source = || reduce_source(reduction, class, na_rm);
+    let module = cuda.module(&format!("coded/{}/{class:?}/{na_rm}", reduction.accumulator()), source)?;
+    let kernel = cuda.function(&module, "reduce_coded")?;
+    let shared = warps * table;
+    let threads = (warps * 32) as u32;
+    let wave = cuda.wave(&kernel, threads, shared as u32)?;
+    let row = 32 * 4;
+    // a table is worth making and merging for some elements a code
+    let least = row.max(4 * groups);
+    let blocks = n.div_ceil(warps * least).clamp(1, wave);
+    let each = n.div_ceil(blocks * warps).next_multiple_of(row);
+    let parts = cuda.allocate(blocks * table)?;
+    let bits = usize::BITS - groups.leading_zeros();
+    let mut args = Args::new();
+    args.push(values.address()).push(codes.address()).push(n as i64).push(groups as u32).push(bits).push(each as i64);
+    args.push(parts.address);
+    cuda.launch(&kernel, [blocks as u32, 1, 1], [threads, 1, 1], shared as u32, &mut args)?;
+    let out = cuda.allocate(groups * reduction.result(class).size())?;
+    let finish = cuda.function(&module, "finish_coded")?;
+    let mut args = Args::new();
+    args.push(parts.address).push(groups as u32).push(blocks as u32).push(out.address);
+    cuda.launch(&finish, [groups.div_ceil(WARPS) as u32, 1, 1], [(WARPS * 32) as u32, 1, 1], 0, &mut args)?;
+    Ok(Some(out))
+}

@@ -1,0 +1,100 @@
+//! Carries out scans: tiles, and what they tell each other.
+
+use std::sync::Arc;
+
+use crate::backend::cuda::codegen::scan::{pack_size, tile};
+use crate::backend::cuda::codegen::{parameters, Variant};
+use crate::backend::cuda::compile::prebuilt;
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::interpret;
+use crate::backend::cuda::launch::run::{planned, Planned, Use};
+use crate::backend::cuda::launch::tier;
+use crate::backend::cuda::launch::Packed;
+use crate::memory::buffer::{Buffer, View};
+use crate::plan::{Bound, Instruction, Plan};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::Class;
+use verdigris_ops::error::Result;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::scan::Scan;
+
+/// Bytes of a total that travels: the largest state of `scan.h` has 32, and as many marks go with them.
+const TOTAL: usize = 64;
+/// Tiles of a group, and groups of a thousand: `GROUP` in scan.cuh.
+const GROUP: usize = 32;
+
+pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
+    let (register, dtype) = plan.outputs[0];
+    let class = plan.class(register);
+    if bound.n == 0 {
+        return Ok(false);
+    }
+    if scan != Scan::Sum || !matches!(class, Class::I32 | Class::I64) {
+        return queue(cuda, plan, bound, scan, output, 0).map(|()| false);
+    }
+    let first = cuda.allocate(8)?;
+    cuda.fill(first.address, 0xFF, first.bytes)?;
+    queue(cuda, plan, bound, scan, output, first.address)?;
+    let bytes = cuda.read(first.address, 8)?;
+    let first = u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
+    if first >= bound.n {
+        return Ok(false);
+    }
+    let missing =
+        Plan { code: vec![Instruction::Scalar(0, class)], scalars: 1, outputs: vec![(0, dtype)], ..Plan::default() };
+    let rest = Bound { n: bound.n - first, scalars: vec![Scalar::na(class)], ..Bound::default() };
+    interpret::run(cuda, &missing, &rest, &[output.address + (first * dtype.size()) as u64])?;
+    Ok(true)
+}
+
+fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, first: u64) -> Result<()> {
+    let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
+    match tier::kernel(cuda, plan, Use::Scan(scan), variant)? {
+        Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, first),
+        None => queue_shipped(cuda, plan, bound, scan, output.address, first),
+    }
+}
+
+/// Scans without a kernel of the plan's own: its values are interpreted into memory, a shipped kernel scans those, and
+/// where the result is stored in another type than it is computed in, that is interpreted too.
+fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
+    let (register, dtype) = plan.outputs[0];
+    let natural = natural_dtype(plan.class(register));
+    let simple = prebuilt::plain(natural);
+    let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
+    let of = |inputs: Vec<View>| Bound { n: bound.n, inputs, ..Bound::default() };
+    let values = of(interpret::values(cuda, &stored, bound)?);
+    let planned = planned(cuda, &simple, Use::Scan(scan), prebuilt::PLAIN)?;
+    if dtype == natural && output.is_multiple_of(16) {
+        return launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, output, first);
+    }
+    let scanned = cuda.allocate(bound.n * natural.size())?;
+    launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, scanned.address, first)?;
+    let scanned = View::contiguous(scanned, natural, bound.n);
+    let stored = Plan { outputs: vec![(0, dtype)], ..simple };
+    interpret::run(cuda, &stored, &of(vec![scanned]), &[output])
+}
+
+fn launch(
+    cuda: &Cuda,
+    planned: &Planned,
+    plan: &Plan,
+    bound: &Bound,
+    variant: Variant,
+    output: u64,
+    first: u64,
+) -> Result<()> {
+    let tiles = bound.n.div_ceil(tile(plan));
+    let groups = tiles.div_ceil(GROUP);
+    let thousands = groups.div_ceil(GROUP);
+    let all = tiles + groups + thousands;
+    // behind the totals the ticket
+    let totals = cuda.allocate(all * TOTAL + 4)?;
+    cuda.fill(totals.address, 0, totals.bytes)?;
+    let mut job = Packed::default();
+    for at in [0, tiles, tiles + groups, all] {
+        job.u64(totals.address + (at * TOTAL) as u64);
+    }
+    job.u64(first);
+    planned.launch(cuda, plan, bound, variant, &[output], Some(&job), tiles as u32)
+}

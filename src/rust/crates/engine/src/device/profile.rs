@@ -1,0 +1,25 @@
+//! What runs while somebody measures: a span for each kernel and copy, on a device's clock or, on the cpu device, the host's.
+
+use crate::backend;
+use crate::backend::span::{begin_on_host, end_on_host, Span};
+use crate::memory::buffer::Device;
+use verdigris_ops::error::Result;
+
+/// Begins to note what a device runs.
+pub fn begin(device: Device) -> Result<()> {
+    match backend::of(device)?.streams() {
+        Some(streams) => streams.begin_profile(),
+        None => {
+            begin_on_host();
+            Ok(())
+        }
+    }
+}
+
+/// Ends it, waits, and gives the spans.
+pub fn end(device: Device) -> Result<Vec<Span>> {
+    match backend::of(device)?.streams() {
+        Some(streams) => streams.end_profile(),
+        None => Ok(end_on_host()),
+    }
+}

@@ -1,0 +1,275 @@
+//! Builds the plan of a kernel from recorded nodes.
+
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::graph::node::{Arg, Expr, Node, Operation, Walk, COSTLY};
+use crate::memory::buffer::View;
+use crate::plan::{Access, Bound, Call, Input, Instruction, Mix, Plan, Register};
+use verdigris_compile::Interned;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::scalar::Scalar;
+
+/// Builds the plan that computes a node. Nodes below it that the plan cannot take in (shorter ones that
+/// are recycled) must be settled before: `Array::prepare` does that.
+///
+/// Plans are looked up far more often than kernels are made, so building one asks for no memory: its lists
+/// are those of an earlier plan, which `recycle` gave back, and a node remembers its own register.
+pub struct Builder {
+    plan: Plan,
+    bound: Bound,
+    values: Values,
+    walk: Walk,
+    /// Whether nodes hear that a kernel computes them: not where it computes a few elements only.
+    marks: bool,
+}
+
+/// The most inputs, scalars and instructions that one kernel takes.
+pub const MOST_INPUTS: usize = 24;
+pub const MOST_OPS: u32 = 96;
+
+thread_local! {
+    static SPARE: RefCell<Vec<(Plan, Bound)>> = const { RefCell::new(Vec::new()) };
+    static VALUES: RefCell<Values> = const { RefCell::new(Values { places: Vec::new() }) };
+}
+
+/// Keeps the lists of a plan that has run for the next one.
+pub fn recycle(mut plan: Plan, mut bound: Bound) {
+    plan.inputs.clear();
+    plan.code.clear();
+    plan.outputs.clear();
+    plan.scalars = 0;
+    plan.after = None;
+    bound.after = None;
+    bound.n = 0;
+    bound.inputs.clear();
+    bound.scalars.clear();
+    bound.sites.clear();
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < 4 {
+            spare.push((plan, bound));
+        }
+    });
+}
+
+/// Which register holds the value of an instruction: a table of registers by the instruction's hash.
+#[derive(Default)]
+struct Values {
+    /// A register and one more, 0 where free; a power of two of them, at most half in use.
+    places: Vec<Register>,
+}
+
+impl Values {
+    const FEWEST: usize = 64;
+
+    fn place(&self, code: &[Instruction], instruction: &Instruction) -> usize {
+        let mut hasher = Mix::default();
+        instruction.hash(&mut hasher);
+        let mask = self.places.len() - 1;
+        let mut at = hasher.finish() as usize & mask;
+        while self.places[at] != 0 && code[self.places[at] as usize - 1] != *instruction {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The register of an equal instruction; else the instruction is added to the code.
+    fn register(&mut self, code: &mut Vec<Instruction>, instruction: Instruction) -> Register {
+        if self.places.len() < 2 * (code.len() + 1) {
+            let room = (4 * code.len()).next_power_of_two().max(Values::FEWEST);
+            self.places.clear();
+            self.places.resize(room, 0);
+            for k in 0..code.len() {
+                let at = self.place(code, &code[k]);
+                self.places[at] = k as Register + 1;
+            }
+        }
+        let at = self.place(code, &instruction);
+        if self.places[at] == 0 {
+            code.push(instruction);
+            self.places[at] = code.len() as Register;
+        }
+        self.places[at] - 1
+    }
+}
+
+impl Builder {
+    pub fn new(n: usize) -> Builder {
+        let (plan, mut bound) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        bound.n = n;
+        let mut values = VALUES.with(RefCell::take);
+        values.places.fill(0);
+        Builder { plan, bound, values, walk: Walk::new(), marks: true }
+    }
+
+    /// Nodes do not hear of this plan.
+    pub fn unmarked(mut self) -> Builder {
+        self.marks = false;
+        self
+    }
+
+    fn push(&mut self, instruction: Instruction) -> Register {
+        self.values.register(&mut self.plan.code, instruction)
+    }
+
+    fn load(&mut self, view: &View) -> Register {
+        let n = self.bound.n;
+        let access = match () {
+            () if view.len() == 1 && n != 1 => Access::Broadcast,
+            () if view.layout.is_contiguous() && view.len() == n => Access::Linear,
+            () if view.layout.is_contiguous() => Access::Recycled,
+            () => Access::Strided(view.layout.shape().len() as u8),
+        };
+        let k = self.input(view, access);
+        self.push(Instruction::Load(k))
+    }
+
+    /// The number of an input that is read in this way.
+    fn input(&mut self, view: &View, access: Access) -> u16 {
+        let known = self.plan.inputs.iter().zip(&self.bound.inputs).position(|(input, other)| {
+            input.access == access
+                && Arc::ptr_eq(&other.buffer, &view.buffer)
+                && other.dtype == view.dtype
+                && other.layout == view.layout
+        });
+        known.unwrap_or_else(|| {
+            self.plan.inputs.push(Input { dtype: view.dtype, access });
+            self.bound.inputs.push(view.clone());
+            self.bound.inputs.len() - 1
+        }) as u16
+    }
+
+    /// The register that holds a node's value.
+    pub fn node(&mut self, node: &Node) -> Register {
+        if let Some(register) = self.walk.noted(node) {
+            return register;
+        }
+        let register = node.look(|state| match state {
+            Err(view) => self.load(view),
+            Ok(expr) => {
+                if self.marks {
+                    node.pass();
+                }
+                let op = match expr.op {
+                    Operation::Row(op) => op,
+                    Operation::Pick => return self.pick(&expr.args),
+                    Operation::Reduce { .. } | Operation::Repeat { .. } => {
+                        unreachable!("reductions are computed before, or stood in for")
+                    }
+                    Operation::Call(routine) => return self.call(routine, expr),
+                    Operation::Result(result) => {
+                        let call = self.operand(&expr.args[0]);
+                        return self.push(Instruction::Result { call, result });
+                    }
+                };
+                let mut args = [0; 3];
+                for (k, arg) in expr.args.iter().enumerate() {
+                    args[k] = self.operand(arg);
+                }
+                let known = self.plan.code.len();
+                let register = self.push(Instruction::Apply { op, class: expr.class, args });
+                if register as usize == known && expr.site.is_some() && op.may_warn(expr.class) {
+                    self.bound.sites.push((register, expr.site.clone()));
+                }
+                register
+            }
+        });
+        self.walk.note(node, register);
+        register
+    }
+
+    /// Has an input stand for a node that is not computed. The view is of no memory; the register, and the input.
+    pub fn stand_in(&mut self, node: &Node, view: &View) -> (Register, u16) {
+        let register = self.load(view);
+        self.walk.note(node, register);
+        let Instruction::Load(input) = self.plan.code[register as usize] else { unreachable!("it was loaded") };
+        (register, input)
+    }
+
+    /// The register that holds a node's value already; None where nothing that was built does. The builder takes nothing more then.
+    pub fn find(&mut self, node: &Node) -> Option<Register> {
+        fn is_plain(node: &Node) -> bool {
+            node.look(|state| match state {
+                Err(_) => true,
+                Ok(expr) => matches!(expr.op, Operation::Row(_)) && expr.args.nodes().all(|arg| is_plain(arg)),
+            })
+        }
+        if node.weight > COSTLY || !is_plain(node) {
+            return None;
+        }
+        let (code, inputs) = (self.plan.code.len(), self.plan.inputs.len());
+        let (scalars, sites) = (self.bound.scalars.len(), self.bound.sites.len());
+        let marks = std::mem::replace(&mut self.marks, false);
+        let register = self.node(node);
+        self.marks = marks;
+        let known = self.plan.code.len() == code && self.bound.scalars.len() == scalars;
+        self.plan.code.truncate(code);
+        self.plan.inputs.truncate(inputs);
+        self.plan.scalars = scalars;
+        self.bound.inputs.truncate(inputs);
+        self.bound.scalars.truncate(scalars);
+        self.bound.sites.truncate(sites);
+        known.then_some(register)
+    }
+
+    fn operand(&mut self, arg: &Arg) -> Register {
+        match arg {
+            Arg::Node(node) => self.node(node),
+            Arg::Scalar(scalar) => self.scalar(*scalar),
+        }
+    }
+
+    /// What `Operation::Pick` picks.
+    fn pick(&mut self, args: &[Arg]) -> Register {
+        let [at, Arg::Node(source)] = args else { unreachable!("a pick has positions and a source") };
+        let at = self.operand(at);
+        let input = self.picked(source);
+        self.push(Instruction::Pick { input, at })
+    }
+
+    /// The input that is read at positions.
+    fn picked(&mut self, source: &Node) -> u16 {
+        source.look(|state| match state {
+            Err(view) => self.input(view, Access::Picked),
+            Ok(_) => unreachable!("what is picked from is computed"),
+        })
+    }
+
+    /// What `Operation::Call` runs.
+    fn call(&mut self, routine: Interned, expr: &Expr) -> Register {
+        let (parameters, tables) = expr.args.split_at(routine.parameters.len());
+        let args = parameters.iter().map(|arg| self.operand(arg)).collect();
+        let tables = tables.iter().map(|table| match table {
+            Arg::Node(source) => self.picked(source),
+            Arg::Scalar(_) => unreachable!("a table is an array"),
+        });
+        let tables = tables.collect();
+        let known = self.plan.code.len();
+        let register = self.push(Instruction::Call(Box::new(Call { routine, args, tables })));
+        if register as usize == known && routine.is_noted() {
+            self.bound.sites.push((register, expr.site.clone()));
+        }
+        register
+    }
+
+    fn scalar(&mut self, scalar: Scalar) -> Register {
+        // equal scalars are not joined: a kernel must not depend on which of its arguments happen to agree
+        let k = self.bound.scalars.len();
+        self.bound.scalars.push(scalar);
+        self.plan.scalars = k + 1;
+        self.push(Instruction::Scalar(k as u16, scalar.class()))
+    }
+
+    /// Whether one kernel takes what has been built so far.
+    pub fn fits(&self) -> bool {
+        self.bound.inputs.len() <= MOST_INPUTS && self.plan.code.len() <= (MOST_OPS as usize + MOST_INPUTS) * 2
+    }
+
+    /// The plan that stores these registers.
+    pub fn outputs(mut self, outputs: &[(Register, DType)]) -> (Plan, Bound) {
+        self.plan.outputs.extend_from_slice(outputs);
+        VALUES.with(|values| values.replace(self.values));
+        (self.plan, self.bound)
+    }
+}

@@ -1,0 +1,278 @@
+//! Reductions within groups, which are recorded, and what their kernels go on to: `sqrt(rowSums(x^2))` is one kernel.
+//!
+//! Such a reduction is a node. Who reads it alone has it computed; a kernel over its results has it computed with them, as its
+//! epilogue, and stores both.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use crate::backend;
+use crate::graph::builder::{recycle, Builder};
+use crate::graph::evaluate::{self, holds_much, settle_together};
+use crate::graph::node::{Args, Expr, Node, Operation};
+use crate::memory::buffer::{Buffer, Device, View};
+use crate::plan::{After, Bound, Instruction, Plan, Register};
+use verdigris_ops::error::{Kind as ErrorKind, Result};
+use verdigris_ops::layout::Layout;
+use verdigris_ops::reduction::{Groups, Reduction};
+
+/// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
+pub(crate) fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
+    let host = hosting(reductions);
+    for node in reductions.iter().filter(|node| !host.is_some_and(|host| Arc::ptr_eq(node, host))) {
+        settle_together(std::slice::from_ref(node))?;
+    }
+    Ok(host.filter(|host| !host.is_ready()).cloned())
+}
+
+/// The reduction that reads most; one that is repeated only if it is alone, and of groups that a block walks twice.
+pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
+    if let [alone] = reductions {
+        if let Some((results, length)) = alone.repeats() {
+            return Some(alone).filter(|_| results.is_reduction() && length >= LONG && results.len >= MANY);
+        }
+    }
+    let read = |node: &Arc<Node>| node.args().map_or(0, |args| args.nodes().map(|arg| arg.len).sum::<usize>());
+    reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
+}
+
+/// Whether nobody will ask for the results themselves: they are the operand of a root, which is stored, and of nothing else. (Another
+/// node may be asked for again, and would reduce again.) The caller holds them twice, in its list of reductions and as the host.
+pub(crate) fn is_passing(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
+    let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, host)));
+    // the operand itself, if a copy of the root's operands is not held any more
+    Arc::strong_count(host) == 3 && roots.iter().any(reads)
+}
+
+/// Groups of so many elements give the threads of a block enough to do, and so many groups fill a card with blocks.
+const LONG: usize = 512;
+const MANY: usize = 512;
+
+/// A view of no memory, in the place of values that a kernel computes itself.
+pub(crate) fn stand_in(node: &Node) -> View {
+    let nothing = Arc::new(Buffer::new(node.device, 0, 0, Box::new(())));
+    match node.repeats() {
+        Some((results, length)) => repeating(View::contiguous(nothing, node.dtype, results.len), length),
+        None => View::contiguous(nothing, node.dtype, node.len),
+    }
+}
+
+/// Each element so many times.
+fn repeating(results: View, length: usize) -> View {
+    let layout = Layout::new(results.layout.offset(), &[length, results.len()], &[0, 1]);
+    View { layout, ..results }
+}
+
+/// Computes the results that a node repeats, and has it read them.
+pub(crate) fn repeat(node: &Arc<Node>) -> Result<()> {
+    if let Some((results, length)) = node.repeats() {
+        node.settle(repeating(evaluate::contiguous(&results)?, length));
+    }
+    Ok(())
+}
+
+/// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None where
+/// there is more to it.
+pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Node>>> {
+    let n = node.len * length;
+    match node.expr() {
+        Some(Expr { op: Operation::Reduce { groups, .. }, .. }) => {
+            let fits = groups.inner == 1 && groups.length == length && groups.outer == node.len;
+            let expr =
+                Expr { op: Operation::Repeat { length }, class: node.dtype.class(), args: Args::of(node), site: None };
+            Ok(fits.then(|| Arc::new(Node::lazy(node.dtype, n, node.device, expr))))
+        }
+        Some(expr) if node.weight <= FEW && expr.is_by_element() => {
+            node.over(expr, n, |below| match below.len == node.len {
+                true => repeated(below, length),
+                false => Ok(None),
+            })
+        }
+        _ => Ok(None),
+    }
+}
+
+/// So many operations on results are done for each element instead.
+const FEW: u32 = 3;
+
+/// A reduction within groups, with what it reads.
+pub(crate) struct Reducing {
+    device: Device,
+    operand: Arc<Node>,
+    plan: Plan,
+    bound: Bound,
+    reduction: Reduction,
+    na_rm: bool,
+    groups: Groups,
+    /// Whether what comes after is over the elements, which the node repeats its results for.
+    spread: bool,
+}
+
+impl Reducing {
+    pub fn new(node: &Arc<Node>) -> Result<Reducing> {
+        if let Some((results, _)) = node.repeats() {
+            let reducing = Reducing::new(&results)?;
+            // planning may have computed the results on the way
+            if results.is_ready() {
+                repeat(node)?;
+            }
+            return Ok(Reducing { spread: true, ..reducing });
+        }
+        let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
+            unreachable!("it was recorded as a reduction");
+        };
+        let operand = args.nodes().next().expect("a reduction has an operand").clone();
+        let (plan, bound) = evaluate::planned(&operand, true)?;
+        Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
+    }
+
+    /// The register of a plan over the elements that has what is reduced here; to be asked last.
+    pub fn values(&self, after: &mut Builder) -> Option<Register> {
+        self.spread.then(|| after.find(&self.operand)).flatten()
+    }
+
+    /// Computes the results, and goes on to a plan in which `input` stands for them.
+    pub fn run(
+        mut self,
+        (after, bound): (Plan, Bound),
+        input: u16,
+        values: Option<Register>,
+        outputs: &[Arc<Buffer>],
+    ) -> Result<()> {
+        // nothing but the results themselves
+        let plain = !self.spread
+            && after.outputs.len() == 1
+            && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
+        if !plain {
+            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread, values }));
+            self.bound.after = Some(Box::new(bound));
+        }
+        let backend = backend::of(self.device)?;
+        backend.reduce_groups(&self.plan, &self.bound, self.reduction, self.na_rm, self.groups, outputs)?;
+        recycle(self.plan, self.bound);
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// The reduction that was recorded last.
+    static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be done with it. It holds on to all that it reads, so
+/// there is at most one that is not computed, and none that reads much.
+pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
+    let earlier = LATEST.with(|latest| latest.replace(reduction));
+    if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
+        match settle_together(&[earlier]) {
+            // whatever else it failed for, its reader will hear of
+            Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
+            _ => {}
+        }
+    }
+    if holds_much(reads, node.len * node.dtype.size()) {
+        settle_together(std::slice::from_ref(node))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::explain::explain;
+    use crate::array::{Array, Operand};
+    use crate::testing::{self, array, twice, values};
+
+    const ROWS: Groups = Groups { outer: 1, length: 3, inner: 2 };
+
+    /// A matrix of two rows and three columns.
+    fn matrix() -> Array {
+        array(&[3.0, 1.0, 0.0, 2.0, 4.0, 2.0])
+    }
+
+    fn sums(x: &Array) -> Array {
+        x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded")
+    }
+
+    fn apply(name: &str, operands: &[&Array]) -> Array {
+        let operands: Vec<Operand> = operands.iter().map(|x| Operand::Array((*x).clone())).collect();
+        testing::apply(name, &operands)
+    }
+
+    #[test]
+    fn what_is_done_with_the_results_is_done_by_their_kernel() {
+        let x = matrix();
+        let squares = sums(&apply("mul", &[&x, &x]));
+        let norms = apply("sqrt", &[&squares]);
+        let kernels = explain(&norms);
+        assert_eq!((kernels.len(), kernels[0].reads.len(), kernels[0].writes.len()), (1, 1, 2));
+        assert_eq!(kernels[0].code, ["t1 <- x1 * x1", "t2 <- apply(t1, 1, sum)", "y <- sqrt(t2)", "y2 <- t2"]);
+        assert!(!squares.is_ready());
+        assert_eq!(values(&norms), [5.0, 3.0]);
+        assert!(squares.is_ready());
+        assert_eq!(values(&squares), [25.0, 9.0]);
+    }
+
+    #[test]
+    fn results_that_nobody_holds_are_not_stored() {
+        let x = matrix().cast(verdigris_ops::dtype::DType::Float32, None).expect("a cast");
+        let sums = x.reduce_groups_in_width(Reduction::Sum, false, ROWS).expect("recorded");
+        assert_eq!(sums.dtype(), verdigris_ops::dtype::DType::Float32);
+        let kernels = explain(&sums);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 1));
+        assert_eq!(values(&sums.cast(verdigris_ops::dtype::DType::Float64, None).expect("a cast")), [7.0, 5.0]);
+        // a second use of them does not reduce again
+        let sums = x.reduce_groups_in_width(Reduction::Sum, false, ROWS).expect("recorded");
+        let root = apply("sqrt", &[&sums]);
+        let kernels = explain(&root);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
+        root.settle().expect("computed");
+        assert_eq!(explain(&sums)[0].reads[0].elements, 2);
+        // another node holds them
+        let sums = x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded");
+        let (twice, root) = (twice(&sums), apply("sqrt", &[&sums]));
+        drop(sums);
+        assert_eq!(explain(&twice)[0].writes.len(), 2);
+        assert_eq!(values(&twice), [14.0, 10.0]);
+        assert_eq!(values(&root), [7f64.sqrt(), 5f64.sqrt()]);
+    }
+
+    #[test]
+    fn of_several_one_goes_on_and_others_are_computed_before() {
+        let x = matrix();
+        let (a, b) = (sums(&x), sums(&twice(&x)));
+        assert!(a.is_ready() && !b.is_ready());
+        let ratio = apply("div", &[&b, &a]);
+        assert_eq!(explain(&ratio).len(), 1);
+        assert_eq!(values(&ratio), [2.0, 2.0]);
+        // whoever reads them otherwise has them computed first
+        let scaled = apply("div", &[&x, &apply("sqrt", &[&sums(&apply("mul", &[&x, &x]))])]);
+        assert_eq!(explain(&scaled).len(), 2);
+        assert_eq!(values(&scaled)[..2], [0.6, 1.0 / 3.0]);
+        let (_, total) = twice(&sums(&x)).reduce(Reduction::Sum, false).expect("a sum");
+        assert_eq!(f64::from_ne_bytes(total.value[..8].try_into().expect("eight")), 24.0);
+        assert_eq!(
+            values(&sums(
+                &sums(&x)
+                    .view(&[2], &[verdigris_ops::layout::Axis::whole(0, 2)])
+                    .map(|v| apply("add", &[&x, &v]))
+                    .expect("a view")
+            )),
+            [28.0, 20.0]
+        );
+    }
+
+    #[test]
+    fn results_and_what_comes_of_them_are_asked_for_together() {
+        let x = matrix();
+        let a = sums(&x);
+        let more = apply("add", &[&twice(&a), &a]);
+        crate::array::settle_all(&[a.clone(), more.clone()]).expect("computed");
+        assert_eq!((values(&a), values(&more)), (vec![7.0, 5.0], vec![21.0, 15.0]));
+        // of nothing
+        let none = array(&[]);
+        let groups = Groups { outer: 1, length: 0, inner: 2 };
+        let empty = none.reduce_groups(Reduction::Sum, false, groups).expect("recorded");
+        assert_eq!(values(&twice(&empty)), [0.0, 0.0]);
+    }
+}

@@ -1,0 +1,360 @@
+//! When recorded operations are computed, and which of them together.
+
+use std::sync::Arc;
+
+use crate::backend;
+use crate::graph::builder::{recycle, Builder, MOST_INPUTS, MOST_OPS};
+use crate::graph::epilogue::{self, host, stand_in, Reducing};
+use crate::graph::node::{Args, Expr, Node, Operation, Walk, COSTLY};
+use crate::graph::spill;
+use crate::memory;
+use crate::memory::buffer::{Buffer, View};
+use crate::plan::{Bound, Plan, Register};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+
+/// The values of a node, computed: queued on the device, not waited for.
+pub(crate) fn settle(node: &Arc<Node>) -> Result<View> {
+    if let Some(view) = node.values()? {
+        return Ok(view);
+    }
+    settle_together(std::slice::from_ref(node))?;
+    node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
+}
+
+/// As `settle`, with a strided view's elements brought together: for good, the node keeps the new buffer, unless the memory is
+/// shared with another library, whose writes are to be seen here.
+pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
+    let view = settle(node)?;
+    if view.layout.is_contiguous() {
+        return Ok(view);
+    }
+    let backend = backend::of(node.device)?;
+    let buffer = backend.allocate(view.len() * view.dtype.size())?;
+    let (plan, bound) = planned(node, false)?;
+    backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+    let shared = view.buffer.is_shared();
+    let view = View::contiguous(buffer, node.dtype, node.len);
+    if !shared {
+        node.settle(view.clone());
+    }
+    Ok(view)
+}
+
+/// The plan that computes a node's values, after what cannot be fused is computed; `root_too`: and after the node itself, where
+/// that is to be kept.
+pub(crate) fn planned(node: &Arc<Node>, root_too: bool) -> Result<(Plan, Bound)> {
+    let _used = spill::Used::new();
+    let mut builder = builder(std::slice::from_ref(node), root_too)?;
+    let register = builder.node(node);
+    Ok(builder.outputs(&[(register, node.dtype)]))
+}
+
+/// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
+pub(crate) fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
+    let below = prepare(roots, root_too)?;
+    for node in below.reductions {
+        settle_together(&[node])?;
+    }
+    for node in below.kept {
+        match settle_together(&[node]) {
+            Err(error) if error.kind != ErrorKind::Memory => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(Builder::new(roots[0].len))
+}
+
+/// Computes recorded nodes of one length and device in one kernel, and with them what is used a second time; in
+/// several, where they are too much for one.
+pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
+    if let [node] = roots {
+        if node.repeats().is_some() {
+            return epilogue::repeat(node);
+        }
+    }
+    let (n, device) = (roots[0].len, roots[0].device);
+    let backend = backend::of(device)?;
+    let _used = spill::Used::new();
+    let Below { kept, reductions } = if n == 0 { Below::default() } else { prepare(roots, false)? };
+    let host = host(&reductions)?;
+    if let ([node], [], None) = (roots, &kept[..], &host) {
+        return settle_alone(node);
+    }
+    // what the reduction itself reads is planned first: that may compute nodes of ours
+    let reduction = host.as_ref().map(Reducing::new).transpose()?;
+    let host = host.filter(|host| !host.is_ready());
+    let passing = host.as_ref().is_some_and(|host| host.repeats().is_some() || epilogue::is_passing(host, roots));
+    let mut builder = Builder::new(n);
+    let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
+    let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
+    // the results are stored too: what R still has of them is not known before it collects
+    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !passing)) {
+        // computing what cannot be fused may have computed a root too
+        if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
+            stored.push((node.clone(), builder.node(node)));
+        }
+    }
+    if stored.len() > 1 && !builder.fits() {
+        if let Some(host) = &host {
+            settle_together(std::slice::from_ref(host))?;
+        }
+        // what the roots read is prepared; the kept values are below them
+        return kept.iter().chain(roots).try_for_each(settle_alone);
+    }
+    let mut outputs = Vec::with_capacity(stored.len());
+    let mut buffers = Vec::with_capacity(stored.len());
+    for (k, (node, register)) in stored.iter().enumerate() {
+        match room(node) {
+            Ok(buffer) => {
+                outputs.push((*register, node.dtype));
+                buffers.push((node, buffer));
+            }
+            // keeping a value is a favour
+            Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() && host.is_none() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if outputs.is_empty() {
+        return Ok(());
+    }
+    // results that each element of their group reads are few beside those
+    let repeated = match host.as_ref().and_then(|host| host.repeats()) {
+        Some((results, _)) => Some((room(&results)?, results)),
+        None => None,
+    };
+    if n > 0 {
+        let values = reduction.as_ref().and_then(|reduction| reduction.values(&mut builder));
+        let (plan, bound) = builder.outputs(&outputs);
+        let targets = buffers.iter().map(|(_, buffer)| buffer).chain(repeated.as_ref().map(|(buffer, _)| buffer));
+        let targets: Vec<_> = targets.cloned().collect();
+        match reduction.zip(results) {
+            Some((reduction, (_, input))) => reduction.run((plan, bound), input, values, &targets)?,
+            None => {
+                backend.run(&plan, &bound, &targets)?;
+                recycle(plan, bound);
+            }
+        }
+    }
+    for (node, buffer) in buffers {
+        node.settle(View::contiguous(buffer, node.dtype, n));
+    }
+    if let Some((buffer, results)) = repeated {
+        results.settle(View::contiguous(buffer, results.dtype, results.len));
+    }
+    Ok(())
+}
+
+/// A buffer for a node's values; a large one is said to be made by the call that recorded it.
+fn room(node: &Node) -> Result<Arc<Buffer>> {
+    let bytes = node.len * node.dtype.size();
+    let backend = backend::of(node.device)?;
+    if bytes < memory::LARGE {
+        return backend.allocate(bytes);
+    }
+    memory::made_by(node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))
+}
+
+/// `settle_together` for one node by itself, which asks for no memory but the result's.
+fn settle_alone(node: &Arc<Node>) -> Result<()> {
+    if node.is_ready() {
+        return Ok(());
+    }
+    let backend = backend::of(node.device)?;
+    let buffer = room(node)?;
+    if node.len > 0 {
+        let mut builder = Builder::new(node.len);
+        let register = builder.node(node);
+        let (plan, bound) = builder.outputs(&[(register, node.dtype)]);
+        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        recycle(plan, bound);
+    }
+    node.settle(View::contiguous(buffer, node.dtype, node.len));
+    Ok(())
+}
+
+/// The first `n` elements of a node alone, which stays as it is; no node hears of it.
+pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
+    let _used = spill::Used::new();
+    for reduction in prepare(std::slice::from_ref(node), false)?.reductions {
+        settle_together(&[reduction])?;
+    }
+    let backend = backend::of(node.device)?;
+    let buffer = backend.allocate(n * node.dtype.size())?;
+    if n > 0 {
+        let mut builder = Builder::new(node.len).unmarked();
+        let register = builder.node(node);
+        let (plan, mut bound) = builder.outputs(&[(register, node.dtype)]);
+        bound.n = n;
+        backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
+        recycle(plan, bound);
+    }
+    Ok(View::contiguous(buffer, node.dtype, n))
+}
+
+/// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has computed
+/// it on the way before.
+pub(crate) fn is_kept(node: &Node) -> bool {
+    node.was_passed() && node.weight >= COSTLY && !node.is_call()
+}
+
+/// What a walk found below the roots of a kernel, of their length.
+#[derive(Default)]
+pub(crate) struct Below {
+    /// To be stored.
+    pub kept: Vec<Arc<Node>>,
+    /// Reductions within groups that are not computed; a kernel takes in one of them, if it begins with that.
+    pub reductions: Vec<Arc<Node>>,
+}
+
+/// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
+/// strided views that would be recycled. Returns those of the roots' length that are to be kept, a root itself
+/// only if `root_too`, among them other results of calls that are made anyway; and the reductions, roots too.
+pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
+    let mut found = Below::default();
+    let mut calls = Vec::new();
+    let walk = Walk::new();
+    for root in roots.iter().filter(|root| walk.visit(root)) {
+        if root.is_reduction() {
+            found.reductions.push(root.clone());
+            continue;
+        }
+        below(root, walk, &mut found, &mut calls)?;
+        if root_too && is_kept(root) && !root.is_ready() {
+            found.kept.push(root.clone());
+        }
+    }
+    // what else comes of a call costs nothing but its memory here, and all of the call later
+    let aside = calls.iter().flat_map(|call| call.living_results()).filter(|node| walk.noted(node).is_none());
+    found.kept.extend(aside);
+    found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
+    Ok(found)
+}
+
+/// `prepare` for what is below a node; `calls` gathers those of routines.
+fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>) -> Result<()> {
+    // a copy: the node's lock is not held while others are computed
+    let args = match node.args() {
+        Some(args) => args,
+        // what the kernel will read must be on the device
+        None => return node.bring(),
+    };
+    for arg in args.nodes().filter(|arg| walk.visit(arg)) {
+        if arg.len != node.len {
+            contiguous(arg)?;
+            continue;
+        }
+        if arg.is_reduction() {
+            found.reductions.push(arg.clone());
+            continue;
+        }
+        if arg.is_call() {
+            calls.push(arg.clone());
+        }
+        below(arg, walk, found, calls)?;
+        if is_kept(arg) && !arg.is_ready() {
+            found.kept.push(arg.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the graph small enough for one kernel: computes a new node's operands where it is not. Tells how many computed
+/// nodes there are below. What is recorded next starts from computed operands again, so that a loop of updates comes to
+/// the same graph, and so to the same kernel, again and again.
+pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
+    let (weight, most) = Node::size(op, args);
+    let leaves = if most as usize > MOST_INPUTS { leaves(args) } else { most };
+    if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
+        return Ok(leaves);
+    }
+    for node in args.nodes() {
+        settle(node)?;
+    }
+    Ok(args.nodes().count() as u32)
+}
+
+/// Whether a result that is recorded had better be computed at once: it is small, and what it reads could not be freed meanwhile.
+pub(crate) fn holds_much(reads: usize, bytes: usize) -> bool {
+    const MUCH: usize = 256 << 20;
+    reads > MUCH && reads / 8 > bytes
+}
+
+/// Distinct computed nodes below.
+fn leaves(args: &Args) -> u32 {
+    fn count(node: &Node, walk: Walk) -> u32 {
+        if !walk.visit(node) {
+            return 0;
+        }
+        node.look(|state| match state {
+            Err(_) | Ok(Expr { op: Operation::Reduce { .. } | Operation::Repeat { .. }, .. }) => 1,
+            Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
+        })
+    }
+    let walk = Walk::new();
+    args.nodes().map(|node| count(node, walk)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::explain::explain;
+    use crate::array::{settle_all, Array, Operand};
+    use crate::testing::{apply, array, twice, values};
+    use verdigris_ops::dtype::Kind;
+    use verdigris_ops::scalar::Scalar;
+
+    #[test]
+    fn arrays_of_one_length_are_computed_together() {
+        let (x, y) = (array(&[1.0, 2.0, 3.0]), array(&[1.0]));
+        let (a, b) = (twice(&x), twice(&y));
+        let c = twice(&a);
+        settle_all(&[c.clone(), a.clone(), b.clone(), c.clone()]).expect("computed");
+        assert!(a.is_ready() && b.is_ready() && c.is_ready());
+        assert_eq!((values(&c), values(&a), values(&b)), (vec![4.0, 8.0, 12.0], vec![2.0, 4.0, 6.0], vec![2.0]));
+    }
+
+    #[test]
+    fn what_is_costly_and_used_again_is_stored_by_its_second_reader() {
+        let x = array(&[1.0, 2.0]);
+        let costly = (0..COSTLY).fold(x, |x, _| twice(&x));
+        twice(&costly).settle().expect("computed");
+        assert!(!costly.is_ready());
+        let second = twice(&costly);
+        let kernels = explain(&second);
+        assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
+        assert!(!second.is_ready() && !costly.is_ready());
+        second.settle().expect("computed");
+        assert!(costly.is_ready());
+        assert_eq!(values(&costly), [256.0, 512.0]);
+        assert_eq!(values(&second), [512.0, 1024.0]);
+    }
+
+    #[test]
+    fn mask_and_values_read_an_operand_once() {
+        let (x, y) = (array(&[0.5, -1.0, 3.0]), array(&[0.5, 0.5, 2.0]));
+        let than = |op: &str, x: &Array, value: f64| {
+            apply(op, &[Operand::Array(x.clone()), Operand::Value(Scalar::F64(value), Kind::Double)])
+        };
+        let mask = apply("and", &[than("gt", &x, 0.0), than("lt", &y, 1.0)].map(Operand::Array));
+        let (plan, bound) = x.chosen(&mask).expect("a plan");
+        assert_eq!((plan.inputs.len(), plan.outputs.len(), bound.n), (2, 2, 3));
+        assert_eq!(values(&x.compress(&mask).expect("chosen")), [0.5]);
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_kernel_is_stored_by_several() {
+        let x = array(&[1.0, -2.0]);
+        let costly = (0..COSTLY).fold(x, |x, _| twice(&x));
+        twice(&costly).settle().expect("computed");
+        let long: Vec<Array> = (0..4).map(|_| (0..MOST_OPS - COSTLY).fold(costly.clone(), |y, _| twice(&y))).collect();
+        let mut builder = Builder::new(2);
+        for root in &long {
+            builder.node(root.node());
+        }
+        assert!(!builder.fits() && !costly.is_ready());
+        settle_all(&long).expect("computed");
+        assert!(costly.is_ready() && long.iter().all(Array::is_ready));
+        let by = f64::from(MOST_OPS).exp2();
+        assert!(long.iter().all(|root| values(root) == [by, -2.0 * by]));
+    }
+}

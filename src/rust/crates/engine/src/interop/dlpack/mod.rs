@@ -1,0 +1,279 @@
+//! DLPack: arrays that leave for, or come from, other libraries in this process, without a copy.
+//!
+//! The structs, their allocation and their deleters are dlpark's; storage, layouts and the order of
+//! work on a device are ours. Where dlpark's safe interface would take a tensor before it has been
+//! checked (an import that fails must leave the capsule to its owner), the structs of `dlpark::ffi` are read.
+
+use std::ffi::{c_void, CStr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
+use dlpark::ffi::{DLPackVersion, DLTensor};
+use dlpark::tensor::TensorRef;
+use dlpark::{DlpackFlags, ManagedTensorBase};
+
+use self::export::Keep;
+use super::host_memory;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+
+mod export;
+mod import;
+
+pub use export::{export, export_as, Order, Terms};
+pub use import::{import, import_on};
+
+/// A managed tensor in transit, in either form of the ABI. Owned by whoever holds it: see `delete`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Raw {
+    /// `DLManagedTensor`, in capsules called `dltensor`.
+    Legacy(*mut DLManagedTensor),
+    /// `DLManagedTensorVersioned` (DLPack 1.0 and later), in capsules called `dltensor_versioned`.
+    Versioned(*mut DLManagedTensorVersioned),
+}
+
+/// What a tensor says of itself.
+#[derive(Clone, Debug)]
+pub struct Description {
+    pub device: String,
+    pub dtype: String,
+    pub shape: Vec<i64>,
+    /// In elements; row-major ones where the tensor leaves them out.
+    pub strides: Vec<i64>,
+    /// Of the first element.
+    pub address: u64,
+    /// None in the form without a version.
+    pub version: Option<(u32, u32)>,
+    pub read_only: bool,
+}
+
+/// What to do about data that could be shared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Copying {
+    /// Share; copy what cannot be shared.
+    #[default]
+    IfNeeded,
+    Always,
+    /// An error where the data cannot be shared.
+    Never,
+}
+
+impl Raw {
+    pub const LEGACY: &'static CStr = c"dltensor";
+    pub const VERSIONED: &'static CStr = c"dltensor_versioned";
+
+    /// The name of the capsule that such a tensor travels in.
+    pub const fn name(self) -> &'static CStr {
+        match self {
+            Raw::Legacy(_) => Raw::LEGACY,
+            Raw::Versioned(_) => Raw::VERSIONED,
+        }
+    }
+
+    /// The tensor of a capsule; None where the name is another or the pointer is null.
+    pub fn from_capsule(name: &CStr, pointer: *mut c_void) -> Option<Raw> {
+        if pointer.is_null() {
+            None
+        } else if name == Raw::LEGACY {
+            Some(Raw::Legacy(pointer.cast()))
+        } else if name == Raw::VERSIONED {
+            Some(Raw::Versioned(pointer.cast()))
+        } else {
+            None
+        }
+    }
+
+    pub fn pointer(self) -> *mut c_void {
+        match self {
+            Raw::Legacy(p) => p.cast(),
+            Raw::Versioned(p) => p.cast(),
+        }
+    }
+
+    /// The address of the deleter, and what that frees.
+    ///
+    /// # Safety
+    /// The tensor can be read.
+    unsafe fn owner(self) -> (usize, *const c_void) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Raw::Legacy(p) => ((*p).deleter.map_or(0, |f| f as usize), (*p).manager_ctx),
+                Raw::Versioned(p) => ((*p).deleter.map_or(0, |f| f as usize), (*p).manager_ctx),
+            }
+        }
+    }
+
+    /// The deleter of tensors that are made here.
+    fn own_deleter(self) -> &'static AtomicUsize {
+        static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+        &OWN[usize::from(matches!(self, Raw::Versioned(_)))]
+    }
+
+    /// What a tensor that was made here keeps alive; None of any other.
+    ///
+    /// # Safety
+    /// The tensor can be read, and is not deleted during `'a`.
+    unsafe fn kept<'a>(self) -> Option<&'a Keep> {
+        // SAFETY: the caller's promise.
+        let (deleter, kept) = unsafe { self.owner() };
+        let ours = deleter != 0 && deleter == self.own_deleter().load(Ordering::Relaxed);
+        let there = ours && kept.cast::<Keep>().is_aligned() && host_memory::is_mapped(kept as u64, size_of::<Keep>());
+        // SAFETY: with this deleter it is what `export` has put there.
+        there.then(|| unsafe { &*kept.cast::<Keep>() })
+    }
+
+    /// Whether the tensor and what it says of its shape are memory of this process: one that is forged, or long gone, is
+    /// likely to fail here. After it `describe` and `import` can be called for what comes from outside.
+    ///
+    /// # Errors
+    /// `Argument`.
+    pub fn probe(self) -> Result<()> {
+        let gone = |what: &str, at: u64| {
+            Error::new(
+                Kind::Argument,
+                format!("{what} of the capsule would be at {at:#x}, where this process has no memory"),
+            )
+            .advise("The capsule is not a DLPack capsule, or its producer is gone.")
+        };
+        let at = self.pointer() as u64;
+        let bytes = match self {
+            Raw::Legacy(_) => size_of::<DLManagedTensor>(),
+            Raw::Versioned(_) => size_of::<DLManagedTensorVersioned>(),
+        };
+        if !at.is_multiple_of(8) || !host_memory::is_mapped(at, bytes) {
+            return Err(gone("the tensor", at));
+        }
+        // SAFETY: memory that can be read, of the tensor's size and alignment; of another version only the version is looked at.
+        let Ok((tensor, ..)) = (unsafe { self.tensor() }) else { return Ok(()) };
+        let Ok(ndim) = usize::try_from(tensor.ndim) else { return Ok(()) };
+        // most producers keep all of it together, in a page that has been looked at
+        const PAGE: u64 = 4096;
+        let end = at + bytes as u64;
+        for list in [tensor.shape, tensor.strides] {
+            let from = list as u64;
+            let known = from >= at / PAGE * PAGE && from.saturating_add(8 * ndim as u64) <= end.next_multiple_of(PAGE);
+            if from != 0 && (!from.is_multiple_of(8) || !known && !host_memory::is_mapped(from, 8 * ndim)) {
+                return Err(gone("the shape", from));
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls the producer's deleter.
+    ///
+    /// # Safety
+    /// The tensor is whole, and nothing uses it afterwards.
+    pub unsafe fn delete(self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Raw::Legacy(p) => ManagedTensorBase::drop_raw(p),
+                Raw::Versioned(p) => ManagedTensorBase::drop_raw(p),
+            }
+        }
+    }
+
+    /// The tensor, once it is known to be of a version that we can read.
+    ///
+    /// # Safety
+    /// The tensor is whole, and lives for `'a`.
+    unsafe fn tensor<'a>(self) -> Result<(&'a DLTensor, Option<DLPackVersion>, DlpackFlags)> {
+        // SAFETY: the caller's promise; of another major version only the version is read, which all of them begin with.
+        unsafe {
+            match self {
+                Raw::Legacy(p) => Ok((&(*p).dl_tensor, None, DlpackFlags::empty())),
+                Raw::Versioned(p) => {
+                    let version = (*p).version;
+                    if !version.is_compatible_with(DLPackVersion::CURRENT) {
+                        return Err(Error::new(
+                            Kind::Argument,
+                            format!(
+                                "the capsule follows DLPack {}.{}, and verdigris reads DLPack {}",
+                                version.major,
+                                version.minor,
+                                DLPackVersion::CURRENT.major
+                            ),
+                        )
+                        .advise("Ask the producer for an older version, such as with `max_version = (1, 0)`."));
+                    }
+                    Ok((&(*p).dl_tensor, Some(version), (*p).flags))
+                }
+            }
+        }
+    }
+
+    /// # Errors
+    /// `Argument`, where the tensor contradicts itself or is of a version that we do not know.
+    ///
+    /// # Safety
+    /// The tensor is whole.
+    pub unsafe fn describe(self) -> Result<Description> {
+        // SAFETY: the caller's promise.
+        let (tensor, version, flags) = unsafe { self.tensor()? };
+        // SAFETY: as above.
+        let checked = unsafe { TensorRef::from_raw(tensor) }.map_err(malformed)?;
+        Ok(Description {
+            device: device_name(checked.device()),
+            dtype: dtype_name(checked.dtype()),
+            shape: checked.shape().to_vec(),
+            strides: checked.strides_or_compact().map_err(malformed)?.into_owned(),
+            address: (checked.data_ptr() as u64).wrapping_add(checked.byte_offset()),
+            version: version.map(|v| (v.major, v.minor)),
+            read_only: flags.contains(DlpackFlags::READ_ONLY),
+        })
+    }
+}
+
+fn malformed(error: dlpark::tensor::Error) -> Error {
+    Error::new(Kind::Argument, format!("the DLPack tensor is malformed: {error}"))
+}
+
+fn data_type(dtype: DType) -> DLDataType {
+    match dtype {
+        DType::Bool8 => DLDataType::BOOL,
+        DType::Int8 => DLDataType::I8,
+        DType::UInt8 => DLDataType::U8,
+        DType::Int16 => DLDataType::I16,
+        DType::Int32 => DLDataType::I32,
+        DType::Int64 => DLDataType::I64,
+        // dlpark names these two only with its feature `half`
+        DType::Float16 => DLDataType::scalar(DLDataTypeCode::FLOAT, 16),
+        DType::BFloat16 => DLDataType::scalar(DLDataTypeCode::BFLOAT, 16),
+        DType::Float32 => DLDataType::F32,
+        DType::Float64 => DLDataType::F64,
+        DType::Complex64 => DLDataType::C64,
+        DType::Complex128 => DLDataType::C128,
+    }
+}
+
+// ---- names, for messages and printing ------------------------------------------------------------
+
+fn device_name(device: DLDevice) -> String {
+    let name = match device.device_type {
+        DLDeviceType::CPU => return "cpu".into(),
+        DLDeviceType::CUDAHOST => return "pinned host memory".into(),
+        DLDeviceType::CUDA => "cuda",
+        DLDeviceType::CUDAMANAGED => "managed CUDA memory",
+        DLDeviceType::ROCM => "rocm",
+        DLDeviceType::METAL => "metal",
+        DLDeviceType::VULKAN => "vulkan",
+        DLDeviceType::ONEAPI => "oneapi",
+        other => return format!("a device of type {}", other.0),
+    };
+    format!("{name}:{}", device.device_id)
+}
+
+fn dtype_name(dtype: DLDataType) -> String {
+    let lanes = if dtype.lanes == 1 { String::new() } else { format!("x{}", dtype.lanes) };
+    let name = match dtype.code {
+        DLDataTypeCode::BOOL => "bool",
+        DLDataTypeCode::INT => "int",
+        DLDataTypeCode::UINT => "uint",
+        DLDataTypeCode::FLOAT => "float",
+        DLDataTypeCode::BFLOAT => "bfloat",
+        DLDataTypeCode::COMPLEX => "complex",
+        other => return format!("elements of type code {} with {} bits{lanes}", other.0, dtype.bits),
+    };
+    format!("{name}{}{lanes}", dtype.bits)
+}

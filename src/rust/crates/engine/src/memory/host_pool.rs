@@ -1,0 +1,392 @@
+//! Host memory: of arrays on the cpu device, and of what R reads of arrays on any device.
+//!
+//! Blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a
+//! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the
+//! second time it is used: then the device writes it directly. Locking a fresh block first would cost more than
+//! filling it through the ring (DESIGN 5: touching and locking 800 MB takes 50 ms, the ring 34 ms in all).
+
+use std::alloc::{alloc, dealloc, Layout};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use crate::memory::buffer::Device;
+use crate::memory::staging::Shared;
+use crate::memory::{self, human, Collect};
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::parallel;
+
+/// Blocks below it come from the allocator's own lists. From here on the allocator would give pages back to the system.
+const LARGE: usize = 1 << 16;
+/// From here on blocks have pages of their own, so that they may be page-locked.
+const PAGES: usize = 1 << 20;
+/// A page that the system clears at once, where it has such pages.
+const HUGE_PAGE: usize = 2 << 20;
+/// Bytes that are kept at most where no CUDA device is in use, if a sixteenth of the machine's memory is less.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Page-locked bytes, in use or kept.
+static PINNED: AtomicU64 = AtomicU64::new(0);
+/// Bytes of blocks since the last collection, and of those that none was kept for.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static FRESH: AtomicU64 = AtomicU64::new(0);
+/// From so many on garbage is likely to hold blocks that would have served.
+const LIKELY: u64 = 64 << 20;
+const MISSED: u64 = 8 << 20;
+/// Bytes that may be kept for a CUDA device that is in use.
+static FOR_CUDA: AtomicU64 = AtomicU64::new(0);
+
+/// Memory that was freed.
+static KEPT: Mutex<Kept> = Mutex::new(Kept { classes: BTreeMap::new(), bytes: 0, freed: 0 });
+
+fn kept() -> MutexGuard<'static, Kept> {
+    KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Kept blocks by their size; of one size the oldest first, each with its place in the order of freeing.
+struct Kept {
+    classes: BTreeMap<usize, VecDeque<(u64, Raw)>>,
+    bytes: u64,
+    freed: u64,
+}
+
+impl Kept {
+    fn keep(&mut self, raw: Raw) {
+        self.bytes += raw.bytes();
+        self.freed += 1;
+        self.classes.entry(raw.layout.size()).or_default().push_back((self.freed, raw));
+    }
+
+    /// The block of this size that was freed last, a page-locked one first.
+    fn take(&mut self, size: usize) -> Option<Raw> {
+        let blocks = self.classes.get_mut(&size)?;
+        let at = if size < PAGES { None } else { blocks.iter().rposition(|(_, raw)| raw.is_pinned()) };
+        let (_, raw) = match at {
+            Some(at) => blocks.remove(at),
+            None => blocks.pop_back(),
+        }?;
+        self.bytes -= raw.bytes();
+        Some(raw)
+    }
+
+    /// The block that was freed first.
+    fn oldest(&mut self) -> Option<Raw> {
+        let first = |blocks: &VecDeque<(u64, Raw)>| blocks.front().map_or(u64::MAX, |(place, _)| *place);
+        let (_, blocks) = self.classes.iter_mut().min_by_key(|(_, blocks)| first(blocks))?;
+        let (_, raw) = blocks.pop_front()?;
+        self.bytes -= raw.bytes();
+        Some(raw)
+    }
+}
+
+struct Raw {
+    address: *mut u8,
+    layout: Layout,
+    /// The device whose driver has locked the pages; `UNPINNED` for none.
+    pinned: AtomicU32,
+}
+
+const UNPINNED: u32 = u32::MAX;
+
+// SAFETY: plain memory, which any thread may free.
+unsafe impl Send for Raw {}
+
+/// How a backend locks the pages of host memory, which its driver then transfers directly.
+pub struct PageLock {
+    /// Device, address, bytes; false where the driver cannot.
+    pub pin: fn(u32, *mut u8, usize) -> bool,
+    pub unpin: fn(u32, *mut u8),
+}
+
+static PAGE_LOCK: OnceLock<PageLock> = OnceLock::new();
+
+/// By a backend, before it has its first device.
+pub fn set_page_lock(lock: PageLock) {
+    let _ = PAGE_LOCK.set(lock);
+}
+
+impl Raw {
+    fn fresh(bytes: usize) -> Option<Raw> {
+        // pages of its own where it may be page-locked
+        let align = match bytes {
+            _ if bytes >= 2 * HUGE_PAGE => HUGE_PAGE,
+            PAGES.. => 4096,
+            _ => 64,
+        };
+        let layout = Layout::from_size_align(bytes, align).ok()?;
+        // SAFETY: the size is not zero.
+        let address = unsafe { alloc(layout) };
+        if address.is_null() {
+            return None;
+        }
+        if align == HUGE_PAGE {
+            advise_huge(address, bytes);
+        }
+        Some(Raw { address, layout, pinned: AtomicU32::new(UNPINNED) })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.layout.size() as u64
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Relaxed) != UNPINNED
+    }
+
+    /// Locks the pages, where the limit allows it and the driver can.
+    fn pin(&self, ordinal: u32) {
+        let limit = memory::pinned_limit(memory::machine() / 4).unwrap_or(0);
+        if !self.is_pinned()
+            && PINNED.load(Ordering::Relaxed).saturating_add(self.bytes()) <= limit
+            && PAGE_LOCK.get().is_some_and(|lock| (lock.pin)(ordinal, self.address, self.layout.size()))
+        {
+            self.pinned.store(ordinal, Ordering::Relaxed);
+            PINNED.fetch_add(self.bytes(), Ordering::Relaxed);
+        }
+    }
+
+    fn unpin(&self) {
+        let ordinal = self.pinned.swap(UNPINNED, Ordering::Relaxed);
+        if ordinal != UNPINNED {
+            if let Some(lock) = PAGE_LOCK.get() {
+                (lock.unpin)(ordinal, self.address);
+            }
+            PINNED.fetch_sub(self.bytes(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.unpin();
+        // SAFETY: allocated with this layout in `fresh`, and freed once.
+        unsafe { dealloc(self.address, self.layout) }
+    }
+}
+
+/// Sizes are rounded up to eight steps an octave, so that blocks serve sizes near theirs; pages of the rest are
+/// never touched.
+fn class(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 16).max(64);
+    bytes.div_ceil(step) * step
+}
+
+/// Host memory; kept for reuse when it is dropped.
+pub struct Block {
+    raw: Option<Raw>,
+}
+
+// SAFETY: the block gives no access to the memory but its address.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Memory that `device` will fill or read, not initialised, aligned to 64 bytes.
+    ///
+    /// # Errors
+    /// `Memory` where the system has none.
+    pub fn new(bytes: usize, device: Device) -> Result<Block> {
+        if bytes < LARGE {
+            return Raw::fresh(bytes.max(16)).map(|raw| Block { raw: Some(raw) }).ok_or_else(|| refusal(bytes));
+        }
+        let size = class(bytes);
+        if let Device::Cuda(_) = device {
+            let most = memory::pinned_limit(memory::machine() / 4)?.min(memory::machine() / 8);
+            FOR_CUDA.store(most, Ordering::Relaxed);
+        }
+        let asked = ASKED.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        if let Some(raw) = kept().take(size) {
+            if let Device::Cuda(ordinal) = device {
+                raw.pin(ordinal);
+            }
+            return Ok(Block { raw: Some(raw) });
+        }
+        let missed = FRESH.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        if asked >= LIKELY && missed >= MISSED {
+            memory::press();
+        }
+        let fresh = || Raw::fresh(size);
+        fresh()
+            .or_else(|| {
+                trim();
+                fresh()
+            })
+            .or_else(|| {
+                memory::collect(Collect::Full);
+                trim();
+                fresh()
+            })
+            .map(|raw| Block { raw: Some(raw) })
+            .ok_or_else(|| refusal(bytes))
+    }
+
+    /// Memory whose pages are locked for a CUDA device, cleared; ordinary memory for the cpu.
+    ///
+    /// # Errors
+    /// `Memory` where the limit of page-locked memory would be passed, or the system does not lock so much.
+    pub fn page_locked(bytes: usize, device: Device) -> Result<Block> {
+        let Device::Cuda(ordinal) = device else {
+            let block = Block::new(bytes, device)?;
+            clear(block.start(), bytes)?;
+            return Ok(block);
+        };
+        let block = Block::new(bytes.max(PAGES), device)?;
+        // fresh pages cost less when several threads take them than when the driver does
+        clear(block.start(), bytes)?;
+        let Some(raw) = block.raw.as_ref() else { return Ok(block) };
+        raw.pin(ordinal);
+        if raw.is_pinned() {
+            return Ok(block);
+        }
+        // what is kept for later may be locked too
+        trim();
+        raw.pin(ordinal);
+        if raw.is_pinned() {
+            return Ok(block);
+        }
+        let limit = memory::pinned_limit(memory::machine() / 4)?;
+        let held = PINNED.load(Ordering::Relaxed);
+        Err(if held.saturating_add(raw.bytes()) > limit {
+            Error::new(
+                Kind::Memory,
+                format!(
+                    "no more than {} may be page-locked, {} are, and {} are asked for",
+                    human(limit),
+                    human(held),
+                    human(raw.bytes())
+                ),
+            )
+            .advise("Option `verdigris.pinned_limit` sets the limit, in bytes; `gpu_free(x)` unlocks a pinned vector.")
+        } else {
+            Error::new(Kind::Memory, format!("the driver cannot lock {} of the host's memory", human(raw.bytes())))
+                .advise("`ulimit -l` says how much a process may lock.")
+        })
+    }
+
+    /// Unlocks the pages; the memory stays.
+    pub fn unlock(&self) {
+        if let Some(raw) = &self.raw {
+            raw.unpin();
+        }
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.raw.as_ref().map_or(std::ptr::null_mut(), |raw| raw.address)
+    }
+
+    /// Bytes of room: those asked for, or somewhat more.
+    pub fn room(&self) -> usize {
+        self.raw.as_ref().map_or(0, |raw| raw.layout.size())
+    }
+
+    pub fn is_pinned(&self) -> bool {
+        self.raw.as_ref().is_some_and(Raw::is_pinned)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(raw) = self.raw.take() else { return };
+        let most = FOR_CUDA.load(Ordering::Relaxed).max(MOST_BYTES).max(memory::machine() / 16);
+        if raw.layout.size() < LARGE || raw.bytes() > most {
+            return;
+        }
+        let mut dropped = Vec::new(); // freed after the lock
+        let mut blocks = kept();
+        blocks.keep(raw);
+        while blocks.bytes > most {
+            let Some(oldest) = blocks.oldest() else { break };
+            dropped.push(oldest);
+        }
+        drop(blocks);
+    }
+}
+
+/// Clears memory, on several threads where it is much.
+fn clear(start: *mut u8, bytes: usize) -> Result<()> {
+    let start = Shared(start);
+    parallel::parallel(bytes, 4 << 20, |from, to| {
+        // SAFETY: within the memory, and no other thread has this part.
+        unsafe { start.at(from).write_bytes(0, to - from) };
+    })
+}
+
+#[cold]
+pub fn refusal(bytes: usize) -> Error {
+    Error::new(Kind::Memory, format!("the host has no room for {}", human(bytes as u64)))
+        .advise("Free vectors with `rm()` and `gc()`, or reduce or subset the array on the device first.")
+        .advise("Or work on the data in pieces with `gpu_chunked()`.")
+}
+
+/// Whether a block of this size would be one that is kept.
+pub fn has_kept(bytes: usize) -> bool {
+    bytes >= LARGE && kept().classes.get(&class(bytes)).is_some_and(|blocks| !blocks.is_empty())
+}
+
+/// Bytes that are kept for reuse.
+pub fn cached() -> u64 {
+    kept().bytes
+}
+
+/// Bytes of blocks since the last collection, and of those that none was kept for, so that fresh pages were taken.
+pub fn asked() -> (u64, u64) {
+    (ASKED.load(Ordering::Relaxed), FRESH.load(Ordering::Relaxed))
+}
+
+/// After a collection.
+pub fn collected() {
+    ASKED.store(0, Ordering::Relaxed);
+    FRESH.store(0, Ordering::Relaxed);
+}
+
+/// Bytes that are page-locked, in use or kept.
+pub fn pinned() -> u64 {
+    PINNED.load(Ordering::Relaxed)
+}
+
+/// Gives kept memory back.
+pub fn trim() {
+    let mut blocks = kept();
+    blocks.bytes = 0;
+    let dropped = std::mem::take(&mut blocks.classes);
+    drop(blocks);
+    drop(dropped); // after the lock
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge(address: *mut u8, bytes: usize) {
+    unsafe extern "C" {
+        fn madvise(address: *mut std::ffi::c_void, length: usize, advice: i32) -> i32;
+    }
+    const MADV_HUGEPAGE: i32 = 14;
+    // SAFETY: the range is whole pages of our own; a refusal changes nothing.
+    unsafe { madvise(address.cast(), bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge(_: *mut u8, _: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_block_serves_the_next_of_its_class() {
+        let block = Block::new(3 * LARGE + 7, Device::Cpu).unwrap();
+        let address = block.start();
+        assert!(block.room() >= 3 * LARGE + 7);
+        drop(block);
+        assert!(cached() >= 3 * LARGE as u64);
+        assert!(has_kept(3 * LARGE + 1));
+        let again = Block::new(3 * LARGE + 1, Device::Cpu).unwrap();
+        assert_eq!(again.start(), address);
+    }
+
+    #[test]
+    fn classes_waste_an_eighth_at_most() {
+        for bytes in [LARGE, LARGE + 1, 3 * LARGE - 5, 800_000_000, (1 << 33) + 1] {
+            let size = class(bytes);
+            assert!(size >= bytes && size - bytes <= bytes / 8, "{bytes} {size}");
+            assert_eq!(class(size), size);
+        }
+    }
+}

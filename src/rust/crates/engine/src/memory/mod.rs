@@ -1,0 +1,577 @@
+//! What devices hold: bytes alive on each, limits, and what is tried before memory is refused.
+//!
+//! Backends allocate through `obtain`, which climbs the ladder; the bridge gives it what only R can do
+//! (collect garbage, deparse a call, read an option) by `set_hooks`.
+
+pub mod buffer;
+pub mod counters;
+pub mod fallible;
+pub mod host_pool;
+pub mod staging;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use crate::memory::buffer::Device;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// Buffers from this size on are listed with the call that made them, and may be spilled.
+pub const LARGE: usize = 1 << 20;
+/// Below this many bytes no device is pressed: R's own gc comes often enough.
+const CALM: u64 = 256 << 20;
+/// Listed in a message.
+const LISTED: usize = 5;
+/// The cpu, the most CUDA devices, and what R reads of arrays.
+const ACCOUNTS_KEPT: usize = 66;
+
+/// How thoroughly garbage is collected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Collect {
+    /// What was made lately; a millisecond or two.
+    Young,
+    /// Everything.
+    Full,
+    /// Everything, and what other libraries of this process keep for later use: torch.
+    Last,
+}
+
+/// What the bridge does for this module; all but `is_main` on R's thread only.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Whether this is R's thread.
+    pub is_main: fn() -> bool,
+    /// Lets R collect its garbage and frees the arrays that it found.
+    pub collect: fn(Collect),
+    /// The text of a recorded call.
+    pub describe: fn(&CallSite) -> Option<String>,
+    /// The limit that the user has set for a device, if any, given its whole memory in bytes.
+    pub limit: fn(Device, u64) -> Result<Option<u64>>,
+    /// Bytes of page-locked host memory that may be in use.
+    pub pinned_limit: fn(u64) -> Result<Option<u64>>,
+    /// How many threads copy to and from a device.
+    pub threads: fn() -> Result<Option<usize>>,
+}
+
+static HOOKS: OnceLock<Hooks> = OnceLock::new();
+
+/// What moves arrays to the host until so many bytes of a device are free; false where that cannot be.
+type Spill = fn(Device, u64) -> Result<bool>;
+
+static SPILL: OnceLock<Spill> = OnceLock::new();
+
+/// Once there is something that may be moved to the host.
+pub(crate) fn set_spill(spill: Spill) {
+    let _ = SPILL.set(spill);
+}
+
+fn spill(device: Device, bytes: u64) -> Result<bool> {
+    SPILL.get().map_or(Ok(false), |spill| spill(device, bytes))
+}
+
+/// Once, before anything is allocated.
+pub fn set_hooks(hooks: Hooks) {
+    let _ = HOOKS.set(hooks);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Set where some device holds so much more than after the last collection that another may pay.
+static PRESSED: AtomicBool = AtomicBool::new(false);
+
+/// Set where some device holds more than three quarters of what it may.
+static TIGHT: AtomicBool = AtomicBool::new(false);
+
+/// Whether a collection may pay: one load.
+pub fn is_pressed() -> bool {
+    PRESSED.load(Ordering::Relaxed)
+}
+
+/// Whether it still may, `otherwise` or because some device holds as much: R's own collections free much too, and one right
+/// after another finds nothing.
+pub fn is_still_pressed(otherwise: bool) -> bool {
+    let pressed = otherwise || ACCOUNTS.iter().any(|a| a.live() > a.next.load(Ordering::Relaxed));
+    if !pressed {
+        PRESSED.store(false, Ordering::Relaxed);
+        TIGHT.store(false, Ordering::Relaxed);
+    }
+    pressed
+}
+
+/// Says that a collection may pay.
+pub(crate) fn press() {
+    PRESSED.store(true, Ordering::Relaxed);
+}
+
+/// A device's bytes.
+pub struct Account {
+    live: AtomicU64,
+    buffers: AtomicU64,
+    /// A collection may pay above this.
+    next: AtomicU64,
+    limit: AtomicU64,
+}
+
+static ACCOUNTS: [Account; ACCOUNTS_KEPT] = [const {
+    Account {
+        live: AtomicU64::new(0),
+        buffers: AtomicU64::new(0),
+        next: AtomicU64::new(CALM),
+        limit: AtomicU64::new(u64::MAX),
+    }
+}; ACCOUNTS_KEPT];
+
+/// The account of a device.
+pub fn account(device: Device) -> &'static Account {
+    match device {
+        Device::Cpu => &ACCOUNTS[0],
+        Device::Cuda(ordinal) => &ACCOUNTS[(ordinal as usize + 1).min(ACCOUNTS_KEPT - 2)],
+    }
+}
+
+/// Bytes on the host that R reads arrays by: host copies, and vectors that lie in our memory.
+pub fn host_account() -> &'static Account {
+    &ACCOUNTS[ACCOUNTS_KEPT - 1]
+}
+
+impl Account {
+    /// Bytes in buffers that are alive.
+    pub fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// How many buffers are alive.
+    pub fn buffers(&self) -> u64 {
+        self.buffers.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may be alive: the user's limit, else all of the device.
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: u64) {
+        let live = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.buffers.fetch_add(1, Ordering::Relaxed);
+        if !std::ptr::eq(self, host_account()) {
+            counters::note_live(live);
+        }
+        if live > self.next.load(Ordering::Relaxed) {
+            PRESSED.store(true, Ordering::Relaxed);
+            let host = host_account().live() + ACCOUNTS[0].live();
+            if live > self.limit() / 4 * 3 || host > machine() / 4 * 3 {
+                TIGHT.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn remove(&self, bytes: u64) {
+        let live = self.live.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        self.buffers.fetch_sub(1, Ordering::Relaxed);
+        // R's own collections free much too: growth counts from what is left
+        if live.saturating_mul(3).saturating_add(CALM) < self.next.load(Ordering::Relaxed) {
+            self.next.store((live + live / 2).max(CALM), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether some device, or this machine, was above three quarters of what may be held when more was asked for.
+pub fn is_tight() -> bool {
+    TIGHT.load(Ordering::Relaxed)
+}
+
+/// Bytes alive, everywhere.
+pub fn everything() -> u64 {
+    ACCOUNTS.iter().map(Account::live).sum()
+}
+
+/// After a collection: the next one may pay when a device holds half as much again, or half of what it may still take.
+pub fn collected() {
+    PRESSED.store(false, Ordering::Relaxed);
+    TIGHT.store(false, Ordering::Relaxed);
+    for a in &ACCOUNTS {
+        let (live, limit) = (a.live(), a.limit());
+        let half = live.saturating_add(live / 2).max(CALM.min(limit / 2));
+        let near = live + limit.saturating_sub(live) / 2;
+        a.next.store(half.min(near), Ordering::Relaxed);
+    }
+}
+
+/// Reads the limit of a device anew. `total` is its whole memory, 0 where it is not known.
+///
+/// # Errors
+/// `Argument` where the user's option is no limit.
+pub fn refresh_limit(device: Device, total: u64) -> Result<u64> {
+    let a = account(device);
+    let wanted = match HOOKS.get() {
+        // the user's options cannot be read on other threads: what was said last holds
+        Some(hooks) if !(hooks.is_main)() && a.limit() != u64::MAX => return Ok(a.limit()),
+        Some(hooks) if (hooks.is_main)() => (hooks.limit)(device, total)?,
+        _ => None,
+    };
+    let limit = wanted.unwrap_or(if total == 0 { u64::MAX } else { total });
+    if a.limit.swap(limit, Ordering::Relaxed) != limit {
+        collected();
+    }
+    Ok(limit)
+}
+
+/// Bytes of page-locked host memory that may be in use; `default` where the user has said nothing.
+pub fn pinned_limit(default: u64) -> Result<u64> {
+    static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
+    let limit = match HOOKS.get() {
+        Some(hooks) if (hooks.is_main)() => (hooks.pinned_limit)(machine())?.unwrap_or(default),
+        _ => LAST.load(Ordering::Relaxed).min(default),
+    };
+    LAST.store(limit, Ordering::Relaxed);
+    Ok(limit)
+}
+
+/// How many threads the user wants to copy to and from a device.
+pub fn threads() -> Result<Option<usize>> {
+    HOOKS.get().filter(|hooks| (hooks.is_main)()).map_or(Ok(None), |hooks| (hooks.threads)())
+}
+
+/// Lets R collect its garbage.
+pub fn collect(how: Collect) {
+    if let Some(hooks) = HOOKS.get().filter(|hooks| (hooks.is_main)()) {
+        (hooks.collect)(how);
+    }
+}
+
+// ---- the large buffers, for messages --------------------------------------------------------------
+
+struct Entry {
+    device: Device,
+    bytes: u64,
+    site: Option<CallSite>,
+}
+
+static ENTRIES: Mutex<Option<HashMap<u64, Entry>>> = Mutex::new(None);
+
+thread_local! {
+    static MAKER: RefCell<Option<CallSite>> = const { RefCell::new(None) };
+}
+
+/// Runs `body`; large buffers that it allocates are said to be made by the call.
+pub fn made_by<T>(site: Option<CallSite>, body: impl FnOnce() -> T) -> T {
+    struct Restore(Option<CallSite>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MAKER.set(self.0.take());
+        }
+    }
+    let _restore = Restore(MAKER.replace(site));
+    body()
+}
+
+/// Bytes on an account, for as long as this lives.
+pub struct Held {
+    account: &'static Account,
+    bytes: u64,
+    /// Its entry among the large ones; 0 for none.
+    id: u64,
+}
+
+impl Held {
+    pub fn new(device: Device, bytes: u64) -> Held {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        account(device).add(bytes);
+        let mut id = 0;
+        if bytes >= LARGE as u64 {
+            id = NEXT.fetch_add(1, Ordering::Relaxed);
+            let entry = Entry { device, bytes, site: MAKER.with_borrow(Clone::clone) };
+            lock(&ENTRIES).get_or_insert_default().insert(id, entry);
+        }
+        Held { account: account(device), bytes, id }
+    }
+
+    /// Bytes that R reads arrays by.
+    pub fn on_host(bytes: u64) -> Held {
+        host_account().add(bytes);
+        Held { account: host_account(), bytes, id: 0 }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.account.remove(self.bytes);
+        if self.id != 0 {
+            let entry = lock(&ENTRIES).as_mut().and_then(|entries| entries.remove(&self.id));
+            drop(entry); // not under the lock
+        }
+    }
+}
+
+/// The largest buffers alive on a device: bytes, and the call that made them where it is known.
+pub fn largest(device: Device, most: usize) -> Vec<(u64, Option<String>)> {
+    let mut found: Vec<(u64, u64, Option<CallSite>)> = lock(&ENTRIES)
+        .iter()
+        .flatten()
+        .filter(|(_, entry)| entry.device == device)
+        .map(|(id, entry)| (entry.bytes, *id, entry.site.clone()))
+        .collect();
+    found.sort_by_key(|(bytes, id, _)| (std::cmp::Reverse(*bytes), *id));
+    found.truncate(most);
+    let describe = HOOKS.get().filter(|hooks| (hooks.is_main)()).map(|hooks| hooks.describe);
+    found.into_iter().map(|(bytes, _, site)| (bytes, site.and_then(|site| describe.and_then(|d| d(&site))))).collect()
+}
+
+// ---- the ladder -----------------------------------------------------------------------------------
+
+/// Where a device's memory comes from.
+pub trait Source {
+    /// Memory, or None where there is none left.
+    fn take(&self, bytes: usize) -> Result<Option<u64>>;
+
+    /// Waits for the work whose end frees memory.
+    fn finish(&self) -> Result<()>;
+
+    /// Gives what is kept for reuse back to the system.
+    fn trim(&self) -> Result<()>;
+
+    fn device(&self) -> Device;
+
+    /// The device's whole memory; 0 where it is not known.
+    fn total(&self) -> u64;
+
+    fn cached(&self) -> u64;
+
+    /// What others leave of the device's memory, where that is looked at before memory is taken.
+    fn left(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Memory from a source, within the device's limit. Where there is none, in this order: wait for queued work, a quick
+/// collection by R, trim the pool, a full collection (after which torch empties its own pool), spill arrays to the host.
+///
+/// # Errors
+/// `Memory`, naming what is held.
+pub fn obtain(source: &dyn Source, bytes: usize) -> Result<u64> {
+    let device = source.device();
+    let account = account(device);
+    if bytes >= LARGE || account.limit() == u64::MAX {
+        refresh_limit(device, source.total())?;
+    }
+    let attempt = || -> Result<Option<u64>> {
+        if account.live().saturating_add(bytes as u64) > account.limit() {
+            return Ok(None);
+        }
+        source.take(bytes)
+    };
+    if let Some(address) = attempt()? {
+        return Ok(address);
+    }
+    climb(source, bytes, &attempt)
+}
+
+#[cold]
+fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<u64>>) -> Result<u64> {
+    let (device, limit) = (source.device(), account(source.device()).limit());
+    // more than the device may ever hold: nothing would help
+    if bytes as u64 <= limit {
+        for step in 0..6 {
+            match step {
+                0 => source.finish()?,
+                1 => collect(Collect::Young),
+                2 => {
+                    source.finish()?;
+                    source.trim()?;
+                }
+                3 => {
+                    collect(Collect::Last);
+                    source.finish()?;
+                    source.trim()?;
+                }
+                _ => {
+                    // what the limit asks for; then, or where it is the device itself that is full, room for everything
+                    let over = account(device).live().saturating_add(bytes as u64).saturating_sub(limit);
+                    let wanted = if step == 4 && over > 0 { over } else { bytes as u64 };
+                    if !spill(device, wanted)? {
+                        break;
+                    }
+                    source.finish()?;
+                    source.trim()?;
+                }
+            }
+            if let Some(address) = attempt()? {
+                return Ok(address);
+            }
+        }
+    }
+    Err(refusal(source, bytes as u64))
+}
+
+fn refusal(source: &dyn Source, bytes: u64) -> Error {
+    let device = source.device();
+    let account = account(device);
+    let limit = account.limit();
+    let of = if limit == source.total() || limit == u64::MAX { "" } else { ", set by option verdigris.memory_limit" };
+    let bound = if limit == u64::MAX { String::new() } else { format!("; the limit is {}{of}", human(limit)) };
+    let left = source.left().filter(|&left| left < bytes);
+    let left = left.map_or(String::new(), |left| format!("; others leave {}", human(left)));
+    let mut error = Error::new(
+        Kind::Memory,
+        format!(
+            "device {device} has no room for {}: arrays hold {}, the pool keeps {}{bound}{left}",
+            human(bytes),
+            human(account.live()),
+            human(source.cached()),
+        ),
+    );
+    let largest = largest(device, LISTED);
+    if !largest.is_empty() {
+        let lines: Vec<String> = largest
+            .iter()
+            .map(|(bytes, call)| format!("{}  {}", human(*bytes), call.as_deref().unwrap_or("?")))
+            .collect();
+        error = error.advise(format!("The largest arrays: {}.", lines.join("; ")));
+    }
+    error
+        .advise("Free arrays with `rm()` and `gc()`, or `gpu_free(x)`; `gpu_memory()` shows what is held.")
+        .advise("Or work on the data in pieces with `gpu_chunked()`, or in float32.")
+}
+
+/// Bytes as people read them.
+pub fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match (unit, value) {
+        (0, _) => format!("{bytes} bytes"),
+        (_, 100.0..) => format!("{value:.0} {}", UNITS[unit]),
+        (_, 10.0..) => format!("{value:.1} {}", UNITS[unit]),
+        _ => format!("{value:.2} {}", UNITS[unit]),
+    }
+}
+
+/// Bytes of memory of this machine, or of the container.
+pub fn machine() -> u64 {
+    static MEMORY: OnceLock<u64> = OnceLock::new();
+    *MEMORY.get_or_init(|| {
+        let kilobytes = std::fs::read_to_string("/proc/meminfo")
+            .ok()
+            .and_then(|text| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok());
+        let machine = kilobytes.map_or(8 << 30, |k| k * 1024);
+        let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
+        container.map_or(machine, |c: u64| c.min(machine))
+    })
+}
+
+/// Bytes that this machine can give away now, by Linux's own estimate; None where nobody tells.
+pub fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    };
+    Some(field("MemAvailable:")? + field("SwapFree:").unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_can_give_is_part_of_what_it_has() {
+        if cfg!(target_os = "linux") {
+            assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+        }
+    }
+
+    /// A device of its own, with room for 10 MiB, 6 of which a collection would free.
+    struct Fake {
+        used: AtomicU64,
+        garbage: AtomicU64,
+        trims: AtomicU64,
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    impl Source for Fake {
+        fn take(&self, bytes: usize) -> Result<Option<u64>> {
+            if self.used.load(Ordering::Relaxed) + bytes as u64 > 10 * MIB {
+                return Ok(None);
+            }
+            self.used.fetch_add(bytes as u64, Ordering::Relaxed);
+            Ok(Some(1))
+        }
+
+        fn finish(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn trim(&self) -> Result<()> {
+            self.trims.fetch_add(1, Ordering::Relaxed);
+            self.used.fetch_sub(self.garbage.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn device(&self) -> Device {
+            Device::Cuda(60)
+        }
+
+        fn total(&self) -> u64 {
+            10 * MIB
+        }
+
+        fn cached(&self) -> u64 {
+            self.garbage.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn trimming_makes_room_and_a_refusal_says_what_is_held() {
+        let fake = Fake { used: AtomicU64::new(8 * MIB), garbage: AtomicU64::new(6 * MIB), trims: AtomicU64::new(0) };
+        assert_eq!(obtain(&fake, 4 << 20).unwrap(), 1);
+        assert_eq!(fake.trims.load(Ordering::Relaxed), 1);
+        let held = Held::new(Device::Cuda(60), 5 * MIB);
+        let error = obtain(&fake, 6 << 20).unwrap_err();
+        assert_eq!(error.kind, Kind::Memory);
+        assert!(error.message.contains("6.29 MB") && error.message.contains("hold 5.24 MB"), "{error}");
+        assert!(error.advice[0].contains("5.24 MB"), "{error}");
+        // larger than the device: nothing is tried
+        let trims = fake.trims.load(Ordering::Relaxed);
+        assert_eq!(obtain(&fake, 11 << 20).unwrap_err().kind, Kind::Memory);
+        assert_eq!(fake.trims.load(Ordering::Relaxed), trims);
+        drop(held);
+        assert_eq!(account(Device::Cuda(60)).live(), 0);
+        assert!(largest(Device::Cuda(60), 9).is_empty());
+    }
+
+    #[test]
+    fn growth_counts_from_what_is_left() {
+        let device = Device::Cuda(61);
+        let (large, small) = (Held::new(device, 80 << 30), Held::new(device, 1 << 30));
+        collected();
+        assert!(account(device).next.load(Ordering::Relaxed) > 81 << 30);
+        drop(large);
+        assert_eq!(account(device).next.load(Ordering::Relaxed), 3 << 29);
+        drop(small);
+        assert_eq!(account(device).next.load(Ordering::Relaxed), CALM);
+        let held = Held::new(device, CALM + 1);
+        assert!(is_pressed() && is_still_pressed(false));
+        drop(held);
+    }
+
+    #[test]
+    fn bytes_read_well() {
+        assert_eq!(human(12), "12 bytes");
+        assert_eq!(human(80_000_000_000), "80.0 GB");
+        assert_eq!(human(1_234_567), "1.23 MB");
+        assert_eq!(human(800_000_000), "800 MB");
+    }
+}

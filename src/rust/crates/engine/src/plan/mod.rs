@@ -1,0 +1,275 @@
+//! Fusion: what one kernel computes.
+//!
+//! A plan is a straight-line program over registers. Its key names the kernel: addresses, lengths,
+//! strides and scalars are not in it but are given when it runs (`Bound`).
+
+pub mod warning;
+
+use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::memory::buffer::{Buffer, View};
+use verdigris_compile::{fingerprint, Interned};
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::reduction::Groups;
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::OpId;
+
+/// How an input's element is found from the index of the result.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// Element `i`.
+    Linear,
+    /// One element for all.
+    Broadcast,
+    /// Element `i` modulo the input's length.
+    Recycled,
+    /// By strides over this many axes.
+    Strided(u8),
+    /// By positions that the plan computes; contiguous, and not empty.
+    Picked,
+}
+
+impl Access {
+    /// Whether the elements follow the result's, so that a thread may fetch many together.
+    pub fn follows(self) -> bool {
+        !matches!(self, Access::Broadcast | Access::Picked)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Input {
+    pub dtype: DType,
+    pub access: Access,
+}
+
+/// The number of the instruction that defines a value.
+pub type Register = u16;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Instruction {
+    /// An element of input `k`.
+    Load(u16),
+    /// The element of an input at a position (int64, from 0); NA outside.
+    Pick {
+        input: u16,
+        at: Register,
+    },
+    /// Scalar `k`.
+    Scalar(u16, Class),
+    Apply {
+        op: OpId,
+        class: Class,
+        args: [Register; 3],
+    },
+    /// A routine's run, which defines no value itself: `Result` does.
+    Call(Box<Call>),
+    /// A result of a call.
+    Result {
+        call: Register,
+        result: u8,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Call {
+    pub routine: Interned,
+    /// Its parameters.
+    pub args: Box<[Register]>,
+    /// Inputs that are its tables, with `Access::Picked`.
+    pub tables: Box<[u16]>,
+}
+
+impl Instruction {
+    /// The registers that it reads.
+    pub fn operands(&self) -> &[Register] {
+        match self {
+            Instruction::Load(_) | Instruction::Scalar(..) => &[],
+            Instruction::Pick { at, .. } => std::slice::from_ref(at),
+            Instruction::Apply { op, args, .. } => &args[..op.row().arity as usize],
+            Instruction::Call(call) => &call.args,
+            Instruction::Result { call, .. } => std::slice::from_ref(call),
+        }
+    }
+}
+
+/// The program: instruction `k` defines register `k`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Plan {
+    pub inputs: Vec<Input>,
+    pub code: Vec<Instruction>,
+    /// What is stored, and as what. A reduction's plan has one output, which is not stored.
+    pub outputs: Vec<(Register, DType)>,
+    /// How many scalars there are.
+    pub scalars: usize,
+    /// What a reduction's kernel computes of its results, the epilogue; what that stores is all that is stored then.
+    pub after: Option<Box<After>>,
+}
+
+/// A plan over the results of a reduction.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct After {
+    pub plan: Plan,
+    /// The input that stands for the results; it has no memory.
+    pub results: u16,
+    /// Whether it is over the elements that were reduced, each with its group's result, and not over the results.
+    pub spread: bool,
+    /// Where it is over the elements: the register that has what was reduced again, which a kernel may have kept.
+    pub values: Option<Register>,
+}
+
+impl After {
+    /// Bytes that the results take.
+    pub fn results_size(&self, groups: Groups) -> usize {
+        groups.count() * self.plan.inputs[self.results as usize].dtype.size()
+    }
+}
+
+/// What a plan is run on.
+#[derive(Clone, Default)]
+pub struct Bound {
+    /// Elements of the result.
+    pub n: usize,
+    pub inputs: Vec<View>,
+    pub scalars: Vec<Scalar>,
+    /// Where the instructions that may warn were recorded: register and call.
+    pub sites: Vec<(Register, Option<CallSite>)>,
+    /// What `Plan::after` is run on.
+    pub after: Option<Box<Bound>>,
+}
+
+impl Bound {
+    /// With memory for an input that had none.
+    pub fn with(&self, input: u16, buffer: Arc<Buffer>) -> Bound {
+        let mut bound = self.clone();
+        let view = &mut bound.inputs[input as usize];
+        *view = View { buffer, ..view.clone() };
+        bound
+    }
+}
+
+impl Plan {
+    /// Whether it is reduced, and then goes on to the elements of each group.
+    pub fn spreads(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| after.spread)
+    }
+
+    /// What a register's call runs.
+    pub fn call(&self, register: Register) -> &Call {
+        match &self.code[register as usize] {
+            Instruction::Call(call) => call,
+            other => unreachable!("a result is of a call, not of {other:?}"),
+        }
+    }
+
+    /// Whether it, or what is done with its results, calls a routine.
+    pub fn calls(&self) -> bool {
+        self.code.iter().any(|i| matches!(i, Instruction::Call(_)))
+            || self.after.as_ref().is_some_and(|a| a.plan.calls())
+    }
+
+    /// The class of a register's value. A call has none.
+    pub fn class(&self, register: Register) -> Class {
+        match &self.code[register as usize] {
+            Instruction::Load(k) | Instruction::Pick { input: k, .. } => self.inputs[*k as usize].dtype.class(),
+            Instruction::Scalar(_, class) => *class,
+            Instruction::Apply { op, class, .. } => op.row().result_class(*class),
+            Instruction::Result { call, result } => {
+                let routine = self.call(*call).routine;
+                routine.registers[routine.results[*result as usize].0 as usize]
+            }
+            Instruction::Call(_) => unreachable!("a call has no value"),
+        }
+    }
+
+    /// A text that is the same for two plans exactly when one kernel serves both.
+    pub fn key(&self) -> String {
+        let mut key = String::with_capacity(16 * self.code.len());
+        for input in &self.inputs {
+            let _ = write!(key, "{}", input.dtype);
+            match input.access {
+                Access::Linear => key.push('l'),
+                Access::Broadcast => key.push('b'),
+                Access::Recycled => key.push('r'),
+                Access::Strided(rank) => {
+                    let _ = write!(key, "s{rank}");
+                }
+                Access::Picked => key.push('p'),
+            }
+            key.push(';');
+        }
+        for instruction in &self.code {
+            let _ = match instruction {
+                Instruction::Load(k) => write!(key, "L{k}"),
+                Instruction::Pick { input, at } => write!(key, "P{input},{at}"),
+                Instruction::Scalar(k, class) => write!(key, "S{k}{}", class.c_type()),
+                Instruction::Apply { op, class, args } => write!(key, "{}.{}", op.row().name, class.c_type())
+                    .and_then(|()| args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))),
+                Instruction::Call(call) => write!(key, "{}.{:016x}", call.routine.name, fingerprint(call.routine.0))
+                    .and_then(|()| call.args.iter().try_for_each(|a| write!(key, ",{a}")))
+                    .and_then(|()| call.tables.iter().try_for_each(|t| write!(key, ",x{t}"))),
+                Instruction::Result { call, result } => write!(key, "R{call},{result}"),
+            };
+            key.push(';');
+        }
+        for (register, dtype) in &self.outputs {
+            let _ = write!(key, ">{register}{dtype}");
+        }
+        if let Some(after) = &self.after {
+            let over = if after.spread { "each" } else { "then" };
+            let _ = write!(key, "; x{} {over} {}", after.results, after.plan.key());
+        }
+        key
+    }
+}
+
+/// Mixes what it is given, fast; for tables of our own values, which no one chooses to collide.
+#[derive(Clone, Copy, Default)]
+pub struct Mix(u64);
+
+impl Mix {
+    fn add(&mut self, word: u64) {
+        // Fibonacci hashing: the multiplier is 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4)
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.add(u64::from_ne_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, x: u8) {
+        self.add(x.into());
+    }
+
+    fn write_u16(&mut self, x: u16) {
+        self.add(x.into());
+    }
+
+    fn write_u32(&mut self, x: u32) {
+        self.add(x.into());
+    }
+
+    fn write_u64(&mut self, x: u64) {
+        self.add(x);
+    }
+
+    fn write_usize(&mut self, x: usize) {
+        self.add(x as u64);
+    }
+
+    fn write_isize(&mut self, x: isize) {
+        self.add(x as u64);
+    }
+}

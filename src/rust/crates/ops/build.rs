@@ -1,0 +1,361 @@
+//! Compiles the operation table's expressions into the loops of the cpu device.
+//!
+//! The same expressions and headers are given to NVRTC at run time (`verdigris-engine`, backend/cuda/codegen), so the
+//! two devices cannot drift apart.
+
+#[allow(dead_code)]
+#[path = "src/dtype.rs"]
+mod dtype;
+#[allow(dead_code)]
+#[path = "src/reduction.rs"]
+mod reduction;
+#[allow(dead_code)]
+#[path = "src/scan.rs"]
+mod scan;
+#[allow(dead_code)]
+#[path = "src/table/mod.rs"]
+mod table;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, thread};
+
+use dtype::{Class, DType};
+use reduction::Reduction;
+use scan::Scan;
+use table::{Op, Rule, HEADERS};
+
+/// This crate's folder, asked for at run time: a copy of a checkout may run the build script that was compiled in
+/// the original.
+fn manifest() -> PathBuf {
+    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
+}
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let kernels = manifest().join("kernels");
+    println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-changed=src/loops/fold.h");
+    println!("cargo:rerun-if-changed=src/loops/quick.h");
+    println!("cargo:rerun-if-changed=src/loops/counts.h");
+    println!("cargo:rerun-if-changed=src/loops/gammas.h");
+    println!("cargo:rerun-if-changed=src/loops/lanes.h");
+    println!("cargo:rerun-if-changed=src/table");
+    println!("cargo:rerun-if-changed=src/dtype.rs");
+    println!("cargo:rerun-if-changed=src/reduction.rs");
+    println!("cargo:rerun-if-changed=src/scan.rs");
+    println!("cargo:rerun-if-env-changed=CXX");
+
+    let ops: Vec<&Op> = table::TABLES.iter().flat_map(|rows| rows.iter()).collect();
+    write_ids(&out, &ops);
+    write_headers(&out, &kernels);
+
+    let mut declared = String::new();
+    let mut units = Vec::new();
+    for (k, rows) in table::TABLES.iter().enumerate() {
+        // special functions, complex numbers and distributions are calls and branches, which wider registers do not serve
+        units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3 | 6), &mut declared)));
+    }
+    units.push(("memory".into(), memory(&mut declared)));
+    units.push(("reductions".into(), reductions(&mut declared)));
+    units.push(("scans".into(), scans(&mut declared)));
+    units.push(("lanes".into(), lanes(&ops, &mut declared)));
+    write_tables(&out, &ops, &declared);
+
+    // one compiler a unit, side by side: the special functions alone take as long as the rest
+    let jobs: Vec<_> = units
+        .into_iter()
+        .map(|(name, text)| {
+            let (out, kernels) = (out.clone(), kernels.clone());
+            thread::spawn(move || compile(&out, &kernels, &name, &text))
+        })
+        .collect();
+    for job in jobs {
+        job.join().expect("the C++ compiler runs");
+    }
+}
+
+fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
+    let mut text = String::new();
+    for header in HEADERS {
+        let _ = writeln!(text, "#include \"{header}\"");
+    }
+    text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"gammas.h\"\n");
+    text.push_str(CLONES);
+    text.push_str(body);
+    let source = out.join(format!("{name}.cpp"));
+    if fs::read_to_string(&source).ok().as_deref() != Some(&text) {
+        fs::write(&source, text).expect("OUT_DIR is writable");
+    }
+    cc::Build::new()
+        .cpp(true)
+        .cpp_link_stdlib(None)
+        .std("c++14")
+        .include(kernels)
+        .include(manifest().join("src/loops"))
+        .opt_level(3)
+        .debug(false)
+        .warnings(false)
+        .flag_if_supported("-ffp-contract=off")
+        .flag_if_supported("-fno-math-errno")
+        .flag_if_supported("-fno-trapping-math")
+        .flag_if_supported("-Wno-psabi")
+        .flag_if_supported("-fno-exceptions")
+        .flag_if_supported("-fno-rtti")
+        .file(source)
+        .compile(&format!("verdigris_{name}"));
+}
+
+/// Loops are compiled for AVX2 too, and chosen when the library is loaded, where the compiler and the C library have
+/// a way to do so. Both versions round alike: AVX2 alone has no fused multiply-add.
+const CLONES: &str = r#"
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__)
+#define VG_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define VG_CLONES
+#endif
+"#;
+
+/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`, `gammas.h`) than by the table's function for each element.
+fn quick(op: &Op, class: Class) -> Option<&'static str> {
+    match (op.name, class) {
+        ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
+        ("intdiv", Class::F64) => Some("intdiv_block(o, a, b, n)"),
+        ("div", Class::C128) => Some("div_block(o, a, b, n)"),
+        ("rgamma", Class::F64) => Some("gamma_block(o, a, b, c, i, n, w)"),
+        ("rchisq", Class::F64) => Some("chisq_block(o, a, b, i, n, w)"),
+        ("rbeta", Class::F64) => Some("beta_block(o, a, b, c, i, n, w)"),
+        ("rt", Class::F64) => Some("t_block(o, a, b, i, n, w)"),
+        ("weibull_draw", Class::F64) => Some("weibull_block(o, a, b, c, n, w)"),
+        ("rpois", Class::F64) => Some("poisson_block(o, a, b, i, n, w)"),
+        ("rbinom", Class::F64) => Some("binomial_block(o, a, b, c, i, n, w)"),
+        _ => None,
+    }
+}
+
+/// A loop over a block for each operation and class; `wide` where they are compiled for wider registers too.
+fn loops(rows: &[Op], wide: bool, declared: &mut String) -> String {
+    let mut text = String::new();
+    for op in rows {
+        for class in Class::ALL {
+            let Some(definition) = op.define(class) else { continue };
+            let name = op.function(class);
+            let result = op.result_class(class).c_type();
+            let _ = writeln!(text, "{definition}");
+            let mut operands = String::new();
+            let mut arguments = String::new();
+            for k in 0..op.arity as usize {
+                let (c, letter) = (op.operand_class(k, class).c_type(), ["a", "b", "c"][k]);
+                let _ = write!(operands, "const {c}* __restrict {letter} = (const {c}*){letter}_; ");
+                let _ = write!(arguments, "{letter}[k], ");
+            }
+            let clones = if wide || quick(op, class).is_some() { "VG_CLONES " } else { "" };
+            let block = match quick(op, class) {
+                Some(block) => block.to_owned(),
+                None => format!("for (i32 k = 0; k < n; k++) o[k] = {name}({arguments}i + k, w)"),
+            };
+            let _ = writeln!(
+                text,
+                "extern \"C\" {clones}void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
+                 {operands}{result}* __restrict o = ({result}*)o_; u32 w = 0;\n  \
+                 {block};\n  *w_ |= w;\n}}"
+            );
+            let _ = writeln!(
+                declared,
+                "fn vg_{name}(o: *mut c_void, a: *const c_void, b: *const c_void, c: *const c_void, i: i64, n: i32, w: *mut u32);"
+            );
+        }
+    }
+    text
+}
+
+/// Loads and stores between storage and registers, in order and at given places.
+fn memory(declared: &mut String) -> String {
+    let mut text = String::new();
+    for dtype in DType::ALL {
+        let (d, s, c) = (dtype.name(), dtype.c_type(), dtype.class().c_type());
+        let _ = writeln!(
+            text,
+            "extern \"C\" VG_CLONES void vg_load_{d}(void* o_, const void* p_, i64 i, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k); }}\n\
+             extern \"C\" VG_CLONES void vg_stride_{d}(void* o_, const void* p_, i64 i, i64 step, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_ + i; if (step == 0) {{ const {c} same = load_{d}(p, 0); for (i32 k = 0; k < n; k++) o[k] = same; return; }} for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, k * step); }}\n\
+             extern \"C\" VG_CLONES void vg_pick_{d}(void* o_, const void* p_, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = load_{d}(p, at[k]); }}\n\
+             extern \"C\" VG_CLONES void vg_gather_{d}(void* o_, const void* p_, i64 m, const i64* __restrict at, i32 n) {{ {c}* __restrict o = ({c}*)o_; const {s}* __restrict p = (const {s}*)p_; for (i32 k = 0; k < n; k++) o[k] = pick_{d}(p, m, at[k]); }}\n\
+             extern \"C\" VG_CLONES void vg_store_{d}(void* p_, const void* o_, i64 i, i32 n) {{ const {c}* __restrict o = (const {c}*)o_; {s}* __restrict p = ({s}*)p_ + i; for (i32 k = 0; k < n; k++) store_{d}(p, k, o[k]); }}"
+        );
+        let _ = writeln!(
+            declared,
+            "fn vg_load_{d}(o: *mut c_void, p: *const c_void, i: i64, n: i32);\n\
+             fn vg_stride_{d}(o: *mut c_void, p: *const c_void, i: i64, step: i64, n: i32);\n\
+             fn vg_pick_{d}(o: *mut c_void, p: *const c_void, at: *const i64, n: i32);\n\
+             fn vg_gather_{d}(o: *mut c_void, p: *const c_void, m: i64, at: *const i64, n: i32);\n\
+             fn vg_store_{d}(p: *mut c_void, o: *const c_void, i: i64, n: i32);"
+        );
+    }
+    text
+}
+
+/// The accumulators of `reduce.h` behind plain functions, which take elements as `fold.h` does.
+fn reductions(declared: &mut String) -> String {
+    let mut text = String::new();
+    for r in Reduction::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| r.serves(c)) {
+            let t = class.c_type();
+            let a = format!("{}<{t}>", r.accumulator());
+            let name = format!("{}_{t}", r.accumulator().to_lowercase());
+            let _ = writeln!(
+                text,
+                "extern \"C\" i32 vg_size_{name}() {{ return sizeof({a}); }}\n\
+                 extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
+                 extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold(*({a}*)a, (const {t}*)x, i, n, narm != 0); }}\n\
+                 extern \"C\" VG_CLONES void vg_rows_{name}(void* a, const void* x, i64 i, i32 rows, i32 inner, i32 narm) {{ fold_rows(({a}*)a, (const {t}*)x, i, rows, inner, narm != 0); }}\n\
+                 extern \"C\" VG_CLONES u32 vg_short_{name}(void* o, const void* x, i32 length, i32 n, i32 narm) {{ u32 w = 0; Groups<{a}, {t}>::values(({a}::value*)o, (const {t}*)x, length, n, narm != 0, w); return w; }}\n\
+                 extern \"C\" void vg_coded_{name}(void* a, const void* x, const i32* codes, i32 n, i32 groups, i32 narm) {{ fold_coded(({a}*)a, (const {t}*)x, codes, n, groups, narm != 0); }}\n\
+                 extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
+                 extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
+            );
+            let _ = writeln!(
+                declared,
+                "fn vg_size_{name}() -> i32;\n\
+                 fn vg_start_{name}(a: *mut c_void, n: i32);\n\
+                 fn vg_fold_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
+                 fn vg_rows_{name}(a: *mut c_void, x: *const c_void, i: i64, rows: i32, inner: i32, narm: i32);\n\
+                 fn vg_short_{name}(o: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32) -> u32;\n\
+                 fn vg_coded_{name}(a: *mut c_void, x: *const c_void, codes: *const i32, n: i32, groups: i32, narm: i32);\n\
+                 fn vg_merge_{name}(a: *mut c_void, b: *const c_void, n: i32);\n\
+                 fn vg_finish_{name}(o: *mut c_void, a: *const c_void, n: i32) -> u32;"
+            );
+        }
+    }
+    text
+}
+
+/// The states of `scan.h` behind plain functions: a scan of a block, which goes on from the state.
+fn scans(declared: &mut String) -> String {
+    let mut text = String::new();
+    for scan in Scan::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
+            let t = class.c_type();
+            let a = format!("{}<{t}>", scan.state());
+            let name = format!("{}_{t}", scan.name());
+            let _ = writeln!(
+                text,
+                "static_assert(sizeof({a}) <= 64, \"backend/cpu/scan.rs has room for 64 bytes\");\n\
+                 extern \"C\" void vg_start_{name}(void* a) {{ *({a}*)a = {a}::start(); }}\n\
+                 extern \"C\" u32 vg_scan_{name}(void* a, void* o, const void* x, i32 n) {{ return scan_block(*({a}*)a, ({t}*)o, (const {t}*)x, n); }}"
+            );
+            let _ = writeln!(
+                declared,
+                "fn vg_start_{name}(a: *mut c_void);\n\
+                 fn vg_scan_{name}(a: *mut c_void, o: *mut c_void, x: *const c_void, n: i32) -> u32;"
+            );
+        }
+    }
+    text
+}
+
+/// What routines call beyond the table's loops: `lanes.h`, and the rows that draw for lanes, each with a key of its own.
+fn lanes(ops: &[&Op], declared: &mut String) -> String {
+    let mut text = String::from("#include \"lanes.h\"\n");
+    for op in ops.iter().filter(|op| op.rule == Rule::Drawn) {
+        let name = op.function(Class::F64);
+        let definition = op.define(Class::F64).expect("draws with parameters are in double");
+        let parameters = if op.arity == 3 { "b[k], c[k], " } else { "b[k], " };
+        let _ = writeln!(
+            text,
+            "{definition}\n\
+             extern \"C\" void vg_lanes_{name}(f64* __restrict o, i64 key, i64 i, const i32* __restrict home, i32* __restrict count, const f64* __restrict b, const f64* __restrict c, i32 n, u32* w_) {{\n  \
+             u32 w = 0;\n  \
+             for (i32 k = 0; k < n; k++) {{ o[k] = {name}(key_of_number(key, count[k]), {parameters}i + home[k], w); count[k] = (i32)((u32)count[k] + 1u); }}\n  \
+             *w_ |= w;\n}}"
+        );
+        let _ = writeln!(
+            declared,
+            "fn vg_lanes_{name}(o: *mut c_void, key: i64, i: i64, home: *const i32, count: *mut i32, b: *const c_void, c: *const c_void, n: i32, w: *mut u32);"
+        );
+    }
+    text
+}
+
+/// `headers.rs`: the texts of `kernels/`, for NVRTC to include.
+fn write_headers(out: &Path, kernels: &Path) {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(kernels).expect("kernels/ is there").map(|f| f.expect("a file").path()).collect();
+    files.sort();
+    let mut text = String::from("pub static HEADERS: &[(&str, &str)] = &[\n");
+    for file in files {
+        let name = file.file_name().expect("a file has a name");
+        let _ = writeln!(text, "({name:?}, include_str!({file:?})),");
+    }
+    text.push_str("];\n");
+    fs::write(out.join("headers.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// `id.rs`: a constant for every row, in the table's order.
+fn write_ids(out: &Path, ops: &[&Op]) {
+    let mut text = String::new();
+    for (k, op) in ops.iter().enumerate() {
+        let _ = writeln!(text, "pub const {}: OpId = OpId({k});", op.name.to_uppercase());
+    }
+    fs::write(out.join("id.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// `loops.rs`: the compiled functions, in tables by operation, class and dtype.
+fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
+    let mut text = format!("unsafe extern \"C\" {{\n{declared}}}\n");
+    let _ = writeln!(text, "pub static LOOPS: [[Option<Loop>; {}]; {}] = [", Class::ALL.len(), ops.len());
+    for op in ops {
+        let row: Vec<String> = Class::ALL
+            .into_iter()
+            .map(|c| match op.define(c) {
+                Some(_) => format!("Some(vg_{} as Loop)", op.function(c)),
+                None => "None".into(),
+            })
+            .collect();
+        let _ = writeln!(text, "[{}],", row.join(", "));
+    }
+    text.push_str("];\n");
+    let _ = writeln!(text, "pub static NUMBERED: [Option<Numbered>; {}] = [", ops.len());
+    for op in ops {
+        let name = op.function(Class::F64);
+        let row = if op.rule == Rule::Drawn { format!("Some(vg_lanes_{name} as Numbered)") } else { "None".into() };
+        let _ = writeln!(text, "{row},");
+    }
+    text.push_str("];\n");
+    for (table, kind) in
+        [("LOADS", "Load"), ("STRIDES", "Stride"), ("PICKS", "Pick"), ("GATHERS", "Gather"), ("STORES", "Store")]
+    {
+        let row: Vec<String> =
+            DType::ALL.iter().map(|d| format!("vg_{}_{} as {kind}", kind.to_lowercase(), d.name())).collect();
+        let _ = writeln!(text, "pub static {table}: [{kind}; {}] = [{}];", row.len(), row.join(", "));
+    }
+    let _ = writeln!(text, "pub static FOLDS: [[Option<Folding>; {}]; {}] = [", Class::ALL.len(), Reduction::ALL.len());
+    for r in Reduction::ALL {
+        let row: Vec<String> = Class::ALL
+            .into_iter()
+            .map(|c| {
+                if !r.serves(c) {
+                    return "None".into();
+                }
+                let n = format!("{}_{}", r.accumulator().to_lowercase(), c.c_type());
+                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, short: vg_short_{n}, coded: vg_coded_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
+            })
+            .collect();
+        let _ = writeln!(text, "[{}],", row.join(", "));
+    }
+    text.push_str("];\n");
+    let _ = writeln!(text, "pub static SCANS: [[Option<Scanning>; {}]; {}] = [", Class::ALL.len(), Scan::ALL.len());
+    for scan in Scan::ALL {
+        let row = Class::ALL.into_iter().map(|c| {
+            let n = format!("{}_{}", scan.name(), c.c_type());
+            let row = format!("Some(Scanning {{ start: vg_start_{n}, scan: vg_scan_{n} }})");
+            if scan.serves(c) {
+                row
+            } else {
+                "None".into()
+            }
+        });
+        let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
+    }
+    text.push_str("];\n");
+    fs::write(out.join("loops.rs"), text).expect("OUT_DIR is writable");
+}

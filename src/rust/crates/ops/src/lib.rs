@@ -1,0 +1,27 @@
+//! Element types, the tables of operations, and the loops that the cpu device runs. Nothing here knows of arrays or devices.
+//!
+//! From the ground up: [`error`], [`dtype`], [`scalar`] and [`layout`] are what all else speaks of; [`table`], [`reduction`] and
+//! [`scan`] are the tables, each row with its C++ expression, and [`rule`] says what types an operation gives; [`parallel`]
+//! runs tasks on all cores; [`loops`] are the tables' rows, compiled by `build.rs` for the cpu; [`headers`] are the texts
+//! of `kernels/`, which NVRTC compiles for CUDA devices.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod call_site;
+pub mod dtype;
+pub mod error;
+pub mod fork;
+pub mod headers;
+pub mod interrupt;
+pub mod layout;
+pub mod loops;
+mod operation;
+pub mod parallel;
+pub mod reduction;
+pub mod rule;
+pub mod scalar;
+pub mod scan;
+pub mod small_vec;
+pub mod table;
+
+pub use operation::{id, OpId};
+pub use table::{Flag, Group, Op, Rule, HEADERS, RANDOM_HEADERS};

@@ -1,0 +1,217 @@
+//! Work on all cores, the calling thread among them: a small array is done before another thread has woken up.
+
+use std::cell::Cell;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, Kind, Result};
+use crate::fork;
+use crate::interrupt::Watch;
+
+/// Whether the thread pool can be used: not in a forked child, where its threads are gone.
+pub fn threads_usable() -> bool {
+    static HOME: OnceLock<u32> = OnceLock::new();
+    *HOME.get_or_init(fork::watch) == fork::depth()
+}
+
+thread_local! {
+    /// Of the call whose task runs on this thread: whether it is to end early.
+    static ENDS: Cell<*const AtomicBool> = const { Cell::new(std::ptr::null()) };
+    static WATCH: Cell<Watch> = Cell::default();
+}
+
+/// Asks whether the user wants the wait to end, and notes it for all tasks.
+fn look(ends: &AtomicBool) {
+    let mut watch = WATCH.take();
+    if watch.look().is_err() {
+        ends.store(true, Ordering::Relaxed);
+    }
+    WATCH.set(watch);
+}
+
+/// Whether a task is to go on: long ones ask now and then, and end early where it is not; `spread` then gives `Interrupt`.
+pub fn goes_on() -> bool {
+    let ends = ENDS.get();
+    if ends.is_null() {
+        return true;
+    }
+    // SAFETY: it is alive while the task runs.
+    let ends = unsafe { &*ends };
+    look(ends);
+    !ends.load(Ordering::Relaxed)
+}
+
+/// Runs a task that may ask `goes_on`.
+///
+/// # Errors
+/// `Interrupt`; the task has then ended early.
+pub fn stoppable<R>(task: impl FnOnce() -> R) -> Result<R> {
+    let ends = AtomicBool::new(false);
+    let result = serve(&ends, task);
+    ended(&ends).map(|()| result)
+}
+
+fn serve<R>(ends: &AtomicBool, task: impl FnOnce() -> R) -> R {
+    struct Restore(*const AtomicBool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ENDS.set(self.0);
+        }
+    }
+    let _restore = Restore(ENDS.replace(ends));
+    task()
+}
+
+fn ended(ends: &AtomicBool) -> Result<()> {
+    match ends.load(Ordering::Relaxed) {
+        true => Err(Error::new(Kind::Interrupt, "interrupted")),
+        false => Ok(()),
+    }
+}
+
+/// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing left.
+struct Job {
+    body: *const (dyn Fn(usize) + Sync),
+    tasks: usize,
+    next: AtomicUsize,
+    done: AtomicUsize,
+    panicked: AtomicBool,
+}
+
+// SAFETY: the body may be called from any thread, and is called only while `run` waits (see `work`).
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    fn work(&self) {
+        loop {
+            let task = self.next.fetch_add(1, Ordering::Relaxed);
+            if task >= self.tasks {
+                return;
+            }
+            // SAFETY: a task that was taken is not done, so `run` has not returned and the body is alive.
+            let body = unsafe { &*self.body };
+            if catch_unwind(AssertUnwindSafe(|| body(task))).is_err() {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+            self.done.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// The threads that share work; None where the system gives none (`ulimit -u`). They are asked for again now and then.
+pub fn pool() -> Option<&'static rayon::ThreadPool> {
+    static POOL: OnceLock<rayon::ThreadPool> = OnceLock::new();
+    static WITHOUT: AtomicUsize = AtomicUsize::new(0);
+    /// Calls between two attempts.
+    const PATIENCE: usize = 1000;
+    if let Some(pool) = POOL.get() {
+        return Some(pool);
+    }
+    if !WITHOUT.fetch_add(1, Ordering::Relaxed).is_multiple_of(PATIENCE) {
+        return None;
+    }
+    let pool = rayon::ThreadPoolBuilder::new().thread_name(|k| format!("verdigris-{k}")).build().ok()?;
+    Some(POOL.get_or_init(|| pool))
+}
+
+/// How many threads share work.
+pub fn width() -> usize {
+    pool().map_or(1, rayon::ThreadPool::current_num_threads)
+}
+
+fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
+    // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for those.
+    let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
+    let job = Arc::new(Job {
+        body,
+        tasks,
+        next: AtomicUsize::new(0),
+        done: AtomicUsize::new(0),
+        panicked: AtomicBool::new(false),
+    });
+    // without other threads the calling one does all
+    if let Some(pool) = pool() {
+        for _ in 1..pool.current_num_threads().min(tasks) {
+            let job = job.clone();
+            pool.spawn(move || job.work());
+        }
+    }
+    job.work();
+    // the others are at their last tasks
+    let mut turns = 0u32;
+    while job.done.load(Ordering::Acquire) < tasks {
+        turns += 1;
+        if turns < 1000 {
+            std::hint::spin_loop();
+        } else {
+            look(ends);
+            std::thread::yield_now();
+        }
+    }
+    if job.panicked.load(Ordering::Relaxed) {
+        resume_unwind(Box::new("a task on the cpu device failed"));
+    }
+}
+
+/// Tasks between two looks for an interrupt: some ten milliseconds of work.
+const ROUND: usize = 128;
+
+/// Splits `0 .. n` into tasks of `size` and runs them, on all cores where that pays.
+///
+/// # Errors
+/// `Interrupt`; some tasks have then not run.
+pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
+    spread(n, size, true, body)
+}
+
+/// As `parallel`; on the calling thread alone where it is not worth to wake others.
+///
+/// # Errors
+/// `Interrupt`.
+pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
+    // of rows that are longer than a task should be each is one
+    let size = size.max(1);
+    let tasks = n.div_ceil(size);
+    let mut watch = (tasks > ROUND).then(Watch::new);
+    let ends = AtomicBool::new(false);
+    for first in (0..tasks).step_by(ROUND) {
+        let task = |t: usize| serve(&ends, || body((first + t) * size, ((first + t + 1) * size).min(n)));
+        let round = ROUND.min(tasks - first);
+        if worth && round > 1 && threads_usable() {
+            run(round, &ends, &task);
+        } else {
+            (0..round).for_each(task);
+        }
+        ended(&ends)?;
+        watch.as_mut().map_or(Ok(()), Watch::look)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once() {
+        for (n, size) in [(1, 7), (2, 7), (100, 7), (1000, 7), (5, 0)] {
+            let seen: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+            parallel(n, size, |from, to| {
+                for slot in &seen[from..to] {
+                    slot.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+            .unwrap();
+            assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1));
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller() {
+        let failed = catch_unwind(|| parallel(100, 1, |from, _| assert!(from != 50, "planted")));
+        assert!(failed.is_err());
+    }
+}

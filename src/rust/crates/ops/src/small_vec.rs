@@ -1,0 +1,97 @@
+//! A handful of values where they stand; where there are more, all of them are on the heap. A launch asks for no memory.
+
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+
+pub struct SmallVec<T, const N: usize> {
+    place: [MaybeUninit<T>; N],
+    /// Of those in place.
+    len: usize,
+    /// All of them, where they are more than `N`.
+    many: Vec<T>,
+}
+
+impl<T, const N: usize> Default for SmallVec<T, N> {
+    fn default() -> SmallVec<T, N> {
+        SmallVec { place: [const { MaybeUninit::uninit() }; N], len: 0, many: Vec::new() }
+    }
+}
+
+impl<T, const N: usize> SmallVec<T, N> {
+    #[inline]
+    pub fn push(&mut self, value: T) {
+        if self.len < N && self.many.is_empty() {
+            self.place[self.len].write(value);
+            self.len += 1;
+        } else {
+            self.push_far(value);
+        }
+    }
+
+    #[cold]
+    fn push_far(&mut self, value: T) {
+        let len = std::mem::take(&mut self.len);
+        // SAFETY: those in place are moved out, and no longer counted.
+        self.many.extend(self.place[..len].iter().map(|value| unsafe { value.assume_init_read() }));
+        self.many.push(value);
+    }
+}
+
+impl<T, const N: usize> Deref for SmallVec<T, N> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        if self.many.is_empty() {
+            // SAFETY: as many were written.
+            unsafe { std::slice::from_raw_parts(self.place.as_ptr().cast(), self.len) }
+        } else {
+            &self.many
+        }
+    }
+}
+
+impl<T, const N: usize> DerefMut for SmallVec<T, N> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        if self.many.is_empty() {
+            // SAFETY: as above.
+            unsafe { std::slice::from_raw_parts_mut(self.place.as_mut_ptr().cast(), self.len) }
+        } else {
+            &mut self.many
+        }
+    }
+}
+
+impl<T, const N: usize> Drop for SmallVec<T, N> {
+    fn drop(&mut self) {
+        // SAFETY: as many were written, and are dropped once.
+        self.place[..self.len].iter_mut().for_each(|value| unsafe { value.assume_init_drop() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn values_keep_their_order_and_are_dropped_once() {
+        for n in 0..10 {
+            let counted = Rc::new(());
+            let mut few = SmallVec::<(usize, Rc<()>), 4>::default();
+            for k in 0..n {
+                few.push((k, counted.clone()));
+            }
+            assert!(few.iter().map(|(k, _)| *k).eq(0..n));
+            if let Some(last) = few.last_mut() {
+                last.0 = 77;
+            }
+            assert_eq!(few.last().map(|(k, _)| *k), (n > 0).then_some(77));
+            assert_eq!(Rc::strong_count(&counted), n + 1);
+            drop(few);
+            assert_eq!(Rc::strong_count(&counted), 1);
+        }
+    }
+}
