@@ -7,20 +7,9 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::fork;
 
 use crate::handle::Handle;
-use crate::host;
 use crate::owned::Owned;
 use crate::r::Holder;
-use crate::{guard, pressure};
-
-/// Whether this is a forked child: what the parent's handles own is not ours to free.
-pub fn forked() -> bool {
-    fork::depth() > 0
-}
-
-#[no_mangle]
-extern "C" fn vg_forked() -> c_int {
-    forked().into()
-}
+use crate::{conditions, host, pressure};
 
 /// # Safety
 /// `handle` comes from a living vector's external pointer.
@@ -31,7 +20,7 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
 
 #[no_mangle]
 extern "C" fn vg_init() {
-    guard::quiet_panics();
+    conditions::quiet_panics();
     pressure::start();
     fork::watch();
 }
@@ -50,8 +39,8 @@ extern "C" fn vg_host_pointer(handle: *mut c_void, writable: c_int) -> *mut c_vo
 #[no_mangle]
 extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void {
     let handle = unsafe { of(handle) };
-    let done = guard::attempt(|| handle.fetch());
-    guard::collect_warnings();
+    let done = conditions::attempt(|| handle.fetch());
+    conditions::collect_warnings();
     match done {
         Some(()) => handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
         None => ptr::null_mut(),
@@ -72,8 +61,8 @@ extern "C" fn vg_region_cached(handle: *mut c_void, from: isize, n: isize, out: 
 #[no_mangle]
 extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_void) -> c_int {
     // SAFETY: R has room for n elements.
-    let done = guard::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
-    guard::collect_warnings();
+    let done = conditions::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
+    conditions::collect_warnings();
     done.is_some() as c_int
 }
 
@@ -89,8 +78,8 @@ extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void)
     if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_number() {
         return -1;
     }
-    let done = guard::attempt(|| unsafe { handle.element(place as usize, out.cast()) });
-    guard::collect_warnings();
+    let done = conditions::attempt(|| unsafe { handle.element(place as usize, out.cast()) });
+    conditions::collect_warnings();
     done.is_some() as c_int
 }
 
@@ -98,7 +87,7 @@ extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void)
 extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
     let handle = unsafe { of(handle) };
     // without room for a copy of a written-to array R makes its own, and says so if it cannot either
-    let copy = guard::attempt_quietly(|| handle.duplicate());
+    let copy = conditions::attempt_quietly(|| handle.duplicate());
     copy.map_or(ptr::null_mut(), |copy| Box::into_raw(copy.owned()).cast())
 }
 

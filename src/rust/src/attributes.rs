@@ -1,11 +1,11 @@
-//! The attributes that a new array for R gets: its class, and those of the vector that it was made of.
+//! The attributes of arrays: the class that goes with the others, and the shape, which a copy takes along.
 
 use std::os::raw::c_int;
 
-use verdigris_engine::array::Array;
+use verdigris_ops::error::Result;
 
-use crate::handle::dressed;
 use crate::r::{self, SEXP};
+use crate::values;
 
 /// The shapes that differ in their class attribute.
 #[derive(Clone, Copy)]
@@ -60,16 +60,13 @@ pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
     }
 }
 
-/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
-pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
-    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
-    dressed(array, move |out| unsafe {
-        copy_shape(x, out);
-        let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
-        if !r::is_null(time) {
-            r::Rf_setAttrib(out, r::R_TspSymbol, time);
-        }
-        r::Rf_unprotect(1);
-        classed(out)
-    })
+/// The extents of an R vector: its `dim`, or its length.
+pub fn extents(x: SEXP) -> Result<Vec<usize>> {
+    // SAFETY: reading an attribute.
+    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
+    if r::is_null(dim) {
+        Ok(vec![r::len(x)])
+    } else {
+        values::sizes(dim)
+    }
 }

@@ -5,7 +5,7 @@ use verdigris_engine::array::Array;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP};
-use crate::{convert, entry, handle, owned};
+use crate::{convert, entry, handle, owned, values};
 
 fn tag() -> SEXP {
     r::known_symbol!(c"verdigris_upload")
@@ -21,11 +21,11 @@ entry! {
     /// Starts a copy of `n` elements of a host vector from `from` (0 is the first) on; or, where `rows` is not NULL, of `n` rows
     /// from row `from` on of a matrix of `rows` rows. Returns what `upload_take` makes an array of.
     fn upload_ahead(x, from, n, rows, dtype, device) {
-        let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
+        let (from, n) = (values::size(from, "from")?, values::size(n, "n")?);
         let device = convert::device(device)?;
-        let dtype = convert::dtype(dtype)?;
-        let data = convert::host(x).ok_or_else(|| {
-            Error::new(Kind::DType, format!("an array cannot hold {}", convert::describe(x)))
+        let dtype = values::dtype(dtype)?;
+        let data = values::host(x).ok_or_else(|| {
+            Error::new(Kind::DType, format!("an array cannot hold {}", values::describe(x)))
                 .advise("Chunks hold doubles, integers, logicals, complex numbers or integer64.")
         })?;
         let (data, rows) = if r::is_null(rows) {
@@ -37,7 +37,7 @@ entry! {
                 Host::Complex(v) => Host::Complex(part(v, from, n)?),
             }, None)
         } else {
-            (data, Some((convert::size(rows, "rows")?, from, n)))
+            (data, Some((values::size(rows, "rows")?, from, n)))
         };
         // SAFETY: the pointer keeps x, and who drops the copy waits for it; who calls does not write to x.
         let coming = unsafe { Array::upload_ahead(data, rows, dtype, device, None)? };

@@ -6,7 +6,7 @@ use verdigris_engine::array::write::compute_into;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, List, SEXP};
-use crate::{convert, entry, handle, site};
+use crate::{convert, entry, handle, site, values};
 
 /// References to the target's node during a call: the handle's and ours.
 const HOLDERS: usize = 2;
@@ -14,14 +14,14 @@ const HOLDERS: usize = 2;
 entry! {
     /// Computes one array: queued on its device, not waited for.
     fn compute_one(x) {
-        handle::array(x)?.compute()?;
+        convert::array(x)?.compute()?;
         Ok(r::null())
     }
 
     /// Computes the arrays of a list, those of one length and device together: queued on their device, not waited for.
     fn compute(arrays) {
         // SAFETY: a list that R code made; each index is within its length.
-        let arrays = (0..r::len(arrays)).map(|k| handle::array(unsafe { r::VECTOR_ELT(arrays, k as isize) }));
+        let arrays = (0..r::len(arrays)).map(|k| convert::array(unsafe { r::VECTOR_ELT(arrays, k as isize) }));
         settle_all(&arrays.collect::<Result<Vec<_>>>()?)?;
         Ok(r::null())
     }
@@ -29,10 +29,10 @@ entry! {
     /// Computes x as the new values of `out`, under all its names. Returns `out`.
     fn compute_into(x, out, call) {
         let handle = handle::of(out).ok_or_else(|| {
-            Error::new(Kind::Argument, format!("`out` must be a GPU array, not {}", convert::describe(out)))
+            Error::new(Kind::Argument, format!("`out` must be a GPU array, not {}", values::describe(out)))
                 .advise("Its values are replaced, so it must be one already: `out <- as_gpu(out)`.")
         })?;
-        let value = handle::array(x)?;
+        let value = convert::array(x)?;
         let target = handle.current()?;
         // what is recorded elsewhere in R holds it too
         let holders = if handle.is_recorded_on() || !handle.is_lender() { 0 } else { HOLDERS };
@@ -44,7 +44,7 @@ entry! {
 
     /// The kernels that computing x would run: a list of list(n, code, reads, writes, source).
     fn explain(x) {
-        let kernels = explain(&handle::array(x)?);
+        let kernels = explain(&convert::array(x)?);
         let mut out = List::new(kernels.len());
         for kernel in &kernels {
             out = out.add("", described(kernel));

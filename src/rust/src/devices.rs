@@ -1,19 +1,14 @@
 //! Entries: devices, their memory, and what was found of CUDA.
 #![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there: some entries look at no argument
 
-use std::sync::Mutex;
-
 use verdigris_engine::backend;
-use verdigris_engine::device::{self, Description};
+use verdigris_engine::device::{self as devices, Description};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::memory::host_pool;
-use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::error::{Error, Kind as ErrorKind};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, finalized, guard, handle, options};
-
-/// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
-static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
+use crate::{convert, device, entry, guard, handle, options, pending, values};
 
 /// Strings of a character vector, NA and what is no character vector left out.
 fn strings(x: SEXP) -> Vec<String> {
@@ -28,61 +23,6 @@ fn strings(x: SEXP) -> Vec<String> {
             .map(|text| r::translated(text).to_string_lossy().into_owned())
             .collect()
     }
-}
-
-/// Hands on where to look for CUDA, the option as it is now.
-///
-/// # Errors
-/// `Argument` for an option that means nothing: this one, or one of those that are read once.
-#[cfg(not(target_os = "macos"))]
-pub fn refresh_paths() -> Result<()> {
-    use verdigris_engine::backend::cuda::driver::library::{set_search_paths, SearchPaths};
-    options::start()?;
-    let paths = |list: &[String]| list.iter().map(Into::into).collect();
-    // R is asked before anything is locked
-    let option = options::paths(c"verdigris.cuda_path")?;
-    let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
-    set_search_paths(SearchPaths { option, packages: paths(&folders.0), torch: paths(&folders.1) });
-    Ok(())
-}
-
-#[cfg(target_os = "macos")]
-pub fn refresh_paths() -> Result<()> {
-    Ok(())
-}
-
-/// Hands on whether each launch is to be checked at once, the option as it is now.
-#[cfg(not(target_os = "macos"))]
-pub fn refresh_debug() -> Result<()> {
-    verdigris_engine::backend::cuda::context::device::check_launches(options::flag(c"verdigris.debug")?);
-    Ok(())
-}
-
-#[cfg(target_os = "macos")]
-pub fn refresh_debug() -> Result<()> {
-    Ok(())
-}
-
-/// A device by name.
-pub fn named(name: &str) -> Result<Device> {
-    let device = device::parse(name)?;
-    if device != Device::Cpu {
-        refresh_paths()?;
-    }
-    Ok(device)
-}
-
-/// Where arrays go that name no device: the choice of `gpu_use()`, else option `verdigris.device`, else the default.
-pub fn current() -> Result<Device> {
-    if let Some(device) = device::choice() {
-        return Ok(device);
-    }
-    if let Some(name) = options::string(c"verdigris.device", "the name of a device")? {
-        let advice = "Option `verdigris.device` names it; `options(verdigris.device = NULL)` restores the default.";
-        return named(name).map_err(|error| error.advise(advice));
-    }
-    refresh_paths()?;
-    Ok(device::default())
 }
 
 /// A number of bytes; NA where it is not known.
@@ -108,8 +48,7 @@ fn error_list(error: &Error) -> SEXP {
 entry! {
     /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
     fn search_paths(packages, torch) {
-        let folders = (strings(packages), strings(torch));
-        *FOLDERS.lock().unwrap_or_else(|p| p.into_inner()) = folders;
+        device::set_folders(strings(packages), strings(torch));
         Ok(r::null())
     }
 
@@ -140,7 +79,7 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::driver::library;
-            refresh_paths()?;
+            device::refresh_paths()?;
             if let Some(error) = library::driver().err().filter(library::driver::is_broken) {
                 return Ok(r::string(&error.message));
             }
@@ -153,7 +92,7 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::launch::tier::{set_tier, tier, Tier};
-            let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(convert::string(name, "tier")?)?) };
+            let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(values::string(name, "tier")?)?) };
             let before = tier();
             if let Some(wanted) = wanted {
                 set_tier(wanted);
@@ -172,7 +111,7 @@ entry! {
             use verdigris_engine::backend::cuda::launch::tier;
             use verdigris_engine::backend::cuda::context::device::Cuda;
             let cuda = Cuda::of(ordinal)?;
-            tier::wait(std::time::Duration::from_secs_f64(convert::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
+            tier::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
             let counts = cuda.tier_counts();
             return Ok(List::new(3)
                 .add("interpreted", r::real(counts.interpreted as f64))
@@ -192,13 +131,13 @@ entry! {
 
     /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or NULL.
     fn device_use(name) {
-        let device = if r::is_null(name) { None } else { Some(named(convert::string(name, "device")?)?) };
-        let before = device::set_current(device)?;
+        let device = if r::is_null(name) { None } else { Some(device::named(values::string(name, "device")?)?) };
+        let before = devices::set_current(device)?;
         Ok(before.map_or_else(r::null, |device| r::string(&device.to_string())))
     }
 
     fn device_current() {
-        Ok(r::string(&current()?.to_string()))
+        Ok(r::string(&device::current()?.to_string()))
     }
 
     /// The name of a device, the current one for NULL.
@@ -208,8 +147,8 @@ entry! {
 
     /// list(device, name, memory, capability, processors), a vector each.
     fn device_list() {
-        refresh_paths()?;
-        let all: Vec<Description> = device::list();
+        device::refresh_paths()?;
+        let all: Vec<Description> = devices::list();
         let capability = |d: &Description| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"));
         Ok(List::new(5)
             .add("device", r::strings(all.iter().map(|d| d.device.to_string())))
@@ -222,9 +161,9 @@ entry! {
 
     /// TRUE where the device can be used for everything; else the error says what is in the way.
     fn device_works(name) {
-        match named(convert::string(name, "device")?)? {
+        match device::named(values::string(name, "device")?)? {
             Device::Cpu => {}
-            Device::Cuda(ordinal) => device::works(ordinal)?,
+            Device::Cuda(ordinal) => devices::works(ordinal)?,
         }
         Ok(r::logical(true))
     }
@@ -271,7 +210,7 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::driver::library::report;
-            refresh_paths()?;
+            device::refresh_paths()?;
             verdigris_engine::backend::cuda::launch::tier::look_again();
             let (driver, findings) = report();
             let out = List::new(2);
@@ -316,7 +255,7 @@ entry! {
         match handle::of(x) {
             Some(handle) => handle.free(),
             None => {
-                return Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", convert::describe(x))));
+                return Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x))));
             }
         }
         Ok(r::null())
@@ -329,7 +268,7 @@ extern "C" fn device_memory(device: SEXP) -> SEXP {
     guard::guard_as_it_is(|| {
         let device = convert::device(device)?;
         let memory = backend::of(device)?.memory()?;
-        let pending = finalized::pending_bytes(device);
+        let pending = pending::bytes(device);
         // an amount of 0 is known where the total is
         let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
         let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };

@@ -1,11 +1,8 @@
-//! DLPack capsules in R: external pointers with the capsule's name as tag (vignettes/dlpack.Rmd is the convention).
-//!
-//! A capsule owns its tensor until it is used; then the tag says `used_...`, as Python's capsules do, and the
-//! pointer is cleared.
+//! Entries: DLPack capsules out and in, for R, Python and other packages' C.
 
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use verdigris_engine::array::Array;
@@ -17,170 +14,20 @@ use verdigris_ops::scalar::Scalar;
 
 use crate::guard::guard;
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{altrep, convert, entry, handle, owned, owners, pinned, pointer, streams};
-
-// ---- capsules ------------------------------------------------------------------------------------
-
-/// Symbols, looked up once.
-struct Words {
-    legacy: SEXP,
-    versioned: SEXP,
-    used_legacy: SEXP,
-    used_versioned: SEXP,
-}
-
-fn words() -> Words {
-    Words {
-        legacy: r::known_symbol!(Raw::LEGACY),
-        versioned: r::known_symbol!(Raw::VERSIONED),
-        used_legacy: r::known_symbol!(c"used_dltensor"),
-        used_versioned: r::known_symbol!(c"used_dltensor_versioned"),
-    }
-}
-
-/// Whether an external pointer is a capsule, used or not.
-pub fn is_capsule(x: SEXP) -> bool {
-    let words = words();
-    [words.legacy, words.versioned, words.used_legacy, words.used_versioned].iter().any(|&tag| owned::has_tag(x, tag))
-}
-
-/// The class of a capsule.
-fn class() -> SEXP {
-    static CLASS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    let mut class = CLASS.load(Ordering::Relaxed);
-    if class.is_null() {
-        // SAFETY: preserved for good, while it is protected.
-        unsafe {
-            let made = r::Rf_protect(r::string("dlpack_capsule"));
-            r::R_PreserveObject(made);
-            r::Rf_unprotect(1);
-            class = made.cast();
-        }
-        CLASS.store(class, Ordering::Relaxed);
-    }
-    class.cast()
-}
-
-/// R frees what nobody has used. Runs in gc: the deleter uses no R.
-extern "C" fn finalize(capsule: SEXP) {
-    if altrep::forked() {
-        return; // the parent's to free
-    }
-    if let Some(raw) = raw_in(capsule) {
-        // SAFETY: the capsule owned it, and gives it up.
-        unsafe {
-            r::R_ClearExternalPtr(capsule);
-            raw.delete();
-        }
-    }
-}
-
-/// A capsule that will own a tensor; not protected.
-fn empty(versioned: bool) -> SEXP {
-    let tag = if versioned { words().versioned } else { words().legacy };
-    let class = class();
-    // SAFETY: protected while it is made.
-    r::protect(|| unsafe {
-        let capsule = r::Rf_protect(r::R_MakeExternalPtr(std::ptr::null_mut(), tag, r::R_NilValue));
-        r::R_RegisterCFinalizerEx(capsule, Some(finalize), r::Rboolean::FALSE);
-        r::Rf_setAttrib(capsule, r::R_ClassSymbol, class);
-        r::Rf_unprotect(1);
-        capsule
-    })
-}
-
-fn tag<'a>(capsule: SEXP) -> &'a CStr {
-    // SAFETY: an external pointer; symbols and their names are never freed.
-    unsafe {
-        let tag = r::R_ExternalPtrTag(capsule);
-        if r::kind_of(tag) == SEXPTYPE::SYMSXP {
-            CStr::from_ptr(r::R_CHAR(r::PRINTNAME(tag)))
-        } else {
-            c""
-        }
-    }
-}
-
-/// The tensor that a capsule owns. Uses no R but to look.
-fn raw_in(capsule: SEXP) -> Option<Raw> {
-    let words = words();
-    // SAFETY: an external pointer.
-    let (name, pointer) = unsafe { (r::R_ExternalPtrTag(capsule), r::R_ExternalPtrAddr(capsule)) };
-    match () {
-        () if pointer.is_null() => None,
-        () if name == words.legacy => Some(Raw::Legacy(pointer.cast())),
-        () if name == words.versioned => Some(Raw::Versioned(pointer.cast())),
-        () => None,
-    }
-}
-
-/// The tensor of a capsule that was not used.
-fn tensor(capsule: SEXP) -> Result<Raw> {
-    if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
-        return Err(Error::new(
-            ErrorKind::Argument,
-            format!("expected a DLPack capsule, got {}", convert::describe(capsule)),
-        )
-        .advise("A capsule comes from `as_dlpack(x)`, or from another package's export."));
-    }
-    let words = words();
-    // SAFETY: an external pointer.
-    let name = unsafe { r::R_ExternalPtrTag(capsule) };
-    if name == words.used_legacy || name == words.used_versioned {
-        return Err(Error::new(ErrorKind::Consumed, "the capsule has been used: a capsule gives its tensor away once")
-            .advise("Make a new one with `as_dlpack(x)`; that copies nothing."));
-    }
-    if name != words.legacy && name != words.versioned {
-        return Err(Error::new(
-            ErrorKind::Argument,
-            format!("an external pointer tagged \"{}\" is no DLPack capsule", tag(capsule).to_string_lossy()),
-        ));
-    }
-    raw_in(capsule).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Consumed,
-            "the capsule is empty: it was saved, comes from another process, or R has finalized it",
-        )
-        .advise("Memory cannot be shared that way; send the array itself.")
-    })
-}
-
-/// The capsule gives its tensor away.
-fn mark_used(capsule: SEXP, raw: Raw) {
-    let used = match raw {
-        Raw::Legacy(_) => words().used_legacy,
-        Raw::Versioned(_) => words().used_versioned,
-    };
-    // SAFETY: an external pointer; a symbol.
-    unsafe {
-        r::R_SetExternalPtrTag(capsule, used);
-        r::R_ClearExternalPtr(capsule);
-    }
-}
+use crate::{address, attributes, capsule, convert, entry, handle, owned, owners, pinned, streams, values};
 
 // ---- out -----------------------------------------------------------------------------------------
-
-/// The extents of an R vector: its `dim`, or its length.
-pub fn extents(x: SEXP) -> Result<Vec<usize>> {
-    // SAFETY: reading an attribute.
-    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-    if r::is_null(dim) {
-        Ok(vec![r::len(x)])
-    } else {
-        convert::sizes(dim)
-    }
-}
 
 /// The tensor of an array, or of an ordinary vector whose elements lie as a dtype has them; None for anything else.
 fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
     if let Some(handle) = handle::of(x) {
         let array = if terms.writable { handle.lend()? } else { handle.lend_to_read()? };
-        return dlpack::export_as(&array, &extents(x)?, terms).map(Some);
+        return dlpack::export_as(&array, &attributes::extents(x)?, terms).map(Some);
     }
     if r::inherits(x, "gpu_array") {
-        return dlpack::export_as(&convert::adopt(x)?, &extents(x)?, terms).map(Some);
+        return dlpack::export_as(&convert::adopt(x)?, &attributes::extents(x)?, terms).map(Some);
     }
-    let Some((address, dtype)) = convert::lying(x) else { return Ok(None) };
+    let Some((address, dtype)) = values::lying(x) else { return Ok(None) };
     if terms.writable {
         return Err(Error::new(ErrorKind::Argument, "an ordinary R vector cannot be given out to be written to")
             .advise("R's values do not change: give out `as_gpu(x, device = \"cpu\")`."));
@@ -193,7 +40,16 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
         buffer.set_read_only(); // R code that would write to it makes a copy, since there are two references
     }
     let array = Array::from_view(View::contiguous(Arc::new(buffer), dtype, n));
-    dlpack::export_as(&array, &extents(x)?, Terms { order, ..terms }).map(Some)
+    dlpack::export_as(&array, &attributes::extents(x)?, Terms { order, ..terms }).map(Some)
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still the caller's.
+fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
+    raw.probe()?;
+    // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
+    unsafe { dlpack::import(raw, copying) }
 }
 
 /// `stream`: NULL waits here; a stream of `gpu_stream()`, a stream's address, or -1 where nobody is to wait.
@@ -215,40 +71,21 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
         }
         return Ok(stream.address()?.map_or(Order::Nobody, Order::Stream));
     }
-    if convert::scalar(stream).is_some_and(|(value, _)| value.to(Class::F64) == Scalar::F64(-1.0)) {
+    if values::scalar(stream).is_some_and(|(value, _)| value.to(Class::F64) == Scalar::F64(-1.0)) {
         return Ok(Order::Nobody);
     }
-    pointer::address(stream, "stream").map(Order::Stream)
-}
-
-// ---- in ------------------------------------------------------------------------------------------
-
-/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still the caller's.
-fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
-    raw.probe()?;
-    // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
-    unsafe { dlpack::import(raw, copying) }
-}
-
-/// A vector on memory from outside, with `dim` where there are two dimensions or more. Not protected.
-///
-/// # Errors
-/// `Shape` for an extent that `dim` cannot say.
-pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
-    let out = handle::empty(array.dtype(), array.len(), dim)?;
-    handle::fill(out, handle::Handle::import(array));
-    Ok(out)
+    address::of(stream, "stream").map(Order::Stream)
 }
 
 entry! {
     /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a CUDA
     /// stream's address; -1 where nobody is to wait.
     fn dlpack_export(x, versioned, stream, writable) {
-        let versioned = convert::flag(versioned, "versioned")?;
-        let terms = Terms { versioned, order: order(stream, x)?, writable: convert::flag(writable, "writable")? };
+        let versioned = values::flag(versioned, "versioned")?;
+        let terms = Terms { versioned, order: order(stream, x)?, writable: values::flag(writable, "writable")? };
         // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
         unsafe {
-            let capsule = r::Rf_protect(empty(versioned));
+            let capsule = r::Rf_protect(capsule::empty(versioned));
             let raw = leaving(x, terms);
             r::Rf_unprotect(1);
             let Some(raw) = raw? else { return Ok(r::null()) };
@@ -261,30 +98,30 @@ entry! {
     fn dlpack_import(capsule, copy) {
         let copying = match () {
             () if r::is_null(copy) => Copying::IfNeeded,
-            () if convert::flag(copy, "copy")? => Copying::Always,
+            () if values::flag(copy, "copy")? => Copying::Always,
             () => Copying::Never,
         };
         if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
             return Ok(r::null());
         }
-        let raw = tensor(capsule)?;
+        let raw = capsule::tensor(capsule)?;
         let (array, dim) = arriving(raw, copying)?;
-        mark_used(capsule, raw);
-        shaped(array, &dim)
+        capsule::mark_used(capsule, raw);
+        handle::shaped(array, &dim)
     }
 
     /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
     fn dlpack_describe(capsule) {
-        let raw = match tensor(capsule) {
+        let raw = match capsule::tensor(capsule) {
             Ok(raw) => raw,
-            Err(error) if error.kind == ErrorKind::Consumed => return Ok(r::string(&tag(capsule).to_string_lossy())),
+            Err(error) if error.kind == ErrorKind::Consumed => return Ok(r::string(&capsule::tag(capsule).to_string_lossy())),
             Err(error) => return Err(error),
         };
         raw.probe()?;
         // SAFETY: the capsule owns a whole tensor.
         let d = unsafe { raw.describe()? };
         let out = List::new(8)
-            .add("tag", r::string(&tag(capsule).to_string_lossy()))
+            .add("tag", r::string(&capsule::tag(capsule).to_string_lossy()))
             .add("device", r::string(&d.device))
             .add("dtype", r::string(&d.dtype))
             .add("shape", r::reals(d.shape.iter().map(|&n| n as f64)))
@@ -296,10 +133,10 @@ entry! {
 
     /// A capsule for a tensor at an address, which Python gave away.
     fn dlpack_capsule(address, versioned) {
-        let address = pointer::address(address, "address")?;
-        let versioned = convert::flag(versioned, "versioned")?;
+        let address = address::of(address, "address")?;
+        let versioned = values::flag(versioned, "versioned")?;
         let taken = Taken(raw_of(address as *mut c_void, versioned.into())?);
-        let capsule = empty(versioned);
+        let capsule = capsule::empty(versioned);
         // SAFETY: an external pointer.
         unsafe { r::R_SetExternalPtrAddr(capsule, taken.give().pointer()) };
         Ok(capsule)
@@ -307,9 +144,9 @@ entry! {
 
     /// The address of a capsule's tensor, which is the caller's from here on.
     fn dlpack_take(capsule) {
-        let raw = tensor(capsule)?;
+        let raw = capsule::tensor(capsule)?;
         let address = r::real(raw.pointer() as usize as f64);
-        mark_used(capsule, raw);
+        capsule::mark_used(capsule, raw);
         Ok(address)
     }
 }
@@ -343,7 +180,7 @@ entry! {
     /// The address of the destructor, as a string; it will use Python's two functions at these addresses.
     fn python_destructor(get_name, get_pointer) {
         for (place, x) in PYTHON.iter().zip([get_name, get_pointer]) {
-            place.store(pointer::address(x, "address")? as usize, Ordering::Relaxed);
+            place.store(address::of(x, "address")? as usize, Ordering::Relaxed);
         }
         Ok(r::string(&(destroy as *const () as usize).to_string()))
     }
@@ -393,7 +230,7 @@ extern "C" fn vg_foreign_export(x: SEXP, versioned: c_int, writable: c_int, stre
         let terms = Terms { versioned: versioned != 0, order, writable: writable != 0 };
         leaving(x, terms)?
             .map(Raw::pointer)
-            .ok_or_else(|| Error::new(ErrorKind::Argument, format!("expected an array, got {}", convert::describe(x))))
+            .ok_or_else(|| Error::new(ErrorKind::Argument, format!("expected an array, got {}", values::describe(x))))
     })
 }
 
@@ -421,7 +258,7 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
         };
         let (array, dim) = arriving(raw, copying)?;
         if dtype != Some(array.dtype()) {
-            return shaped(array, &dim);
+            return handle::shaped(array, &dim);
         }
         handle::fill(out, handle::Handle::import(array));
         // SAFETY: protected above.
@@ -434,7 +271,7 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
 extern "C" fn vg_foreign_capsule(tensor: *mut c_void, versioned: c_int) -> SEXP {
     guard(|| {
         let raw = raw_of(tensor, versioned)?;
-        let capsule = empty(versioned != 0);
+        let capsule = capsule::empty(versioned != 0);
         // SAFETY: an external pointer.
         unsafe { r::R_SetExternalPtrAddr(capsule, raw.pointer()) };
         Ok(capsule)
@@ -444,16 +281,19 @@ extern "C" fn vg_foreign_capsule(tensor: *mut c_void, versioned: c_int) -> SEXP 
 #[no_mangle]
 extern "C" fn vg_foreign_take(capsule: SEXP, versioned: c_int) -> *mut c_void {
     guarded(|| {
-        let raw = tensor(capsule)?;
+        let raw = capsule::tensor(capsule)?;
         if matches!(raw, Raw::Versioned(_)) != (versioned != 0) {
             let readable = if versioned != 0 { "TRUE" } else { "FALSE" };
             return Err(Error::new(
                 ErrorKind::Argument,
-                format!("the capsule is tagged \"{}\", which is the other form", tag(capsule).to_string_lossy()),
+                format!(
+                    "the capsule is tagged \"{}\", which is the other form",
+                    capsule::tag(capsule).to_string_lossy()
+                ),
             )
             .advise(format!("The caller reads capsules that were made with `versioned = {readable}`.")));
         }
-        mark_used(capsule, raw);
+        capsule::mark_used(capsule, raw);
         Ok(raw.pointer())
     })
 }

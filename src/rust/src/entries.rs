@@ -11,15 +11,15 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, List, SEXP};
-use crate::{attributes, convert, entry, guard, handle, host, owners, pressure, site, vectors};
+use crate::{attributes, conditions, convert, entry, handle, host, owners, pressure, site, values, vectors};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
 
 /// What shows `n` elements from `from` on reads from: x's array, or those at its start alone.
 fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
-    let (from, n) = (convert::size(from, "from")?, convert::size(n, "n")?);
-    let array = handle::array(x)?;
+    let (from, n) = (values::size(from, "from")?, values::size(n, "n")?);
+    let array = convert::array(x)?;
     if from > array.len() || n > array.len() - from {
         return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
     }
@@ -30,7 +30,7 @@ fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
 /// The array of x, and whether it is one already.
 fn given(x: SEXP) -> Result<Option<Array>> {
     if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
-        handle::array(x).map(Some)
+        convert::array(x).map(Some)
     } else {
         Ok(None)
     }
@@ -45,7 +45,7 @@ fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
     if unsafe { r::ALTREP(x) != 0 || r::vg_is_shared(x) != 0 } {
         return None;
     }
-    convert::lying(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
+    values::lying(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
 }
 
 entry! {
@@ -63,7 +63,7 @@ entry! {
 
     /// An array of x (moved and cast if it is one) with its shape and names.
     fn upload(x, dtype, device, call) {
-        let dtype = convert::dtype(dtype)?;
+        let dtype = values::dtype(dtype)?;
         let array = match given(x)? {
             Some(array) => {
                 let array = if r::is_null(device) { array } else { array.to_device(convert::device(device)?)? };
@@ -79,13 +79,13 @@ entry! {
                 convert::upload(x, dtype, convert::device(device)?, site)?
             }
         };
-        Ok(attributes::wrap_like(array, x))
+        Ok(handle::wrap_like(array, x))
     }
 
     /// An array of what base R has just computed, with its shape and names. On the cpu device a large vector that nobody else
     /// holds is not copied: its memory becomes the array's.
     fn result(x, dtype, device) {
-        let (dtype, device) = (convert::dtype(dtype)?, convert::device(device)?);
+        let (dtype, device) = (values::dtype(dtype)?, convert::device(device)?);
         let array = match lying_alone(x) {
             Some((address, own)) if device == Device::Cpu && dtype.is_none_or(|dtype| dtype == own) => {
                 let n = r::len(x);
@@ -96,29 +96,29 @@ entry! {
             }
             _ => convert::upload(x, dtype, device, None)?,
         };
-        Ok(attributes::wrap_like(array, x))
+        Ok(handle::wrap_like(array, x))
     }
 
     fn cast(x, dtype, call) {
-        let array = handle::array(x)?;
-        let dtype = convert::dtype(dtype)?.unwrap_or(array.dtype());
-        Ok(attributes::wrap_like(array.cast(dtype, site::of(call))?, x))
+        let array = convert::array(x)?;
+        let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
+        Ok(handle::wrap_like(array.cast(dtype, site::of(call))?, x))
     }
 
     fn to_device(x, device) {
-        Ok(attributes::wrap_like(handle::array(x)?.to_device(convert::device(device)?)?, x))
+        Ok(handle::wrap_like(convert::array(x)?.to_device(convert::device(device)?)?, x))
     }
 
     /// All elements as an ordinary vector without attributes.
     fn collect(x) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         vectors::read(&array, 0, array.len())
     }
 
     /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it, since its
     /// error where there is no memory could not pass through here.
     fn collect_into(x, out) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         let n = array.len();
         if r::kind_of(out) != host::r_type(array.dtype()) || r::len(out) != n {
             return Err(Error::new(ErrorKind::Argument, "a vector to collect into has the type and the length of the array"));
@@ -131,7 +131,7 @@ entry! {
     /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of base R that
     /// read their arguments and let them go. NULL where that memory is not as R has it, or where someone else may write.
     fn lend(x) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
         if array.device() != Device::Cpu || !as_r || array.is_empty() || array.is_volatile() {
             return Ok(r::null());
@@ -150,14 +150,14 @@ entry! {
 
     /// All elements as an ordinary vector of the type of another dtype, without attributes.
     fn collect_as(x, dtype, call) {
-        let array = handle::array(x)?;
-        let dtype = convert::dtype(dtype)?.unwrap_or(array.dtype());
+        let array = convert::array(x)?;
+        let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
         vectors::read_as(&array, dtype, site::of(call))
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
     fn collect_integer64(x) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         vectors::read_integer64(&array)
     }
 
@@ -180,12 +180,12 @@ entry! {
 
     /// The same elements as a new vector without attributes.
     fn bare(x) {
-        Ok(handle::bare(handle::array(x)?))
+        Ok(handle::bare(convert::array(x)?))
     }
 
     /// The values of this moment as a new vector without attributes, whatever is written to the memory of x later.
     fn frozen(x) {
-        Ok(handle::bare(handle::array(x)?.fixed()?))
+        Ok(handle::bare(convert::array(x)?.fixed()?))
     }
 
     /// Gives a bare vector the class that its attributes ask for, in place.
@@ -242,22 +242,22 @@ entry! {
 
     /// `n` times a value of length one.
     fn full(value, n, dtype, device) {
-        let n = convert::size(n, "dim")?;
+        let n = values::size(n, "dim")?;
         let device = convert::device(device)?;
-        let (scalar, kind) = convert::scalar(value).ok_or_else(|| {
-            Error::new(ErrorKind::Argument, format!("`value` must be one number, not {}", convert::describe(value)))
+        let (scalar, kind) = values::scalar(value).ok_or_else(|| {
+            Error::new(ErrorKind::Argument, format!("`value` must be one number, not {}", values::describe(value)))
         })?;
-        let dtype = convert::dtype(dtype)?.unwrap_or(kind.default_dtype());
+        let dtype = values::dtype(dtype)?.unwrap_or(kind.default_dtype());
         Ok(handle::wrap(Array::full(scalar, dtype, n, device)?))
     }
 
     /// `from + by * (0, 1, ...)`.
     fn sequence(from, by, n, dtype, device) {
-        let n = convert::size(n, "length.out")?;
+        let n = values::size(n, "length.out")?;
         let device: Device = convert::device(device)?;
-        let (from, kind) = convert::scalar(from).ok_or_else(|| Error::new(ErrorKind::Argument, "`from` must be one number"))?;
-        let (by, _) = convert::scalar(by).ok_or_else(|| Error::new(ErrorKind::Argument, "`by` must be one number"))?;
-        let dtype = convert::dtype(dtype)?.unwrap_or(kind.default_dtype());
+        let (from, kind) = values::scalar(from).ok_or_else(|| Error::new(ErrorKind::Argument, "`from` must be one number"))?;
+        let (by, _) = values::scalar(by).ok_or_else(|| Error::new(ErrorKind::Argument, "`by` must be one number"))?;
+        let dtype = values::dtype(dtype)?.unwrap_or(kind.default_dtype());
         let class = match from {
             Scalar::I32(_) => Class::I32,
             Scalar::I64(_) => Class::I64,
@@ -278,11 +278,11 @@ entry! {
 
     /// Fails as asked: for tests of conditions.
     fn test_condition(what, text) {
-        let text = convert::string(text, "text")?;
-        match convert::string(what, "what")? {
+        let text = values::string(text, "text")?;
+        match values::string(what, "what")? {
             "panic" => panic!("{text}"),
             "warning" => {
-                guard::warn(text, None);
+                conditions::warn(text, None);
                 Ok(r::logical(true))
             }
             _ => Err(Error::new(ErrorKind::Shape, text).advise(text).detail(text)),

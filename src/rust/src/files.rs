@@ -10,7 +10,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, dlpack as capsules, entry, handle};
+use crate::{attributes, convert, entry, handle, values};
 
 /// The entry of the metadata that is ours: an object by tensor's name.
 const ATTRIBUTES: &str = "verdigris";
@@ -131,7 +131,7 @@ fn say(attributes: &mut Json, name: &str, value: &str) {
 entry! {
     /// The bytes of a file, of which `argument` is the name of the argument for messages.
     fn file_bytes(path, argument) {
-        let bytes = files::bytes(Path::new(convert::string(path, "path")?), convert::string(argument, "argument")?)?;
+        let bytes = files::bytes(Path::new(values::string(path, "path")?), values::string(argument, "argument")?)?;
         // SAFETY: allocated with room for the bytes.
         unsafe {
             let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, bytes.len() as r::R_xlen_t);
@@ -142,14 +142,14 @@ entry! {
 
     /// Writes arrays with their names, attributes (a list each) and the file's metadata (a named character vector).
     fn file_save(path, arrays, tensor_names, attributes, metadata) {
-        let path = convert::string(path, "path")?;
+        let path = values::string(path, "path")?;
         let tensor_names = names(tensor_names, "names(x)")?;
         let mut items = Vec::new();
         let mut ours = Vec::new();
         for (k, name) in tensor_names.into_iter().enumerate() {
             // SAFETY: two lists, as long as the names are many.
             let (x, own) = unsafe { (r::VECTOR_ELT(arrays, k as isize), r::VECTOR_ELT(attributes, k as isize)) };
-            let item = Item { name, array: handle::array(x)?, dim: capsules::extents(x)? };
+            let item = Item { name, array: convert::array(x)?, dim: attributes::extents(x)? };
             let mut own = to_json(own, 0)?;
             match item.stored()? {
                 Stored::AsItIs => {}
@@ -175,7 +175,7 @@ entry! {
 
     /// list(names, arrays, attributes, metadata) of a file; of the tensors with these names, where they are not NULL.
     fn file_load(path, wanted, device) {
-        let source = files::open(Path::new(convert::string(path, "path")?))?;
+        let source = files::open(Path::new(values::string(path, "path")?))?;
         let header = &source.header;
         let entries: Vec<_> = if r::is_null(wanted) {
             header.entries.iter().collect()
@@ -208,7 +208,7 @@ entry! {
             let mut out = List::new(4).add("names", r::strings(entries.iter().map(|e| &e.name)));
             let arrays = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, loaded.len() as isize));
             for (k, (array, dim)) in loaded.into_iter().enumerate() {
-                r::SET_VECTOR_ELT(arrays, k as isize, capsules::shaped(array, &dim)?);
+                r::SET_VECTOR_ELT(arrays, k as isize, handle::shaped(array, &dim)?);
             }
             out = out.add("arrays", arrays);
             r::Rf_unprotect(1);

@@ -1,22 +1,29 @@
 //! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only note what is dead
 //! (`finalizers.c`). The next entry frees it.
 
-use std::collections::HashMap;
+use std::os::raw::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::Arc;
 
-use verdigris_engine::graph::node::Node;
-use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind};
+use verdigris_ops::fork;
 
-use crate::handle::Handle;
-use crate::owned::{Header, Of, Owned, ALIVE, USED};
+use crate::owned::{self, Header, ALIVE, USED};
 use crate::r::{self, SEXP};
-use crate::{guard, owned, site};
+use crate::{conditions, site};
 
 /// Nonzero where there is something to free: values of dead pointers, or calls whose sites are gone.
 #[no_mangle]
 pub static vg_any_dead: AtomicI32 = AtomicI32::new(0);
+
+/// Whether this is a forked child: what the parent's handles own is not ours to free.
+pub fn forked() -> bool {
+    fork::depth() > 0
+}
+
+#[no_mangle]
+extern "C" fn vg_forked() -> c_int {
+    forked().into()
+}
 
 /// Has the next entry free what was dropped elsewhere.
 pub fn wake() {
@@ -35,6 +42,11 @@ fn some(pointer: SEXP) -> Option<SEXP> {
     (!pointer.is_null()).then_some(pointer)
 }
 
+/// The headers of their values, of those that were not freed.
+pub fn dead_values() -> impl Iterator<Item = &'static Header> {
+    dead().filter_map(header)
+}
+
 /// The header of a pointer's value, which was not freed; its state is left as it is.
 fn header<'a>(pointer: SEXP) -> Option<&'a Header> {
     // SAFETY: an external pointer of ours; freed values have an odd address.
@@ -45,23 +57,6 @@ fn header<'a>(pointer: SEXP) -> Option<&'a Header> {
         }
         at.cast::<Header>().as_ref()
     }
-}
-
-/// Bytes on a device that go when what is dead is freed: computed values that only dead handles hold.
-pub fn pending_bytes(device: Device) -> u64 {
-    let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
-    for header in dead().filter_map(header).filter(|header| header.kind == Of::Handle) {
-        // SAFETY: the header of a handle, as its kind says.
-        let handle = unsafe { &(*std::ptr::from_ref(header).cast::<Owned<Handle>>()).value };
-        let node = handle.peek().node().clone();
-        nodes.entry(Arc::as_ptr(&node)).or_insert((node, 0)).1 += 1;
-    }
-    let held = nodes.values().filter(|(node, handles)| node.device == device && Arc::strong_count(node) == handles + 1);
-    held.filter_map(|(node, _)| node.view())
-        // the node's own and this one
-        .filter(|view| Arc::strong_count(&view.buffer) == 2)
-        .map(|view| view.buffer.bytes as u64)
-        .sum()
 }
 
 /// Frees what is dead. On the main thread, where R may jump (`r::protect`).
@@ -114,6 +109,6 @@ pub fn freed(array: bool) -> Error {
 
 /// Leaves that error.
 #[no_mangle]
-extern "C" fn vg_leave_freed(array: std::os::raw::c_int) {
-    guard::leave(freed(array != 0));
+extern "C" fn vg_leave_freed(array: c_int) {
+    conditions::leave(freed(array != 0));
 }

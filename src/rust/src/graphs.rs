@@ -5,7 +5,7 @@ use verdigris_engine::device::cuda_graph::{Graph, Recording};
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{attributes, convert, entry, handle, owned};
+use crate::{convert, entry, handle, owned, values};
 
 /// The elements of a list.
 fn items(list: SEXP) -> Vec<SEXP> {
@@ -20,14 +20,13 @@ fn output(x: SEXP) -> Result<Array> {
             .operand(number.device())?
             .ok_or_else(|| Error::new(Kind::Capture, "a number that R has read cannot be a result of the graph"));
     }
-    handle::array(x)
+    convert::array(x)
 }
 
 fn results(arrays: Vec<Array>, like: SEXP) -> SEXP {
     let mut out = List::new(arrays.len());
     for (array, x) in arrays.into_iter().zip(items(like)) {
-        let value =
-            if r::kind_of(x) == SEXPTYPE::NILSXP { handle::wrap(array) } else { attributes::wrap_like(array, x) };
+        let value = if r::kind_of(x) == SEXPTYPE::NILSXP { handle::wrap(array) } else { handle::wrap_like(array, x) };
         out = out.add("", value);
     }
     out.finish()
@@ -37,7 +36,7 @@ entry! {
     /// Begins to record on a device. list(recording, inputs: arrays in the graph's own memory).
     fn graph_begin(inputs, device) {
         let given = items(inputs);
-        let arrays = given.iter().map(|&x| handle::array(x)).collect::<Result<Vec<_>>>()?;
+        let arrays = given.iter().map(|&x| convert::array(x)).collect::<Result<Vec<_>>>()?;
         let recording = Recording::begin(convert::device(device)?, &arrays)?;
         let own = recording.inputs();
         let out = List::new(2).add("recording", owned::new(recording));
@@ -63,10 +62,10 @@ entry! {
         let graph: &Graph = owned::get(graph).ok_or_else(|| {
             Error::new(Kind::Argument, "the graph is of another session").advise("Record it again with `gpu_graph()`.")
         })?;
-        let copy = convert::flag(copy, "copy")?;
+        let copy = values::flag(copy, "copy")?;
         let given = items(inputs)
             .into_iter()
-            .map(|x| if r::is_null(x) { Ok(None) } else { handle::array(x).map(Some) })
+            .map(|x| if r::is_null(x) { Ok(None) } else { convert::array(x).map(Some) })
             .collect::<Result<Vec<_>>>()?;
         Ok(results(graph.run(&given, copy)?, like))
     }

@@ -11,10 +11,10 @@ use verdigris_engine::memory::buffer::{Buffer, Device, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
+use crate::abroad;
 use crate::host::{self, Block};
 use crate::owned::{Of, Owned};
 use crate::r::{self, Holder, SEXP};
-use crate::{abroad, recipe};
 
 mod between;
 mod window;
@@ -148,7 +148,7 @@ impl Handle {
     pub fn part(&self) {
         let cell = self.cell.get();
         if !cell.is_null() {
-            recipe::part(cell, self.peek());
+            leave_values(cell, self.peek());
             self.cell.set(std::ptr::null_mut());
         }
     }
@@ -607,5 +607,18 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Leaves a cell its old values, where some recipe may need them: the handle is about to get others.
+fn leave_values(cell: SEXP, old: Array) {
+    // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that counts.
+    unsafe {
+        if r::vg_is_shared(cell) != 0 {
+            let handle = Handle::new(old).owned();
+            let pointer = r::vg_new_pointer(r::null(), std::ptr::null_mut());
+            handle.give(pointer);
+            r::SETCAR(cell, pointer);
+        }
     }
 }

@@ -15,7 +15,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
 
-use crate::guard;
+use crate::conditions;
 use crate::r::{Rcomplex, SEXPTYPE};
 
 /// Bytes of elements, in R's representation, that came to the host so far.
@@ -128,12 +128,11 @@ unsafe fn make_doubles(elements: Shared, n: usize) -> Result<()> {
 }
 
 /// Of int64 that became NA on the way to R's doubles.
-pub const LOST: &str =
-    "NAs produced: integers beyond 2^53 have no double of their own; collect() keeps them, as integer64";
+const LOST: &str = "NAs produced: integers beyond 2^53 have no double of their own; collect() keeps them, as integer64";
 
 /// Warns of these.
 pub fn warn_lost() {
-    guard::warn(LOST, None);
+    conditions::warn_lost(LOST);
 }
 
 /// One int64 as R's double; `lost` where it has none and becomes NA.

@@ -2,7 +2,6 @@
 
 use std::os::raw::c_int;
 
-use crate::r::{self, *};
 use verdigris_engine::array::strided;
 use verdigris_engine::array::subscript::{self, Fault, Selection};
 use verdigris_engine::array::{Array, Operand};
@@ -13,9 +12,8 @@ use verdigris_ops::layout::Axis;
 use verdigris_ops::rule::{promote, Typed};
 use verdigris_ops::scalar::Scalar;
 
-use crate::convert;
-use crate::entry;
-use crate::handle;
+use crate::r::{self, *};
+use crate::{convert, entry, handle, values};
 
 /// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
 fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
@@ -23,13 +21,13 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
         return Ok(Ok(Selection::whole(n)));
     }
     if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
-        let subscript = handle::array(i)?.to_device(like.device())?;
+        let subscript = convert::array(i)?.to_device(like.device())?;
         if let Some(found) = subscript::from_array(&subscript, n, bounded)? {
             return Ok(found);
         }
     }
-    let data = convert::host(i).ok_or_else(|| {
-        Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", convert::describe(i)))
+    let data = values::host(i).ok_or_else(|| {
+        Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", values::describe(i)))
     })?;
     subscript::from_host(data, n, bounded, like.device())
 }
@@ -39,7 +37,7 @@ fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
     if handle::of(i).is_none() && !r::inherits(i, "gpu_array") {
         return Ok(None);
     }
-    let mask = handle::array(i)?;
+    let mask = convert::array(i)?;
     let fits = mask.dtype().kind() == NumberKind::Logical && mask.len() == n && mask.device() == like.device();
     Ok(fits.then_some(mask))
 }
@@ -68,7 +66,7 @@ fn selections(subscripts: SEXP, dim: &[usize], like: &Array) -> Result<std::resu
 }
 
 fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>> {
-    let dim = convert::sizes(dim)?;
+    let dim = values::sizes(dim)?;
     // SAFETY: a list that R code made.
     let given = unsafe { Rf_xlength(subscripts) } as usize;
     if given != dim.len() || dim.iter().product::<usize>() != array.len() {
@@ -98,7 +96,7 @@ entry! {
     /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers that take
     /// how many elements each axis' subscript selects.
     fn subset(x, dim, subscripts, extents) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
         if let [n] = dim[..] {
             // SAFETY: a list with an element for each axis.
@@ -149,7 +147,7 @@ entry! {
     /// A copy of `x` with `x[i, j, ...] <- value`, flat and maybe longer; or a string that names a fault. `count` is one double that
     /// takes how many elements are assigned to.
     fn assign(x, dim, subscripts, value, count) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         strided::refuse_overlap(&array, "x")?;
         let dim = checked_dim(dim, subscripts, &array)?;
         let found = match selections(subscripts, &dim, &array)? {
@@ -198,9 +196,9 @@ entry! {
 entry! {
     /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
     fn permute(x, dim, permutation) {
-        let array = handle::array(x)?;
-        let dim = convert::sizes(dim)?;
-        let axes: Vec<Axis> = convert::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
+        let array = convert::array(x)?;
+        let dim = values::sizes(dim)?;
+        let axes: Vec<Axis> = values::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
         Ok(handle::wrap(array.view(&dim, &axes)?.fixed()?))
     }
 }
@@ -208,7 +206,7 @@ entry! {
 entry! {
     /// Positions (from 1, double) of TRUE.
     fn which(x) {
-        let array = handle::array(x)?;
+        let array = convert::array(x)?;
         let dtype = if array.len() <= i32::MAX as usize { DType::Int32 } else { DType::Float64 };
         Ok(handle::wrap(from_one(array.positions(false)?, dtype)?))
     }
@@ -217,8 +215,8 @@ entry! {
 entry! {
     /// A list of the sorted values and, if asked for, their positions (from 1).
     fn sort(x, decreasing, with_positions) {
-        let array = handle::array(x)?;
-        let (sorted, at) = array.sort(convert::flag(decreasing, "decreasing")?, convert::flag(with_positions, "with_positions")?)?;
+        let array = convert::array(x)?;
+        let (sorted, at) = array.sort(values::flag(decreasing, "decreasing")?, values::flag(with_positions, "with_positions")?)?;
         let at = at.map(|at| from_one(at, place_type(&array))).transpose()?;
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {
@@ -236,8 +234,8 @@ entry! {
 entry! {
     /// The positions (from 1) that sorting gives, alone.
     fn order(x, decreasing) {
-        let array = handle::array(x)?;
-        let (decreasing, dtype) = (convert::flag(decreasing, "decreasing")?, place_type(&array));
+        let array = convert::array(x)?;
+        let (decreasing, dtype) = (values::flag(decreasing, "decreasing")?, place_type(&array));
         let at = match array.order(decreasing)? {
             Some(at) => at.cast(dtype, None)?,
             None => from_one(array.sort(decreasing, true)?.1.expect("positions were asked for"), dtype)?,
@@ -258,34 +256,34 @@ fn place_type(array: &Array) -> DType {
 entry! {
     /// Counts of whole numbers from `low` on, `bins` of them, and of all else: an array of doubles.
     fn count_bins(x, low, bins) {
-        let array = handle::array(x)?;
-        let counts = array.count_bins(convert::number(low, "low")? as i64, convert::size(bins, "bins")?)?;
+        let array = convert::array(x)?;
+        let counts = array.count_bins(values::number(low, "low")? as i64, values::size(bins, "bins")?)?;
         Ok(handle::wrap(counts.cast(DType::Float64, None)?))
     }
 
     /// The places (from 1) where each known value stands first; NULL where that takes a sort.
     fn firsts(x) {
-        let Some(places) = handle::array(x)?.firsts()? else { return Ok(null()) };
+        let Some(places) = convert::array(x)?.firsts()? else { return Ok(null()) };
         let one = Operand::Value(Scalar::I32(1), NumberKind::Integer);
         Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(places), one], None)?))
     }
 
     /// How many elements of a table in order are at most each element, or less than it.
     fn search(x, table, strictly) {
-        Ok(handle::wrap(handle::array(x)?.search(&handle::array(table)?, convert::flag(strictly, "strictly")?)?))
+        Ok(handle::wrap(convert::array(x)?.search(&convert::array(table)?, values::flag(strictly, "strictly")?)?))
     }
 
     /// The place in a table where each element stands first, or 0; NULL where that takes a search of the table in order.
     fn matches(x, table) {
-        Ok(handle::array(x)?.matches(&handle::array(table)?)?.map_or_else(null, handle::wrap))
+        Ok(convert::array(x)?.matches(&convert::array(table)?)?.map_or_else(null, handle::wrap))
     }
 
     /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
     /// are found by sorting.
     fn ranks(x, ranks) {
-        let mut ranks = convert::sizes(ranks)?;
+        let mut ranks = values::sizes(ranks)?;
         ranks.iter_mut().for_each(|rank| *rank = rank.saturating_sub(1));
-        let Some((values, missing)) = handle::array(x)?.ranks(&ranks)? else { return Ok(null()) };
+        let Some((values, missing)) = convert::array(x)?.ranks(&ranks)? else { return Ok(null()) };
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {
             let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));

@@ -1,6 +1,5 @@
 //! Joined arrays, and views that repeat or overlap, for R.
 
-use crate::r::{self, *};
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::memory::buffer::Device;
@@ -9,10 +8,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 use verdigris_ops::rule::promote;
 
-use crate::attributes;
-use crate::convert;
-use crate::entry;
-use crate::handle;
+use crate::r::{self, *};
+use crate::{attributes, convert, entry, handle, values};
 
 /// The arrays and numbers of a list on a device, and the dtype that all meet in unless one is given.
 fn operands(parts: SEXP, dtype: SEXP, device: Device) -> Result<(Vec<Array>, DType)> {
@@ -21,7 +18,7 @@ fn operands(parts: SEXP, dtype: SEXP, device: Device) -> Result<(Vec<Array>, DTy
         .map(|k| convert::operand(unsafe { VECTOR_ELT(parts, k as R_xlen_t) }, device))
         .collect::<Result<Vec<_>>>()?;
     let types: Vec<_> = operands.iter().map(Operand::typed).collect();
-    let dtype = match convert::dtype(dtype)? {
+    let dtype = match values::dtype(dtype)? {
         Some(dtype) => dtype,
         None if types.is_empty() => return Err(Error::new(Kind::Argument, "there is nothing to join")),
         None => promote(&types),
@@ -46,7 +43,7 @@ entry! {
     fn join_rows(parts, columns, device) {
         let device: Device = convert::device(device)?;
         let (parts, dtype) = operands(parts, r::null(), device)?;
-        let columns = convert::sizes(columns)?.first().copied().unwrap_or(0);
+        let columns = values::sizes(columns)?.first().copied().unwrap_or(0);
         if columns == 0 || parts.iter().any(|part| part.len() % columns != 0) {
             return Err(Error::new(Kind::Argument, "matrices that are joined have columns"));
         }
@@ -56,8 +53,8 @@ entry! {
     /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from 0) on by
     /// `step` for `extent` elements.
     fn strided(x, dim, of, start, step, extent) {
-        let (dim, of, start, extent) = (convert::sizes(dim)?, convert::sizes(of)?, convert::sizes(start)?, convert::sizes(extent)?);
-        let Some(Host::Double(step)) = convert::host(step) else {
+        let (dim, of, start, extent) = (values::sizes(dim)?, values::sizes(of)?, values::sizes(start)?, values::sizes(extent)?);
+        let Some(Host::Double(step)) = values::host(step) else {
             return Err(Error::new(Kind::Argument, "the steps of a view are doubles"));
         };
         if [start.len(), extent.len(), step.len()] != [of.len(); 3] || of.contains(&0) {
@@ -66,12 +63,12 @@ entry! {
         let axes: Vec<Axis> = (0..of.len())
             .map(|k| Axis { of: of[k] - 1, start: start[k], step: step[k] as isize, extent: extent[k] })
             .collect();
-        Ok(handle::wrap(handle::array(x)?.strided(&dim, &axes)?.fixed()?))
+        Ok(handle::wrap(convert::array(x)?.strided(&dim, &axes)?.fixed()?))
     }
 
     /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their dimensions.
     fn slices(x, dim) {
-        let (array, shape) = (handle::array(x)?, convert::sizes(dim)?);
+        let (array, shape) = (convert::array(x)?, values::sizes(dim)?);
         let size = verdigris_engine::memory::fallible::product(shape.iter().copied())?;
         // SAFETY: integers are made of whole numbers, and protected while they are in use.
         unsafe {
@@ -84,7 +81,7 @@ entry! {
 
     /// A list of views of so many elements each, one after the other.
     fn pieces(x, lengths) {
-        let (array, lengths) = (handle::array(x)?, convert::sizes(lengths)?);
+        let (array, lengths) = (convert::array(x)?, values::sizes(lengths)?);
         if lengths.iter().sum::<usize>() > array.len() {
             return Err(Error::new(Kind::Argument, "pieces are within their array"));
         }

@@ -18,7 +18,7 @@ use verdigris_ops::small_vec::SmallVec;
 use crate::handle::{self, Handle};
 use crate::module::{self, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{attributes, convert, devices, entry, guard, streams};
+use crate::{attributes, convert, device, entry, guard, streams, values};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
 const HOLDERS: usize = 2;
@@ -63,7 +63,7 @@ impl<'a> Arguments<'a> {
                     .misfit(k, "it would be written, and its data are on the host")
                     .advise("Use `x <- as_gpu(x)` first."));
             }
-            let array = handle::array(x)?;
+            let array = convert::array(x)?;
             if !takes_array && array.len() == 1 {
                 one(&array)?
             } else {
@@ -76,18 +76,18 @@ impl<'a> Arguments<'a> {
             Value::Raw(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) })
         } else {
             let either = parameter.passing == Passing::Either;
-            match convert::scalar(x) {
+            match values::scalar(x) {
                 Some((scalar, kind)) if !takes_array || either => Value::Scalar(scalar, kind),
                 _ if !takes_array && matches!(parameter.element, Element::Other(_)) => {
-                    return Err(signature.misfit(k, &format!("it takes a raw vector, not {}", convert::describe(x))));
+                    return Err(signature.misfit(k, &format!("it takes a raw vector, not {}", values::describe(x))));
                 }
                 _ if !takes_array => {
-                    return Err(signature.misfit(k, &format!("it takes one number, not {}", convert::describe(x))));
+                    return Err(signature.misfit(k, &format!("it takes one number, not {}", values::describe(x))));
                 }
                 _ => {
                     let dtype = parameter.dtype().map_or(String::new(), |d| format!(", dtype = \"{d}\""));
                     return Err(signature
-                        .misfit(k, &format!("it takes an array, not {}", convert::describe(x)))
+                        .misfit(k, &format!("it takes an array, not {}", values::describe(x)))
                         .advise(format!("Use `as_gpu(x{dtype})` first.")));
                 }
             }
@@ -139,7 +139,7 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     if r::is_null(x) {
         return Ok(None);
     }
-    let single = match convert::scalar(x).filter(|_| !convert::is_stamped(x)) {
+    let single = match values::scalar(x).filter(|_| !values::is_stamped(x)) {
         Some((Scalar::I32(n), Kind::Integer)) => u32::try_from(n).ok(),
         Some((Scalar::F64(n), _)) if (0.0..4294967296.0).contains(&n) && n.fract() == 0.0 => Some(n as u32),
         _ => None,
@@ -150,10 +150,10 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     let wrong = || {
         Error::new(
             ErrorKind::Argument,
-            format!("`{argument}` must be one to three whole numbers, not {}", convert::describe(x)),
+            format!("`{argument}` must be one to three whole numbers, not {}", values::describe(x)),
         )
     };
-    let given = convert::sizes(x).map_err(|_| wrong())?;
+    let given = values::sizes(x).map_err(|_| wrong())?;
     if !(1..=3).contains(&given.len()) {
         return Err(wrong());
     }
@@ -169,7 +169,7 @@ fn device(x: SEXP) -> Result<Device> {
     if !r::is_null(x) {
         return convert::device(x);
     }
-    Ok(match devices::current()? {
+    Ok(match device::current()? {
         Device::Cpu => Device::Cuda(0),
         cuda => cuda,
     })
@@ -248,12 +248,12 @@ struct Asked {
 
 impl Asked {
     fn geometry(&self, kernel: &Kernel) -> Result<Geometry> {
-        let shared = if r::is_null(self.shared) { 0 } else { convert::size(self.shared, "shared")? };
+        let shared = if r::is_null(self.shared) { 0 } else { values::size(self.shared, "shared")? };
         Ok(Geometry {
             grid: extents(self.grid, "grid")?,
             block: extents(self.block, "block")?,
             shared: u32::try_from(shared).unwrap_or(u32::MAX),
-            n: if r::is_null(self.n) { None } else { Some(convert::size(self.n, "n")?) },
+            n: if r::is_null(self.n) { None } else { Some(values::size(self.n, "n")?) },
             cooperative: kernel.cooperative,
             cluster: kernel.cluster,
         })
@@ -263,7 +263,7 @@ impl Asked {
 /// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the arguments.
 fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     let kernel = module::pointed::<Kernel>(pointer)?;
-    devices::refresh_debug()?;
+    device::refresh_debug()?;
     let stream = streams::given(asked.stream)?;
     // of a call without arrays
     let elsewhere = || stream.map_or_else(|| device(r::null()), |stream| Ok(stream.device()));
@@ -340,7 +340,7 @@ entry! {
     /// list(pointer, name, signature (NULL where it is not known yet), parameters: the names of those that a call takes).
     fn kernel_new(module, name, returns, cooperative, cluster) {
         let module: Arc<Module> = module::module(module)?;
-        let name = if r::is_null(name) { None } else { Some(convert::string(name, "name")?) };
+        let name = if r::is_null(name) { None } else { Some(values::string(name, "name")?) };
         let function = module.function(name)?;
         let returned = module::strings(returns, "returns")?;
         let mut places = Vec::new();
@@ -369,7 +369,7 @@ entry! {
         let kernel = Kernel {
             function,
             returns: places,
-            cooperative: convert::flag(cooperative, "cooperative")?,
+            cooperative: values::flag(cooperative, "cooperative")?,
             cluster: extents(cluster, "cluster")?,
         };
         let parameters: Vec<String> = known
@@ -423,9 +423,9 @@ entry! {
     /// A copy of a module's variable: an array, or a raw vector where the dtype is "raw".
     fn global_read(module, name, dtype, place) {
         let module = module::module(module)?;
-        let (name, place) = (convert::string(name, "name")?, device(place)?);
-        let raw = r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && convert::string(dtype, "dtype")? == "raw";
-        let wanted = if raw { None } else { convert::dtype(dtype)? };
+        let (name, place) = (values::string(name, "name")?, device(place)?);
+        let raw = r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && values::string(dtype, "dtype")? == "raw";
+        let wanted = if raw { None } else { values::dtype(dtype)? };
         let buffer = backend::of(place)?.global(&*module, name)?;
         let backend = backend::of(place)?;
         let variables = variables(backend, &module)?;
@@ -449,8 +449,8 @@ entry! {
     /// Writes a module's variable.
     fn global_write(module, name, dtype, place, value) {
         let module = module::module(module)?;
-        let (name, place) = (convert::string(name, "name")?, device(place)?);
-        let wanted = convert::dtype(dtype)?;
+        let (name, place) = (values::string(name, "name")?, device(place)?);
+        let wanted = values::dtype(dtype)?;
         let buffer = backend::of(place)?.global(&*module, name)?;
         let backend = backend::of(place)?;
         let variables = variables(backend, &module)?;
@@ -473,7 +473,7 @@ entry! {
             return Err(wrong(r::len(value), n, "elements"));
         }
         let array = if handle::of(value).is_some() || r::inherits(value, "gpu_array") {
-            let array = handle::array(value)?;
+            let array = convert::array(value)?;
             if array.device() != place {
                 return Err(Error::new(ErrorKind::Device, format!("`value` is on {}, and the variable on {place}", array.device()))
                     .advise(format!("Move it with `as_gpu(x, device = \"{place}\")`.")));

@@ -5,11 +5,15 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod abroad;
+mod address;
 mod altrep;
 mod attributes;
+mod capsule;
 mod chunked;
 mod compute;
+mod conditions;
 mod convert;
+mod device;
 mod devices;
 mod dlpack;
 mod entries;
@@ -28,6 +32,7 @@ mod operators;
 mod options;
 mod owned;
 mod owners;
+mod pending;
 mod pinned;
 mod pointer;
 mod pressure;
@@ -42,4 +47,5 @@ mod streams;
 mod strided;
 mod timing;
 mod torch;
+mod values;
 mod vectors;

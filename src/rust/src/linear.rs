@@ -7,14 +7,12 @@ use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 
-use crate::convert;
-use crate::entry;
 use crate::r::{self, List, SEXP};
-use crate::{attributes, handle, vectors};
+use crate::{attributes, convert, entry, handle, values, vectors};
 
 /// So many sizes.
 fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
-    let sizes = convert::sizes(x)?;
+    let sizes = values::sizes(x)?;
     sizes.try_into().map_err(|_| Error::new(Kind::Argument, format!("extents are {N} sizes")))
 }
 
@@ -84,7 +82,7 @@ entry! {
         if !r::is_null(unsafe { r::Rf_GetOption1(r::symbol(c"verdigris.matmul_precision")) }) {
             return Ok(r::null());
         }
-        let (turned, halves) = (convert::size(turned, "turned")?, convert::size(halves, "halves")?);
+        let (turned, halves) = (values::size(turned, "turned")?, values::size(halves, "halves")?);
         let Some((a, [m, k])) = plain_factor(x, turned == 1)? else { return Ok(r::null()) };
         let Some((b, [rows, n])) = plain_factor(y, turned == 2)? else { return Ok(r::null()) };
         if rows != k || m * k * n == 0 || a.device() == Device::Cpu || a.device() != b.device() {
@@ -98,7 +96,7 @@ entry! {
 
     /// The product of two arrays as an m x k and a k x n matrix; NULL where the host's BLAS serves.
     fn multiply(x, y, sizes, choice) {
-        let (a, b) = (handle::array(x)?, handle::array(y)?);
+        let (a, b) = (convert::array(x)?, convert::array(y)?);
         let [m, k, n] = extents(sizes)?;
         if a.len() != m * k || b.len() != k * n {
             return Err(Error::new(Kind::Shape, "non-conformable arguments"));
@@ -111,7 +109,7 @@ entry! {
 
     /// The products of slices: extents m, k, n, how many, and whether x and y have so many slices (1) or one (0).
     fn multiply_batched(x, y, sizes, choice) {
-        let (a, b) = (handle::array(x)?, handle::array(y)?);
+        let (a, b) = (convert::array(x)?, convert::array(y)?);
         let [m, k, n, count, many_a, many_b] = extents(sizes)?;
         let slices = |many| if many == 1 { count } else { 1 };
         if a.len() != m * k * slices(many_a) || b.len() != k * n * slices(many_b) {
@@ -124,36 +122,36 @@ entry! {
     /// list(lu, pivots, info) of an n x n matrix.
     fn lu(x, n) {
         let [n] = extents(n)?;
-        let (lu, pivots, info) = linear::lu(&handle::array(x)?, n)?;
+        let (lu, pivots, info) = linear::lu(&convert::array(x)?, n)?;
         Ok(List::new(3).add("lu", handle::wrap(lu)).add("pivots", handle::wrap(pivots)).add("info", r::real(info.into())).finish())
     }
 
     /// What solves with `lu`: extents n and the columns of b.
     fn lu_solve(lu, pivots, b, sizes, transpose) {
         let [n, columns] = extents(sizes)?;
-        let (lu, pivots, b) = (handle::array(lu)?, handle::array(pivots)?, handle::array(b)?);
-        let transpose = convert::flag(transpose, "transpose")?;
+        let (lu, pivots, b) = (convert::array(lu)?, convert::array(pivots)?, convert::array(b)?);
+        let transpose = values::flag(transpose, "transpose")?;
         Ok(handle::wrap(linear::lu_solve(&lu, &pivots, &b, n, columns, transpose)?))
     }
 
     /// list(factor, info) of an n x n matrix.
     fn cholesky(x, n) {
         let [n] = extents(n)?;
-        let (factor, info) = linear::cholesky(&handle::array(x)?, n)?;
+        let (factor, info) = linear::cholesky(&convert::array(x)?, n)?;
         Ok(List::new(2).add("factor", handle::wrap(factor)).add("info", r::real(info.into())).finish())
     }
 
     /// What solves with a triangle of r, n x n: extents n and the columns of b.
     fn triangular_solve(r, b, sizes, upper, transpose) {
         let [n, columns] = extents(sizes)?;
-        let (upper, transpose) = (convert::flag(upper, "upper.tri")?, convert::flag(transpose, "transpose")?);
-        Ok(handle::wrap(linear::triangular_solve(&handle::array(r)?, n, &handle::array(b)?, columns, upper, transpose)?))
+        let (upper, transpose) = (values::flag(upper, "upper.tri")?, values::flag(transpose, "transpose")?);
+        Ok(handle::wrap(linear::triangular_solve(&convert::array(r)?, n, &convert::array(b)?, columns, upper, transpose)?))
     }
 
     /// The upper triangle of a matrix of these extents, and zeros.
     fn upper_triangle(x, sizes) {
         let [rows, columns] = extents(sizes)?;
-        let x = handle::array(x)?;
+        let x = convert::array(x)?;
         if x.len() != rows * columns {
             return Err(Error::new(Kind::Shape, "extents are not the matrix's"));
         }
@@ -163,38 +161,38 @@ entry! {
     /// list(qr, told): LINPACK's form, and a vector of the columns' norms, the diagonal and qraux.
     fn qr(x, sizes) {
         let [m, n] = extents(sizes)?;
-        let (form, told) = linear::qr(&handle::array(x)?, m, n)?;
+        let (form, told) = linear::qr(&convert::array(x)?, m, n)?;
         Ok(List::new(2).add("qr", handle::wrap(form)).add("told", vectors::read(&told, 0, told.len())?).finish())
     }
 
     /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.
     fn qr_apply(qr, qraux, y, sizes, transpose) {
         let [m, n, k, columns] = extents(sizes)?;
-        let (qr, aux, y) = (handle::array(qr)?, handle::array(qraux)?, handle::array(y)?);
-        let transpose = convert::flag(transpose, "transpose")?;
+        let (qr, aux, y) = (convert::array(qr)?, convert::array(qraux)?, convert::array(y)?);
+        let transpose = values::flag(transpose, "transpose")?;
         Ok(handle::wrap(linear::qr_apply(&qr, &aux, &y, [m, n], k, columns, transpose)?))
     }
 
     /// list(values, vectors, info), ascending.
     fn eigen_symmetric(x, n, vectors) {
         let [n] = extents(n)?;
-        let (values, vectors, info) = linear::eigen_symmetric(&handle::array(x)?, n, convert::flag(vectors, "vectors")?)?;
+        let (values, vectors, info) = linear::eigen_symmetric(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
         Ok(List::new(3).add("values", handle::wrap(values)).add("vectors", optional(vectors)).add("info", r::real(info.into())).finish())
     }
 
     /// list(values, vectors, info): n real parts and n imaginary parts; vectors packed as LAPACK's dgeev does.
     fn eigen_general(x, n, vectors) {
         let [n] = extents(n)?;
-        let (values, vectors, info) = linear::eigen_general(&handle::array(x)?, n, convert::flag(vectors, "vectors")?)?;
+        let (values, vectors, info) = linear::eigen_general(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
         Ok(List::new(3).add("values", handle::wrap(values)).add("vectors", optional(vectors)).add("info", r::real(info.into())).finish())
     }
 
     /// list(d, u, v, transposed, info, moved) of an m x n matrix, m >= n.
     fn svd(x, sizes, vectors, full, polar) {
         let [m, n] = extents(sizes)?;
-        let (vectors, full) = (convert::flag(vectors, "vectors")?, convert::flag(full, "full")?);
-        let method = if convert::flag(polar, "polar")? { Method::Polar } else { Method::Bidiagonal };
-        let out = linear::svd(&handle::array(x)?, [m, n], vectors, full, method)?;
+        let (vectors, full) = (values::flag(vectors, "vectors")?, values::flag(full, "full")?);
+        let method = if values::flag(polar, "polar")? { Method::Polar } else { Method::Bidiagonal };
+        let out = linear::svd(&convert::array(x)?, [m, n], vectors, full, method)?;
         Ok(List::new(6)
             .add("d", handle::wrap(out.d))
             .add("u", optional(out.u))

@@ -8,7 +8,7 @@ use verdigris_engine::memory::fallible;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{convert, devices, entry, owned};
+use crate::{device, entry, owned, values};
 
 /// What an external pointer can hold.
 pub trait Pointed: Sized {
@@ -40,7 +40,7 @@ pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
             return Ok(value);
         }
     }
-    Err(Error::new(ErrorKind::Argument, format!("expected a kernel or a module, got {}", convert::describe(pointer))))
+    Err(Error::new(ErrorKind::Argument, format!("expected a kernel or a module, got {}", values::describe(pointer))))
 }
 
 /// The module behind a pointer.
@@ -62,7 +62,7 @@ pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
                 .collect());
         }
     }
-    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", convert::describe(x))))
+    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", values::describe(x))))
 }
 
 fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
@@ -76,13 +76,13 @@ fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
 entry! {
     /// A module of a source (a string) or of compiled code (a raw vector); `link` is a list of raw vectors with names.
     fn module_new(code, label, path, options, include, names, signatures, link) {
-        devices::refresh_paths()?;
+        device::refresh_paths()?;
         let code = match bytes(code)? {
             Some(bytes) => {
                 let path = strings(path, "path")?.into_iter().next().map(Into::into);
                 Code::Binary(bytes, path)
             }
-            None => Code::Source(convert::string(code, "code")?.to_string()),
+            None => Code::Source(values::string(code, "code")?.to_string()),
         };
         let mut inputs = Vec::new();
         // SAFETY: a list with names, both within their length.
@@ -94,7 +94,7 @@ entry! {
         }
         let spec = Spec {
             code,
-            label: convert::string(label, "path")?.to_string(),
+            label: values::string(label, "path")?.to_string(),
             options: strings(options, "options")?,
             include: strings(include, "include")?.into_iter().map(Into::into).collect(),
             names: strings(names, "names")?,
@@ -130,7 +130,7 @@ entry! {
     fn module_image(module, arch, ptx) {
         #[cfg(not(target_os = "macos"))]
         {
-            let (arch, ptx) = (convert::size(arch, "arch")? as u32, convert::flag(ptx, "ptx")?);
+            let (arch, ptx) = (values::size(arch, "arch")? as u32, values::flag(ptx, "ptx")?);
             let image = verdigris_engine::backend::cuda::user::image(&*self::module(module)?, arch, ptx)?;
             // SAFETY: a new raw vector of so many bytes.
             unsafe {

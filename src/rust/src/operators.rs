@@ -1,6 +1,5 @@
 //! Records operations for R's operators and elementwise functions. Attributes are C's matter (`operators.c`).
 
-use crate::r::{self, *};
 use std::cell::RefCell;
 
 use verdigris_engine::array::{Array, Operand};
@@ -10,11 +9,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{Group, OpId};
 
-use crate::convert;
-use crate::entry;
-use crate::handle;
-use crate::recipe;
-use crate::site;
+use crate::r::{self, *};
+use crate::{convert, entry, handle, recipe, site, values};
 
 /// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
 /// strings are unique in R, so its address is enough.
@@ -33,7 +29,7 @@ pub fn row(name: SEXP) -> Result<OpId> {
         if at == text as usize {
             return Ok(id);
         }
-        let name = convert::string(name, "name")?;
+        let name = values::string(name, "name")?;
         let id =
             OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))?;
         if at == 0 {
@@ -72,7 +68,7 @@ pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<CallS
         Some(handle) => handle.device(),
         // gpu_array class on a plain vector: adopted by uploading
         None => match list.iter().find(|x| r::inherits(**x, "gpu_array")) {
-            Some(&x) => handle::array(x)?.device(),
+            Some(&x) => convert::array(x)?.device(),
             None => return Err(Error::new(Kind::Argument, "an operation needs at least one gpu_array")),
         },
     };

@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 
-use crate::convert;
 use crate::r::{self, SEXP, SEXPTYPE};
+use crate::values;
 
 /// The value; NULL where the option is not set.
 pub fn option(name: &'static CStr) -> SEXP {
@@ -56,7 +56,7 @@ fn shown(x: SEXP) -> String {
             }
         }
     }
-    convert::describe(x)
+    values::describe(x)
 }
 
 /// Whether a value is of no class: a factor or a date is no number.
@@ -70,7 +70,7 @@ fn text<'a>(x: SEXP) -> Option<&'a str> {
     if r::kind_of(x) != SEXPTYPE::STRSXP || !is_plain(x) {
         return None;
     }
-    convert::string(x, "").ok().filter(|text| !text.is_empty())
+    values::string(x, "").ok().filter(|text| !text.is_empty())
 }
 
 /// One number that is neither NA nor NaN.
@@ -95,7 +95,7 @@ pub fn flag(name: &'static CStr) -> Result<bool> {
         return Ok(false);
     }
     if r::len(value) == 1 && is_plain(value) {
-        if let Ok(flag) = convert::flag(value, "") {
+        if let Ok(flag) = values::flag(value, "") {
             return Ok(flag);
         }
     }

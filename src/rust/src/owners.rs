@@ -51,7 +51,7 @@ impl Drop for Owner {
         // SAFETY: taken once, here.
         let owner = unsafe { ManuallyDrop::take(&mut self.owner) };
         let Some(on_free) = self.on_free.take() else { return };
-        if crate::altrep::forked() {
+        if finalized::forked() {
             return; // the parent's to be told
         }
         freed().push((owner, on_free));

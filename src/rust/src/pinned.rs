@@ -12,7 +12,7 @@ use verdigris_engine::memory::Held;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{attributes, convert, entry, handle, pressure, vectors};
+use crate::{attributes, convert, entry, handle, pressure, values, vectors};
 
 /// References to the target's node during a copy: the handle's and ours.
 const HOLDERS: usize = 2;
@@ -64,7 +64,7 @@ fn elements<'a>(x: SEXP) -> Option<Host<'a>> {
     if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
         return None;
     }
-    convert::host(x)
+    values::host(x)
 }
 
 /// A vector in page-locked memory, of zeros. Not protected.
@@ -96,9 +96,9 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
 entry! {
     /// A vector of zeros.
     fn pinned_new(n, kind, device) {
-        let n = convert::size(n, "n")?;
+        let n = values::size(n, "n")?;
         let device = convert::device(device)?;
-        let kind = match convert::string(kind, "type")? {
+        let kind = match values::string(kind, "type")? {
             "double" | "numeric" => SEXPTYPE::REALSXP,
             "integer" => SEXPTYPE::INTSXP,
             "logical" => SEXPTYPE::LGLSXP,
@@ -115,7 +115,7 @@ entry! {
     fn pinned_copy(x, device) {
         let device = convert::device(device)?;
         let Some(data) = elements(x) else {
-            return Err(Error::new(Kind::DType, format!("a pinned vector cannot hold {}", convert::describe(x)))
+            return Err(Error::new(Kind::DType, format!("a pinned vector cannot hold {}", values::describe(x)))
                 .advise("Pinned vectors are logical, integer, double or complex."));
         };
         let kind = r::kind_of(x);
@@ -159,7 +159,7 @@ entry! {
             let new = match elements(from) {
                 Some(data) => async_copy::host_to_array(data, block_of(&data).as_ref(), &old, HOLDERS)?,
                 None => {
-                    let from = handle::array(from)?;
+                    let from = convert::array(from)?;
                     async_copy::array_to_array(&from, &old, HOLDERS)?
                 }
             };
@@ -171,11 +171,11 @@ entry! {
         let Some((data, block)) = target else {
             return Err(Error::new(
                 Kind::Argument,
-                format!("`to` must be an array or a pinned vector, not {}", convert::describe(to)),
+                format!("`to` must be an array or a pinned vector, not {}", values::describe(to)),
             )
             .advise("`as.vector(x)` gives a new vector; `gpu_pinned(n)` makes one that can be copied to."));
         };
-        let from = handle::array(from)?;
+        let from = convert::array(from)?;
         // SAFETY: a pinned vector is written under all its names, as its help page says; R is not running meanwhile, and what
         // the device writes later the block outlives.
         unsafe {

@@ -117,7 +117,7 @@ pub struct Jump;
 /// Whether a body of `protect` runs: a jump is caught already. On the main thread, as all of this file.
 static INSIDE: AtomicBool = AtomicBool::new(false);
 
-/// Marks that none runs, or brings back what was: R may have called us out of one. See `guard::attempt`.
+/// Marks that none runs, or brings back what was: R may have called us out of one. See `conditions::attempt`.
 pub fn set_inside(inside: bool) -> bool {
     // not `swap`: there is one thread
     let before = INSIDE.load(Ordering::Relaxed);

@@ -1,6 +1,5 @@
 //! Random numbers: sequences that are functions of a key and the index, keyed by R's generator.
 
-use crate::r::*;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::{Class, DType, Kind as NumberKind};
@@ -8,16 +7,12 @@ use verdigris_ops::error::Result;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
 
-use crate::convert;
-use crate::entry;
-use crate::handle;
-use crate::operators;
-use crate::r;
-use crate::site;
+use crate::r::{self, *};
+use crate::{convert, entry, handle, operators, site, values};
 
 /// A stream's key: two numbers below 2^32.
 pub fn read_key(key: SEXP) -> Result<i64> {
-    let words = convert::sizes(key)?;
+    let words = values::sizes(key)?;
     Ok(((words[0] as u64) << 32 | words[1] as u64) as i64)
 }
 
@@ -46,15 +41,15 @@ entry! {
     /// `n` draws of a stream, scaled by numbers: `shift + scale * draw`.
     fn random(row, n, key, shift, scale, dtype, device) {
         let row = operators::row(row)?;
-        let (n, device) = (convert::size(n, "n")?, convert::device(device)?);
-        let wanted = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        let (n, device) = (values::size(n, "n")?, convert::device(device)?);
+        let wanted = values::dtype(dtype)?.unwrap_or(DType::Float64);
         let draws = stream(row, wanted, n, read_key(key)?, device)?;
         let scaled = |array: Array, by: f64, op, idle: f64| match by == idle {
             true => Ok(array),
             false => Array::apply(op, &[Operand::Array(array), Operand::Value(Scalar::F64(by), NumberKind::Double)], None),
         };
-        let draws = scaled(draws, convert::number(scale, "scale")?, id::MUL, 1.0)?;
-        let out = scaled(draws, convert::number(shift, "shift")?, id::ADD, 0.0)?;
+        let draws = scaled(draws, values::number(scale, "scale")?, id::MUL, 1.0)?;
+        let out = scaled(draws, values::number(shift, "shift")?, id::ADD, 0.0)?;
         Ok(handle::wrap(out.cast(wanted, None)?))
     }
 }
@@ -64,8 +59,8 @@ entry! {
     /// row shapes; it is NULL for rows that draw by themselves.
     fn draw(row, from, n, key, parameters, dtype, device, call) {
         let row = operators::row(row)?;
-        let (n, device, key) = (convert::size(n, "n")?, convert::device(device)?, read_key(key)?);
-        let wanted = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        let (n, device, key) = (values::size(n, "n")?, convert::device(device)?, read_key(key)?);
+        let wanted = values::dtype(dtype)?.unwrap_or(DType::Float64);
         let mut operands = vec![match r::is_null(from) {
             true => Operand::Value(Scalar::I64(key), NumberKind::Integer64),
             false => Operand::Array(stream(operators::row(from)?, wanted, n, key, device)?),

@@ -25,7 +25,7 @@ use verdigris_ops::{OpId, Rule};
 
 use crate::handle::{self, Handle};
 use crate::r::{self, SEXP, SEXPTYPE};
-use crate::{host, site};
+use crate::{conditions, convert, host, site};
 
 /// The bytes of a recipe: an operation of one operand or two, all arrays of one length on one device.
 #[derive(Clone, Copy)]
@@ -210,7 +210,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         // as `evaluate::bound`: what is recorded next begins at computed operands
         for (met, &x) in met.iter_mut().zip(list) {
             if met.as_ref().is_some_and(|met| met.weight > 0) {
-                handle::array(x)?.compute()?;
+                convert::array(x)?.compute()?;
                 *met = meet(x)?;
             }
         }
@@ -345,7 +345,7 @@ fn own(cell: SEXP, array: Array) {
 /// and a condition is left.
 #[no_mangle]
 extern "C" fn vg_give_handle(x: SEXP) {
-    crate::guard::attempt(|| {
+    conditions::attempt(|| {
         // SAFETY: x is protected by R or our caller; its first part is a cell.
         unsafe {
             let cell = r::R_altrep_data1(x);
@@ -370,7 +370,7 @@ extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
     }
 }
 
-/// The array of x, as `handle::array`, for who does not store its values: what is recorded stays a recipe, unless it is
+/// The array of x, as `convert::array`, for who does not store its values: what is recorded stays a recipe, unless it is
 /// costly and asked for again.
 pub fn passing(x: SEXP) -> Result<Array> {
     // SAFETY: x is our caller's argument.
@@ -382,18 +382,5 @@ pub fn passing(x: SEXP) -> Result<Array> {
             }
         }
     }
-    handle::array(x)
-}
-
-/// Leaves a cell its old values, where some recipe may need them: its handle is about to get others.
-pub fn part(cell: SEXP, old: Array) {
-    // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that counts.
-    unsafe {
-        if r::vg_is_shared(cell) != 0 {
-            let handle = Handle::new(old).owned();
-            let pointer = r::vg_new_pointer(r::null(), std::ptr::null_mut());
-            handle.give(pointer);
-            r::SETCAR(cell, pointer);
-        }
-    }
+    convert::array(x)
 }

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use crate::r::*;
 use verdigris_engine::array::{buffer_from, Array, Operand};
 use verdigris_engine::backend::{Landing, Outcome};
 use verdigris_engine::memory::buffer::{Buffer, Device};
@@ -14,14 +13,12 @@ use verdigris_ops::id;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
-use crate::convert;
-use crate::entry;
 use crate::handle::{self, Handle};
-use crate::host;
-use crate::recipe;
+use crate::r::*;
+use crate::{convert, entry, host, recipe, values};
 
 fn reduction(name: SEXP) -> Result<Reduction> {
-    let name = convert::string(name, "name")?;
+    let name = values::string(name, "name")?;
     Reduction::ALL
         .into_iter()
         .find(|r| r.name() == name)
@@ -61,7 +58,7 @@ fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP
 entry! {
     /// Whether the cpu device defers numbers too. Gives what was set before.
     fn defer(value) {
-        Ok(logical(DEFER.swap(convert::flag(value, "value")?, Ordering::Relaxed)))
+        Ok(logical(DEFER.swap(values::flag(value, "value")?, Ordering::Relaxed)))
     }
 
     /// The square root of a number that is not read yet, on its device; NULL for other numbers.
@@ -81,7 +78,7 @@ entry! {
     fn reduce(name, x, na_rm) {
         let reduction = reduction(name)?;
         let array = recipe::passing(x)?;
-        let na_rm = convert::flag(na_rm, "na.rm")?;
+        let na_rm = values::flag(na_rm, "na.rm")?;
         if let Some(number) = later(&array, reduction, na_rm)? {
             return Ok(number);
         }
@@ -148,8 +145,8 @@ entry! {
     /// are.
     fn reduce_groups(name, x, na_rm, groups, in_width) {
         let reduction = reduction(name)?;
-        let array = handle::array(x)?;
-        let g = convert::sizes(groups)?;
+        let array = convert::array(x)?;
+        let g = values::sizes(groups)?;
         let [outer, length, inner] = g[..] else {
             return Err(Error::new(Kind::Argument, "groups are three sizes"));
         };
@@ -163,8 +160,8 @@ entry! {
             _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
             _ => array,
         };
-        let (na_rm, groups) = (convert::flag(na_rm, "na.rm")?, Groups { outer, length, inner });
-        Ok(handle::wrap(match convert::flag(in_width, "in_width")? {
+        let (na_rm, groups) = (values::flag(na_rm, "na.rm")?, Groups { outer, length, inner });
+        Ok(handle::wrap(match values::flag(in_width, "in_width")? {
             true => array.reduce_groups_in_width(reduction, na_rm, groups)?,
             false => array.reduce_groups(reduction, na_rm, groups)?,
         }))
@@ -175,9 +172,9 @@ entry! {
     /// Reduces the elements of each code from 1 to `groups` to an array; NULL where that takes a sort.
     fn reduce_coded(name, x, codes, groups, na_rm) {
         let reduction = reduction(name)?;
-        let array = handle::array(x)?;
-        let codes = handle::array(codes)?;
-        let found = array.reduce_coded(&codes, convert::size(groups, "groups")?, reduction, convert::flag(na_rm, "na.rm")?)?;
+        let array = convert::array(x)?;
+        let codes = convert::array(codes)?;
+        let found = array.reduce_coded(&codes, values::size(groups, "groups")?, reduction, values::flag(na_rm, "na.rm")?)?;
         let Some(found) = found else { return Ok(null()) };
         // R's sums of integers are doubles where they do not fit
         let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;

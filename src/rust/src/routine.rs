@@ -18,7 +18,7 @@ use verdigris_ops::scalar::Scalar;
 
 use crate::module::{pointed, pointer, strings, Pointed};
 use crate::r::{self, List, SEXP, SEXPTYPE};
-use crate::{convert, entry, handle, random, site};
+use crate::{convert, entry, handle, random, site, values};
 
 /// A function that was compiled for types of arguments.
 struct Variant {
@@ -55,12 +55,12 @@ impl Reader {
             SEXPTYPE::SYMSXP => Form::Name(symbol_name(x)),
             SEXPTYPE::LANGSXP => self.call(x, scope),
             SEXPTYPE::STRSXP if r::len(x) == 1 => Form::Text(text(x, 0)),
-            _ => match convert::scalar(x) {
+            _ => match values::scalar(x) {
                 Some((s, Kind::Logical)) => Form::Logical(integer(s).map(|k| k != 0)),
                 Some((s, Kind::Integer)) => Form::Integer(integer(s).unwrap_or(i32::MIN)),
                 Some((Scalar::F64(x), Kind::Double)) => Form::Double(x),
                 Some((Scalar::C128(z), _)) => Form::Complex(z),
-                _ => Form::Other(convert::describe(x)),
+                _ => Form::Other(values::describe(x)),
             },
         };
         Expr { place, form }
@@ -236,7 +236,7 @@ impl Surroundings {
             // SAFETY: a list, read within its length.
             let one = unsafe { r::VECTOR_ELT(functions, k as isize) };
             let number = |name: &str| -> Result<u32> {
-                Ok(convert::scalar(item(one, name)?).and_then(|(s, _)| integer(s)).unwrap_or(0) as u32)
+                Ok(values::scalar(item(one, name)?).and_then(|(s, _)| integer(s)).unwrap_or(0) as u32)
             };
             let scope = number("scope")?;
             let first = number("line")?;
@@ -253,7 +253,7 @@ impl Surroundings {
         let value = element(element(scope, "functions")?, name)?;
         Some(match r::kind_of(value) {
             SEXPTYPE::INTSXP => {
-                Meaning::Closure(self.functions.get(integer(convert::scalar(value)?.0)? as usize - 1)?.clone())
+                Meaning::Closure(self.functions.get(integer(values::scalar(value)?.0)? as usize - 1)?.clone())
             }
             SEXPTYPE::STRSXP => Meaning::Builtin(text(value, 0)),
             SEXPTYPE::VECSXP if r::len(value) == 1 => {
@@ -284,7 +284,7 @@ impl Scope for Surroundings {
             None => match self.function(scope, &path[0]) {
                 Some(function) if path.len() == 1 => function,
                 _ if r::inherits(value, "factor") => Meaning::Other("a factor".into()),
-                _ => Meaning::Other(convert::describe(value)),
+                _ => Meaning::Other(values::describe(value)),
             },
         })
     }
@@ -338,7 +338,7 @@ fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
         return None;
     }
     let typed =
-        if let Some(handle) = handle::of(x) { Typed::Array(handle.dtype()) } else { Typed::Value(convert::kind(x)?) };
+        if let Some(handle) = handle::of(x) { Typed::Array(handle.dtype()) } else { Typed::Value(values::kind(x)?) };
     // SAFETY: reads an attribute.
     let axes = unsafe { r::len(r::Rf_getAttrib(x, r::R_DimSymbol)) } as u8;
     let table = whole.unwrap_or(r::len(x) != 1 || axes > 0);
@@ -376,7 +376,7 @@ fn given_types(args: SEXP, whole: SEXP) -> Result<Vec<Option<ArgumentType>>> {
             false => Some(argument_type(x, Some(whole)).ok_or_else(|| {
                 Error::new(
                     ErrorKind::Argument,
-                    format!("argument {} must be numbers or logicals, not {}", k + 1, convert::describe(x)),
+                    format!("argument {} must be numbers or logicals, not {}", k + 1, values::describe(x)),
                 )
             })?),
         });
@@ -388,7 +388,7 @@ fn given_types(args: SEXP, whole: SEXP) -> Result<Vec<Option<ArgumentType>>> {
 fn given(x: SEXP, device: Device) -> Result<(Operand, Vec<usize>)> {
     // SAFETY: reads an attribute.
     let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-    let dim = if r::is_null(dim) { Vec::new() } else { convert::sizes(dim)? };
+    let dim = if r::is_null(dim) { Vec::new() } else { values::sizes(dim)? };
     Ok((convert::operand(x, device)?, dim))
 }
 
@@ -438,7 +438,7 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
             Typed::Value(kind) => kind == Kind::Double,
         };
         if !is_float {
-            let message = format!("derivatives are by doubles, and `{name}` is {}", convert::describe(x));
+            let message = format!("derivatives are by doubles, and `{name}` is {}", values::describe(x));
             return Err(Error::new(ErrorKind::DType, message).advise(format!("Use as.double({name}).")));
         }
         if table {
@@ -466,7 +466,7 @@ entry! {
             "error" => Bounds::Fail,
             _ => Bounds::AsR,
         };
-        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope, stack: convert::size(stack, "stack")? };
+        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope, stack: values::size(stack, "stack")? };
         let mut output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
         let wrt = strings(wrt, "wrt")?;
         let mut sizes = Vec::new();
@@ -535,7 +535,7 @@ entry! {
             true => None,
             false => Some(random::read_key(key)?),
         };
-        let n = convert::size(n, "n")?;
+        let n = values::size(n, "n")?;
         let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();
         let arrays = function_call::call(variant.routine, &values, key, n, device, site::of(call))?;
         let mut out = List::new(arrays.len());

@@ -9,7 +9,7 @@ use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, List, SEXP};
-use crate::{convert, entry, owned};
+use crate::{convert, entry, owned, values};
 
 /// A stream of R's.
 pub struct Stream {
@@ -50,14 +50,14 @@ fn of(device: Device) -> Result<Option<Box<dyn Streams>>> {
 /// A stream of R's.
 pub fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
     owned::get(x).ok_or_else(|| {
-        Error::new(Kind::Argument, format!("`stream` must be made by gpu_stream(), not {}", convert::describe(x)))
+        Error::new(Kind::Argument, format!("`stream` must be made by gpu_stream(), not {}", values::describe(x)))
             .advise("Streams belong to one session: they do not come from files or other processes.")
     })
 }
 
 fn event<'a>(x: SEXP) -> Result<&'a Event> {
     owned::get(x).ok_or_else(|| {
-        Error::new(Kind::Argument, format!("`event` must be made by gpu_event(), not {}", convert::describe(x)))
+        Error::new(Kind::Argument, format!("`event` must be made by gpu_event(), not {}", values::describe(x)))
             .advise("Events belong to one session: they do not come from files or other processes.")
     })
 }
@@ -134,7 +134,7 @@ fn recorded(event: &Event, argument: &str) -> Result<()> {
 entry! {
     fn stream_new(device, priority) {
         let device = convert::device(device)?;
-        let wanted = convert::number(priority, "priority")?.clamp(-1e6, 1e6) as i32;
+        let wanted = values::number(priority, "priority")?.clamp(-1e6, 1e6) as i32;
         let (number, priority) = match of(device)? {
             None => (0, 0),
             Some(streams) => {

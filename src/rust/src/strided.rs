@@ -3,20 +3,20 @@
 use verdigris_engine::array::strided;
 use verdigris_ops::dtype::DType;
 
-use crate::{convert, dlpack, entry, handle};
+use crate::{convert, entry, handle, values};
 
 entry! {
     /// Room that nothing is written to, with neighbours `strides` elements apart.
     fn empty(dim, strides, dtype, device) {
-        let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
-        let dtype = convert::dtype(dtype)?.unwrap_or(DType::Float64);
+        let (dim, strides) = (values::sizes(dim)?, values::wholes(strides, "strides")?);
+        let dtype = values::dtype(dtype)?.unwrap_or(DType::Float64);
         Ok(handle::wrap(strided::empty(&dim, &strides, dtype, convert::device(device)?)?))
     }
 
     /// A view of an array's memory, with `dim` where it has two dimensions or more.
     fn as_strided(x, dim, strides, offset) {
-        let (dim, strides) = (convert::sizes(dim)?, convert::wholes(strides, "strides")?);
-        let offset = convert::wholes(offset, "offset")?[0];
+        let (dim, strides) = (values::sizes(dim)?, values::wholes(strides, "strides")?);
+        let offset = values::wholes(offset, "offset")?[0];
         let array = match handle::of(x) {
             Some(handle) => {
                 let array = handle.current()?;
@@ -26,9 +26,9 @@ entry! {
                 drop(array);
                 handle.lend()?
             }
-            None => handle::array(x)?,
+            None => convert::array(x)?,
         };
         let view = array.as_strided(&dim, &strides, offset)?;
-        dlpack::shaped(view, &dim)
+        handle::shaped(view, &dim)
     }
 }

@@ -8,7 +8,7 @@ use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::memory::{self, counters};
 
 use crate::r::{self, List};
-use crate::{convert, entry, owned};
+use crate::{convert, entry, owned, values};
 
 /// What is known at the beginning.
 struct Timing {
@@ -93,7 +93,7 @@ entry! {
 
     /// Begins a range for NVIDIA's profilers; FALSE where there is none to tell.
     fn range_push(name) {
-        Ok(r::logical(nvtx::push(convert::string(name, "name")?)))
+        Ok(r::logical(nvtx::push(values::string(name, "name")?)))
     }
 
     fn range_pop() {

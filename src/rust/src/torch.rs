@@ -11,7 +11,7 @@ use verdigris_engine::memory::buffer::Watch;
 use verdigris_ops::error::{Error, Kind as ErrorKind};
 
 use crate::r::{self, SEXP};
-use crate::{convert, dlpack as capsules, entry, handle};
+use crate::{attributes, convert, entry, handle, values};
 
 /// torch for R works on CUDA's default stream.
 const STREAM: u64 = 1;
@@ -25,7 +25,7 @@ fn said(message: &[c_char]) -> String {
 
 fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
     match status {
-        1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", convert::describe(x))).advise(
+        1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", values::describe(x))).advise(
             "A tensor that was saved and read again, or sent by another process, is empty: send an array instead.",
         ),
         2 => Error::new(ErrorKind::Argument, "the tensor is sparse, quantized, or of another kind without strides")
@@ -66,7 +66,7 @@ entry! {
             unsafe { raw.delete() };
         }
         let (array, dim) = taken?;
-        capsules::shaped(array, &dim)
+        handle::shaped(array, &dim)
     }
 
     /// A tensor over the memory of an array.
@@ -74,9 +74,9 @@ entry! {
         // torch may write to it
         let mut array = match handle::of(x) {
             Some(handle) => handle.lend_in_order()?,
-            None => handle::array(x)?,
+            None => convert::array(x)?,
         };
-        let dim = capsules::extents(x)?;
+        let dim = attributes::extents(x)?;
         let mut view = array.settle()?;
         if view.layout.strides().iter().any(|&step| step < 0) {
             // torch has no negative strides

@@ -9,7 +9,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use super::Handle;
 use crate::owned::{self, Owned};
 use crate::r::{self, SEXP};
-use crate::{attributes, convert, finalized, guard, host};
+use crate::{attributes, conditions, finalized, host};
 
 /// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made of what is recorded.
 fn any<'a>(x: SEXP) -> Option<&'a Handle> {
@@ -17,7 +17,7 @@ fn any<'a>(x: SEXP) -> Option<&'a Handle> {
     unsafe {
         let owned = r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref();
         if owned.is_none() && r::vg_is_ours(x) != 0 {
-            guard::fail_as_left(|| finalized::freed(true));
+            conditions::fail_as_left(|| finalized::freed(true));
         }
         owned.map(|owned| &owned.value)
     }
@@ -43,7 +43,7 @@ pub fn is_finalized(x: SEXP) -> bool {
 /// The handle behind an external pointer. Ends the entry where it was freed.
 pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
     // SAFETY: the pointer of a vector or a cell of ours; the handle lives as long as it.
-    unsafe { owned::value(pointer) }.unwrap_or_else(|| guard::fail(finalized::freed(true)))
+    unsafe { owned::value(pointer) }.unwrap_or_else(|| conditions::fail(finalized::freed(true)))
 }
 
 /// The handle of an array; None for anything else.
@@ -54,17 +54,6 @@ pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
 /// The handle of a number that a reduction has yet to give, or has given; None for anything else.
 pub fn number<'a>(x: SEXP) -> Option<&'a Handle> {
     any(x).filter(|handle| handle.number)
-}
-
-/// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
-/// process) is uploaded.
-pub fn array(x: SEXP) -> Result<Array> {
-    match of(x) {
-        Some(handle) => handle.current(),
-        None if r::inherits(x, "gpu_array") => convert::adopt(x),
-        None => Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", convert::describe(x)))
-            .advise("Use `as_gpu(x)` first.")),
-    }
 }
 
 /// A new vector without attributes, not even a class. Not protected.
@@ -146,4 +135,28 @@ pub fn wrap(array: Array) -> SEXP {
         handle.give(r::R_altrep_data1(x));
         x
     }
+}
+
+/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
+pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
+    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
+    dressed(array, move |out| unsafe {
+        attributes::copy_shape(x, out);
+        let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
+        if !r::is_null(time) {
+            r::Rf_setAttrib(out, r::R_TspSymbol, time);
+        }
+        r::Rf_unprotect(1);
+        attributes::classed(out)
+    })
+}
+
+/// A vector on memory from outside, with `dim` where there are two dimensions or more. Not protected.
+///
+/// # Errors
+/// `Shape` for an extent that `dim` cannot say.
+pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
+    let out = empty(array.dtype(), array.len(), dim)?;
+    fill(out, Handle::import(array));
+    Ok(out)
 }

@@ -1,0 +1,253 @@
+//! R's ordinary values as the engine's: vectors, scalars, lengths, strings, names of dtypes.
+
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::memory::fallible;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::{Scalar, NA_I64};
+
+use crate::r::{self, SEXP, SEXPTYPE};
+
+/// The elements of an R vector; None where it is not of a type that arrays have. Reads the data of an
+/// ALTREP vector.
+pub fn host<'a>(x: SEXP) -> Option<Host<'a>> {
+    let n = r::len(x);
+    // SAFETY: the pointers are good for the vector's length; Rcomplex is two doubles.
+    unsafe {
+        Some(match r::kind_of(x) {
+            SEXPTYPE::LGLSXP => Host::Logical(slice(r::LOGICAL_RO(x), n)),
+            SEXPTYPE::INTSXP => Host::Integer(slice(r::INTEGER_RO(x), n)),
+            SEXPTYPE::REALSXP if r::inherits(x, "integer64") => Host::Integer64(slice(r::REAL_RO(x).cast(), n)),
+            SEXPTYPE::REALSXP => Host::Double(slice(r::REAL_RO(x), n)),
+            SEXPTYPE::CPLXSXP => Host::Complex(slice(r::COMPLEX_RO(x).cast(), n)),
+            _ => return None,
+        })
+    }
+}
+
+/// # Safety
+/// `start` is good for `n` elements, or n is 0 (R gives any address then).
+unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, n) }
+}
+
+/// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers, integer64 and raw
+/// bytes do, logicals do not. None for objects of other classes. Reads the data of an ALTREP vector.
+pub fn lying(x: SEXP) -> Option<(u64, DType)> {
+    // SAFETY: x is a value that R gave us.
+    let plain = unsafe { r::Rf_isObject(x) == r::Rboolean::FALSE };
+    let is_integer64 = !plain && r::inherits(x, "integer64");
+    if !(plain || is_integer64 || r::inherits(x, "ts") || r::inherits(x, "AsIs")) {
+        return None;
+    }
+    // SAFETY: of that type.
+    unsafe {
+        Some(match r::kind_of(x) {
+            SEXPTYPE::INTSXP => (r::INTEGER_RO(x) as u64, DType::Int32),
+            SEXPTYPE::REALSXP if is_integer64 => (r::REAL_RO(x) as u64, DType::Int64),
+            SEXPTYPE::REALSXP => (r::REAL_RO(x) as u64, DType::Float64),
+            SEXPTYPE::CPLXSXP => (r::COMPLEX_RO(x) as u64, DType::Complex128),
+            SEXPTYPE::RAWSXP => (r::RAW(x) as u64, DType::UInt8),
+            _ => return None,
+        })
+    }
+}
+
+/// R's kind of a host vector.
+pub fn kind(x: SEXP) -> Option<Kind> {
+    Some(match r::kind_of(x) {
+        SEXPTYPE::LGLSXP => Kind::Logical,
+        SEXPTYPE::INTSXP => Kind::Integer,
+        SEXPTYPE::REALSXP if r::inherits(x, "integer64") => Kind::Integer64,
+        SEXPTYPE::REALSXP => Kind::Double,
+        SEXPTYPE::CPLXSXP => Kind::Complex,
+        _ => return None,
+    })
+}
+
+/// The value of a host vector of length one.
+pub fn scalar(x: SEXP) -> Option<(Scalar, Kind)> {
+    if r::len(x) != 1 {
+        return None;
+    }
+    // SAFETY: the length is 1, and the type is checked.
+    unsafe {
+        Some(match kind(x)? {
+            Kind::Logical => (Scalar::I32(r::LOGICAL_ELT(x, 0)), Kind::Logical),
+            Kind::Integer => (Scalar::I32(r::INTEGER_ELT(x, 0)), Kind::Integer),
+            Kind::Integer64 => (Scalar::I64(r::REAL_ELT(x, 0).to_bits() as i64), Kind::Integer64),
+            Kind::Double => (Scalar::F64(r::REAL_ELT(x, 0)), Kind::Double),
+            Kind::Complex => {
+                let z = r::COMPLEX_ELT(x, 0);
+                (Scalar::C128([z.r, z.i]), Kind::Complex)
+            }
+        })
+    }
+}
+
+/// The error of a value that no array can hold.
+pub fn unsuitable(x: SEXP) -> Error {
+    Error::new(ErrorKind::DType, format!("an array cannot hold {}", describe(x)))
+        .advise("Arrays hold doubles, integers, logicals, complex numbers and integer64.")
+}
+
+/// What a value is, for messages.
+pub fn describe(x: SEXP) -> String {
+    let name = match r::kind_of(x) {
+        SEXPTYPE::NILSXP => return "NULL".into(),
+        SEXPTYPE::LGLSXP => "a logical vector",
+        SEXPTYPE::INTSXP => "an integer vector",
+        SEXPTYPE::REALSXP => "a double vector",
+        SEXPTYPE::CPLXSXP => "a complex vector",
+        SEXPTYPE::STRSXP => "a character vector",
+        SEXPTYPE::RAWSXP => "a raw vector",
+        SEXPTYPE::VECSXP => "a list",
+        SEXPTYPE::CLOSXP | SEXPTYPE::BUILTINSXP | SEXPTYPE::SPECIALSXP => return "a function".into(),
+        SEXPTYPE::ENVSXP => return "an environment".into(),
+        SEXPTYPE::EXTPTRSXP => return "an external pointer".into(),
+        _ => return "something else".into(),
+    };
+    format!("{name} of length {}", r::len(x))
+}
+
+/// One string that is not NA.
+pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
+    // SAFETY: the type and length are checked; the translation lives as long as this .Call.
+    unsafe {
+        if r::kind_of(x) == SEXPTYPE::STRSXP && r::len(x) == 1 && r::STRING_ELT(x, 0) != r::R_NaString {
+            if let Ok(text) = r::translated(r::STRING_ELT(x, 0)).to_str() {
+                return Ok(text);
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one string, not {}", describe(x))))
+}
+
+/// One double that is not NA.
+pub fn number(x: SEXP, argument: &str) -> Result<f64> {
+    // SAFETY: the type and length are checked.
+    let value = unsafe {
+        if r::kind_of(x) == SEXPTYPE::REALSXP && r::len(x) == 1 {
+            r::REAL_ELT(x, 0)
+        } else {
+            f64::NAN
+        }
+    };
+    if value.is_nan() {
+        return Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one number, not {}", describe(x))));
+    }
+    Ok(value)
+}
+
+/// A flag that is TRUE or FALSE.
+pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
+    // SAFETY: the type and length are checked.
+    let value = unsafe {
+        if r::kind_of(x) == SEXPTYPE::LGLSXP && r::len(x) == 1 {
+            r::LOGICAL_ELT(x, 0)
+        } else {
+            i32::MIN
+        }
+    };
+    match value {
+        0 => Ok(false),
+        i32::MIN => {
+            Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be TRUE or FALSE, not {}", describe(x))))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Whether a vector of numbers has a class by which they are no amounts: codes of a factor, or times.
+pub fn is_stamped(x: SEXP) -> bool {
+    // SAFETY: x is a value that R gave us.
+    let classed = unsafe { r::Rf_isObject(x) != r::Rboolean::FALSE };
+    classed && ["factor", "Date", "POSIXct", "difftime"].iter().any(|class| r::inherits(x, class))
+}
+
+/// A whole number from 0 on: a length or a position. Integer, double or integer64.
+pub fn size(x: SEXP, argument: &str) -> Result<usize> {
+    let value = match scalar(x).filter(|_| !is_stamped(x)) {
+        Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => {
+            Some(v as usize)
+        }
+        Some((Scalar::I32(v), Kind::Integer)) => usize::try_from(v).ok(),
+        Some((Scalar::I64(v), _)) if v != NA_I64 => usize::try_from(v).ok(),
+        _ => None,
+    };
+    value.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Argument,
+            format!("`{argument}` must be one whole number, 0 or more, not {}", describe(x)),
+        )
+    })
+}
+
+/// A dtype by name, R's own names included; None for NULL.
+pub fn dtype(x: SEXP) -> Result<Option<DType>> {
+    if r::is_null(x) {
+        return Ok(None);
+    }
+    let name = string(x, "dtype")?;
+    let found = match name {
+        "double" | "numeric" => Some(DType::Float64),
+        "single" | "float" => Some(DType::Float32),
+        "half" => Some(DType::Float16),
+        "integer" => Some(DType::Int32),
+        "integer64" => Some(DType::Int64),
+        "logical" | "bool" => Some(DType::Bool8),
+        "complex" => Some(DType::Complex128),
+        name => DType::from_name(name),
+    };
+    found.map(Some).ok_or_else(|| {
+        let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
+        Error::new(ErrorKind::DType, format!("there is no dtype \"{name}\""))
+            .advise(format!("The dtypes are {}.", known.join(", ")))
+    })
+}
+
+/// Whole numbers, negative ones too: integers, doubles or integer64.
+pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
+    let refused = || {
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be whole numbers within 2^53, not {}", describe(x)))
+    };
+    let of_double = |v: f64| (v.abs() <= 9_007_199_254_740_992.0 && v.fract() == 0.0).then_some(v as i64);
+    let mut whole = true;
+    let mut checked = |number: Option<i64>| {
+        whole &= number.is_some();
+        number.unwrap_or(0)
+    };
+    let numbers = match host(x).filter(|_| !is_stamped(x)) {
+        Some(Host::Integer(v)) => {
+            fallible::collected(v.iter().map(|&k| checked((k != i32::MIN).then_some(i64::from(k)))))?
+        }
+        Some(Host::Double(v)) => fallible::collected(v.iter().map(|&k| checked(of_double(k))))?,
+        Some(Host::Integer64(v)) => fallible::collected(v.iter().map(|&k| checked((k != NA_I64).then_some(k))))?,
+        _ => return Err(refused()),
+    };
+    if whole {
+        Ok(numbers)
+    } else {
+        Err(refused())
+    }
+}
+
+/// Whole numbers from 0 on, as `size`.
+pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
+    let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
+    match host(x).filter(|_| !is_stamped(x)) {
+        Some(Host::Integer(v)) => fallible::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
+        Some(Host::Double(v)) => fallible::all_of(v.iter().map(|&k| {
+            if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {
+                Ok(k as usize)
+            } else {
+                Err(refused())
+            }
+        })),
+        _ => Err(refused()),
+    }
+}
