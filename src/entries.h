@@ -1,8 +1,8 @@
 // Every function that R calls with .Call(C_<name>, ...): ENTRY(name, number of arguments).
 // entrypoint.c makes a C function, its registration and its prototype of each; the body is
-// entry! { fn name(...) } in rust/src. No include guard: this file is read several times.
+// entry! { fn name(...) } in rust/src/entries. No include guard: this file is read several times.
 
-// entries.rs: arrays in and out
+// array.rs: arrays in and out
 ENTRY(attach, 2)
 ENTRY(upload, 4)
 ENTRY(result, 3)
@@ -26,7 +26,7 @@ ENTRY(sequence, 5)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
-// compute.rs, operators.rs, reductions.rs, scans.rs
+// compute.rs, operators.rs, reduce.rs, scan.rs
 ENTRY(compute, 1)
 ENTRY(compute_one, 1)
 ENTRY(compute_into, 3)
@@ -39,7 +39,7 @@ ENTRY(reduce_groups, 5)
 ENTRY(reduce_coded, 5)
 ENTRY(scan, 2)
 
-// index.rs, join.rs, linear.rs, random.rs
+// index.rs, shape.rs, linear.rs, random.rs
 ENTRY(permute, 3)
 ENTRY(which, 1)
 ENTRY(sort, 3)
@@ -128,7 +128,7 @@ ENTRY(free, 1)
 ENTRY(upload_ahead, 6)
 ENTRY(upload_take, 1)
 
-// streams.rs, graphs.rs, timing.rs, pinned.rs
+// streams.rs, cuda_graph.rs, timing.rs, pinned.rs
 ENTRY(stream_new, 2)
 ENTRY(stream_info, 1)
 ENTRY(stream_select, 2)
@@ -158,7 +158,7 @@ ENTRY(pinned_is, 1)
 ENTRY(pinned_unlock, 1)
 ENTRY(copy, 2)
 
-// routine.rs
+// compile.rs
 ENTRY(routine_compile, 7)
 ENTRY(routine_depth, 2)
 ENTRY(routine_call, 8)

@@ -1,5 +1,5 @@
 // Subsetting and assignment: base R's rules on dimensions and names. Which elements a subscript means, and their values, are
-// Rust's (rust/src/index.rs).
+// Rust's (rust/src/entries/index.rs).
 //
 // The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors, index
 // matrices and what is at fault go to R/index.R, which calls back with positions.

@@ -1,8 +1,8 @@
 # Finds calls of R in the bridge that could jump over Rust's frames, and locks that are held around them. Prints what is wrong; the exit status is 1
 # then. usage: Rscript tools/lint-bridge.R [src/rust/src]
 #
-# - Only r.rs names R's functions: no other file uses extendr_ffi, or declares functions of C.
-# - What r.rs passes on as it is (`pub use raw::{...}`) never jumps: it stands in NEVER_JUMP, or is one of our own C functions
+# - Only r/mod.rs names R's functions: no other file uses extendr_ffi, or declares functions of C.
+# - What r/mod.rs passes on as it is (`pub use raw::{...}`) never jumps: it stands in NEVER_JUMP, or is one of our own C functions
 #   that contain what jumps in them (CONTAINED). Everything else is `protected!`, `of_vectors!` or called in `protect`.
 # - A cell or lock is not filled or held by an expression that calls R.
 
@@ -25,32 +25,32 @@ lint_bridge <- function(folder) {
   found <- character()
   say <- function(file, line, what) found <<- c(found, sprintf("%s:%d: %s", file, line, what))
   files <- list.files(folder, "[.]rs$", recursive = TRUE)
-  stopifnot("r.rs" %in% files)
+  stopifnot("r/mod.rs" %in% files)
   for (file in files) {
     lines <- sub("//.*", "", readLines(file.path(folder, file)))
-    if (file != "r.rs") {
-      for (k in grep("extendr_ffi|\\braw::(R|Rf|vg)_|^ *(unsafe )?extern \"C\"( |-unwind\" )*\\{", lines)) say(file, k, "R's functions are called through r.rs")
+    if (file != "r/mod.rs") {
+      for (k in grep("extendr_ffi|\\braw::(R|Rf|vg)_|^ *(unsafe )?extern \"C\"( |-unwind\" )*\\{", lines)) say(file, k, "R's functions are called through r/mod.rs")
     }
     # a lock or borrow that the same statement holds while it calls R
     text <- paste(lines, collapse = "\n")
     statements <- strsplit(text, "[;{}]")[[1]]
     at <- cumsum(c(1L, lengths(regmatches(statements, gregexpr("\n", statements)))))
-    calls_r <- "\\br::(Rf_(?!protect|unprotect|xlength|isObject)|R_(Make|Preserve|Register)|string|symbol|reals|translated|known_symbol|vg_new|protect)|convert::string\\(|\\bstrings\\("
+    calls_r <- "\\br::(Rf_(?!protect|unprotect|xlength|isObject)|R_(Make|Preserve|Register)|string|symbol|reals|translated|known_symbol|vg_new|protect)|values::string\\(|\\bstrings\\("
     for (k in grep("[.]lock\\(\\)|get_or_init|with_borrow_mut|borrow_mut\\(\\)", statements)) {
       if (grepl(calls_r, statements[[k]], perl = TRUE)) say(file, at[[k]], "R is called while something is locked or borrowed")
     }
   }
-  code <- paste(sub("//.*", "", readLines(file.path(folder, "r.rs"))), collapse = "\n")
+  code <- paste(sub("//.*", "", readLines(file.path(folder, "r/mod.rs"))), collapse = "\n")
   passed <- unlist(regmatches(code, gregexpr("pub use raw::\\{[^}]*\\}", code)))
   passed <- unlist(regmatches(passed, gregexpr("\\b(?!pub\\b|use\\b|raw\\b)\\w+", passed, perl = TRUE)))
-  for (name in setdiff(passed, c(NEVER_JUMP, VALUES, CONTAINED))) say("r.rs", 1L, sprintf("`%s` is passed on, and may jump", name))
+  for (name in setdiff(passed, c(NEVER_JUMP, VALUES, CONTAINED))) say("r/mod.rs", 1L, sprintf("`%s` is passed on, and may jump", name))
   # outside of `protect`, of the macros and of declarations
   body <- sub(".*\n// ---- calls that may jump", "", code)
   body <- gsub("(?s)macro_rules! (protected|of_vectors) \\{.*?\n\\}\n", "", body, perl = TRUE)
   body <- gsub("(?s)protect\\((move )?\\|\\| unsafe \\{.*?\\}\\)", "", body, perl = TRUE)
   raw <- unlist(regmatches(body, gregexpr("raw::\\w+", body)))
   allowed <- c("raw::vg_unwind_protect", "raw::Rf_getAttrib")
-  for (name in setdiff(raw, c(allowed, paste0("raw::", NEVER_JUMP)))) say("r.rs", 1L, sprintf("`%s` is called outside of `protect`", name))
+  for (name in setdiff(raw, c(allowed, paste0("raw::", NEVER_JUMP)))) say("r/mod.rs", 1L, sprintf("`%s` is called outside of `protect`", name))
   found
 }
 

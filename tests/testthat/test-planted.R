@@ -70,9 +70,9 @@ test_that("the bridge calls R so that no jump passes Rust", {
   # what it is to find
   copy <- tempfile("bridge")
   dir.create(copy)
-  file.copy(list.files(folder, "[.]rs$", full.names = TRUE), copy)
+  file.copy(list.files(folder, full.names = TRUE), copy, recursive = TRUE)
   write("pub unsafe fn f() { extendr_ffi::Rf_allocVector(1, 1); }\nfn g() { LOCKED.lock().set(r::string(\"a\")) }", file.path(copy, "planted.rs"))
-  write("pub use raw::{Rf_cons};\nfn h() { unsafe { raw::Rf_mkChar(p) } }", file.path(copy, "r.rs"), append = TRUE)
+  write("pub use raw::{Rf_cons};\nfn h() { unsafe { raw::Rf_mkChar(p) } }", file.path(copy, "r", "mod.rs"), append = TRUE)
   found <- lint$lint_bridge(copy)
   for (what in c("planted.rs:1", "planted.rs:2", "`Rf_cons` is passed on", "`raw::Rf_mkChar` is called outside")) {
     expect_true(any(grepl(what, found, fixed = TRUE)), label = what)

@@ -1,0 +1,142 @@
+//! What the ALTREP methods in `altrep.c` call. A failure leaves a condition, which C raises.
+
+use std::os::raw::{c_char, c_int, c_void};
+use std::ptr;
+
+use verdigris_ops::dtype::DType;
+use verdigris_ops::fork;
+
+use crate::array::handle::Handle;
+use crate::array::host;
+use crate::r::owned::Owned;
+use crate::r::{conditions, pressure, Holder};
+
+/// # Safety
+/// `handle` comes from a living vector's external pointer.
+unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
+    // SAFETY: the caller's promise; C has seen that the pointer has a value.
+    unsafe { &(*handle.cast::<Owned<Handle>>()).value }
+}
+
+#[no_mangle]
+extern "C" fn vg_init() {
+    conditions::quiet_panics();
+    pressure::start();
+    fork::watch();
+}
+
+#[no_mangle]
+extern "C" fn vg_handle_bytes(handle: *mut c_void) -> f64 {
+    // SAFETY: C passes a living vector's handle, here and below.
+    unsafe { of(handle) }.host_bytes() as f64
+}
+
+#[no_mangle]
+extern "C" fn vg_host_pointer(handle: *mut c_void, writable: c_int) -> *mut c_void {
+    unsafe { of(handle) }.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast())
+}
+
+#[no_mangle]
+extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void {
+    let handle = unsafe { of(handle) };
+    let done = conditions::attempt(|| handle.fetch());
+    conditions::collect_warnings();
+    match done {
+        Some(()) => handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
+        None => ptr::null_mut(),
+    }
+}
+
+#[no_mangle]
+extern "C" fn vg_handle_hold(handle: *mut c_void, holder: *const Holder) {
+    unsafe { of(handle).hold(&*holder) };
+}
+
+#[no_mangle]
+extern "C" fn vg_region_cached(handle: *mut c_void, from: isize, n: isize, out: *mut c_void) -> c_int {
+    // SAFETY: R has room for n elements.
+    unsafe { of(handle).cached(from as usize, n as usize, out.cast()) as c_int }
+}
+
+#[no_mangle]
+extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_void) -> c_int {
+    // SAFETY: R has room for n elements.
+    let done = conditions::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
+    conditions::collect_warnings();
+    done.is_some() as c_int
+}
+
+/// One element that somebody asked for by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]` serves better.
+#[no_mangle]
+extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void) -> c_int {
+    let handle = unsafe { of(handle) };
+    // SAFETY: C has room for one element, here and below.
+    if unsafe { handle.cached(place as usize, 1, out.cast()) } {
+        return 1;
+    }
+    let array = handle.peek();
+    if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_number() {
+        return -1;
+    }
+    let done = conditions::attempt(|| unsafe { handle.element(place as usize, out.cast()) });
+    conditions::collect_warnings();
+    done.is_some() as c_int
+}
+
+#[no_mangle]
+extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
+    let handle = unsafe { of(handle) };
+    // without room for a copy of a written-to array R makes its own, and says so if it cannot either
+    let copy = conditions::attempt_quietly(|| handle.duplicate());
+    copy.map_or(ptr::null_mut(), |copy| Box::into_raw(copy.owned()).cast())
+}
+
+/// What R's type does not say of the dtype; NULL where it says it all.
+#[no_mangle]
+extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
+    let handle = unsafe { of(handle) };
+    let dtype = handle.peek().dtype();
+    if host::is_natural(dtype) || handle.is_number() {
+        ptr::null()
+    } else {
+        terminated_name(dtype).as_ptr()
+    }
+}
+
+const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {
+    match dtype {
+        DType::Bool8 => c"bool8",
+        DType::Int8 => c"int8",
+        DType::UInt8 => c"uint8",
+        DType::Int16 => c"int16",
+        DType::Int32 => c"int32",
+        DType::Int64 => c"int64",
+        DType::Float16 => c"float16",
+        DType::BFloat16 => c"bfloat16",
+        DType::Float32 => c"float32",
+        DType::Float64 => c"float64",
+        DType::Complex64 => c"complex64",
+        DType::Complex128 => c"complex128",
+    }
+}
+
+/// A line for `.Internal(inspect(x))`, cut to the room and ended in NUL.
+#[no_mangle]
+extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, room: c_int) {
+    let handle = unsafe { of(handle) };
+    let array = handle.peek();
+    let what = if handle.is_number() { "a number for R," } else { "gpu_array" };
+    let mut text = format!("{what} {} [{}] on {}", array.dtype(), array.len(), array.device());
+    if array.pending() > 0 {
+        text += &format!(", {} operations recorded", array.pending());
+    }
+    if handle.has_host() {
+        text += if handle.is_dirty() { ", host copy (maybe written)" } else { ", host copy" };
+    }
+    let n = text.len().min(room.max(1) as usize - 1);
+    // SAFETY: C's buffer has `room` bytes.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr().cast(), out, n);
+        *out.add(n) = 0;
+    }
+}

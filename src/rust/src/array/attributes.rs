@@ -1,0 +1,71 @@
+//! The attributes of arrays: the class that goes with the others, and the shape, which a copy takes along.
+
+use std::os::raw::c_int;
+
+use verdigris_ops::error::Result;
+
+use crate::r::{self, values, SEXP};
+
+/// The shapes that differ in their class attribute.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub enum Shape {
+    Vector = 0,
+    Matrix = 1,
+    Array = 2,
+    Series = 3,
+    MatrixSeries = 4,
+}
+
+/// Sets the class that goes with `ndim` dimensions (0 where there is no `dim`) and with `tsp`, on a new vector.
+/// Returns it; on R < 4.3 it gets the S4 bit too.
+pub fn set_class(x: SEXP, ndim: usize) -> SEXP {
+    // SAFETY: x is protected by the caller; reading an attribute.
+    let series = unsafe { !r::is_null(r::Rf_getAttrib(x, r::R_TspSymbol)) };
+    let shape = match ndim {
+        0 if series => Shape::Series,
+        0 => Shape::Vector,
+        2 if series => Shape::MatrixSeries,
+        2 => Shape::Matrix,
+        _ => Shape::Array,
+    };
+    // SAFETY: as above; x is of one of the four types.
+    unsafe { r::vg_set_class(x, shape as c_int) }
+}
+
+/// Sets the class that goes with the vector's own attributes.
+pub fn classed(x: SEXP) -> SEXP {
+    // SAFETY: reading an attribute.
+    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
+    set_class(x, if r::is_null(dim) { 0 } else { r::len(dim) })
+}
+
+/// Gives a vector of x's length the `dim`, `dimnames` and `names` of `x`.
+///
+/// # Safety
+/// Both are protected.
+pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
+    // SAFETY: the caller's promise; the attributes fit a vector of x's length, so R accepts them.
+    unsafe {
+        for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol] {
+            let value = r::Rf_protect(r::Rf_getAttrib(x, name));
+            // R shows the dimnames of one dimension as names too, and setting those would lose the dimension's own name
+            let shown = name == r::R_NamesSymbol && !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol));
+            if !r::is_null(value) && !shown {
+                r::Rf_setAttrib(out, name, value);
+            }
+            r::Rf_unprotect(1);
+        }
+    }
+}
+
+/// The extents of an R vector: its `dim`, or its length.
+pub fn extents(x: SEXP) -> Result<Vec<usize>> {
+    // SAFETY: reading an attribute.
+    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
+    if r::is_null(dim) {
+        Ok(vec![r::len(x)])
+    } else {
+        values::sizes(dim)
+    }
+}

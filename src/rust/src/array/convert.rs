@@ -1,0 +1,98 @@
+//! R's values as arrays and operands, on a device that R names.
+
+use verdigris_engine::array::transfer::Host;
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+
+use crate::array::{device, handle};
+use crate::r::{self, values, SEXP};
+
+/// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
+/// process) is uploaded.
+pub fn array(x: SEXP) -> Result<Array> {
+    match handle::of(x) {
+        Some(handle) => handle.current(),
+        None if r::inherits(x, "gpu_array") => adopt(x),
+        None => Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x)))
+            .advise("Use `as_gpu(x)` first.")),
+    }
+}
+
+/// An operand of a recorded operation: an array, one value (maybe one that is yet to come), or a host vector brought
+/// to `device`.
+pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
+    if let Some(handle) = handle::of(x) {
+        return handle.current().map(Operand::Array);
+    }
+    if let Some(number) = handle::number(x) {
+        if let Some(array) = number.operand(device)? {
+            let kind = array.dtype().kind();
+            return Ok(Operand::Vector(array, kind));
+        }
+    }
+    if r::inherits(x, "gpu_array") {
+        return adopt(x).map(Operand::Array);
+    }
+    if let Some((value, kind)) = values::scalar(x) {
+        return Ok(Operand::Value(value, kind));
+    }
+    match (values::host(x), values::kind(x)) {
+        (Some(data), Some(kind)) => Ok(Operand::Vector(Array::upload(data, None, device, None)?, kind)),
+        _ => Err(values::unsuitable(x)),
+    }
+}
+
+/// Uploads a host vector.
+pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
+    match values::host(x) {
+        Some(data) => Array::upload(data, dtype, device, site),
+        None => Err(values::unsuitable(x)),
+    }
+}
+
+/// Uploads an ordinary vector that has our class: what a file or another process brought.
+pub fn adopt(x: SEXP) -> Result<Array> {
+    upload(x, Some(adopted_dtype(x)?), self::device(r::null())?, None)
+}
+
+/// The dtype that `adopt` gives; an error for what is no array.
+pub fn adopted_dtype(x: SEXP) -> Result<DType> {
+    if !r::inherits(x, "gpu_array") {
+        return array(x).map(|array| array.dtype());
+    }
+    // SAFETY: x is our caller's argument.
+    let named = values::dtype(unsafe { r::vg_written_dtype(x) })?;
+    named.or_else(|| values::kind(x).map(Kind::default_dtype)).ok_or_else(|| values::unsuitable(x))
+}
+
+/// Whether an ordinary vector of whole numbers or logicals can be stored in a narrow integer dtype: R has one integer type, so that
+/// assigning such a vector need not widen the array. False for other dtypes, and for arrays, which have a dtype of their own.
+pub fn fits(x: SEXP, dtype: DType) -> bool {
+    // NA has a bit pattern in the signed types alone
+    let (low, high, takes_na) = match dtype {
+        DType::Int8 => (-127, 127, true),
+        DType::Int16 => (-32767, 32767, true),
+        DType::UInt8 => (0, 255, false),
+        _ => return false,
+    };
+    if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
+        return false;
+    }
+    let values = match values::host(x) {
+        Some(Host::Integer(values) | Host::Logical(values)) => values,
+        _ => return false,
+    };
+    values.iter().all(|&v| if v == i32::MIN { takes_na } else { (low..=high).contains(&v) })
+}
+
+/// A device by name; the current one for NULL.
+pub fn device(x: SEXP) -> Result<Device> {
+    if r::is_null(x) {
+        device::current()
+    } else {
+        device::named(values::string(x, "device")?)
+    }
+}

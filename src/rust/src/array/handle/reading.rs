@@ -1,0 +1,183 @@
+//! Reading elements: the host copy of all, or a block of elements around the one that was read last.
+
+use std::rc::Rc;
+
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::error::Result;
+
+use super::Handle;
+use crate::array::abroad;
+use crate::array::host::{self, Block};
+
+/// Elements read one by one come in a block after the first few, and all of them after a few blocks.
+#[derive(Default)]
+pub(super) struct Window {
+    reads: usize,
+    from: usize,
+    n: usize,
+    bytes: Vec<u8>,
+}
+
+const SINGLE_READS: usize = 4;
+const WINDOW: usize = 16 * 1024;
+const WINDOW_READS: usize = 8;
+
+impl Handle {
+    /// The host copy, where there is one that is up to date.
+    pub fn host(&self, writable: bool) -> Option<*mut u8> {
+        if self.has_host() {
+            self.fetched(writable)
+        } else {
+            None
+        }
+    }
+
+    /// The host copy after `fetch`.
+    pub fn fetched(&self, writable: bool) -> Option<*mut u8> {
+        let host = self.host.borrow();
+        let block = host.as_ref()?;
+        if writable {
+            self.dirty.set(true);
+            block.stamp.set(block.stamp.get() + 1);
+        }
+        Some(block.start())
+    }
+
+    /// Brings all elements to the host.
+    pub fn fetch(&self) -> Result<()> {
+        self.check()?;
+        if self.has_host() {
+            return Ok(());
+        }
+        let array = self.peek();
+        abroad::before_read(&array)?;
+        if let Some(block) = self.host.borrow().as_ref() {
+            // SAFETY: the block was made for this handle's length; R is not running meanwhile.
+            unsafe { host::read(&array, 0, self.len, block.start())? };
+            self.note_read(&array, block);
+            self.stale.set(false);
+            return Ok(());
+        }
+        let block = Block::new(self.host_bytes(), array.device())?;
+        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
+        if let Some((landing, _)) = landing {
+            let value = landing.outcome()?.value;
+            // SAFETY: the block has room for one element of R's type.
+            unsafe { host::write_value(&value, array.dtype(), block.start()) };
+            self.forget();
+            self.host.replace(Some(Rc::new(block)));
+            return Ok(());
+        }
+        let sibling = self.rare.borrow_mut().as_mut().and_then(|rare| rare.sibling.take());
+        let sibling = sibling.and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
+        // SAFETY: the block has room for the elements, and no one else knows it yet.
+        unsafe {
+            match sibling {
+                Some(from) => std::ptr::copy_nonoverlapping(from.start(), block.start(), self.host_bytes()),
+                None => host::read(&array, 0, self.len, block.start())?,
+            }
+        }
+        self.forget();
+        self.note_read(&array, &block);
+        self.host.replace(Some(Rc::new(block)));
+        Ok(())
+    }
+
+    /// Elements from the host copy or the window; false where they are in neither.
+    ///
+    /// # Safety
+    /// There is room for `n` elements at `out`.
+    pub unsafe fn cached(&self, from: usize, n: usize, out: *mut u8) -> bool {
+        let size = host::r_size(self.array.borrow().dtype());
+        // SAFETY: R asks within the length; the window's part is checked.
+        unsafe {
+            if let Some(block) = self.host.borrow().as_ref().filter(|block| self.is_current(block)) {
+                std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
+                return true;
+            }
+            if self.array.borrow().is_shared() {
+                return false;
+            }
+            let rare = self.rare.borrow();
+            let Some(window) = rare.as_ref().map(|rare| &rare.window) else { return false };
+            if from < window.from || from + n > window.from + window.n {
+                return false;
+            }
+            let start = window.bytes.as_ptr().add((from - window.from) * size);
+            std::ptr::copy_nonoverlapping(start, out, n * size);
+        }
+        true
+    }
+
+    /// Elements that are not at hand.
+    ///
+    /// # Safety
+    /// There is room for `n` elements at `out`.
+    pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
+        self.check()?;
+        if self.number {
+            self.fetch()?;
+            // SAFETY: the caller's promise.
+            unsafe { self.cached(from, n, out) };
+            return Ok(());
+        }
+        let array = self.peek();
+        if array.is_shared() {
+            abroad::before_read(&array)?;
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&array, from, n, out) };
+        }
+        let reads = self.rare(|rare| {
+            rare.window.reads += 1;
+            rare.window.reads
+        });
+        if n >= WINDOW || reads <= SINGLE_READS {
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&array, from, n, out) };
+        }
+        if reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
+            self.fetch()?;
+        } else {
+            self.slide(from)?;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.cached(from, n, out) };
+        Ok(())
+    }
+
+    /// One element of a computed array, not at hand. As `read()`, but all elements are never fetched: they were not asked for.
+    ///
+    /// # Safety
+    /// There is room for one element at `out`.
+    pub unsafe fn element(&self, place: usize, out: *mut u8) -> Result<()> {
+        self.check()?;
+        let reads = self.rare(|rare| {
+            rare.window.reads = (rare.window.reads + 1).min(SINGLE_READS + 1);
+            rare.window.reads
+        });
+        // the cpu device's memory is at hand
+        if reads <= SINGLE_READS || self.device() == Device::Cpu {
+            // SAFETY: the caller's promise.
+            return unsafe { host::read(&self.peek(), place, 1, out) };
+        }
+        self.slide(place)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.cached(place, 1, out) };
+        Ok(())
+    }
+
+    /// Moves the window to `from`.
+    fn slide(&self, from: usize) -> Result<()> {
+        let array = self.peek();
+        let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
+        let reads = window.reads;
+        window.n = 0; // nothing, should the read fail
+        window.bytes.resize(WINDOW * host::r_size(array.dtype()), 0);
+        let count = WINDOW.min(self.len - from);
+        // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
+        unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
+        (window.from, window.n, window.reads) = (from, count, reads);
+        self.rare(|rare| rare.window = window);
+        Ok(())
+    }
+}

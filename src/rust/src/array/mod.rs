@@ -1,0 +1,12 @@
+//! Arrays as R vectors: the handle behind one, what was recorded and not computed, conversion of values, attributes, host copies.
+
+pub mod abroad;
+pub mod altrep;
+pub mod attributes;
+pub mod convert;
+pub mod device;
+pub mod handle;
+pub mod host;
+pub mod pending;
+pub mod recipe;
+pub mod vectors;

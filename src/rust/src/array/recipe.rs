@@ -1,0 +1,386 @@
+//! Recorded operations that own nothing. An operator's result is in most cases only the operand of the next one, and an
+//! object with a finalizer costs R's gc more than recording does. So such a result lies in R's memory alone: a *cell* (a pair
+//! of R's) whose CAR is the recipe, raw bytes, and whose CDR holds the cells of its array operands. The engine hears of it when
+//! something needs it: then the vector gets a handle, its finalizer, and a node.
+//!
+//! A cell stands for values that never change. Where a handle exists for them the cell's CAR is that handle's external
+//! pointer; a handle that is given other values parts from its cell first (`part`).
+//!
+//! On the main thread, as all that touches R.
+
+use std::cell::{Cell, RefCell};
+use std::os::raw::c_int;
+
+use verdigris_engine::array::exact;
+use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::graph::builder::{MOST_INPUTS, MOST_OPS};
+use verdigris_engine::graph::node::COSTLY;
+use verdigris_engine::memory;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::Result;
+use verdigris_ops::rule::{self, Typed};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{OpId, Rule};
+
+use crate::array::handle::{self, Handle};
+use crate::array::{convert, host};
+use crate::r::{self, conditions, site, SEXP, SEXPTYPE};
+
+/// The bytes of a recipe: an operation of one operand or two, all arrays of one length on one device.
+#[derive(Clone, Copy)]
+struct Recipe {
+    len: usize,
+    /// The values of operands that are numbers, as bits.
+    values: [u64; 2],
+    /// The last walk that has met it, and where that keeps the array.
+    walk: u64,
+    place: u32,
+    /// Not less than those of the node that it becomes: see `expr::Node`.
+    weight: u32,
+    leaves: u32,
+    op: OpId,
+    operands: [Source; 2],
+    count: u8,
+    dtype: DType,
+    device: Device,
+    /// Whether an array was made of it before, on the way to another.
+    passed: bool,
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u8)]
+enum Source {
+    Cell,
+    Logical,
+    Integer,
+    Double,
+}
+
+impl Source {
+    fn kind(self) -> Kind {
+        match self {
+            Source::Logical => Kind::Logical,
+            Source::Integer => Kind::Integer,
+            Source::Cell | Source::Double => Kind::Double,
+        }
+    }
+
+    fn value(self, bits: u64) -> Scalar {
+        match self {
+            Source::Logical | Source::Integer => Scalar::I32(bits as i32),
+            Source::Cell | Source::Double => Scalar::F64(f64::from_bits(bits)),
+        }
+    }
+}
+
+/// The recipe in a cell; None where it has become a handle.
+fn recipe<'a>(cell: SEXP) -> Option<&'a Cell<Recipe>> {
+    // SAFETY: a cell's CAR is raw bytes that `record` has written, which R keeps while the cell is reachable, or an external pointer.
+    unsafe {
+        let bytes = r::CAR(cell);
+        (r::kind_of(bytes) == SEXPTYPE::RAWSXP).then(|| &*r::RAW(bytes).cast::<Cell<Recipe>>())
+    }
+}
+
+/// The handle that a cell's values have got.
+fn owner<'a>(cell: SEXP) -> &'a Handle {
+    // SAFETY: called where the CAR is no recipe; the handle lives as long as its external pointer.
+    handle::behind(unsafe { r::CAR(cell) })
+}
+
+// ---- recording -----------------------------------------------------------------------------------
+
+/// What recording asks of an operand.
+struct Met {
+    from: Source,
+    bits: u64,
+    cell: SEXP,
+    typed: Typed,
+    len: usize,
+    device: Option<Device>,
+    weight: u32,
+    leaves: u32,
+}
+
+/// None for what a recipe does not take.
+fn meet(x: SEXP) -> Result<Option<Met>> {
+    // SAFETY: x is our caller's argument; types and lengths are checked before elements are taken.
+    unsafe {
+        let data = r::vg_data_of(x);
+        if data.is_null() {
+            if r::Rf_isObject(x) != r::Rboolean::FALSE || r::len(x) != 1 {
+                return Ok(None);
+            }
+            let (from, bits) = match r::kind_of(x) {
+                SEXPTYPE::LGLSXP => (Source::Logical, r::LOGICAL_ELT(x, 0) as u64),
+                SEXPTYPE::INTSXP => (Source::Integer, r::INTEGER_ELT(x, 0) as u64),
+                SEXPTYPE::REALSXP => (Source::Double, r::REAL_ELT(x, 0).to_bits()),
+                _ => return Ok(None),
+            };
+            let typed = Typed::Value(from.kind());
+            return Ok(Some(Met { from, bits, cell: r::null(), typed, len: 1, device: None, weight: 0, leaves: 0 }));
+        }
+        let array = |cell, dtype, len, device, weight, leaves| {
+            let typed = Typed::Array(dtype);
+            Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), weight, leaves }))
+        };
+        let of_array = |cell: SEXP, value: &Array| {
+            if value.is_volatile() {
+                return Ok(None); // computed at once, as a node
+            }
+            let (weight, leaves) = if value.is_ready() { (0, 1) } else { (value.node().weight, value.node().leaves) };
+            array(cell, value.dtype(), value.len(), value.device(), weight, leaves)
+        };
+        if r::kind_of(data) == SEXPTYPE::LISTSXP {
+            return match recipe(data) {
+                Some(recipe) => {
+                    let Recipe { dtype, len, device, weight, leaves, .. } = recipe.get();
+                    array(data, dtype, len, device, weight, leaves)
+                }
+                None => of_array(data, &owner(data).peek()),
+            };
+        }
+        let Some(handle) = handle::of(x) else { return Ok(None) };
+        // what R has written is uploaded before anything is asked
+        let rewritten = handle.look(|_| handle.is_rewritten())?;
+        if rewritten {
+            return Ok(None);
+        }
+        let cell = cell_of(x, handle);
+        handle.look(|value| of_array(cell, value))?
+    }
+}
+
+/// The cell of a vector that has a handle, made here where there is none.
+fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
+    // SAFETY: x is our caller's argument, and keeps the cell as its second part.
+    unsafe {
+        let known = r::R_altrep_data2(x);
+        if !r::is_null(known) && handle.cell() == known {
+            return known;
+        }
+        let cell = r::Rf_cons(r::R_altrep_data1(x), r::null());
+        r::R_set_altrep_data2(x, cell);
+        handle.set_cell(cell);
+        cell
+    }
+}
+
+/// Records an operation as a recipe. Returns a vector without attributes, unprotected; None where the operation must be
+/// recorded as a node.
+pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
+    let mut met: [Option<Met>; 2] = [None, None];
+    if list.len() > met.len() {
+        return Ok(None);
+    }
+    for (k, &x) in list.iter().enumerate() {
+        met[k] = meet(x)?;
+        if met[k].is_none() {
+            return Ok(None);
+        }
+    }
+    let mut types = [Typed::Value(Kind::Logical); 2];
+    types.iter_mut().zip(met.iter().flatten()).for_each(|(typed, met)| *typed = met.typed);
+    let Ok((class, dtype)) = rule::resolve(op, &types[..list.len()]) else { return Ok(None) };
+    // what becomes several nodes is no recipe
+    if exact::is_composed(op, &types[..list.len()]) {
+        return Ok(None);
+    }
+    let Some((len, device)) = met.iter().flatten().find_map(|met| Some((met.len, met.device?))) else {
+        return Ok(None);
+    };
+    if len == 0 || met.iter().flatten().any(|met| met.device.is_some_and(|d| d != device || met.len != len)) {
+        return Ok(None);
+    }
+    let by_logical = matches!(op.row().rule, Rule::Logic | Rule::Select);
+    let size = |met: &[Option<Met>; 2]| {
+        met.iter().flatten().fold((1u32, 0u32, false), |(weight, leaves, casts), met| {
+            let cast = matches!(met.typed, Typed::Array(dtype) if by_logical || dtype.class() != class);
+            (weight + u32::from(cast) + met.weight, leaves + met.leaves, casts | cast)
+        })
+    };
+    let (mut weight, mut leaves, casts) = size(&met);
+    if leaves as usize > MOST_INPUTS {
+        // the engine counts more closely
+        return Ok(None);
+    }
+    if weight > MOST_OPS {
+        // as `evaluate::bound`: what is recorded next begins at computed operands
+        for (met, &x) in met.iter_mut().zip(list) {
+            if met.as_ref().is_some_and(|met| met.weight > 0) {
+                convert::array(x)?.compute()?;
+                *met = meet(x)?;
+            }
+        }
+        if met[..list.len()].iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        (weight, leaves, _) = size(&met);
+    }
+    let mut made = Recipe {
+        len,
+        values: [0; 2],
+        walk: 0,
+        place: 0,
+        weight,
+        leaves,
+        op,
+        operands: [Source::Double; 2],
+        count: list.len() as u8,
+        dtype,
+        device,
+        passed: false,
+    };
+    for (k, met) in met.iter().flatten().enumerate() {
+        (made.operands[k], made.values[k]) = (met.from, met.bits);
+    }
+    let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
+    // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands, our
+    // caller's arguments. Raw bytes are aligned to 8.
+    let (out, cell) = r::protect(|| unsafe {
+        let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Recipe>() as isize));
+        r::RAW(bytes).cast::<Recipe>().write(made);
+        let below = match cells {
+            [Some(one), Some(two)] => r::Rf_cons(one, two),
+            [one, two] => one.or(two).unwrap_or(r::null()),
+        };
+        r::Rf_protect(below);
+        let cell = r::Rf_protect(r::Rf_cons(bytes, below));
+        let out = r::vg_new_recorded(host::r_type(dtype) as c_int, cell);
+        r::Rf_unprotect(3);
+        (out, cell)
+    });
+    let warns = op.may_warn(class) || casts && rule::rounds(op, class, types[..list.len()].iter().copied());
+    if warns || len * dtype.size() >= memory::LARGE {
+        site::want(cell, warns);
+    }
+    Ok(Some(out))
+}
+
+// ---- what was recorded, as arrays ----------------------------------------------------------------
+
+thread_local! {
+    static WALKS: Cell<u64> = const { Cell::new(0) };
+    static MADE: RefCell<Vec<Array>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The array of a cell; the cell stays as it is.
+fn array(cell: SEXP) -> Result<Array> {
+    WALKS.set(WALKS.get() + 1);
+    let mut made = MADE.take();
+    let array = build(cell, WALKS.get(), &mut made, true);
+    made.clear();
+    MADE.replace(made);
+    array
+}
+
+fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Array> {
+    let Some(place) = recipe(cell) else { return Ok(owner(cell).peek()) };
+    let recipe = place.get();
+    if recipe.walk == walk {
+        return Ok(made[recipe.place as usize].clone());
+    }
+    // SAFETY: the operands' cells hang on this one, which is reachable; see `record`.
+    let below = unsafe { r::CDR(cell) };
+    let both = recipe.operands[..recipe.count as usize].iter().all(|from| *from == Source::Cell) && recipe.count == 2;
+    let mut operands = [const { Operand::Value(Scalar::I32(0), Kind::Logical) }; 2];
+    for (k, operand) in operands[..recipe.count as usize].iter_mut().enumerate() {
+        let from = recipe.operands[k];
+        *operand = match from {
+            Source::Cell => {
+                // SAFETY: as above.
+                let cell = unsafe {
+                    match (both, k) {
+                        (false, _) => below,
+                        (true, 0) => r::CAR(below),
+                        (true, _) => r::CDR(below),
+                    }
+                };
+                Operand::Array(build(cell, walk, made, false)?)
+            }
+            _ => Operand::Value(from.value(recipe.values[k]), from.kind()),
+        };
+    }
+    // SAFETY: the tag is a call or NULL.
+    let call = unsafe { r::TAG(cell) };
+    // of a value on the way only warnings are told of
+    let site = |warns| if root || warns { site::of(call) } else { None };
+    let array = Array::apply_at(recipe.op, &operands[..recipe.count as usize], site)?;
+    if recipe.passed {
+        array.node().pass();
+        if !root && recipe.weight >= COSTLY {
+            // used again: the engine may keep its values, so it is one node from now on
+            own(cell, array.clone());
+            return Ok(array);
+        }
+    }
+    place.set(Recipe { walk, place: made.len() as u32, passed: true, ..recipe });
+    made.push(array.clone());
+    Ok(array)
+}
+
+/// Gives a cell's values a handle, and lets go of the recipe.
+fn own(cell: SEXP, array: Array) {
+    // SAFETY: the cell is reachable, and keeps the pointer.
+    unsafe {
+        let handle = Handle::new(array).owned();
+        let pointer = r::vg_new_pointer(r::null(), std::ptr::null_mut());
+        handle.value.set_cell(cell);
+        handle.give(pointer);
+        r::SETCAR(cell, pointer);
+        // R counts references, and `part` asks for the count: a pair that only joins two operands lets go of them
+        let below = r::CDR(cell);
+        r::SETCDR(cell, r::null());
+        r::SET_TAG(cell, r::null());
+        if !r::is_null(below) && r::kind_of(r::CAR(below)) == SEXPTYPE::LISTSXP {
+            r::SETCAR(below, r::null());
+            r::SETCDR(below, r::null());
+        }
+    }
+}
+
+/// Makes a handle of a recorded vector's recipe, for `vg_handle_of` and the vector's methods. Where that fails the vector stays as it is,
+/// and a condition is left.
+#[no_mangle]
+extern "C" fn vg_give_handle(x: SEXP) {
+    conditions::attempt(|| {
+        // SAFETY: x is protected by R or our caller; its first part is a cell.
+        unsafe {
+            let cell = r::R_altrep_data1(x);
+            if recipe(cell).is_some() {
+                own(cell, array(cell)?);
+            }
+            let pointer = r::CAR(cell);
+            r::R_set_altrep_data2(x, cell);
+            r::R_set_altrep_data1(x, pointer);
+            Ok(())
+        }
+    });
+}
+
+/// The length of a recorded vector, by its cell.
+#[no_mangle]
+extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
+    match recipe(cell) {
+        Some(recipe) => recipe.get().len as isize,
+        // SAFETY: the pointer of a handle.
+        None => unsafe { r::vg_length_of(r::CAR(cell)) },
+    }
+}
+
+/// The array of x, as `convert::array`, for who does not store its values: what is recorded stays a recipe, unless it is
+/// costly and asked for again.
+pub fn passing(x: SEXP) -> Result<Array> {
+    // SAFETY: x is our caller's argument.
+    let data = unsafe { r::vg_data_of(x) };
+    if !data.is_null() && r::kind_of(data) == SEXPTYPE::LISTSXP {
+        if let Some(recipe) = recipe(data).map(Cell::get) {
+            if !recipe.passed || recipe.weight < COSTLY {
+                return array(data);
+            }
+        }
+    }
+    convert::array(x)
+}

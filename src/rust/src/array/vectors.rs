@@ -1,0 +1,100 @@
+//! Ordinary R vectors in memory of ours: what a read of a large array gives, with no copy behind the transfer.
+
+use std::any::Any;
+use std::os::raw::{c_int, c_void};
+
+use verdigris_engine::array::transfer::HostMut;
+use verdigris_engine::array::Array;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+
+use crate::array::host::{self, Block};
+use crate::r::owned::{Of, Owned};
+use crate::r::{self, pressure, SEXP, SEXPTYPE};
+
+/// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
+pub const LARGE: usize = 1 << 20;
+
+/// What the vector's external pointer owns; C reads the first field (`vectors.c`).
+#[repr(C)]
+pub struct Vector {
+    start: *mut c_void,
+    _owner: Box<dyn Any>,
+}
+
+/// The address of the elements of a logical, integer, double or complex vector.
+///
+/// # Safety
+/// A vector of one of these types, protected as long as the address is used.
+pub unsafe fn start(x: SEXP) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match r::kind_of(x) {
+            SEXPTYPE::LGLSXP => r::LOGICAL(x).cast(),
+            SEXPTYPE::INTSXP => r::INTEGER(x).cast(),
+            SEXPTYPE::CPLXSXP => r::COMPLEX(x).cast(),
+            _ => r::REAL(x).cast(),
+        }
+    }
+}
+
+/// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address. Not
+/// protected.
+///
+/// # Safety
+/// `fill` writes at most `n` elements.
+pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*mut u8) -> Result<()>) -> Result<SEXP> {
+    let kind = host::r_type(dtype);
+    let bytes = n * host::r_size(dtype);
+    if bytes < LARGE {
+        // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
+        unsafe {
+            let out = r::Rf_protect(r::Rf_allocVector(kind, n as isize));
+            let done = fill(start(out));
+            r::Rf_unprotect(1);
+            return done.map(|()| out);
+        }
+    }
+    // what is recorded is computed first: it may need the memory of what is collected
+    array.settle()?;
+    pressure::before_read(bytes);
+    let block = Block::new(bytes, array.device())?;
+    fill(block.start())?;
+    Ok(vector(kind, n, block.start(), Box::new(block)))
+}
+
+/// A vector of `n` elements at an address that stays good as long as its owner lives. Not protected.
+pub fn vector(kind: SEXPTYPE, n: usize, start: *mut u8, owner: Box<dyn Any>) -> SEXP {
+    let vector = Owned::new(Vector { start: start.cast(), _owner: owner }, n, Of::Other);
+    // SAFETY: a new vector, whose first part is the pointer; it owns the memory from here on.
+    unsafe {
+        let x = r::vg_new_vector(kind as c_int);
+        vector.give(r::R_altrep_data1(x));
+        x
+    }
+}
+
+/// `n` elements from `from` on. Not protected.
+pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
+    // SAFETY: reads n elements.
+    unsafe { filled(array.dtype(), n, array, |start| host::read(array, from, n, start)) }
+}
+
+/// All elements as the type of a dtype that R has, which must not be int64. Not protected.
+pub fn read_as(array: &Array, dtype: DType, site: Option<CallSite>) -> Result<SEXP> {
+    // SAFETY: writes as many elements as there are.
+    unsafe { filled(dtype, array.len(), array, |start| host::read_as(array, dtype, site, start)) }
+}
+
+/// All elements as integer64 keeps them in doubles. Not protected.
+pub fn read_integer64(array: &Array) -> Result<SEXP> {
+    let n = array.len();
+    host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+    // SAFETY: there is room for n elements, 8 bytes wide in both.
+    unsafe {
+        filled(DType::Int64, n, array, |start| {
+            array.read(0, HostMut::Integer64(std::slice::from_raw_parts_mut(start.cast(), n)))
+        })
+    }
+}

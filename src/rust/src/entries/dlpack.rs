@@ -1,0 +1,306 @@
+//! Entries: DLPack capsules out and in, for R, Python and other packages' C.
+
+use std::ffi::{c_void, CStr};
+use std::os::raw::{c_char, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use verdigris_engine::array::Array;
+use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
+use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::Scalar;
+
+use crate::array::{attributes, convert, handle};
+use crate::entries::guard::guard;
+use crate::entries::{pinned, streams};
+use crate::entry;
+use crate::r::{self, address, capsule, owned, owners, values, List, SEXP, SEXPTYPE};
+
+// ---- out -----------------------------------------------------------------------------------------
+
+/// The tensor of an array, or of an ordinary vector whose elements lie as a dtype has them; None for anything else.
+fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
+    if let Some(handle) = handle::of(x) {
+        let array = if terms.writable { handle.lend()? } else { handle.lend_to_read()? };
+        return dlpack::export_as(&array, &attributes::extents(x)?, terms).map(Some);
+    }
+    if r::inherits(x, "gpu_array") {
+        return dlpack::export_as(&convert::adopt(x)?, &attributes::extents(x)?, terms).map(Some);
+    }
+    let Some((address, dtype)) = values::lying(x) else { return Ok(None) };
+    if terms.writable {
+        return Err(Error::new(ErrorKind::Argument, "an ordinary R vector cannot be given out to be written to")
+            .advise("R's values do not change: give out `as_gpu(x, device = \"cpu\")`."));
+    }
+    let (n, order) = (r::len(x), Order::Nobody);
+    let mut buffer = Buffer::new(Device::Cpu, if n == 0 { 0 } else { address }, n * dtype.size(), owners::keep(x));
+    if pinned::is_at(address) {
+        buffer.share(); // gpu_copy() writes to it
+    } else {
+        buffer.set_read_only(); // R code that would write to it makes a copy, since there are two references
+    }
+    let array = Array::from_view(View::contiguous(Arc::new(buffer), dtype, n));
+    dlpack::export_as(&array, &attributes::extents(x)?, Terms { order, ..terms }).map(Some)
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still the caller's.
+fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
+    raw.probe()?;
+    // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
+    unsafe { dlpack::import(raw, copying) }
+}
+
+/// `stream`: NULL waits here; a stream of `gpu_stream()`, a stream's address, or -1 where nobody is to wait.
+///
+/// # Errors
+/// `Device` for a stream of another device than x's.
+pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
+    if r::is_null(stream) {
+        return Ok(Order::Wait);
+    }
+    if owned::is(stream) {
+        let stream = streams::stream(stream)?;
+        let device = handle::of(x).map_or(Device::Cpu, |handle| handle.device());
+        if stream.device() != device {
+            return Err(Error::new(
+                ErrorKind::Device,
+                format!("`stream` is of {}, and `x` on {device}", stream.device()),
+            ));
+        }
+        return Ok(stream.address()?.map_or(Order::Nobody, Order::Stream));
+    }
+    if values::scalar(stream).is_some_and(|(value, _)| value.to(Class::F64) == Scalar::F64(-1.0)) {
+        return Ok(Order::Nobody);
+    }
+    address::of(stream, "stream").map(Order::Stream)
+}
+
+entry! {
+    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a CUDA
+    /// stream's address; -1 where nobody is to wait.
+    fn dlpack_export(x, versioned, stream, writable) {
+        let versioned = values::flag(versioned, "versioned")?;
+        let terms = Terms { versioned, order: order(stream, x)?, writable: values::flag(writable, "writable")? };
+        // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
+        unsafe {
+            let capsule = r::Rf_protect(capsule::empty(versioned));
+            let raw = leaving(x, terms);
+            r::Rf_unprotect(1);
+            let Some(raw) = raw? else { return Ok(r::null()) };
+            r::R_SetExternalPtrAddr(capsule, raw.pointer());
+            Ok(capsule)
+        }
+    }
+
+    /// An array over a capsule's memory; NULL for what is no external pointer.
+    fn dlpack_import(capsule, copy) {
+        let copying = match () {
+            () if r::is_null(copy) => Copying::IfNeeded,
+            () if values::flag(copy, "copy")? => Copying::Always,
+            () => Copying::Never,
+        };
+        if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
+            return Ok(r::null());
+        }
+        let raw = capsule::tensor(capsule)?;
+        let (array, dim) = arriving(raw, copying)?;
+        capsule::mark_used(capsule, raw);
+        handle::shaped(array, &dim)
+    }
+
+    /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
+    fn dlpack_describe(capsule) {
+        let raw = match capsule::tensor(capsule) {
+            Ok(raw) => raw,
+            Err(error) if error.kind == ErrorKind::Consumed => return Ok(r::string(&capsule::tag(capsule).to_string_lossy())),
+            Err(error) => return Err(error),
+        };
+        raw.probe()?;
+        // SAFETY: the capsule owns a whole tensor.
+        let d = unsafe { raw.describe()? };
+        let out = List::new(8)
+            .add("tag", r::string(&capsule::tag(capsule).to_string_lossy()))
+            .add("device", r::string(&d.device))
+            .add("dtype", r::string(&d.dtype))
+            .add("shape", r::reals(d.shape.iter().map(|&n| n as f64)))
+            .add("strides", r::reals(d.strides.iter().map(|&n| n as f64)))
+            .add("address", r::real(d.address as f64));
+        let version = d.version.map_or_else(r::null, |(major, minor)| r::string(&format!("{major}.{minor}")));
+        Ok(out.add("version", version).add("read_only", r::logical(d.read_only)).finish())
+    }
+
+    /// A capsule for a tensor at an address, which Python gave away.
+    fn dlpack_capsule(address, versioned) {
+        let address = address::of(address, "address")?;
+        let versioned = values::flag(versioned, "versioned")?;
+        let taken = Taken(raw_of(address as *mut c_void, versioned.into())?);
+        let capsule = capsule::empty(versioned);
+        // SAFETY: an external pointer.
+        unsafe { r::R_SetExternalPtrAddr(capsule, taken.give().pointer()) };
+        Ok(capsule)
+    }
+
+    /// The address of a capsule's tensor, which is the caller's from here on.
+    fn dlpack_take(capsule) {
+        let raw = capsule::tensor(capsule)?;
+        let address = r::real(raw.pointer() as usize as f64);
+        capsule::mark_used(capsule, raw);
+        Ok(address)
+    }
+}
+
+// ---- Python's capsules, for inst/python/verdigris_dlpack.py ------------------------------------------
+
+/// Addresses of `PyCapsule_GetName` and `PyCapsule_GetPointer`.
+static PYTHON: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Destroys a capsule: frees its tensor where nobody has taken it. Python calls this with the interpreter's lock held, and maybe with an
+/// exception pending: the two functions look at the capsule alone, and the deleter runs no Python code.
+extern "C" fn destroy(capsule: *mut c_void) {
+    type GetName = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+    type GetPointer = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    let [get_name, get_pointer] = [0, 1].map(|k| PYTHON[k].load(Ordering::Relaxed));
+    // SAFETY: the addresses are those of the two functions, as Python told before it made a capsule with this destructor; names of capsules
+    // are constants of the module. A tensor whose name is not `used_...` is the capsule's.
+    unsafe {
+        let name = std::mem::transmute::<usize, GetName>(get_name)(capsule);
+        if name.is_null() {
+            return;
+        }
+        let pointer = std::mem::transmute::<usize, GetPointer>(get_pointer)(capsule, name);
+        if let Some(raw) = Raw::from_capsule(CStr::from_ptr(name), pointer) {
+            raw.delete();
+        }
+    }
+}
+
+entry! {
+    /// The address of the destructor, as a string; it will use Python's two functions at these addresses.
+    fn python_destructor(get_name, get_pointer) {
+        for (place, x) in PYTHON.iter().zip([get_name, get_pointer]) {
+            place.store(address::of(x, "address")? as usize, Ordering::Relaxed);
+        }
+        Ok(r::string(&(destroy as *const () as usize).to_string()))
+    }
+}
+
+// ---- other packages' C, through callables.c: inst/include/verdigris.h says what each does ---------
+
+fn raw_of(tensor: *mut c_void, versioned: c_int) -> Result<Raw> {
+    let name = if versioned != 0 { Raw::VERSIONED } else { Raw::LEGACY };
+    Raw::from_capsule(name, tensor).ok_or_else(|| Error::new(ErrorKind::Argument, "the tensor's address is null"))
+}
+
+/// A tensor that is ours; deleted unless it is given on.
+struct Taken(Raw);
+
+impl Taken {
+    fn give(self) -> Raw {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it.
+        unsafe { self.0.delete() };
+    }
+}
+
+/// Runs a body that gives an address; null where it fails.
+fn guarded(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
+    let mut out = std::ptr::null_mut();
+    guard(|| {
+        out = body()?;
+        Ok(r::null())
+    });
+    out
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_export(x: SEXP, versioned: c_int, writable: c_int, stream: i64) -> *mut c_void {
+    guarded(|| {
+        let order = match stream {
+            -1 => Order::Nobody,
+            0 => Order::Wait,
+            stream => Order::Stream(stream as u64),
+        };
+        let terms = Terms { versioned: versioned != 0, order, writable: writable != 0 };
+        leaving(x, terms)?
+            .map(Raw::pointer)
+            .ok_or_else(|| Error::new(ErrorKind::Argument, format!("expected an array, got {}", values::describe(x))))
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_int) -> SEXP {
+    guard(|| {
+        let copying = match copy {
+            0 => Copying::Never,
+            1 => Copying::Always,
+            _ => Copying::IfNeeded,
+        };
+        let raw = raw_of(tensor, versioned)?;
+        raw.probe()?;
+        // the vector is made first: what fails later would have the tensor deleted, which is the caller's then
+        // SAFETY: the caller's promise.
+        let d = unsafe { raw.describe()? };
+        let dim: Vec<usize> = d.shape.iter().map(|&extent| extent as usize).collect();
+        let len = dim.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        let dtype = DType::from_name(if d.dtype == "bool" { "bool8" } else { &d.dtype });
+        let (out, dtype) = match (dtype, len) {
+            // SAFETY: protected until it is returned.
+            (Some(dtype), Some(len)) => unsafe { (r::Rf_protect(handle::empty(dtype, len, &dim)?), Some(dtype)) },
+            // no such tensor comes in
+            _ => (r::null(), None),
+        };
+        let (array, dim) = arriving(raw, copying)?;
+        if dtype != Some(array.dtype()) {
+            return handle::shaped(array, &dim);
+        }
+        handle::fill(out, handle::Handle::import(array));
+        // SAFETY: protected above.
+        unsafe { r::Rf_unprotect(1) };
+        Ok(out)
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_capsule(tensor: *mut c_void, versioned: c_int) -> SEXP {
+    guard(|| {
+        let raw = raw_of(tensor, versioned)?;
+        let capsule = capsule::empty(versioned != 0);
+        // SAFETY: an external pointer.
+        unsafe { r::R_SetExternalPtrAddr(capsule, raw.pointer()) };
+        Ok(capsule)
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_take(capsule: SEXP, versioned: c_int) -> *mut c_void {
+    guarded(|| {
+        let raw = capsule::tensor(capsule)?;
+        if matches!(raw, Raw::Versioned(_)) != (versioned != 0) {
+            let readable = if versioned != 0 { "TRUE" } else { "FALSE" };
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!(
+                    "the capsule is tagged \"{}\", which is the other form",
+                    capsule::tag(capsule).to_string_lossy()
+                ),
+            )
+            .advise(format!("The caller reads capsules that were made with `versioned = {readable}`.")));
+        }
+        capsule::mark_used(capsule, raw);
+        Ok(raw.pointer())
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_foreign_is_array(x: SEXP) -> c_int {
+    handle::is_array(x).into()
+}

@@ -1,0 +1,233 @@
+//! Entries: arrays in files, in the safetensors format. Attributes of R travel in the file's metadata, as JSON.
+
+use std::path::Path;
+
+use verdigris_engine::array::Array;
+use verdigris_engine::interop::files::{self, Item, Stored};
+use verdigris_engine::interop::json::Json;
+use verdigris_engine::memory::fallible;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+
+use crate::array::{attributes, convert, handle};
+use crate::entry;
+use crate::r::{self, values, List, SEXP, SEXPTYPE};
+
+/// The entry of the metadata that is ours: an object by tensor's name.
+const ATTRIBUTES: &str = "verdigris";
+/// Objects and arrays within each other, which the reader allows too.
+const DEEPEST: usize = 16;
+
+/// Strings of a character vector; None for NA.
+fn strings<'a>(x: SEXP) -> impl Iterator<Item = Option<&'a str>> {
+    // SAFETY: a character vector, read within its length; translations live as long as this .Call.
+    (0..if r::kind_of(x) == SEXPTYPE::STRSXP { r::len(x) } else { 0 }).map(move |k| unsafe {
+        let text = r::STRING_ELT(x, k as isize);
+        if text == r::R_NaString {
+            return None;
+        }
+        r::translated(text).to_str().ok()
+    })
+}
+
+fn names(x: SEXP, what: &str) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for text in strings(x) {
+        let text = text.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))?;
+        fallible::push(&mut all, fallible::text(text)?)?;
+    }
+    Ok(all)
+}
+
+/// R's vectors and lists as JSON: an array each; a list with names an object.
+fn to_json(x: SEXP, depth: usize) -> Result<Json> {
+    let n = r::len(x);
+    // SAFETY: read within the vector's length, of its type.
+    Ok(unsafe {
+        match r::kind_of(x) {
+            SEXPTYPE::STRSXP => {
+                let mut all = fallible::with_capacity(n)?;
+                for text in strings(x) {
+                    fallible::push(
+                        &mut all,
+                        text.map_or(Ok(Json::Null), |text| fallible::text(text).map(Json::String))?,
+                    )?;
+                }
+                Json::Array(all)
+            }
+            SEXPTYPE::REALSXP => {
+                Json::Array(fallible::collected((0..n).map(|k| Json::Number(r::REAL_ELT(x, k as isize))))?)
+            }
+            SEXPTYPE::VECSXP if depth < DEEPEST => {
+                let elements = fallible::all_of((0..n).map(|k| to_json(r::VECTOR_ELT(x, k as isize), depth + 1)))?;
+                let names = r::Rf_getAttrib(x, r::R_NamesSymbol);
+                if r::is_null(names) {
+                    return Ok(Json::Array(elements));
+                }
+                let mut members = fallible::with_capacity(elements.len())?;
+                for (name, element) in strings(names).zip(elements) {
+                    fallible::push(&mut members, (fallible::text(name.unwrap_or(""))?, element))?;
+                }
+                Json::Object(members)
+            }
+            _ => Json::Null,
+        }
+    })
+}
+
+/// The other way: an array of strings and nulls is a character vector, one of numbers a double vector, any other a list. Not protected.
+fn of_json(value: &Json) -> SEXP {
+    let number = |value: &Json| match value {
+        Json::Integer(n) => Some(*n as f64),
+        Json::Number(x) => Some(*x),
+        _ => None,
+    };
+    match value {
+        Json::Null => r::null(),
+        Json::Bool(b) => r::logical(*b),
+        Json::String(text) => r::string(text),
+        Json::Integer(n) => r::real(*n as f64),
+        Json::Number(x) => r::real(*x),
+        Json::Array(elements) => {
+            if !elements.is_empty() && elements.iter().all(|e| number(e).is_some()) {
+                return r::reals(elements.iter().map(|e| number(e).unwrap_or(f64::NAN)));
+            }
+            if elements.iter().all(|e| matches!(e, Json::String(_) | Json::Null)) {
+                // SAFETY: protected while the strings are made; within its length.
+                return unsafe {
+                    let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::STRSXP, elements.len() as isize));
+                    for (k, element) in elements.iter().enumerate() {
+                        let text = element.text().map_or(r::R_NaString, r::chars_of);
+                        r::SET_STRING_ELT(out, k as isize, text);
+                    }
+                    r::Rf_unprotect(1);
+                    out
+                };
+            }
+            // SAFETY: protected while its elements are made; within its length.
+            unsafe {
+                let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, elements.len() as isize));
+                for (k, element) in elements.iter().enumerate() {
+                    r::SET_VECTOR_ELT(out, k as isize, of_json(element));
+                }
+                r::Rf_unprotect(1);
+                out
+            }
+        }
+        Json::Object(members) => {
+            members.iter().fold(List::new(members.len()), |list, (name, value)| list.add(name, of_json(value))).finish()
+        }
+    }
+}
+
+/// An attribute that only says what a tensor was, beside those of R.
+fn say(attributes: &mut Json, name: &str, value: &str) {
+    if let Json::Object(members) = attributes {
+        members.push((name.into(), Json::String(value.into())));
+    } else {
+        *attributes = Json::Object(vec![(name.into(), Json::String(value.into()))]);
+    }
+}
+
+entry! {
+    /// The bytes of a file, of which `argument` is the name of the argument for messages.
+    fn file_bytes(path, argument) {
+        let bytes = files::bytes(Path::new(values::string(path, "path")?), values::string(argument, "argument")?)?;
+        // SAFETY: allocated with room for the bytes.
+        unsafe {
+            let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, bytes.len() as r::R_xlen_t);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), r::RAW(out), bytes.len());
+            Ok(out)
+        }
+    }
+
+    /// Writes arrays with their names, attributes (a list each) and the file's metadata (a named character vector).
+    fn file_save(path, arrays, tensor_names, attributes, metadata) {
+        let path = values::string(path, "path")?;
+        let tensor_names = names(tensor_names, "names(x)")?;
+        let mut items = Vec::new();
+        let mut ours = Vec::new();
+        for (k, name) in tensor_names.into_iter().enumerate() {
+            // SAFETY: two lists, as long as the names are many.
+            let (x, own) = unsafe { (r::VECTOR_ELT(arrays, k as isize), r::VECTOR_ELT(attributes, k as isize)) };
+            let item = Item { name, array: convert::array(x)?, dim: attributes::extents(x)? };
+            let mut own = to_json(own, 0)?;
+            match item.stored()? {
+                Stored::AsItIs => {}
+                Stored::Int8 => say(&mut own, "dtype", DType::Bool8.name()),
+                Stored::Pairs => say(&mut own, "dtype", DType::Complex128.name()),
+            }
+            if own.object().is_some_and(|members| !members.is_empty()) {
+                ours.push((item.name.clone(), own));
+            }
+            items.push(item);
+        }
+        // SAFETY: reading an attribute.
+        let keys = names(unsafe { r::Rf_getAttrib(metadata, r::R_NamesSymbol) }, "names(metadata)")?;
+        let mut all: Vec<(String, String)> = keys.into_iter().zip(names(metadata, "metadata")?).collect();
+        if !ours.is_empty() {
+            let mut text = String::new();
+            Json::Object(ours).write(&mut text);
+            all.push((ATTRIBUTES.into(), text));
+        }
+        files::save(Path::new(path), &items, &all)?;
+        Ok(r::null())
+    }
+
+    /// list(names, arrays, attributes, metadata) of a file; of the tensors with these names, where they are not NULL.
+    fn file_load(path, wanted, device) {
+        let source = files::open(Path::new(values::string(path, "path")?))?;
+        let header = &source.header;
+        let entries: Vec<_> = if r::is_null(wanted) {
+            header.entries.iter().collect()
+        } else {
+            names(wanted, "names")?
+                .iter()
+                .map(|name| {
+                    header.entries.iter().find(|e| e.name == *name).ok_or_else(|| {
+                        let known: Vec<String> = header.entries.iter().take(20).map(|e| format!("\"{}\"", e.name)).collect();
+                        let more = if header.entries.len() > 20 { ", ..." } else { "" };
+                        Error::new(ErrorKind::Argument, format!("the file has no tensor \"{name}\""))
+                            .advise(format!("It has {}{more}.", known.join(", ")))
+                    })
+                })
+                .collect::<Result<_>>()?
+        };
+        let device = convert::device(device)?;
+        // a text that another program wrote may be anything: then there are no attributes
+        let written = header.metadata.iter().find(|(key, _)| key == ATTRIBUTES);
+        let ours = written.and_then(|(_, text)| Json::parse(text).ok()).unwrap_or(Json::Null);
+        let mut loaded: Vec<(Array, Vec<usize>)> = Vec::new();
+        for entry in &entries {
+            let dtype = ours.get(&entry.name).and_then(|own| own.get("dtype")).and_then(Json::text);
+            let (array, dim) = source.load(entry, dtype == Some(DType::Complex128.name()), device)?;
+            let was_logical = dtype == Some(DType::Bool8.name()) && array.dtype() == DType::Int8;
+            loaded.push((if was_logical { array.cast(DType::Bool8, None)? } else { array }, dim));
+        }
+        // SAFETY: what is made is protected by the list under way, or is in the next one before R allocates again.
+        unsafe {
+            let mut out = List::new(4).add("names", r::strings(entries.iter().map(|e| &e.name)));
+            let arrays = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, loaded.len() as isize));
+            for (k, (array, dim)) in loaded.into_iter().enumerate() {
+                r::SET_VECTOR_ELT(arrays, k as isize, handle::shaped(array, &dim)?);
+            }
+            out = out.add("arrays", arrays);
+            r::Rf_unprotect(1);
+            let attributes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, entries.len() as isize));
+            for (k, entry) in entries.iter().enumerate() {
+                let own = ours.get(&entry.name).map_or(r::null(), of_json);
+                r::SET_VECTOR_ELT(attributes, k as isize, own);
+            }
+            out = out.add("attributes", attributes);
+            r::Rf_unprotect(1);
+            let others: Vec<&(String, String)> = header.metadata.iter().filter(|(key, _)| key != ATTRIBUTES).collect();
+            let values = r::Rf_protect(r::strings(others.iter().map(|(_, value)| value)));
+            let keys = r::Rf_protect(r::strings(others.iter().map(|(key, _)| key)));
+            r::Rf_setAttrib(values, r::R_NamesSymbol, keys);
+            r::Rf_unprotect(1);
+            out = out.add("metadata", values);
+            r::Rf_unprotect(1);
+            Ok(out.finish())
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The guard around every entry: what it does before and after the body.
+
+use verdigris_ops::error::Result;
+
+use crate::array::abroad;
+use crate::r::conditions::{attempt, collect_warnings};
+use crate::r::{self, finalized, pressure, SEXP};
+
+/// Runs an entry's body. Returns R's NULL where it fails.
+pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
+    guard_as_it_is(|| {
+        finalized::reap();
+        pressure::relieve();
+        body()
+    })
+}
+
+/// As `guard`, but frees nothing before.
+pub fn guard_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
+    let result = attempt(body).unwrap_or_else(r::null);
+    abroad::after();
+    collect_warnings();
+    result
+}
+
+/// Defines what `.Call(C_<name>, ...)` reaches; declare it in `src/entries.h` too.
+///
+/// `entry! { fn name(x, y) { ... Ok(sexp) } }`: the body gives `Result<SEXP>`, the result unprotected.
+#[macro_export]
+macro_rules! entry {
+    ($($(#[$meta:meta])* fn $name:ident($($argument:ident),* $(,)?) $body:block)+) => {
+        $($crate::entry!(@one [$(#[$meta])*] [$name] [$($argument),*] $body);)+
+    };
+    (@one [$(#[$meta:meta])*] [$name:ident] [$($argument:ident),*] $body:block) => {
+        $(#[$meta])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            #[export_name = concat!("vg_", stringify!($name))]
+            extern "C" fn entry($($argument: $crate::r::SEXP),*) -> $crate::r::SEXP {
+                $crate::entries::guard::guard(move || -> verdigris_ops::error::Result<$crate::r::SEXP> { $body })
+            }
+        }
+    };
+}

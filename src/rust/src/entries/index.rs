@@ -1,0 +1,299 @@
+//! Subsetting and assignment for R. Attributes, names and dimnames are R's matter (`R/index.R`).
+
+use std::os::raw::c_int;
+
+use verdigris_engine::array::strided;
+use verdigris_engine::array::subscript::{self, Fault, Selection};
+use verdigris_engine::array::{Array, Operand};
+use verdigris_ops::dtype::{DType, Kind as NumberKind};
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::id;
+use verdigris_ops::layout::Axis;
+use verdigris_ops::rule::{promote, Typed};
+use verdigris_ops::scalar::Scalar;
+
+use crate::array::{convert, handle};
+use crate::entry;
+use crate::r::{self, values, *};
+
+/// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
+fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
+    if r::is_null(i) {
+        return Ok(Ok(Selection::whole(n)));
+    }
+    if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
+        let subscript = convert::array(i)?.to_device(like.device())?;
+        if let Some(found) = subscript::from_array(&subscript, n, bounded)? {
+            return Ok(found);
+        }
+    }
+    let data = values::host(i).ok_or_else(|| {
+        Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", values::describe(i)))
+    })?;
+    subscript::from_host(data, n, bounded, like.device())
+}
+
+/// A logical array that has an element for each of the `n`, and lives where the other does.
+fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
+    if handle::of(i).is_none() && !r::inherits(i, "gpu_array") {
+        return Ok(None);
+    }
+    let mask = convert::array(i)?;
+    let fits = mask.dtype().kind() == NumberKind::Logical && mask.len() == n && mask.device() == like.device();
+    Ok(fits.then_some(mask))
+}
+
+/// A fault as R code sees it: a string.
+fn fault(fault: Fault) -> SEXP {
+    r::string(match fault {
+        Fault::Mixed => "mixed",
+        Fault::OutOfBounds => "bounds",
+        Fault::TooLong => "long",
+    })
+}
+
+/// The selections of all axes.
+fn selections(subscripts: SEXP, dim: &[usize], like: &Array) -> Result<std::result::Result<Vec<Selection>, Fault>> {
+    let mut out = Vec::new();
+    for (k, &n) in dim.iter().enumerate() {
+        // SAFETY: a list with an element for each axis.
+        let i = unsafe { VECTOR_ELT(subscripts, k as R_xlen_t) };
+        match selection(i, n, dim.len() > 1, like)? {
+            Ok(found) => out.push(found),
+            Err(fault) => return Ok(Err(fault)),
+        }
+    }
+    Ok(Ok(out))
+}
+
+fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>> {
+    let dim = values::sizes(dim)?;
+    // SAFETY: a list that R code made.
+    let given = unsafe { Rf_xlength(subscripts) } as usize;
+    if given != dim.len() || dim.iter().product::<usize>() != array.len() {
+        return Err(Error::new(Kind::Shape, "the subscripts do not fit the array's dimensions"));
+    }
+    Ok(dim)
+}
+
+/// The places of the elements that the selections mean together, counted from 0.
+fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array> {
+    match found {
+        [one] => one.positions(array.device()),
+        _ => subscript::combine(dim, found, array.device()),
+    }
+}
+
+/// Positions as R counts them.
+fn from_one(positions: Array, dtype: DType) -> Result<Array> {
+    let one = match positions.dtype() {
+        DType::Int32 => Operand::Value(Scalar::I32(1), NumberKind::Integer),
+        _ => Operand::Value(Scalar::I64(1), NumberKind::Integer64),
+    };
+    Array::apply(id::ADD, &[Operand::Array(positions), one], None)?.cast(dtype, None)
+}
+
+entry! {
+    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers that take
+    /// how many elements each axis' subscript selects.
+    fn subset(x, dim, subscripts, extents) {
+        let array = convert::array(x)?;
+        let dim = checked_dim(dim, subscripts, &array)?;
+        if let [n] = dim[..] {
+            // SAFETY: a list with an element for each axis.
+            if let Some(mask) = mask(unsafe { VECTOR_ELT(subscripts, 0) }, n, &array)? {
+                return Ok(handle::wrap(array.compress(&mask)?));
+            }
+        }
+        let found = match selections(subscripts, &dim, &array)? {
+            Ok(found) => found,
+            Err(f) => return Ok(fault(f)),
+        };
+        if !r::is_null(extents) {
+            for (k, selection) in found.iter().enumerate() {
+                let extent = c_int::try_from(selection.len())
+                    .map_err(|_| Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"))?;
+                // SAFETY: an integer vector that C made, with an element for each axis.
+                unsafe { *INTEGER(extents).add(k) = extent };
+            }
+        }
+        let ranges: Option<Vec<Axis>> = found.iter().enumerate().map(|(of, s)| match *s {
+            Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
+            Selection::At { .. } => None,
+        }).collect();
+        // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
+        if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
+            let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
+            let few = if axis.step > 0 && !array.is_ready() { array.few(end)? } else { None };
+            if let Some(few) = few {
+                return Ok(handle::wrap(few.view(&[end], &[Axis { of: 0, ..*axis }])?));
+            }
+        }
+        let out = match ranges {
+            Some(axes) => array.view(&dim, &axes)?.fixed()?,
+            None => match subscript::taken(&array, &dim, &found)? {
+                Some(taken) => taken,
+                None => {
+                    let positions = positions(&dim, &found, &array)?;
+                    let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
+                    if is_inside { array.gather_inside(&positions)? } else { array.gather(&positions)? }
+                }
+            },
+        };
+        Ok(handle::wrap(out))
+    }
+}
+
+entry! {
+    /// A copy of `x` with `x[i, j, ...] <- value`, flat and maybe longer; or a string that names a fault. `count` is one double that
+    /// takes how many elements are assigned to.
+    fn assign(x, dim, subscripts, value, count) {
+        let array = convert::array(x)?;
+        strided::refuse_overlap(&array, "x")?;
+        let dim = checked_dim(dim, subscripts, &array)?;
+        let found = match selections(subscripts, &dim, &array)? {
+            Ok(found) => found,
+            Err(f) => return Ok(fault(f)),
+        };
+        let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
+        // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
+        // SAFETY: both are vectors.
+        if given == 0 && array.is_empty() && unsafe { TYPEOF(x) == TYPEOF(value) } {
+            return Ok(x);
+        }
+        if selected > 0 && given == 0 {
+            return Ok(r::string("zero"));
+        }
+        if given > 1 && found.iter().any(Selection::any_na) {
+            return Ok(r::string("na"));
+        }
+        if dim.len() > 1 && selected > 0 && selected % given != 0 {
+            return Ok(r::string("uneven"));
+        }
+        // SAFETY: a double that C made.
+        unsafe { *REAL(count) = selected as f64 };
+        // a vector grows to hold what lies beyond it, and to the length of a logical subscript
+        let n = if dim.len() == 1 {
+            // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
+            let i = unsafe { VECTOR_ELT(subscripts, 0) };
+            let asked = if unsafe { TYPEOF(i) } == SEXPTYPE::LGLSXP { r::len(i) } else { 0 };
+            array.len().max(found[0].top()).max(asked)
+        } else {
+            array.len()
+        };
+        let at = positions(&dim, &found, &array)?;
+        let adopts = convert::fits(value, array.dtype());
+        let value = convert::operand(value, array.device())?;
+        let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };
+        let values = match value {
+            Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
+            Operand::Value(scalar, _) => Array::full(scalar, like, 1, array.device())?,
+        };
+        let out = array.cast(like, None)?.scatter(&at, &values, n)?;
+        Ok(handle::wrap(out))
+    }
+}
+
+entry! {
+    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
+    fn permute(x, dim, permutation) {
+        let array = convert::array(x)?;
+        let dim = values::sizes(dim)?;
+        let axes: Vec<Axis> = values::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
+        Ok(handle::wrap(array.view(&dim, &axes)?.fixed()?))
+    }
+}
+
+entry! {
+    /// Positions (from 1, double) of TRUE.
+    fn which(x) {
+        let array = convert::array(x)?;
+        let dtype = if array.len() <= i32::MAX as usize { DType::Int32 } else { DType::Float64 };
+        Ok(handle::wrap(from_one(array.positions(false)?, dtype)?))
+    }
+}
+
+entry! {
+    /// A list of the sorted values and, if asked for, their positions (from 1).
+    fn sort(x, decreasing, with_positions) {
+        let array = convert::array(x)?;
+        let (sorted, at) = array.sort(values::flag(decreasing, "decreasing")?, values::flag(with_positions, "with_positions")?)?;
+        let at = at.map(|at| from_one(at, place_type(&array))).transpose()?;
+        // SAFETY: plain allocations, protected while the next is made.
+        unsafe {
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
+            SET_VECTOR_ELT(out, 0, handle::wrap(sorted));
+            if let Some(at) = at {
+                SET_VECTOR_ELT(out, 1, handle::wrap(at));
+            }
+            Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+}
+
+entry! {
+    /// The positions (from 1) that sorting gives, alone.
+    fn order(x, decreasing) {
+        let array = convert::array(x)?;
+        let (decreasing, dtype) = (values::flag(decreasing, "decreasing")?, place_type(&array));
+        let at = match array.order(decreasing)? {
+            Some(at) => at.cast(dtype, None)?,
+            None => from_one(array.sort(decreasing, true)?.1.expect("positions were asked for"), dtype)?,
+        };
+        Ok(handle::wrap(at))
+    }
+}
+
+/// Positions are as base R's, doubles where integers do not reach.
+fn place_type(array: &Array) -> DType {
+    if array.len() <= i32::MAX as usize {
+        DType::Int32
+    } else {
+        DType::Float64
+    }
+}
+
+entry! {
+    /// Counts of whole numbers from `low` on, `bins` of them, and of all else: an array of doubles.
+    fn count_bins(x, low, bins) {
+        let array = convert::array(x)?;
+        let counts = array.count_bins(values::number(low, "low")? as i64, values::size(bins, "bins")?)?;
+        Ok(handle::wrap(counts.cast(DType::Float64, None)?))
+    }
+
+    /// The places (from 1) where each known value stands first; NULL where that takes a sort.
+    fn firsts(x) {
+        let Some(places) = convert::array(x)?.firsts()? else { return Ok(null()) };
+        let one = Operand::Value(Scalar::I32(1), NumberKind::Integer);
+        Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(places), one], None)?))
+    }
+
+    /// How many elements of a table in order are at most each element, or less than it.
+    fn search(x, table, strictly) {
+        Ok(handle::wrap(convert::array(x)?.search(&convert::array(table)?, values::flag(strictly, "strictly")?)?))
+    }
+
+    /// The place in a table where each element stands first, or 0; NULL where that takes a search of the table in order.
+    fn matches(x, table) {
+        Ok(convert::array(x)?.matches(&convert::array(table)?)?.map_or_else(null, handle::wrap))
+    }
+
+    /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
+    /// are found by sorting.
+    fn ranks(x, ranks) {
+        let mut ranks = values::sizes(ranks)?;
+        ranks.iter_mut().for_each(|rank| *rank = rank.saturating_sub(1));
+        let Some((values, missing)) = convert::array(x)?.ranks(&ranks)? else { return Ok(null()) };
+        // SAFETY: plain allocations, protected while the next is made.
+        unsafe {
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
+            if let Some(values) = values {
+                SET_VECTOR_ELT(out, 0, handle::wrap(values));
+            }
+            SET_VECTOR_ELT(out, 1, Rf_ScalarReal(missing as f64));
+            Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+}

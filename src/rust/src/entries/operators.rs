@@ -1,0 +1,109 @@
+//! Records operations for R's operators and elementwise functions. Attributes are C's matter (`operators.c`).
+
+use std::cell::RefCell;
+
+use verdigris_engine::array::{Array, Operand};
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::dtype;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{Group, OpId};
+
+use crate::array::{convert, handle, recipe};
+use crate::entry;
+use crate::r::{self, site, values, *};
+
+/// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
+/// strings are unique in R, so its address is enough.
+pub fn row(name: SEXP) -> Result<OpId> {
+    const PLACES: usize = 256;
+    thread_local! {
+        static KNOWN: RefCell<[(usize, OpId); PLACES]> = const { RefCell::new([(0, OpId(0)); PLACES]) };
+    }
+    // SAFETY: the type is checked before the element is taken; what is remembered is preserved, so that no other string
+    // can have its address.
+    unsafe {
+        let text =
+            if r::kind_of(name) == SEXPTYPE::STRSXP && r::len(name) == 1 { STRING_ELT(name, 0) } else { R_NilValue };
+        let place = (text as usize >> 4) % PLACES;
+        let (at, id) = KNOWN.with_borrow(|known| known[place]);
+        if at == text as usize {
+            return Ok(id);
+        }
+        let name = values::string(name, "name")?;
+        let id =
+            OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))?;
+        if at == 0 {
+            R_PreserveObject(text);
+            KNOWN.with_borrow_mut(|known| known[place] = (text as usize, id));
+        }
+        Ok(id)
+    }
+}
+
+entry! {
+    /// Records an operation on the elements of a list: arrays, host vectors, scalars.
+    fn record(op, operands, call) {
+        // SAFETY: operands is a list that the C side made.
+        let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
+        recorded(row(op)?, &list, |warns| if warns || site::is_light(call) { site::of(call) } else { None }).map(handle::bare)
+    }
+}
+
+entry! {
+    /// Records an operation on one value or two (`y` is null for one); C tells the call where one is wanted.
+    fn record_here(op, x, y) {
+        let list = [x, y];
+        let list = &list[..if y.is_null() { 1 } else { 2 }];
+        let op = row(op)?;
+        match recipe::record(op, list)? {
+            Some(out) => Ok(out),
+            None => recorded(op, list, site::here).map(handle::bare),
+        }
+    }
+}
+
+/// Brings host operands to the arrays' device and records.
+pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<CallSite>) -> Result<Array> {
+    let device = match list.iter().find_map(|&x| handle::of(x)) {
+        Some(handle) => handle.device(),
+        // gpu_array class on a plain vector: adopted by uploading
+        None => match list.iter().find(|x| r::inherits(**x, "gpu_array")) {
+            Some(&x) => convert::array(x)?.device(),
+            None => return Err(Error::new(Kind::Argument, "an operation needs at least one gpu_array")),
+        },
+    };
+    const NONE: Operand = Operand::Value(Scalar::I32(0), dtype::Kind::Logical);
+    let mut operands = [NONE; 3];
+    if list.len() > operands.len() {
+        return Err(Error::new(Kind::Argument, "an operation takes at most three operands"));
+    }
+    for (operand, &x) in operands.iter_mut().zip(list) {
+        *operand = convert::operand(x, device)?;
+    }
+    Array::apply_at(id, &operands[..list.len()], site)
+}
+
+entry! {
+    /// The operation table as a data frame's columns: name, r, group, arity, rule, ulp, doc.
+    fn operation_table() {
+        let rows: Vec<_> = OpId::all().map(OpId::row).collect();
+        let group = |g: Group| match g {
+            Group::Ops => "Ops",
+            Group::Math => "Math",
+            Group::Complex => "Complex",
+            Group::Generic => "Generic",
+            Group::Function => "Function",
+            Group::Internal => "Internal",
+        };
+        Ok(List::new(7)
+            .add("name", r::strings(rows.iter().map(|row| row.name)))
+            .add("r", r::strings(rows.iter().map(|row| row.r)))
+            .add("group", r::strings(rows.iter().map(|row| group(row.group))))
+            .add("arity", r::strings(rows.iter().map(|row| row.arity.to_string())))
+            .add("rule", r::strings(rows.iter().map(|row| format!("{:?}", row.rule))))
+            .add("ulp", r::strings(rows.iter().map(|row| row.ulp.to_string())))
+            .add("doc", r::strings(rows.iter().map(|row| row.doc)))
+            .finish())
+    }
+}

@@ -1,0 +1,184 @@
+//! Reductions for R: numbers for the whole array, arrays along a margin.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use verdigris_engine::array::{buffer_from, Array, Operand};
+use verdigris_engine::backend::{Landing, Outcome};
+use verdigris_engine::memory::buffer::{Buffer, Device};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::id;
+use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::scalar::{NA_I32, NA_I64};
+
+use crate::array::handle::{self, Handle};
+use crate::array::{convert, host, recipe};
+use crate::entry;
+use crate::r::{values, *};
+
+fn reduction(name: SEXP) -> Result<Reduction> {
+    let name = values::string(name, "name")?;
+    Reduction::ALL
+        .into_iter()
+        .find(|r| r.name() == name)
+        .ok_or_else(|| Error::new(Kind::Argument, format!("there is no reduction `{name}`")))
+}
+
+/// Whether numbers are deferred on the cpu device too, which gains nothing: for tests.
+static DEFER: AtomicBool = AtomicBool::new(false);
+
+/// A value that is there already, as if it were on its way.
+struct Landed(Outcome);
+
+impl Landing for Landed {
+    fn outcome(&self) -> Result<Outcome> {
+        Ok(self.0)
+    }
+
+    fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
+        buffer_from(&self.0.value[..bytes], Device::Cpu)
+    }
+}
+
+/// A reduction's value that R need not wait for; None where it must.
+fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP>> {
+    let device = array.device();
+    let landing: Option<(DType, Rc<dyn Landing>)> = if device != Device::Cpu {
+        array.reduce_later(reduction, na_rm)?.map(|(dtype, landing)| (dtype, landing.into()))
+    } else if DEFER.load(Ordering::Relaxed) && array.settles(reduction, na_rm) {
+        let (dtype, outcome) = array.reduce(reduction, na_rm)?;
+        Some((dtype, Rc::new(Landed(outcome))))
+    } else {
+        None
+    };
+    Ok(landing.map(|(dtype, landing)| handle::vector(Handle::landing(landing, dtype, device))))
+}
+
+entry! {
+    /// Whether the cpu device defers numbers too. Gives what was set before.
+    fn defer(value) {
+        Ok(logical(DEFER.swap(values::flag(value, "value")?, Ordering::Relaxed)))
+    }
+
+    /// The square root of a number that is not read yet, on its device; NULL for other numbers.
+    fn defer_sqrt(x) {
+        let Some(number) = handle::number(x) else { return Ok(null()) };
+        match number.operand(number.device())? {
+            Some(array) => {
+                let root = Array::apply(id::SQRT, &[Operand::Array(array)], None)?;
+                Ok(handle::vector(Handle::number(root)))
+            }
+            None => Ok(null()),
+        }
+    }
+
+    /// Reduces a whole array: the value (two for range), which may be on its way yet; in a list with the status bits
+    /// where those say something.
+    fn reduce(name, x, na_rm) {
+        let reduction = reduction(name)?;
+        let array = recipe::passing(x)?;
+        let na_rm = values::flag(na_rm, "na.rm")?;
+        if let Some(number) = later(&array, reduction, na_rm)? {
+            return Ok(number);
+        }
+        let logical = matches!(reduction, Reduction::Any | Reduction::All);
+        let (dtype, outcome) = array.reduce(reduction, na_rm)?;
+        let at = |k: usize, n: usize| &outcome.value[k * n..(k + 1) * n];
+        let width = reduction.width();
+        // SAFETY: plain allocations and stores into fresh vectors, protected until returned.
+        unsafe {
+            let value = match dtype {
+                // R's sum of integers is an integer where it fits
+                DType::Int64 if reduction == Reduction::Sum && !matches!(array.dtype(), DType::Int64) => {
+                    let sum = i64::from_ne_bytes(at(0, 8).try_into().expect("eight bytes"));
+                    Rf_protect(match i32::try_from(sum) {
+                        Ok(sum) if sum != NA_I32 => Rf_ScalarInteger(sum),
+                        _ if sum == NA_I64 => Rf_ScalarInteger(NA_I32),
+                        _ => Rf_ScalarReal(sum as f64),
+                    })
+                }
+                DType::Int32 => {
+                    let out = Rf_protect(Rf_allocVector(if logical { SEXPTYPE::LGLSXP } else { SEXPTYPE::INTSXP }, width as R_xlen_t));
+                    let room = if logical { LOGICAL(out) } else { INTEGER(out) };
+                    for k in 0..width {
+                        *room.add(k) = i32::from_ne_bytes(at(k, 4).try_into().expect("four bytes"));
+                    }
+                    out
+                }
+                DType::Complex128 => {
+                    let out = Rf_protect(Rf_allocVector(SEXPTYPE::CPLXSXP, 1));
+                    std::ptr::copy_nonoverlapping(outcome.value.as_ptr(), COMPLEX(out).cast::<u8>(), 16);
+                    out
+                }
+                _ => {
+                    let out = Rf_protect(Rf_allocVector(SEXPTYPE::REALSXP, width as R_xlen_t));
+                    let mut lost = false;
+                    for k in 0..width {
+                        *REAL(out).add(k) = match dtype {
+                            DType::Int64 => host::number(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")), &mut lost),
+                            DType::Float32 => f32::from_ne_bytes(at(k, 4).try_into().expect("four bytes")).into(),
+                            _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
+                        };
+                    }
+                    if lost {
+                        host::warn_lost();
+                    }
+                    out
+                }
+            };
+            if outcome.status == 0 {
+                Rf_unprotect(1);
+                return Ok(value);
+            }
+            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
+            SET_VECTOR_ELT(out, 0, value);
+            SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(outcome.status as i32));
+            Rf_unprotect(2);
+            Ok(out)
+        }
+    }
+}
+
+entry! {
+    /// Reduces within groups (see `Groups`: outer, length, inner) to an array, of single precision at most if `in_width`, and the elements
+    /// are.
+    fn reduce_groups(name, x, na_rm, groups, in_width) {
+        let reduction = reduction(name)?;
+        let array = convert::array(x)?;
+        let g = values::sizes(groups)?;
+        let [outer, length, inner] = g[..] else {
+            return Err(Error::new(Kind::Argument, "groups are three sizes"));
+        };
+        if outer * length * inner != array.len() {
+            return Err(Error::new(Kind::Shape, "the groups do not fit the array's length"));
+        }
+        // sums of integers along a margin are doubles in R; of int64 they are int64
+        let array = match array.dtype().kind() {
+            verdigris_ops::dtype::Kind::Double | verdigris_ops::dtype::Kind::Complex => array,
+            verdigris_ops::dtype::Kind::Integer64 if reduction == Reduction::Sum => array,
+            _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
+            _ => array,
+        };
+        let (na_rm, groups) = (values::flag(na_rm, "na.rm")?, Groups { outer, length, inner });
+        Ok(handle::wrap(match values::flag(in_width, "in_width")? {
+            true => array.reduce_groups_in_width(reduction, na_rm, groups)?,
+            false => array.reduce_groups(reduction, na_rm, groups)?,
+        }))
+    }
+}
+
+entry! {
+    /// Reduces the elements of each code from 1 to `groups` to an array; NULL where that takes a sort.
+    fn reduce_coded(name, x, codes, groups, na_rm) {
+        let reduction = reduction(name)?;
+        let array = convert::array(x)?;
+        let codes = convert::array(codes)?;
+        let found = array.reduce_coded(&codes, values::size(groups, "groups")?, reduction, values::flag(na_rm, "na.rm")?)?;
+        let Some(found) = found else { return Ok(null()) };
+        // R's sums of integers are doubles where they do not fit
+        let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;
+        Ok(handle::wrap(if whole { Array::apply(id::NEAREST, &[Operand::Array(found)], None)? } else { found }))
+    }
+}

@@ -1,0 +1,107 @@
+//! Entries: tensors of torch for R. `torch_bridge.cpp` knows their layout; both ways go by DLPack.
+
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int, c_void};
+
+use verdigris_engine::array::strided;
+use verdigris_engine::array::Array;
+use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
+use verdigris_engine::interop::host_memory;
+use verdigris_engine::memory::buffer::Watch;
+use verdigris_ops::error::{Error, Kind as ErrorKind};
+
+use crate::array::{attributes, convert, handle};
+use crate::entry;
+use crate::r::{self, values, SEXP};
+
+/// torch for R works on CUDA's default stream.
+const STREAM: u64 = 1;
+
+/// What libtorch said, without the stack that it appends.
+fn said(message: &[c_char]) -> String {
+    // SAFETY: the buffer was zeroed and is ended in NUL by snprintf.
+    let text = unsafe { CStr::from_ptr(message.as_ptr()) }.to_string_lossy();
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
+    match status {
+        1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", values::describe(x))).advise(
+            "A tensor that was saved and read again, or sent by another process, is empty: send an array instead.",
+        ),
+        2 => Error::new(ErrorKind::Argument, "the tensor is sparse, quantized, or of another kind without strides")
+            .advise("Make an ordinary one first: `x$to_dense()` or `x$dequantize()`."),
+        3 => Error::new(ErrorKind::Argument, "the tensor requires a gradient, which an array cannot record")
+            .advise("Use `as_gpu(x, detach = TRUE)`, or `x$detach()`, for its values."),
+        4 => Error::new(
+            ErrorKind::Argument,
+            "the tensor is marked as conjugated or negated, and its memory holds other values",
+        )
+        .advise("Use `x$resolve_conj()`, or `x$contiguous()$clone()`, first."),
+        6 => Error::new(ErrorKind::Argument, "the tensor is undefined: it has no values")
+            .advise("A gradient has them after `loss$backward()`."),
+        _ => Error::new(ErrorKind::Argument, format!("torch cannot share the tensor: {}", said(message))),
+    }
+}
+
+/// Whether memory is there for certain: `torch_bridge.cpp` asks before it reads.
+#[no_mangle]
+extern "C" fn vg_is_heap(address: *const c_void, bytes: usize) -> c_int {
+    host_memory::is_heap(address as u64, bytes).into()
+}
+
+entry! {
+    /// An array over the memory of a tensor.
+    fn torch_import(x) {
+        let (mut status, mut message) = (0, [0 as c_char; 512]);
+        // SAFETY: the status and the message have room.
+        let given = unsafe { r::vg_torch_give(x, &mut status, message.as_mut_ptr(), message.len() as c_int) };
+        let raw = Raw::from_capsule(Raw::LEGACY, given).ok_or_else(|| refused(status, &message, x))?;
+        let address = given as usize;
+        // SAFETY: the tensor is there as long as anybody watches.
+        let watch: Watch = Box::new(move || unsafe { r::vg_torch_is_there(address as *const c_void) != 0 });
+        // SAFETY: libtorch made it for us.
+        let taken = unsafe { dlpack::import_on(raw, Copying::IfNeeded, Some(STREAM), Some(watch)) };
+        if taken.is_err() {
+            // SAFETY: an import that fails leaves it to us.
+            unsafe { raw.delete() };
+        }
+        let (array, dim) = taken?;
+        handle::shaped(array, &dim)
+    }
+
+    /// A tensor over the memory of an array.
+    fn torch_export(x) {
+        // torch may write to it
+        let mut array = match handle::of(x) {
+            Some(handle) => handle.lend_in_order()?,
+            None => convert::array(x)?,
+        };
+        let dim = attributes::extents(x)?;
+        let mut view = array.settle()?;
+        if view.layout.strides().iter().any(|&step| step < 0) {
+            // torch has no negative strides
+            view = array.contiguous()?;
+            array = Array::from_view(view.clone());
+        }
+        if view.buffer.is_read_only() {
+            // nor memory that it may not write to
+            array = Array::duplicate(&view)?;
+            view = array.settle()?;
+        }
+        // it refuses by itself to write where elements overlap
+        let writable = !strided::overlaps(&view.layout);
+        drop(view);
+        let terms = Terms { versioned: false, order: Order::Stream(STREAM), writable };
+        let raw = dlpack::export_as(&array, &dim, terms)?;
+        drop(array);
+        let (mut status, mut message) = (0, [0 as c_char; 512]);
+        // SAFETY: gives the tensor away; R's errors stay in there.
+        let made = unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
+        if status == 0 {
+            Ok(made)
+        } else {
+            Err(Error::new(ErrorKind::Library, format!("torch did not take the array: {}", said(&message))))
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Raw addresses as R has them, and what keeps the memory there.
+
+use verdigris_engine::memory::buffer::Lent;
+use verdigris_ops::dtype::{Class, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::Scalar;
+
+use crate::r::{self, capsule, owned, values, SEXP, SEXPTYPE};
+
+/// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
+pub fn of(x: SEXP, argument: &str) -> Result<u64> {
+    let refused = |what: &str| {
+        Error::new(ErrorKind::Argument, format!("`{argument}` must be an address, not {what}")).advise(
+            "An address is a whole number, a string such as \"0x7f00c0de0000\", an integer64 or an external pointer.",
+        )
+    };
+    match r::kind_of(x) {
+        SEXPTYPE::EXTPTRSXP if owned::is(x) => Err(refused(&values::describe(x))),
+        SEXPTYPE::EXTPTRSXP if capsule::is_capsule(x) => {
+            Err(refused("a DLPack capsule").advise("`from_dlpack()` takes a capsule."))
+        }
+        SEXPTYPE::EXTPTRSXP => {
+            check_loan(x)?;
+            // SAFETY: an external pointer.
+            Ok(unsafe { r::R_ExternalPtrAddr(x) } as u64)
+        }
+        SEXPTYPE::STRSXP => {
+            let text = values::string(x, argument)?.trim();
+            let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+                Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16),
+                Some(_) => return Err(refused(&format!("\"{text}\""))),
+                None => text.parse(),
+            };
+            parsed.map_err(|_| refused(&format!("\"{text}\"")))
+        }
+        _ if values::is_stamped(x) => Err(refused(&values::describe(x))),
+        _ => match values::scalar(x) {
+            Some((value, kind @ (Kind::Integer | Kind::Double | Kind::Integer64))) => {
+                let whole = match value {
+                    Scalar::F64(v) if v.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&v) => {
+                        Some(v as u64)
+                    }
+                    Scalar::F64(_) => None,
+                    _ => match value.to(Class::I64) {
+                        Scalar::I64(v) if v >= 0 => Some(v as u64),
+                        _ => None,
+                    },
+                };
+                let what = if kind == Kind::Double {
+                    "a number that is negative, too large or not whole"
+                } else {
+                    "a negative number or NA"
+                };
+                whole.ok_or_else(|| refused(what))
+            }
+            _ => Err(refused(&values::describe(x))),
+        },
+    }
+}
+
+/// The tag of the external pointers of `gpu_pointer()`.
+pub fn tag() -> SEXP {
+    r::known_symbol!(c"gpu_memory")
+}
+
+/// The loan of a `gpu_pointer()`, which its inner external pointer has; None where it has ended.
+pub fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
+    // SAFETY: made by `gpu_pointer()`; the pointer keeps the inner one, which has a loan.
+    unsafe {
+        let inner = r::R_ExternalPtrProtected(x);
+        if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
+            owned::value::<Lent>(inner)
+        } else {
+            None
+        }
+    }
+}
+
+/// Before the memory of a `gpu_pointer()` is used: its loan, which the pointer keeps, must not have ended.
+fn check_loan(x: SEXP) -> Result<()> {
+    // SAFETY: an external pointer; one of a file has no address, of which something else is said.
+    if !owned::has_tag(x, tag()) || unsafe { r::R_ExternalPtrAddr(x) }.is_null() {
+        return Ok(());
+    }
+    loan_of(x).map(|_| ()).ok_or_else(|| {
+        Error::new(ErrorKind::Consumed, "the memory of the pointer is freed: R has finalized it")
+            .advise("Make a new one with `gpu_pointer(x)`.")
+    })
+}
+
+/// The same of what keeps a `gpu_pointer()`: the external pointer, a list that holds it, or an object with it as attribute `owner`.
+pub fn check_owner(x: SEXP) -> Result<()> {
+    check_loan(x)?;
+    // SAFETY: reading an attribute, and a list within its length.
+    unsafe {
+        check_loan(r::Rf_getAttrib(x, r::known_symbol!(c"owner")))?;
+        if r::kind_of(x) == SEXPTYPE::VECSXP {
+            for k in 0..r::len(x) {
+                check_loan(r::VECTOR_ELT(x, k as isize))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether what keeps an array's memory was made with the promise that nobody will write.
+pub fn is_for_reading(owner: SEXP) -> bool {
+    owned::has_tag(owner, tag()) && loan_of(owner).is_some_and(|lent| !lent.writes())
+}

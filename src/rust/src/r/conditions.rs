@@ -1,0 +1,298 @@
+//! Failures, panics and warnings: they are left where C finds and raises them (`conditions.c`).
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::os::raw::{c_char, c_int};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Mutex;
+
+use verdigris_engine::plan::warning;
+use verdigris_ops::call_site::CallSite;
+use verdigris_ops::error::{Error, Kind, Result};
+
+use crate::r::{self, site, Jump, SEXP};
+
+/// Nonzero where C has something to raise: one load on the way back to R.
+#[no_mangle]
+pub static vg_pending: AtomicI32 = AtomicI32::new(0);
+
+struct Warned {
+    message: String,
+    site: Option<CallSite>,
+    /// Whether values have lost digits, for which there is a class of ours.
+    lost: bool,
+}
+
+#[derive(Default)]
+struct Condition {
+    error: Option<Error>,
+    warnings: Vec<Warned>,
+}
+
+thread_local! {
+    static CONDITION: RefCell<Condition> = RefCell::default();
+}
+
+/// Where the last panic happened.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Runs a body. Where it fails a condition is left, and there is no value; warnings stay for the next entry.
+pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
+    match contained(body) {
+        Ok(Ok(value)) => Some(value),
+        Ok(Err(error)) => {
+            leave(error);
+            None
+        }
+        Err(panic) => {
+            unwound(panic);
+            None
+        }
+    }
+}
+
+/// As `attempt`, where C has something else to do when it fails; a jump of R's goes on all the same.
+pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
+    match contained(body) {
+        Ok(result) => result.ok(),
+        Err(panic) => {
+            if panic.is::<Jump>() {
+                unwound(panic);
+            }
+            None
+        }
+    }
+}
+
+/// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of `r::protect`.
+fn contained<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
+    // SAFETY: sets a variable of R's, and back.
+    let held = unsafe { r::vg_hold_interrupts() };
+    let inside = r::set_inside(false);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    r::set_inside(inside);
+    // SAFETY: as above.
+    unsafe { r::vg_release_interrupts(held) };
+    result
+}
+
+/// What unwinds Rust with a condition that was left before.
+struct Failed;
+
+#[cold]
+fn unwound(panic: Box<dyn Any + Send>) {
+    if panic.is::<Jump>() || panic.is::<Failed>() {
+        vg_pending.store(1, Ordering::Relaxed);
+        return;
+    }
+    match panic.downcast::<Error>() {
+        Ok(error) => leave(*error),
+        Err(panic) => leave(panicked(panic)),
+    }
+}
+
+/// Ends the entry with an error, where a `Result` would have to pass functions that do not fail otherwise.
+#[cold]
+pub fn fail(error: Error) -> ! {
+    resume_unwind(Box::new(error))
+}
+
+/// Ends the entry with the condition or the jump that an inner body has left, or else with this error.
+#[cold]
+pub fn fail_as_left(otherwise: impl FnOnce() -> Error) -> ! {
+    // SAFETY: looks at a variable of C's.
+    if CONDITION.with_borrow(|c| c.error.is_some()) || unsafe { r::vg_is_jumping() } != 0 {
+        resume_unwind(Box::new(Failed))
+    }
+    fail(otherwise())
+}
+
+#[cold]
+pub fn leave(mut error: Error) {
+    // C strings: a NUL would end the text in R
+    for text in std::iter::once(&mut error.message)
+        .chain(error.advice.iter_mut())
+        .chain(error.detail.iter_mut())
+        .chain(error.source.iter_mut())
+    {
+        if text.contains('\0') {
+            *text = text.replace('\0', "\\0");
+        }
+    }
+    CONDITION.with_borrow_mut(|c| c.error = Some(error));
+    vg_pending.store(1, Ordering::Relaxed);
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|s| s.to_string())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into());
+    std::mem::forget(panic); // a payload may panic again when dropped
+    let place = PANIC.lock().unwrap_or_else(|p| p.into_inner()).take();
+    let error = Error::new(Kind::Panic, format!("an internal error: {message}"))
+        .advise("This is a bug in verdigris; please report it with what you ran.");
+    match place {
+        Some(place) => error.detail(place),
+        None => error,
+    }
+}
+
+/// Takes over what computing has noted. Called where C will look.
+pub fn collect_warnings() {
+    if warning::any() {
+        for noted in warning::take() {
+            if !noted.error {
+                let lost = noted.message == warning::ROUNDED;
+                push(noted.message.to_string(), noted.site, lost);
+            } else if !CONDITION.with_borrow(|c| c.error.is_some()) {
+                // the first; the values are computed, and NA where elements have failed
+                leave(Error::new(Kind::Value, noted.message));
+            }
+        }
+    }
+}
+
+/// A warning of the bridge's own.
+pub fn warn(message: impl Into<String>, site: Option<CallSite>) {
+    push(message.into(), site, false);
+}
+
+/// A warning of values that have lost digits.
+pub fn warn_lost(message: &str) {
+    push(message.into(), None, true);
+}
+
+#[cold]
+fn push(message: String, site: Option<CallSite>, lost: bool) {
+    CONDITION.with_borrow_mut(|c| c.warnings.push(Warned { message, site, lost }));
+    vg_pending.store(1, Ordering::Relaxed);
+}
+
+/// Keeps panics off stderr: they become R errors.
+pub fn quiet_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|l| format!("panicked at {}:{}", l.file(), l.line()));
+        if let Ok(mut slot) = PANIC.try_lock() {
+            *slot = place;
+        }
+    }));
+}
+
+// ---- C reads the condition through these ---------------------------------------------------------
+
+#[no_mangle]
+extern "C" fn vg_error_present() -> c_int {
+    CONDITION.with_borrow(|c| c.error.is_some() as c_int)
+}
+
+fn give(text: Option<&str>, bytes: *mut c_int) -> *const c_char {
+    match text {
+        None => ptr::null(),
+        Some(text) => {
+            // SAFETY: C passes the address of an int.
+            unsafe { *bytes = text.len().min(c_int::MAX as usize) as c_int };
+            text.as_ptr().cast()
+        }
+    }
+}
+
+/// The text stays where it is until `vg_condition_clear`.
+#[no_mangle]
+extern "C" fn vg_error_text(field: c_int, index: c_int, bytes: *mut c_int) -> *const c_char {
+    CONDITION.with_borrow(|c| {
+        let text = c.error.as_ref().and_then(|e| match field {
+            0 => Some(e.kind.name()),
+            1 => Some(e.message.as_str()),
+            2 => e.detail.as_deref(),
+            3 => e.source.as_deref(),
+            _ => e.advice.get(index as usize).map(String::as_str),
+        });
+        give(text, bytes)
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_warning_count() -> c_int {
+    CONDITION.with_borrow(|c| c.warnings.len() as c_int)
+}
+
+#[no_mangle]
+extern "C" fn vg_warning_text(index: c_int, bytes: *mut c_int) -> *const c_char {
+    CONDITION.with_borrow(|c| give(c.warnings.get(index as usize).map(|w| w.message.as_str()), bytes))
+}
+
+/// The class that a warning has beside R's; null for most, which base R gives too.
+#[no_mangle]
+extern "C" fn vg_warning_class(index: c_int) -> *const c_char {
+    CONDITION.with_borrow(|c| match c.warnings.get(index as usize) {
+        Some(w) if w.lost => c"verdigris_warning_precision".as_ptr(),
+        _ => ptr::null(),
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_warning_call(index: c_int) -> SEXP {
+    CONDITION.with_borrow(|c| match c.warnings.get(index as usize).and_then(|w| w.site.as_ref()) {
+        Some(site) => site::call(site),
+        None => r::null(),
+    })
+}
+
+#[no_mangle]
+extern "C" fn vg_condition_clear() {
+    vg_pending.store(0, Ordering::Relaxed);
+    let old = CONDITION.with_borrow_mut(std::mem::take);
+    drop(old);
+}
+
+// ---- for packages that call us from C: they ask for the error when they want it -------------------
+
+thread_local! {
+    static KEPT: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Leaves an error in place of a jump that was given up.
+#[no_mangle]
+extern "C" fn vg_leave_jump() {
+    leave(Error::new(Kind::Memory, "R raised an error, or was interrupted, while it was asked for memory"));
+}
+
+/// Moves the error aside, so that the next entry does not raise it. Nonzero where there was one.
+#[no_mangle]
+extern "C" fn vg_error_keep() -> c_int {
+    let (error, warned) = CONDITION.with_borrow_mut(|c| (c.error.take(), !c.warnings.is_empty()));
+    vg_pending.store(warned.into(), Ordering::Relaxed);
+    let failed = error.is_some();
+    KEPT.set(error);
+    failed.into()
+}
+
+/// Puts it back, to be raised. Nonzero where there is one.
+#[no_mangle]
+extern "C" fn vg_error_recall() -> c_int {
+    match KEPT.take() {
+        Some(error) => {
+            leave(error);
+            1
+        }
+        None => 0,
+    }
+}
+
+/// Its message, cut to the room and ended in NUL; empty where there is none.
+#[no_mangle]
+extern "C" fn vg_error_kept(out: *mut c_char, room: c_int) {
+    let text = KEPT.with_borrow(|kept| kept.as_ref().map_or_else(String::new, |e| e.message.replace('\0', "\\0")));
+    let room = room.max(1) as usize;
+    let n = (0..=text.len().min(room - 1)).rev().find(|&n| text.is_char_boundary(n)).unwrap_or(0);
+    // SAFETY: C's buffer has `room` bytes.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr().cast(), out, n);
+        *out.add(n) = 0;
+    }
+}

@@ -1,0 +1,113 @@
+//! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only note what is dead
+//! (`finalizers.c`). The next entry frees it.
+
+use std::os::raw::c_int;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use verdigris_ops::error::{Error, Kind};
+use verdigris_ops::fork;
+
+use crate::r::owned::{self, Header, ALIVE, USED};
+use crate::r::{self, conditions, site, SEXP};
+
+/// Nonzero where there is something to free: values of dead pointers, or calls whose sites are gone.
+#[no_mangle]
+pub static vg_any_dead: AtomicI32 = AtomicI32::new(0);
+
+/// Whether this is a forked child: what the parent's handles own is not ours to free.
+pub fn forked() -> bool {
+    fork::depth() > 0
+}
+
+#[no_mangle]
+extern "C" fn vg_forked() -> c_int {
+    forked().into()
+}
+
+/// Has the next entry free what was dropped elsewhere.
+pub fn wake() {
+    vg_any_dead.store(1, Ordering::Release);
+}
+
+/// The dead pointers.
+fn dead() -> impl Iterator<Item = SEXP> {
+    // SAFETY: looks at R's objects; nothing else does meanwhile.
+    std::iter::successors(some(unsafe { r::vg_dead_after(std::ptr::null_mut()) }), |&pointer| {
+        some(unsafe { r::vg_dead_after(pointer) })
+    })
+}
+
+fn some(pointer: SEXP) -> Option<SEXP> {
+    (!pointer.is_null()).then_some(pointer)
+}
+
+/// The headers of their values, of those that were not freed.
+pub fn dead_values() -> impl Iterator<Item = &'static Header> {
+    dead().filter_map(header)
+}
+
+/// The header of a pointer's value, which was not freed; its state is left as it is.
+fn header<'a>(pointer: SEXP) -> Option<&'a Header> {
+    // SAFETY: an external pointer of ours; freed values have an odd address.
+    unsafe {
+        let at = r::R_ExternalPtrAddr(pointer);
+        if at as usize & 1 == 1 {
+            return None;
+        }
+        at.cast::<Header>().as_ref()
+    }
+}
+
+/// Frees what is dead. On the main thread, where R may jump (`r::protect`).
+pub fn reap() {
+    if vg_any_dead.load(Ordering::Acquire) != 0 {
+        reap_now();
+    }
+}
+
+#[cold]
+fn reap_now() {
+    // SAFETY: R's own thread; each pointer is among the dead, or protected.
+    unsafe {
+        vg_any_dead.store(0, Ordering::Release);
+        if !r::vg_dead_after(std::ptr::null_mut()).is_null() && r::vg_in_finalizer() != 0 {
+            wake();
+            return;
+        }
+        loop {
+            let pointer = r::vg_dead_after(std::ptr::null_mut());
+            if pointer.is_null() {
+                break;
+            }
+            let header = header(pointer);
+            if let Some(header) = header.filter(|header| header.state.get() == USED) {
+                // should this fail, it stays among the dead
+                wake();
+                r::vg_register(pointer);
+                vg_any_dead.store(0, Ordering::Release);
+                header.state.set(ALIVE);
+            }
+            let pointer = r::Rf_protect(r::vg_next_dead());
+            if let Some(header) = header.filter(|header| header.state.get() != ALIVE) {
+                let value = std::ptr::from_ref(header).cast_mut().cast();
+                owned::set_freed(pointer, header.length);
+                (header.drop)(value);
+            }
+            r::Rf_unprotect(1);
+        }
+    }
+    site::reap();
+}
+
+/// The error of a vector whose values were freed.
+pub fn freed(array: bool) -> Error {
+    let what = if array { "the array" } else { "the memory of a vector that was read from a GPU array" };
+    Error::new(Kind::Consumed, format!("{what} was finalized: R has collected it, and its values are freed"))
+        .advise("A finalizer has kept it. Keep what is needed before, such as by `as.vector(x)`.")
+}
+
+/// Leaves that error.
+#[no_mangle]
+extern "C" fn vg_leave_freed(array: c_int) {
+    conditions::leave(freed(array != 0));
+}

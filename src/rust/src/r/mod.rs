@@ -1,0 +1,445 @@
+//! R's API, and the functions of our own C files.
+//!
+//! R may jump out of most of its functions: an error, where memory is short or a string cannot be translated; an interrupt at a collection. No
+//! such jump passes a frame that owns something: R is called in `protect`, which catches the jump and unwinds Rust, and C goes on with it when
+//! Rust has returned (`unwind.c`). So the functions here that have a name of R's may be called like any other. `raw` has R's own: those that jump are
+//! called in this file alone, others stand in `NEVER_JUMP` of `tools/lint-bridge.R`, which a test runs.
+#![allow(improper_ctypes)] // SEXPREC is opaque
+#![allow(non_snake_case)] // R's names
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::raw::{c_char, c_int, c_void};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use raw::{
+    cetype_t, R_CFinalizer_t, R_ClassSymbol, R_ClearExternalPtr, R_DimNamesSymbol, R_DimSymbol, R_ExternalPtrAddr,
+    R_ExternalPtrProtected, R_ExternalPtrTag, R_MissingArg, R_NaReal, R_NaString, R_NamesSymbol, R_NilValue,
+    R_SetExternalPtrAddr, R_SetExternalPtrTag, R_TspSymbol, R_altrep_data1, R_altrep_data2, R_set_altrep_data1,
+    R_set_altrep_data2, R_xlen_t, Rboolean, Rcomplex, Rf_GetOption1, Rf_isObject, Rf_protect, Rf_unprotect, Rf_xlength,
+    ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR, SET_STRING_ELT, SET_TAG, SET_VECTOR_ELT,
+    SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
+};
+// ours; what calls R in them is contained there
+pub use raw::{
+    vg_call_text, vg_collect_garbage, vg_data_of, vg_dead_after, vg_handle_of, vg_hold_interrupts, vg_in_finalizer,
+    vg_interrupted, vg_is_held, vg_is_jumping, vg_is_ours, vg_is_shared, vg_keep_with, vg_length_of, vg_next_dead,
+    vg_processor_seconds, vg_release_interrupts, vg_torch_give, vg_torch_is_there, vg_torch_take, vg_torch_trim,
+    vg_value_of, vg_written_dtype,
+};
+
+pub mod address;
+pub mod capsule;
+pub mod conditions;
+pub mod finalized;
+pub mod options;
+pub mod owned;
+pub mod owners;
+pub mod pressure;
+pub mod site;
+pub mod values;
+
+mod raw {
+    pub use extendr_ffi::*;
+    use std::os::raw::{c_char, c_int, c_void};
+
+    extern "C" {
+        pub fn REAL_RO(x: SEXP) -> *const f64;
+        pub fn INTEGER_RO(x: SEXP) -> *const c_int;
+        pub fn LOGICAL_RO(x: SEXP) -> *const c_int;
+        pub fn COMPLEX_RO(x: SEXP) -> *const Rcomplex;
+        pub fn RAW_RO(x: SEXP) -> *const u8;
+        pub fn SETCAR(x: SEXP, y: SEXP) -> SEXP;
+        pub fn Rf_GetOption1(tag: SEXP) -> SEXP;
+        pub fn Rf_ScalarReal(x: f64) -> SEXP;
+        pub fn Rf_ScalarLogical(x: c_int) -> SEXP;
+        pub fn Rf_ScalarString(x: SEXP) -> SEXP;
+        pub fn Rf_copyMostAttrib(from: SEXP, to: SEXP);
+        pub fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
+        pub fn R_ExpandFileName(path: *const c_char) -> *const c_char;
+
+        // unwind.c
+        pub fn vg_unwind_protect(run: unsafe extern "C-unwind" fn(*mut c_void), data: *mut c_void) -> c_int;
+        pub fn vg_is_jumping() -> c_int;
+        pub fn vg_hold_interrupts() -> c_int;
+        pub fn vg_release_interrupts(held: c_int);
+
+        // finalizers.c
+        pub fn vg_new_pointer(tag: SEXP, kept: SEXP) -> SEXP;
+        pub fn vg_register(pointer: SEXP);
+        pub fn vg_keep_with(pointer: SEXP, kept: SEXP);
+        pub fn vg_value_of(pointer: SEXP) -> *mut c_void;
+        pub fn vg_length_of(pointer: SEXP) -> isize;
+        pub fn vg_next_dead() -> SEXP;
+        pub fn vg_dead_after(pointer: SEXP) -> SEXP;
+        pub fn vg_in_finalizer() -> c_int;
+
+        // altrep.c, vectors.c, conditions.c, contained.c
+        pub fn vg_new(kind: c_int) -> SEXP;
+        pub fn vg_new_classed(kind: c_int) -> SEXP;
+        pub fn vg_handle_of(x: SEXP) -> *mut c_void;
+        pub fn vg_data_of(x: SEXP) -> SEXP;
+        pub fn vg_is_ours(x: SEXP) -> c_int;
+        pub fn vg_is_shared(x: SEXP) -> c_int;
+        pub fn vg_new_recorded(kind: c_int, cell: SEXP) -> SEXP;
+        pub fn vg_set_class(x: SEXP, shape: c_int) -> SEXP;
+        pub fn vg_learn_wrapper(x: SEXP);
+        pub fn vg_written_dtype(x: SEXP) -> SEXP;
+        pub fn vg_set_namespace(env: SEXP);
+        pub fn vg_new_vector(kind: c_int) -> SEXP;
+        pub fn vg_interrupted() -> c_int;
+        pub fn vg_collect_garbage(all: c_int);
+        pub fn vg_processor_seconds() -> f64;
+        pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
+
+        // holders.c
+        pub fn vg_is_held(holder: *const super::Holder) -> c_int;
+
+        // torch_bridge.cpp
+        pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, room: c_int) -> *mut c_void;
+        pub fn vg_torch_is_there(managed: *const c_void) -> c_int;
+        pub fn vg_torch_trim();
+        pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, room: c_int) -> SEXP;
+    }
+}
+
+/// A C function that was given an address: `vg_holding` in `bridge.h`.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Holder {
+    end: usize,
+    count: usize,
+    returns: [[usize; 2]; 8],
+}
+
+impl Holder {
+    pub fn is_running(&self) -> bool {
+        // SAFETY: reads words of this thread's stack, above the frame that asks.
+        unsafe { vg_is_held(self) != 0 }
+    }
+}
+
+// ---- calls that may jump ---------------------------------------------------------------------------
+
+/// What unwinds Rust where R has jumped: the jump is C's to go on with.
+pub struct Jump;
+
+/// Whether a body of `protect` runs: a jump is caught already. On the main thread, as all of this file.
+static INSIDE: AtomicBool = AtomicBool::new(false);
+
+/// Marks that none runs, or brings back what was: R may have called us out of one. See `conditions::attempt`.
+pub fn set_inside(inside: bool) -> bool {
+    // not `swap`: there is one thread
+    let before = INSIDE.load(Ordering::Relaxed);
+    INSIDE.store(inside, Ordering::Relaxed);
+    before
+}
+
+/// Calls R. Where R jumps out of the body, Rust unwinds up to the guard around the entry.
+///
+/// The body's frames are jumped over: it has nothing to drop, which `Copy` says of what it takes and gives, and does not panic.
+pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
+    struct Call<F, T> {
+        body: F,
+        out: MaybeUninit<T>,
+    }
+    unsafe extern "C-unwind" fn run<T: Copy, F: FnOnce() -> T + Copy>(call: *mut c_void) {
+        // SAFETY: the address of the call below.
+        let call = unsafe { &mut *call.cast::<Call<F, T>>() };
+        call.out.write((call.body)());
+    }
+    fn start<T: Copy, F: FnOnce() -> T + Copy>(call: &mut Call<F, T>) -> c_int {
+        // SAFETY: the call outlives this; `run` is of its type.
+        unsafe { raw::vg_unwind_protect(run::<T, F>, std::ptr::from_mut(call).cast()) }
+    }
+    if INSIDE.load(Ordering::Relaxed) {
+        return body();
+    }
+    let mut call = Call { body, out: MaybeUninit::uninit() };
+    INSIDE.store(true, Ordering::Relaxed);
+    let done = start(&mut call);
+    INSIDE.store(false, Ordering::Relaxed);
+    if done == 0 {
+        jumped();
+    }
+    // SAFETY: written, since the body came to its end.
+    unsafe { call.out.assume_init() }
+}
+
+#[cold]
+fn jumped() -> ! {
+    resume_unwind(Box::new(Jump))
+}
+
+macro_rules! protected {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $out:ty;)+) => {
+        $(
+            /// R's function, or C's of this package, in `protect`.
+            ///
+            /// # Safety
+            /// As the function's.
+            pub unsafe fn $name($($argument: $type),*) -> $out {
+                // SAFETY: the caller's promise.
+                protect(move || unsafe { raw::$name($($argument),*) })
+            }
+        )+
+    };
+}
+
+protected! {
+    fn Rf_allocVector(kind: SEXPTYPE, n: R_xlen_t) -> SEXP;
+    fn Rf_ScalarReal(x: f64) -> SEXP;
+    fn Rf_ScalarInteger(x: c_int) -> SEXP;
+    fn Rf_ScalarLogical(x: c_int) -> SEXP;
+    fn Rf_setAttrib(x: SEXP, name: SEXP, value: SEXP) -> SEXP;
+    fn Rf_copyMostAttrib(from: SEXP, to: SEXP) -> ();
+    fn Rf_coerceVector(x: SEXP, kind: SEXPTYPE) -> SEXP;
+    fn Rf_cons(car: SEXP, cdr: SEXP) -> SEXP;
+    fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
+    fn R_PreserveObject(x: SEXP) -> ();
+    fn R_MakeExternalPtr(address: *mut c_void, tag: SEXP, kept: SEXP) -> SEXP;
+    fn R_RegisterCFinalizerEx(x: SEXP, run: R_CFinalizer_t, at_exit: Rboolean) -> ();
+    fn vg_new_pointer(tag: SEXP, kept: SEXP) -> SEXP;
+    fn vg_register(pointer: SEXP) -> ();
+    fn vg_new(kind: c_int) -> SEXP;
+    fn vg_new_classed(kind: c_int) -> SEXP;
+    fn vg_new_recorded(kind: c_int, cell: SEXP) -> SEXP;
+    fn vg_new_vector(kind: c_int) -> SEXP;
+    fn vg_set_class(x: SEXP, shape: c_int) -> SEXP;
+    fn vg_learn_wrapper(x: SEXP) -> ();
+    fn vg_set_namespace(env: SEXP) -> ();
+}
+
+/// Functions that jump only where another package's ALTREP class does, or the type is another: those of R's own vectors are called as they are.
+macro_rules! of_vectors {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $out:ty: $kind:ident;)+) => {
+        $(
+            /// R's function, in `protect` unless it is an ordinary vector of the type.
+            ///
+            /// # Safety
+            /// As the function's.
+            #[inline]
+            pub unsafe fn $name(x: SEXP $(, $argument: $type)*) -> $out {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if ALTREP(x) == 0 && TYPEOF(x) == SEXPTYPE::$kind {
+                        return raw::$name(x $(, $argument)*);
+                    }
+                    protect(move || raw::$name(x $(, $argument)*))
+                }
+            }
+        )+
+    };
+}
+
+of_vectors! {
+    fn LOGICAL() -> *mut c_int: LGLSXP;
+    fn INTEGER() -> *mut c_int: INTSXP;
+    fn REAL() -> *mut f64: REALSXP;
+    fn COMPLEX() -> *mut Rcomplex: CPLXSXP;
+    fn RAW() -> *mut u8: RAWSXP;
+    fn LOGICAL_RO() -> *const c_int: LGLSXP;
+    fn INTEGER_RO() -> *const c_int: INTSXP;
+    fn REAL_RO() -> *const f64: REALSXP;
+    fn COMPLEX_RO() -> *const Rcomplex: CPLXSXP;
+    fn RAW_RO() -> *const u8: RAWSXP;
+    fn LOGICAL_ELT(k: R_xlen_t) -> c_int: LGLSXP;
+    fn INTEGER_ELT(k: R_xlen_t) -> c_int: INTSXP;
+    fn REAL_ELT(k: R_xlen_t) -> f64: REALSXP;
+    fn COMPLEX_ELT(k: R_xlen_t) -> Rcomplex: CPLXSXP;
+    fn STRING_ELT(k: R_xlen_t) -> SEXP: STRSXP;
+    fn VECTOR_ELT(k: R_xlen_t) -> SEXP: VECSXP;
+}
+
+/// An attribute. R makes the value of `names` anew for some objects.
+///
+/// # Safety
+/// As R's function's.
+pub unsafe fn Rf_getAttrib(x: SEXP, name: SEXP) -> SEXP {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if name == R_NamesSymbol {
+            return protect(move || raw::Rf_getAttrib(x, name));
+        }
+        raw::Rf_getAttrib(x, name)
+    }
+}
+
+// ---- values ------------------------------------------------------------------------------------------
+
+/// `NULL`.
+pub fn null() -> SEXP {
+    // SAFETY: R sets it before any package is loaded.
+    unsafe { R_NilValue }
+}
+
+pub fn is_null(x: SEXP) -> bool {
+    x == null()
+}
+
+/// A character vector of one string.
+pub fn string(text: &str) -> SEXP {
+    // SAFETY: the bytes are UTF-8 and copied; the CHARSXP is reachable from the argument while the vector is made.
+    protect(|| unsafe {
+        let chars = Rf_protect(raw::Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as c_int, cetype_t::CE_UTF8));
+        let out = raw::Rf_ScalarString(chars);
+        Rf_unprotect(1);
+        out
+    })
+}
+
+pub fn logical(value: bool) -> SEXP {
+    // SAFETY: allocates a scalar.
+    unsafe { Rf_ScalarLogical(value as c_int) }
+}
+
+pub fn real(value: f64) -> SEXP {
+    // SAFETY: allocates a scalar.
+    unsafe { Rf_ScalarReal(value) }
+}
+
+pub fn len(x: SEXP) -> usize {
+    // SAFETY: x is a value that R gave us.
+    unsafe { Rf_xlength(x) as usize }
+}
+
+pub fn kind_of(x: SEXP) -> SEXPTYPE {
+    // SAFETY: x is a value that R gave us.
+    unsafe { TYPEOF(x) }
+}
+
+/// A symbol, by a name that ends in NUL.
+pub fn symbol(name: &'static CStr) -> SEXP {
+    // SAFETY: the name ends in NUL; symbols are never freed.
+    protect(|| unsafe { raw::Rf_install(name.as_ptr()) })
+}
+
+/// A symbol that is looked up once. Not in a lock or a cell that is filled once: R may run finalizers, and these us, meanwhile.
+macro_rules! known_symbol {
+    ($name:expr) => {{
+        static KNOWN: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut known = KNOWN.load(std::sync::atomic::Ordering::Relaxed);
+        if known.is_null() {
+            known = $crate::r::symbol($name).cast();
+            KNOWN.store(known, std::sync::atomic::Ordering::Relaxed);
+        }
+        known.cast()
+    }};
+}
+pub(crate) use known_symbol;
+
+/// Whether the class attribute has this name.
+pub fn inherits(x: SEXP, class: &str) -> bool {
+    // SAFETY: reads a character vector within its length.
+    unsafe {
+        let classes = Rf_getAttrib(x, R_ClassSymbol);
+        if TYPEOF(classes) != SEXPTYPE::STRSXP {
+            return false;
+        }
+        (0..Rf_xlength(classes)).any(|k| chars(STRING_ELT(classes, k)) == class.as_bytes())
+    }
+}
+
+/// The bytes of a CHARSXP.
+///
+/// # Safety
+/// `x` is a CHARSXP, and outlives the result.
+pub unsafe fn chars<'a>(x: SEXP) -> &'a [u8] {
+    // SAFETY: R ends its strings in NUL.
+    unsafe { std::ffi::CStr::from_ptr(R_CHAR(x)) }.to_bytes()
+}
+
+/// The text of a CHARSXP in UTF-8, which lives as long as this .Call.
+pub fn translated<'a>(x: SEXP) -> &'a CStr {
+    // SAFETY: R ends its strings in NUL.
+    unsafe { CStr::from_ptr(Rf_translateCharUTF8(x)) }
+}
+
+/// A path in which `~` is expanded, as by `path.expand()`.
+pub fn expanded(path: &str) -> String {
+    let Ok(text) = std::ffi::CString::new(path) else { return path.into() };
+    let start = text.as_ptr();
+    // SAFETY: the argument ends in NUL.
+    let expanded = protect(move || unsafe { raw::R_ExpandFileName(start) });
+    // SAFETY: R's buffer ends in NUL, and is copied before R is called again.
+    unsafe { CStr::from_ptr(expanded) }.to_string_lossy().into_owned()
+}
+
+/// A CHARSXP. Not protected.
+pub fn chars_of(text: &str) -> SEXP {
+    // SAFETY: the bytes are UTF-8 and copied.
+    protect(|| unsafe { raw::Rf_mkCharLenCE(text.as_ptr().cast(), text.len() as c_int, cetype_t::CE_UTF8) })
+}
+
+/// A double vector. Not protected.
+pub fn reals(values: impl ExactSizeIterator<Item = f64>) -> SEXP {
+    // SAFETY: allocated with room for the values, as zip makes sure; REAL runs nothing of R's.
+    unsafe {
+        let n = values.len();
+        let out = Rf_allocVector(SEXPTYPE::REALSXP, n as R_xlen_t);
+        for (k, value) in (0..n).zip(values) {
+            *REAL(out).add(k) = value;
+        }
+        out
+    }
+}
+
+/// A character vector. Not protected.
+pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
+    // SAFETY: protected while the strings are made; SET_STRING_ELT checks the index.
+    unsafe {
+        let out = Rf_protect(Rf_allocVector(SEXPTYPE::STRSXP, texts.len() as R_xlen_t));
+        for (k, text) in texts.enumerate() {
+            SET_STRING_ELT(out, k as R_xlen_t, chars_of(text.as_ref()));
+        }
+        Rf_unprotect(1);
+        out
+    }
+}
+
+/// A list under way. It and what is in it are protected until `finish`.
+///
+/// Not extendr-api's: see `Cargo.toml`. Where it is left unfinished, by an error or a panic, the condition that C then raises
+/// resets the stack of protected values.
+#[must_use]
+pub struct List {
+    list: SEXP,
+    names: SEXP,
+    next: R_xlen_t,
+}
+
+impl List {
+    /// Room for `n` elements, NULL at first.
+    pub fn new(n: usize) -> List {
+        // SAFETY: plain allocations.
+        let [list, names] = protect(|| unsafe {
+            let list = Rf_protect(raw::Rf_allocVector(SEXPTYPE::VECSXP, n as R_xlen_t));
+            [list, Rf_protect(raw::Rf_allocVector(SEXPTYPE::STRSXP, n as R_xlen_t))]
+        });
+        List { list, names, next: 0 }
+    }
+
+    /// The next element. `value` may be unprotected: it is in the list before R allocates again.
+    pub fn add(mut self, name: &str, value: SEXP) -> List {
+        // SAFETY: both check the index, and raise R's error past the end.
+        unsafe {
+            SET_VECTOR_ELT(self.list, self.next, value);
+            SET_STRING_ELT(self.names, self.next, chars_of(name));
+        }
+        self.next += 1;
+        self
+    }
+
+    /// The list with its names. Not protected.
+    pub fn finish(self) -> SEXP {
+        // SAFETY: the names are the list's length. Lists under way end in the opposite order of their
+        // beginning, so the two on top are this one's.
+        unsafe {
+            Rf_setAttrib(self.list, R_NamesSymbol, self.names);
+            Rf_unprotect(2);
+        }
+        self.list
+    }
+}

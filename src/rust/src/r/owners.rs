@@ -1,0 +1,77 @@
+//! R objects that own memory which arrays, or other libraries, use: kept until the last user is gone, on whatever thread that is.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use verdigris_ops::call_site::CallSite;
+
+use crate::r::{self, finalized, site, SEXP};
+
+/// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
+struct Kept(Option<CallSite>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        finalized::wake();
+    }
+}
+
+/// Keeps an R object from being collected. Dropped on any thread.
+pub fn keep(x: SEXP) -> Box<dyn Any + Send + Sync> {
+    Box::new(Kept(site::of(x)))
+}
+
+/// Keeps `owner`, and has `on_free` called, both of which may be NULL, when the memory is let go of.
+pub fn keep_and_tell(owner: SEXP, on_free: SEXP) -> Box<dyn Any + Send + Sync> {
+    Box::new(Owner { owner: ManuallyDrop::new(Kept(site::of(owner))), on_free: site::of(on_free) })
+}
+
+struct Owner {
+    owner: ManuallyDrop<Kept>,
+    on_free: Option<CallSite>,
+}
+
+/// Nonzero where functions wait to be called: C looks at the end of an entry.
+#[no_mangle]
+pub static vg_freed: AtomicI32 = AtomicI32::new(0);
+/// They, with the objects that are kept until then.
+static FREED: Mutex<Vec<(Kept, CallSite)>> = Mutex::new(Vec::new());
+
+fn freed() -> MutexGuard<'static, Vec<(Kept, CallSite)>> {
+    FREED.lock().unwrap_or_else(|p| p.into_inner())
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let owner = unsafe { ManuallyDrop::take(&mut self.owner) };
+        let Some(on_free) = self.on_free.take() else { return };
+        if finalized::forked() {
+            return; // the parent's to be told
+        }
+        freed().push((owner, on_free));
+        vg_freed.store(1, Ordering::Release);
+    }
+}
+
+thread_local! {
+    /// What is being told, and kept meanwhile.
+    static TELLING: RefCell<Option<(Kept, CallSite)>> = const { RefCell::new(None) };
+}
+
+/// The next function to be called; NULL where there is none. It is kept until the next one is asked for.
+#[no_mangle]
+extern "C" fn vg_next_freed() -> SEXP {
+    let next = freed().pop();
+    let function = next.as_ref().map_or_else(r::null, |(_, on_free)| site::call(on_free));
+    if next.is_none() {
+        vg_freed.store(0, Ordering::Relaxed);
+    }
+    let told = TELLING.replace(next);
+    drop(told);
+    function
+}
