@@ -8,8 +8,8 @@
 // Rust. Results have no attributes, not even a class.
 SEXP vg_record(SEXP op, SEXP operands, SEXP call);
 SEXP vg_record_here(SEXP op, SEXP x, SEXP y);  // y is NULL, the pointer, for one operand
-extern SEXP vg_site_wanted;                    // where the call goes, if the operation may warn of something later, or fills much memory
-extern int vg_site_light;                      // whether only a call that holds no data is wanted
+extern SEXP vg_call_site_wanted; // where the call goes, if the operation may warn later, or fills much memory
+extern int vg_call_site_light;                      // whether only a call that holds no data is wanted
 int vg_call_is_light(SEXP call);
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
@@ -32,13 +32,13 @@ void vg_init_operators(void) {
 // Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one does.
 static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP out = vg_record_here(op, x, y);
-  if (vg_site_wanted == NULL) return settled(out);
-  SEXP cell = vg_site_wanted;
-  vg_site_wanted = NULL;
+  if (vg_call_site_wanted == NULL) return settled(out);
+  SEXP cell = vg_call_site_wanted;
+  vg_call_site_wanted = NULL;
   if (vg_is_jumping()) vg_settle(R_NilValue);
   PROTECT(out);
   SEXP call = PROTECT(Rf_eval(call_sys_call, rho));
-  if (!vg_site_light || vg_call_is_light(call)) SET_TAG(cell, call);
+  if (!vg_call_site_light || vg_call_is_light(call)) SET_TAG(cell, call);
   UNPROTECT(2);
   return settled(out);
 }

@@ -25,7 +25,7 @@ use verdigris_ops::{OpId, Rule};
 
 use crate::array::handle::{self, Handle};
 use crate::array::{convert, host};
-use crate::r::{self, conditions, site, SEXP, SEXPTYPE};
+use crate::r::{self, call_site, conditions, SEXP, SEXPTYPE};
 
 /// The bytes of a recipe: an operation of one operand or two, all arrays of one length on one device.
 #[derive(Clone, Copy)]
@@ -254,7 +254,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     });
     let warns = op.may_warn(class) || casts && rule::rounds(op, class, types[..list.len()].iter().copied());
     if warns || len * dtype.size() >= memory::LARGE {
-        site::want(cell, warns);
+        call_site::want(cell, warns);
     }
     Ok(Some(out))
 }
@@ -306,7 +306,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     // SAFETY: the tag is a call or NULL.
     let call = unsafe { r::TAG(cell) };
     // of a value on the way only warnings are told of
-    let site = |warns| if root || warns { site::of(call) } else { None };
+    let site = |warns| if root || warns { call_site::of(call) } else { None };
     let array = Array::apply_at(recipe.op, &operands[..recipe.count as usize], site)?;
     if recipe.passed {
         array.node().pass();

@@ -12,7 +12,7 @@ use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::array::{attributes, convert, handle, host, vectors};
 use crate::entry;
-use crate::r::{self, conditions, owners, pressure, site, values, List, SEXP};
+use crate::r::{self, call_site, conditions, owners, pressure, values, List, SEXP};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
@@ -69,14 +69,14 @@ entry! {
             Some(array) => {
                 let array = if r::is_null(device) { array } else { array.to_device(convert::device(device)?)? };
                 match dtype {
-                    Some(dtype) => array.cast(dtype, site::of(call))?,
+                    Some(dtype) => array.cast(dtype, call_site::of(call))?,
                     None => array,
                 }
             }
             None => {
                 // a large array keeps the call for messages of full devices
-                let kept = dtype.is_some() || r::len(x) >= memory::LARGE / 8 && site::is_light(call);
-                let site = if kept { site::of(call) } else { None };
+                let kept = dtype.is_some() || r::len(x) >= memory::LARGE / 8 && call_site::is_light(call);
+                let site = if kept { call_site::of(call) } else { None };
                 convert::upload(x, dtype, convert::device(device)?, site)?
             }
         };
@@ -103,7 +103,7 @@ entry! {
     fn cast(x, dtype, call) {
         let array = convert::array(x)?;
         let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
-        Ok(handle::wrap_like(array.cast(dtype, site::of(call))?, x))
+        Ok(handle::wrap_like(array.cast(dtype, call_site::of(call))?, x))
     }
 
     fn to_device(x, device) {
@@ -153,7 +153,7 @@ entry! {
     fn collect_as(x, dtype, call) {
         let array = convert::array(x)?;
         let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
-        vectors::read_as(&array, dtype, site::of(call))
+        vectors::read_as(&array, dtype, call_site::of(call))
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.

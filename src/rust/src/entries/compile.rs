@@ -20,7 +20,7 @@ use crate::array::{convert, handle};
 use crate::entries::module::{pointed, pointer, strings, Pointed};
 use crate::entries::random;
 use crate::entry;
-use crate::r::{self, site, values, List, SEXP, SEXPTYPE};
+use crate::r::{self, call_site, values, List, SEXP, SEXPTYPE};
 
 /// A function that was compiled for types of arguments.
 struct Variant {
@@ -539,7 +539,7 @@ entry! {
         };
         let n = values::size(n, "n")?;
         let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();
-        let arrays = function_call::call(variant.routine, &values, key, n, device, site::of(call))?;
+        let arrays = function_call::call(variant.routine, &values, key, n, device, call_site::of(call))?;
         let mut out = List::new(arrays.len());
         for array in arrays {
             out = out.add("", handle::wrap(array));

@@ -7,7 +7,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, handle};
 use crate::entry;
-use crate::r::{self, site, values, List, SEXP};
+use crate::r::{self, call_site, values, List, SEXP};
 
 /// References to the target's node during a call: the handle's and ours.
 const HOLDERS: usize = 2;
@@ -37,7 +37,7 @@ entry! {
         let target = handle.current()?;
         // what is recorded elsewhere in R holds it too
         let holders = if handle.is_recorded_on() || !handle.is_lender() { 0 } else { HOLDERS };
-        let new = compute_into(&value, &target, holders, site::of(call))?;
+        let new = compute_into(&value, &target, holders, call_site::of(call))?;
         drop(target);
         handle.rewrite(new)?;
         Ok(out)

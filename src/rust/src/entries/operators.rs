@@ -11,7 +11,7 @@ use verdigris_ops::{Group, OpId};
 
 use crate::array::{convert, handle, recipe};
 use crate::entry;
-use crate::r::{self, site, values, *};
+use crate::r::{self, call_site, values, *};
 
 /// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
 /// strings are unique in R, so its address is enough.
@@ -46,7 +46,7 @@ entry! {
     fn record(op, operands, call) {
         // SAFETY: operands is a list that the C side made.
         let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        recorded(row(op)?, &list, |warns| if warns || site::is_light(call) { site::of(call) } else { None }).map(handle::bare)
+        recorded(row(op)?, &list, |warns| if warns || call_site::is_light(call) { call_site::of(call) } else { None }).map(handle::bare)
     }
 }
 
@@ -58,7 +58,7 @@ entry! {
         let op = row(op)?;
         match recipe::record(op, list)? {
             Some(out) => Ok(out),
-            None => recorded(op, list, site::here).map(handle::bare),
+            None => recorded(op, list, call_site::here).map(handle::bare),
         }
     }
 }

@@ -10,7 +10,7 @@ use verdigris_ops::{id, OpId};
 use crate::array::{convert, handle};
 use crate::entries::operators;
 use crate::entry;
-use crate::r::{self, site, values, *};
+use crate::r::{self, call_site, values, *};
 
 /// A stream's key: two numbers below 2^32.
 pub fn read_key(key: SEXP) -> Result<i64> {
@@ -72,9 +72,9 @@ entry! {
             operands.push(convert::operand(unsafe { VECTOR_ELT(parameters, k as isize) }, device)?);
         }
         let out = match r::is_null(from) {
-            true => Array::draw(row, n, device, &operands, site::of(call))?,
-            false => Array::apply(row, &operands, site::of(call))?,
+            true => Array::draw(row, n, device, &operands, call_site::of(call))?,
+            false => Array::apply(row, &operands, call_site::of(call))?,
         };
-        Ok(handle::wrap(out.cast(wanted, site::of(call))?))
+        Ok(handle::wrap(out.cast(wanted, call_site::of(call))?))
     }
 }

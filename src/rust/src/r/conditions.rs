@@ -12,7 +12,7 @@ use verdigris_engine::plan::warning;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::{Error, Kind, Result};
 
-use crate::r::{self, site, Jump, SEXP};
+use crate::r::{self, call_site, Jump, SEXP};
 
 /// Nonzero where C has something to raise: one load on the way back to R.
 #[no_mangle]
@@ -238,7 +238,7 @@ extern "C" fn vg_warning_class(index: c_int) -> *const c_char {
 #[no_mangle]
 extern "C" fn vg_warning_call(index: c_int) -> SEXP {
     CONDITION.with_borrow(|c| match c.warnings.get(index as usize).and_then(|w| w.site.as_ref()) {
-        Some(site) => site::call(site),
+        Some(site) => call_site::call(site),
         None => r::null(),
     })
 }

@@ -8,9 +8,9 @@ use verdigris_ops::error::{Error, Kind};
 use verdigris_ops::fork;
 
 use crate::r::owned::{self, Header, ALIVE, USED};
-use crate::r::{self, conditions, site, SEXP};
+use crate::r::{self, call_site, conditions, SEXP};
 
-/// Nonzero where there is something to free: values of dead pointers, or calls whose sites are gone.
+/// Nonzero where there is something to free: values of dead pointers, or calls whose call sites are gone.
 #[no_mangle]
 pub static vg_any_dead: AtomicI32 = AtomicI32::new(0);
 
@@ -96,7 +96,7 @@ fn reap_now() {
             r::Rf_unprotect(1);
         }
     }
-    site::reap();
+    call_site::reap();
 }
 
 /// The error of a vector whose values were freed.

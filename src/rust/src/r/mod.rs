@@ -30,6 +30,7 @@ pub use raw::{
 };
 
 pub mod address;
+pub mod call_site;
 pub mod capsule;
 pub mod conditions;
 pub mod finalized;
@@ -37,7 +38,6 @@ pub mod options;
 pub mod owned;
 pub mod owners;
 pub mod pressure;
-pub mod site;
 pub mod values;
 
 mod raw {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use verdigris_ops::call_site::CallSite;
 
-use crate::r::{self, finalized, site, SEXP};
+use crate::r::{self, call_site, finalized, SEXP};
 
 /// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
 struct Kept(Option<CallSite>);
@@ -22,12 +22,12 @@ impl Drop for Kept {
 
 /// Keeps an R object from being collected. Dropped on any thread.
 pub fn keep(x: SEXP) -> Box<dyn Any + Send + Sync> {
-    Box::new(Kept(site::of(x)))
+    Box::new(Kept(call_site::of(x)))
 }
 
 /// Keeps `owner`, and has `on_free` called, both of which may be NULL, when the memory is let go of.
 pub fn keep_and_tell(owner: SEXP, on_free: SEXP) -> Box<dyn Any + Send + Sync> {
-    Box::new(Owner { owner: ManuallyDrop::new(Kept(site::of(owner))), on_free: site::of(on_free) })
+    Box::new(Owner { owner: ManuallyDrop::new(Kept(call_site::of(owner))), on_free: call_site::of(on_free) })
 }
 
 struct Owner {
@@ -67,7 +67,7 @@ thread_local! {
 #[no_mangle]
 extern "C" fn vg_next_freed() -> SEXP {
     let next = freed().pop();
-    let function = next.as_ref().map_or_else(r::null, |(_, on_free)| site::call(on_free));
+    let function = next.as_ref().map_or_else(r::null, |(_, on_free)| call_site::call(on_free));
     if next.is_none() {
         vg_freed.store(0, Ordering::Relaxed);
     }

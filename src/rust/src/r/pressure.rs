@@ -13,7 +13,7 @@ use verdigris_engine::memory::{self, Collect, Hooks};
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::interrupt;
 
-use crate::r::{self, finalized, options, site};
+use crate::r::{self, call_site, finalized, options};
 
 /// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up: the quick
 /// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
@@ -48,7 +48,7 @@ fn is_main() -> bool {
 /// Remembers the main thread.
 pub fn start() {
     let _ = MAIN.set(std::thread::current().id());
-    let describe = |site: &CallSite| Some(site::text(site)).filter(|text| !text.is_empty());
+    let describe = |site: &CallSite| Some(call_site::text(site)).filter(|text| !text.is_empty());
     memory::set_hooks(Hooks {
         is_main,
         collect,

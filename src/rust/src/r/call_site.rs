@@ -1,4 +1,4 @@
-//! Sites: the R call that recorded an operation, kept alive for a warning that may come later.
+//! Call sites: the R call that recorded an operation, kept alive for a warning that may come later.
 
 use std::any::Any;
 use std::os::raw::c_int;
@@ -9,8 +9,8 @@ use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
-/// An R call that gc keeps while this lives. R's lists of preserved objects are for the main thread, and a
-/// site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
+/// An R call that is protected from garbage collection while this lives. R's lists of preserved objects are for the main thread,
+/// and a call site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
 struct Call(SEXP);
 
 // SAFETY: other threads only move and drop it, and dropping uses no R.
@@ -49,29 +49,29 @@ fn head() -> SEXP {
     head
 }
 
-/// The cell of a site whose call is still to be told, or null: `operators.c` asks R for the call where one is wanted, once
-/// no Rust frame is left that R could jump over.
+/// The cell of a call site whose call is still unknown, or null: `operators.c` asks R for the call, once no Rust frame is left
+/// that R could jump over.
 #[no_mangle]
-pub static vg_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
+pub static vg_call_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether the wanted call is for the list of what fills a device alone, which is not worth keeping data alive.
+/// Whether the call only goes into the list of the largest arrays on a full device, which is not worth keeping data alive.
 #[no_mangle]
-pub static vg_site_light: AtomicI32 = AtomicI32::new(0);
+pub static vg_call_site_light: AtomicI32 = AtomicI32::new(0);
 
-/// Has C tell the call that R is in to a cell of a recipe.
+/// Asks C to put the current R call into the cell of a recipe.
 pub fn want(cell: SEXP, warns: bool) {
-    vg_site_light.store((!warns).into(), Ordering::Relaxed);
-    vg_site_wanted.store(cell, Ordering::Relaxed);
+    vg_call_site_light.store((!warns).into(), Ordering::Relaxed);
+    vg_call_site_wanted.store(cell, Ordering::Relaxed);
 }
 
-/// A site for the call that R is in; C tells the call itself on the way back.
+/// A call site for the current R call, which C puts in on the way back.
 pub fn here(warns: bool) -> Option<CallSite> {
     let cell = linked(r::null());
     want(cell, warns);
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
 }
 
-/// A site for the call; None for NULL.
+/// The call site of a call; None for NULL.
 pub fn of(call: SEXP) -> Option<CallSite> {
     if r::is_null(call) {
         return None;
@@ -133,7 +133,7 @@ pub fn is_light(call: SEXP) -> bool {
     r::kind_of(call) == r::SEXPTYPE::LANGSXP && light(call, 0)
 }
 
-/// A site's call as people write it, cut to a line; empty where it cannot be said.
+/// A call site's call as R code, cut to a line; empty where it cannot be deparsed.
 pub fn text(site: &CallSite) -> String {
     let mut room = [0u8; 120];
     // SAFETY: main thread; C writes within the room and ends it in NUL.
@@ -142,16 +142,16 @@ pub fn text(site: &CallSite) -> String {
     String::from_utf8_lossy(&room[..end]).into_owned()
 }
 
-/// The call of a site.
+/// The call of a call site.
 pub fn call(site: &CallSite) -> SEXP {
     match site.downcast_ref::<Call>() {
-        // SAFETY: the cell is in the list while the site lives.
+        // SAFETY: the cell is in the list while the call site lives.
         Some(call) => unsafe { r::TAG(call.0) },
         None => r::null(),
     }
 }
 
-/// Lets go of the calls whose sites are gone. On the main thread.
+/// Releases the calls whose call sites are gone. On the main thread.
 pub fn reap() {
     if !ANY.load(Ordering::Acquire) {
         return;
