@@ -152,19 +152,19 @@ static const char *access_rule(void) {
 }
 
 static void tell(const char *helper, void *h) {
-  SEXP length = PROTECT(Rf_ScalarReal((double)((vg_owned *)h)->length));
+  SEXP length = PROTECT(Rf_ScalarReal((double)((vg_header *)h)->length));
   SEXP bytes = PROTECT(Rf_ScalarReal(vg_handle_bytes(h)));
   vg_eval_helper(helper, length, bytes);
   UNPROTECT(2);
 }
 
 static void permit(void *h) {
-  if (((vg_owned *)h)->length > 1 && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
+  if (((vg_header *)h)->length > 1 && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
 }
 
 // Says that everything was copied; the host copy is set by now, so a handler may use the array.
 static void inform(void *h) {
-  if (((vg_owned *)h)->length > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
+  if (((vg_header *)h)->length > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
 static R_xlen_t length_method(SEXP x) {

@@ -35,13 +35,13 @@ void vg_release_interrupts(int ours);
 int vg_interrupted(void);
 
 // ---- finalizers.c --------------------------------------------------------------------------------
-// How every value begins that an external pointer of ours owns (`owned::Header` in Rust).
+// How every value begins that an external pointer of ours owns (`external_ptr::Header` in Rust).
 typedef struct {
   void (*drop)(void *);
   R_xlen_t length; // of its vector
   int state;
   int kind;
-} vg_owned;
+} vg_header;
 
 enum { VG_ALIVE, VG_DEAD, VG_USED }; // USED: by a finalizer, after its own has run
 extern int vg_any_dead;              // Rust: nonzero where there is something to free
@@ -58,14 +58,14 @@ SEXP vg_dead_after(SEXP pointer);
 int vg_in_finalizer(void);
 
 // The value, NULL where it was freed.
-static inline vg_owned *vg_peek(SEXP pointer) {
+static inline vg_header *vg_peek(SEXP pointer) {
   void *at = R_ExternalPtrAddr(pointer);
-  return (uintptr_t)at & 1 ? NULL : (vg_owned *)at;
+  return (uintptr_t)at & 1 ? NULL : (vg_header *)at;
 }
 
 // The same for who uses it.
 static inline void *vg_value(SEXP pointer) {
-  vg_owned *value = vg_peek(pointer);
+  vg_header *value = vg_peek(pointer);
   if (value != NULL && value->state == VG_DEAD) value->state = VG_USED;
   return value;
 }

@@ -40,7 +40,7 @@ void vg_keep_with(SEXP pointer, SEXP kept) {
 }
 
 static void finalize(SEXP pointer) {
-  vg_owned *value = vg_peek(pointer);
+  vg_header *value = vg_peek(pointer);
   if (value == NULL || vg_forked()) return; // what the parent made is the parent's to free
   value->state = VG_DEAD;
   set_link(pointer, CAR(dead));
@@ -65,7 +65,7 @@ void *vg_value_of(SEXP pointer) { return vg_value(pointer); }
 R_xlen_t vg_length_of(SEXP pointer) {
   uintptr_t at = (uintptr_t)R_ExternalPtrAddr(pointer);
   if (at == 0) return 0;
-  return at & 1 ? (R_xlen_t)(at >> 1) : ((vg_owned *)vg_value(pointer))->length;
+  return at & 1 ? (R_xlen_t)(at >> 1) : ((vg_header *)vg_value(pointer))->length;
 }
 
 // The next pointer that died, no longer among them; NULL, the pointer, where there is none.

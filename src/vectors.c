@@ -6,7 +6,7 @@
 #include "bridge.h"
 
 typedef struct {
-  vg_owned owned;
+  vg_header header;
   void *start;
 } Vector;
 
@@ -54,7 +54,7 @@ static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtr
   static type name##_elt(SEXP x, R_xlen_t i) { return ((type *)vector(x)->start)[i]; }             \
   static R_xlen_t name##_get_region(SEXP x, R_xlen_t i, R_xlen_t n, type *out) {                   \
     Vector *v = vector(x);                                                                         \
-    R_xlen_t length = v->owned.length;                                                             \
+    R_xlen_t length = v->header.length;                                                             \
     if (i >= length || n <= 0) return 0;                                                           \
     if (n > length - i) n = length - i;                                                            \
     memcpy(out, (type *)v->start + i, (size_t)n * sizeof(type));                                   \

@@ -8,7 +8,7 @@ use verdigris_ops::fork;
 
 use crate::array::handle::Handle;
 use crate::array::host;
-use crate::r::owned::Owned;
+use crate::r::external_ptr::Owned;
 use crate::r::{conditions, pressure, Holder};
 
 /// # Safety

@@ -7,8 +7,8 @@ use verdigris_engine::graph::node::Node;
 use verdigris_engine::memory::buffer::Device;
 
 use crate::array::handle::Handle;
+use crate::r::external_ptr::{Of, Owned};
 use crate::r::finalized;
-use crate::r::owned::{Of, Owned};
 
 /// Bytes on a device that go when what is dead is freed: computed values that only dead handles hold.
 pub fn bytes(device: Device) -> u64 {

@@ -10,7 +10,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
 use crate::array::host::{self, Block};
-use crate::r::owned::{Of, Owned};
+use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, pressure, SEXP, SEXPTYPE};
 
 /// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.

@@ -6,7 +6,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, handle};
 use crate::entry;
-use crate::r::{self, owned, values, SEXP};
+use crate::r::{self, external_ptr, values, SEXP};
 
 fn tag() -> SEXP {
     r::known_symbol!(c"verdigris_upload")
@@ -42,13 +42,13 @@ entry! {
         };
         // SAFETY: the pointer keeps x, and who drops the copy waits for it; who calls does not write to x.
         let coming = unsafe { Array::upload_ahead(data, rows, dtype, device, None)? };
-        Ok(owned::pointer(coming, tag(), x))
+        Ok(external_ptr::pointer(coming, tag(), x))
     }
 
     /// The array of a copy under way; its use waits for the copy.
     fn upload_take(pointer) {
         // SAFETY: the tag is checked.
-        let coming = if owned::has_tag(pointer, tag()) { unsafe { owned::take_value::<Coming>(pointer) } } else { None };
+        let coming = if external_ptr::has_tag(pointer, tag()) { unsafe { external_ptr::take_value::<Coming>(pointer) } } else { None };
         let array = coming.ok_or_else(|| Error::new(Kind::Consumed, "there is no copy under way"))?.take()?;
         // SAFETY: an external pointer; the copy has read what it kept alive.
         unsafe { r::vg_keep_with(pointer, r::null()) };

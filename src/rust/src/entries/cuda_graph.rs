@@ -6,7 +6,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, handle};
 use crate::entry;
-use crate::r::{self, owned, values, List, SEXP, SEXPTYPE};
+use crate::r::{self, external_ptr, values, List, SEXP, SEXPTYPE};
 
 /// The elements of a list.
 fn items(list: SEXP) -> Vec<SEXP> {
@@ -40,7 +40,7 @@ entry! {
         let arrays = given.iter().map(|&x| convert::array(x)).collect::<Result<Vec<_>>>()?;
         let recording = Recording::begin(convert::device(device)?, &arrays)?;
         let own = recording.inputs();
-        let out = List::new(2).add("recording", owned::new(recording));
+        let out = List::new(2).add("recording", external_ptr::new(recording));
         let values = results(own, inputs);
         Ok(out.add("inputs", values).finish())
     }
@@ -48,19 +48,19 @@ entry! {
     /// Ends it; the outputs are a list of arrays or numbers.
     fn graph_end(recording, outputs) {
         let outputs = items(outputs).into_iter().map(output).collect::<Result<Vec<_>>>()?;
-        let recording: Recording = owned::take(recording, "recording under way")?;
-        Ok(owned::new(recording.end(&outputs)?))
+        let recording: Recording = external_ptr::take(recording, "recording under way")?;
+        Ok(external_ptr::new(recording.end(&outputs)?))
     }
 
     /// Ends it without a graph.
     fn graph_abandon(recording) {
-        drop(owned::take::<Recording>(recording, "recording under way"));
+        drop(external_ptr::take::<Recording>(recording, "recording under way"));
         Ok(r::null())
     }
 
     /// Runs a graph on a list of inputs, NULL for those that stay. A list of arrays with the attributes of those in `like`.
     fn graph_run(graph, inputs, like, copy) {
-        let graph: &Graph = owned::get(graph).ok_or_else(|| {
+        let graph: &Graph = external_ptr::get(graph).ok_or_else(|| {
             Error::new(Kind::Argument, "the graph is of another session").advise("Record it again with `gpu_graph()`.")
         })?;
         let copy = values::flag(copy, "copy")?;
@@ -78,7 +78,7 @@ entry! {
 
     /// list(nodes, bytes).
     fn graph_info(graph) {
-        let graph: &Graph = owned::get(graph).ok_or_else(|| Error::new(Kind::Argument, "the graph is of another session"))?;
+        let graph: &Graph = external_ptr::get(graph).ok_or_else(|| Error::new(Kind::Argument, "the graph is of another session"))?;
         Ok(List::new(2).add("nodes", r::real(graph.nodes() as f64)).add("bytes", r::real(graph.bytes() as f64)).finish())
     }
 }

@@ -16,7 +16,7 @@ use crate::array::{attributes, convert, handle};
 use crate::entries::guard::guard;
 use crate::entries::{pinned, streams};
 use crate::entry;
-use crate::r::{self, address, capsule, owned, owners, values, List, SEXP, SEXPTYPE};
+use crate::r::{self, address, capsule, external_ptr, owners, values, List, SEXP, SEXPTYPE};
 
 // ---- out -----------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
     if r::is_null(stream) {
         return Ok(Order::Wait);
     }
-    if owned::is(stream) {
+    if external_ptr::is(stream) {
         let stream = streams::stream(stream)?;
         let device = handle::of(x).map_or(Device::Cpu, |handle| handle.device());
         if stream.device() != device {

@@ -9,7 +9,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::device;
 use crate::entry;
-use crate::r::{self, owned, values, SEXP, SEXPTYPE};
+use crate::r::{self, external_ptr, values, SEXP, SEXPTYPE};
 
 /// What an external pointer can hold.
 pub trait Pointed: Sized {
@@ -27,7 +27,7 @@ impl Pointed for Held {
 
 /// An external pointer that owns the value. Not protected.
 pub fn pointer<T: Pointed>(value: T) -> SEXP {
-    owned::pointer(value, T::tag(), r::null())
+    external_ptr::pointer(value, T::tag(), r::null())
 }
 
 /// What an external pointer holds.
@@ -35,9 +35,9 @@ pub fn pointer<T: Pointed>(value: T) -> SEXP {
 /// # Errors
 /// `Argument`, where it is another pointer, or came from another session.
 pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
-    if owned::has_tag(pointer, T::tag()) {
+    if external_ptr::has_tag(pointer, T::tag()) {
         // SAFETY: the tag says what it holds; R protects the pointer as our argument.
-        if let Some(value) = unsafe { owned::value(pointer) } {
+        if let Some(value) = unsafe { external_ptr::value(pointer) } {
             return Ok(value);
         }
     }

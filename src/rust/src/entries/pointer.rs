@@ -11,7 +11,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind};
 use crate::array::{attributes, convert, handle};
 use crate::entries::dlpack;
 use crate::entry;
-use crate::r::{self, address, owned, owners, values, List};
+use crate::r::{self, address, external_ptr, owners, values, List};
 
 entry! {
     /// list(address, strides, owner, typestr): where an array's elements lie. `stream` as for `dlpack_export`.
@@ -40,7 +40,7 @@ entry! {
         let lent = Lent::new(view.buffer, writable);
         // SAFETY: each is protected while the next is made; the loan is the inner pointer's from here on.
         unsafe {
-            let inner = r::Rf_protect(owned::pointer(lent, r::null(), std::ptr::null_mut()));
+            let inner = r::Rf_protect(external_ptr::pointer(lent, r::null(), std::ptr::null_mut()));
             let owner = r::Rf_protect(r::R_MakeExternalPtr(address as *mut c_void, address::tag(), inner));
             let out = List::new(3)
                 .add("address", r::real(address as f64))
@@ -62,7 +62,7 @@ entry! {
             dtype: values::dtype(dtype)?.ok_or_else(|| Error::new(ErrorKind::Argument, "`dtype` must be named"))?,
             device: convert::device(device)?,
             read_only: values::flag(read_only, "read_only")? || address::is_for_reading(address) || address::is_for_reading(owner),
-            within: if owned::has_tag(address, address::tag()) {
+            within: if external_ptr::has_tag(address, address::tag()) {
                 address::loan_of(address).map(|lent| (lent.buffer().address, lent.buffer().bytes))
             } else {
                 None

@@ -10,7 +10,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::convert;
 use crate::entry;
-use crate::r::{self, owned, values, List, SEXP};
+use crate::r::{self, external_ptr, values, List, SEXP};
 
 /// A stream of R's.
 pub struct Stream {
@@ -50,14 +50,14 @@ fn of(device: Device) -> Result<Option<Box<dyn Streams>>> {
 
 /// A stream of R's.
 pub fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
-    owned::get(x).ok_or_else(|| {
+    external_ptr::get(x).ok_or_else(|| {
         Error::new(Kind::Argument, format!("`stream` must be made by gpu_stream(), not {}", values::describe(x)))
             .advise("Streams belong to one session: they do not come from files or other processes.")
     })
 }
 
 fn event<'a>(x: SEXP) -> Result<&'a Event> {
-    owned::get(x).ok_or_else(|| {
+    external_ptr::get(x).ok_or_else(|| {
         Error::new(Kind::Argument, format!("`event` must be made by gpu_event(), not {}", values::describe(x)))
             .advise("Events belong to one session: they do not come from files or other processes.")
     })
@@ -145,7 +145,7 @@ entry! {
                 (streams.make(taken)?, -taken)
             }
         };
-        Ok(owned::new(Stream { device, number, priority }))
+        Ok(external_ptr::new(Stream { device, number, priority }))
     }
 
     /// list(device, number, priority, idle, address) of a stream; the address is the driver's handle, as a string.
@@ -208,7 +208,7 @@ entry! {
             None => 0,
             Some(streams) => streams.event()?,
         };
-        Ok(owned::new(Event { device, event, recorded: Cell::new(false), at: Cell::new(None) }))
+        Ok(external_ptr::new(Event { device, event, recorded: Cell::new(false), at: Cell::new(None) }))
     }
 
     /// The event happens when the stream's work so far is done.

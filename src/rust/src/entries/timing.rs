@@ -9,7 +9,7 @@ use verdigris_engine::memory::{self, counters};
 
 use crate::array::convert;
 use crate::entry;
-use crate::r::{self, owned, values, List};
+use crate::r::{self, external_ptr, values, List};
 
 /// What is known at the beginning.
 struct Timing {
@@ -44,12 +44,12 @@ entry! {
         counters::take_peak();
         counters::note_live(memory::account(device).live());
         let [launches, up, down] = [&counters::LAUNCHES, &counters::BYTES_UP, &counters::BYTES_DOWN].map(|c| c.get());
-        Ok(owned::new(Timing { device, began: Instant::now(), event, launches, up, down }))
+        Ok(external_ptr::new(Timing { device, began: Instant::now(), event, launches, up, down }))
     }
 
     /// list(host, device: seconds; launches; up, down, peak: bytes). The host's time is that until now; then the device is waited for.
     fn timing_end(timing) {
-        let timing: Timing = owned::take(timing, "timing under way")?;
+        let timing: Timing = external_ptr::take(timing, "timing under way")?;
         let host = timing.began.elapsed().as_secs_f64();
         let backend = backend::of(timing.device)?;
         let mut device = host;

@@ -5,7 +5,7 @@ use verdigris_ops::dtype::{Class, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::Scalar;
 
-use crate::r::{self, capsule, owned, values, SEXP, SEXPTYPE};
+use crate::r::{self, capsule, external_ptr, values, SEXP, SEXPTYPE};
 
 /// An address: a number, a string ("0x..." or decimal), an integer64 or an external pointer.
 pub fn of(x: SEXP, argument: &str) -> Result<u64> {
@@ -15,7 +15,7 @@ pub fn of(x: SEXP, argument: &str) -> Result<u64> {
         )
     };
     match r::kind_of(x) {
-        SEXPTYPE::EXTPTRSXP if owned::is(x) => Err(refused(&values::describe(x))),
+        SEXPTYPE::EXTPTRSXP if external_ptr::is(x) => Err(refused(&values::describe(x))),
         SEXPTYPE::EXTPTRSXP if capsule::is_capsule(x) => {
             Err(refused("a DLPack capsule").advise("`from_dlpack()` takes a capsule."))
         }
@@ -69,7 +69,7 @@ pub fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
     unsafe {
         let inner = r::R_ExternalPtrProtected(x);
         if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
-            owned::value::<Lent>(inner)
+            external_ptr::value::<Lent>(inner)
         } else {
             None
         }
@@ -79,7 +79,7 @@ pub fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
 /// Before the memory of a `gpu_pointer()` is used: its loan, which the pointer keeps, must not have ended.
 fn check_loan(x: SEXP) -> Result<()> {
     // SAFETY: an external pointer; one of a file has no address, of which something else is said.
-    if !owned::has_tag(x, tag()) || unsafe { r::R_ExternalPtrAddr(x) }.is_null() {
+    if !external_ptr::has_tag(x, tag()) || unsafe { r::R_ExternalPtrAddr(x) }.is_null() {
         return Ok(());
     }
     loan_of(x).map(|_| ()).ok_or_else(|| {
@@ -105,5 +105,5 @@ pub fn check_owner(x: SEXP) -> Result<()> {
 
 /// Whether what keeps an array's memory was made with the promise that nobody will write.
 pub fn is_for_reading(owner: SEXP) -> bool {
-    owned::has_tag(owner, tag()) && loan_of(owner).is_some_and(|lent| !lent.writes())
+    external_ptr::has_tag(owner, tag()) && loan_of(owner).is_some_and(|lent| !lent.writes())
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use verdigris_engine::interop::dlpack::Raw;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-use crate::r::{self, finalized, owned, values, SEXP, SEXPTYPE};
+use crate::r::{self, external_ptr, finalized, values, SEXP, SEXPTYPE};
 
 /// Symbols, looked up once.
 struct Words {
@@ -31,7 +31,9 @@ fn words() -> Words {
 /// Whether an external pointer is a capsule, used or not.
 pub fn is_capsule(x: SEXP) -> bool {
     let words = words();
-    [words.legacy, words.versioned, words.used_legacy, words.used_versioned].iter().any(|&tag| owned::has_tag(x, tag))
+    [words.legacy, words.versioned, words.used_legacy, words.used_versioned]
+        .iter()
+        .any(|&tag| external_ptr::has_tag(x, tag))
 }
 
 /// The class of a capsule.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use verdigris_ops::error::{Error, Kind};
 use verdigris_ops::fork;
 
-use crate::r::owned::{self, Header, ALIVE, USED};
+use crate::r::external_ptr::{self, Header, ALIVE, USED};
 use crate::r::{self, call_site, conditions, SEXP};
 
 /// Nonzero where there is something to free: values of dead pointers, or calls whose call sites are gone.
@@ -90,7 +90,7 @@ fn reap_now() {
             let pointer = r::Rf_protect(r::vg_next_dead());
             if let Some(header) = header.filter(|header| header.state.get() != ALIVE) {
                 let value = std::ptr::from_ref(header).cast_mut().cast();
-                owned::set_freed(pointer, header.length);
+                external_ptr::set_freed(pointer, header.length);
                 (header.drop)(value);
             }
             r::Rf_unprotect(1);

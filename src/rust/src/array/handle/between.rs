@@ -8,7 +8,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use super::Handle;
 use crate::array::{attributes, host};
-use crate::r::owned::{self, Owned};
+use crate::r::external_ptr::{self, Owned};
 use crate::r::{self, conditions, finalized, SEXP};
 
 /// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made of what is recorded.
@@ -43,7 +43,7 @@ pub fn is_finalized(x: SEXP) -> bool {
 /// The handle behind an external pointer. Ends the entry where it was freed.
 pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
     // SAFETY: the pointer of a vector or a cell of ours; the handle lives as long as it.
-    unsafe { owned::value(pointer) }.unwrap_or_else(|| conditions::fail(finalized::freed(true)))
+    unsafe { external_ptr::value(pointer) }.unwrap_or_else(|| conditions::fail(finalized::freed(true)))
 }
 
 /// The handle of an array; None for anything else.
@@ -82,7 +82,7 @@ pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
     let x = r::protect(|| unsafe {
         let x = r::Rf_protect(r::vg_new(kind as c_int));
-        owned::set_freed(r::R_altrep_data1(x), n);
+        external_ptr::set_freed(r::R_altrep_data1(x), n);
         let x = dress(x);
         r::Rf_unprotect(1);
         x
@@ -107,7 +107,7 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
             return r::vg_new_classed(host::r_type(dtype) as c_int);
         }
         let out = r::Rf_protect(r::vg_new(host::r_type(dtype) as c_int));
-        owned::set_freed(r::R_altrep_data1(out), len as isize);
+        external_ptr::set_freed(r::R_altrep_data1(out), len as isize);
         let value = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, dim.len() as isize));
         for (k, &extent) in dim.iter().enumerate() {
             *r::INTEGER(value).add(k) = extent as i32;

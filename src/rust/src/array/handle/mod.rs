@@ -13,7 +13,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::abroad;
 use crate::array::host::{self, Block};
-use crate::r::owned::{Of, Owned};
+use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, Holder, SEXP};
 
 mod between;

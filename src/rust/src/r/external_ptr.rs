@@ -8,7 +8,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, SEXP};
 
-/// How every such value begins; C knows it as `vg_owned`.
+/// How every such value begins; C knows it as `vg_header`.
 #[repr(C)]
 pub struct Header {
     /// Drops the whole value.
