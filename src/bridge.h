@@ -143,7 +143,7 @@ int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values);
 SEXP vg_known(SEXP symbol, SEXP env);
 SEXP vg_dot_known(int k, SEXP rho);
 
-// ---- conditions.c, for owners.rs: functions of users that are called when their memory is let go of ----
+// ---- conditions.c, for preserve.rs: functions of users that are called when their memory is let go of ----
 extern int vg_freed;                 // Rust: nonzero where there are any
 SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
 SEXP vg_next_freed(void);            // Rust

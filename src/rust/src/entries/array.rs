@@ -12,7 +12,7 @@ use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::array::{attributes, convert, handle, host, vectors};
 use crate::entry;
-use crate::r::{self, call_site, conditions, owners, pressure, values, List, SEXP};
+use crate::r::{self, call_site, conditions, preserve, pressure, values, List, SEXP};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
@@ -92,7 +92,7 @@ entry! {
                 let n = r::len(x);
                 // SAFETY: x is our caller's argument. From here on R copies it before it writes.
                 unsafe { r::MARK_NOT_MUTABLE(x) };
-                let buffer = Buffer::new(Device::Cpu, address, n * own.size(), owners::keep(x));
+                let buffer = Buffer::new(Device::Cpu, address, n * own.size(), preserve::keep(x));
                 Array::from_view(View::contiguous(Arc::new(buffer), own, n))
             }
             _ => convert::upload(x, dtype, device, None)?,

@@ -16,7 +16,7 @@ use crate::array::{attributes, convert, handle};
 use crate::entries::guard::guard;
 use crate::entries::{pinned, streams};
 use crate::entry;
-use crate::r::{self, address, capsule, external_ptr, owners, values, List, SEXP, SEXPTYPE};
+use crate::r::{self, address, capsule, external_ptr, preserve, values, List, SEXP, SEXPTYPE};
 
 // ---- out -----------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
             .advise("R's values do not change: give out `as_gpu(x, device = \"cpu\")`."));
     }
     let (n, order) = (r::len(x), Order::Nobody);
-    let mut buffer = Buffer::new(Device::Cpu, if n == 0 { 0 } else { address }, n * dtype.size(), owners::keep(x));
+    let mut buffer = Buffer::new(Device::Cpu, if n == 0 { 0 } else { address }, n * dtype.size(), preserve::keep(x));
     if pinned::is_at(address) {
         buffer.share(); // gpu_copy() writes to it
     } else {

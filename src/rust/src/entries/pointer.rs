@@ -11,7 +11,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind};
 use crate::array::{attributes, convert, handle};
 use crate::entries::dlpack;
 use crate::entry;
-use crate::r::{self, address, external_ptr, owners, values, List};
+use crate::r::{self, address, external_ptr, preserve, values, List};
 
 entry! {
     /// list(address, strides, owner, typestr): where an array's elements lie. `stream` as for `dlpack_export`.
@@ -70,7 +70,7 @@ entry! {
         };
         let dim = given.dim.clone();
         // SAFETY: what the user says of his memory, as far as it can be checked.
-        let array = unsafe { raw::from_pointer(given, || owners::keep_and_tell(owner, on_free))? };
+        let array = unsafe { raw::from_pointer(given, || preserve::keep_and_tell(owner, on_free))? };
         handle::shaped(array, &dim)
     }
 

@@ -36,7 +36,7 @@ pub mod conditions;
 pub mod external_ptr;
 pub mod finalized;
 pub mod options;
-pub mod owners;
+pub mod preserve;
 pub mod pressure;
 pub mod values;
 
