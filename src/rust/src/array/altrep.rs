@@ -9,7 +9,7 @@ use verdigris_ops::fork;
 use crate::array::handle::Handle;
 use crate::array::host;
 use crate::r::external_ptr::Owned;
-use crate::r::{conditions, pressure, Holder};
+use crate::r::{conditions, gc, Holder};
 
 /// # Safety
 /// `handle` comes from a living vector's external pointer.
@@ -21,7 +21,7 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
 #[no_mangle]
 extern "C" fn vg_init() {
     conditions::quiet_panics();
-    pressure::start();
+    gc::start();
     fork::watch();
 }
 

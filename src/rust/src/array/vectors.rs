@@ -11,7 +11,7 @@ use verdigris_ops::error::Result;
 
 use crate::array::host::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
-use crate::r::{self, pressure, SEXP, SEXPTYPE};
+use crate::r::{self, gc, SEXP, SEXPTYPE};
 
 /// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
 pub const LARGE: usize = 1 << 20;
@@ -58,7 +58,7 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
     }
     // what is recorded is computed first: it may need the memory of what is collected
     array.settle()?;
-    pressure::before_read(bytes);
+    gc::before_read(bytes);
     let block = Block::new(bytes, array.device())?;
     fill(block.start())?;
     Ok(vector(kind, n, block.start(), Box::new(block)))

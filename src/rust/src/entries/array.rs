@@ -12,7 +12,7 @@ use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::array::{attributes, convert, handle, host, vectors};
 use crate::entry;
-use crate::r::{self, call_site, conditions, preserve, pressure, values, List, SEXP};
+use crate::r::{self, call_site, conditions, gc, preserve, values, List, SEXP};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
@@ -273,7 +273,7 @@ entry! {
         use std::sync::atomic::Ordering::Relaxed;
         let alive = [handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64];
         let fetched = [host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64];
-        let counts: Vec<f64> = alive.into_iter().chain(fetched).chain([pressure::spent()]).collect();
+        let counts: Vec<f64> = alive.into_iter().chain(fetched).chain([gc::spent()]).collect();
         Ok(r::reals(counts.into_iter()))
     }
 

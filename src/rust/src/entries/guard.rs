@@ -4,13 +4,13 @@ use verdigris_ops::error::Result;
 
 use crate::array::abroad;
 use crate::r::conditions::{attempt, collect_warnings};
-use crate::r::{self, finalized, pressure, SEXP};
+use crate::r::{self, finalized, gc, SEXP};
 
 /// Runs an entry's body. Returns R's NULL where it fails.
 pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     guard_as_it_is(|| {
         finalized::reap();
-        pressure::relieve();
+        gc::relieve();
         body()
     })
 }

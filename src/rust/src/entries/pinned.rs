@@ -13,7 +13,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{attributes, convert, handle, vectors};
 use crate::entry;
-use crate::r::{self, pressure, values, SEXP, SEXPTYPE};
+use crate::r::{self, gc, values, SEXP, SEXPTYPE};
 
 /// References to the target's node during a copy: the handle's and ours.
 const HOLDERS: usize = 2;
@@ -77,7 +77,7 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
         .filter(|&bytes| bytes < 1 << 52)
         .ok_or_else(|| Error::new(Kind::Memory, format!("no machine holds {n} elements")))?;
     async_copy::reap();
-    pressure::before_read(bytes);
+    gc::before_read(bytes);
     // its driver is there to lock them
     backend::of(device)?;
     let block = Arc::new(Block::page_locked(bytes.max(1), device)?);

@@ -35,9 +35,9 @@ pub mod capsule;
 pub mod conditions;
 pub mod external_ptr;
 pub mod finalized;
+pub mod gc;
 pub mod options;
 pub mod preserve;
-pub mod pressure;
 pub mod values;
 
 mod raw {

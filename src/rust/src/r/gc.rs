@@ -1,5 +1,5 @@
-//! Memory pressure: R's gc does not see the bytes behind arrays, so it is asked to run when they grow; and what else
-//! the engine's memory wants of R.
+//! R's garbage collection under memory pressure: R does not see the bytes behind arrays, so it is asked to collect when they grow.
+//! Also the hooks by which the engine's memory asks R for limits, call texts and interrupts.
 //!
 //! Entries call `relieve` on their way in; Dataptr cannot, because R's gc is off there.
 
@@ -19,7 +19,7 @@ use crate::r::{self, call_site, finalized, options};
 /// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
 const YOUNG_REST: u32 = 99;
 const FULL_REST: u32 = 65;
-/// Bytes that fresh pages are filled with in a second where a block that is kept would only be written: DESIGN 5.
+/// Bytes per second at which fresh pages are filled where a block that is kept would only be written.
 const FRESH: f64 = 25e9;
 /// The same where one or two threads take the pages as they compute, 4 KB at a time.
 const TOUCHED: f64 = 4e9;
