@@ -2,7 +2,7 @@
 //
 // R finalizes an object and all that only it holds after one collection, in the order that it likes: the finalizer of an environment may use an
 // array whose own finalizer has run. So a finalizer of ours only notes the pointer as dead. The next entry frees the values of dead pointers
-// (rust/src/r/finalized.rs), unless R is still in a finalizer of R code; what that has used, and may have kept, gets its finalizer
+// (rust/src/r/finalizers.rs), unless R is still in a finalizer of R code; what that has used, and may have kept, gets its finalizer
 // again. A pointer whose value was freed keeps the length of its vector, in place of the address, and is an error wherever it is used.
 #include "bridge.h"
 

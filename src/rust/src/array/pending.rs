@@ -8,12 +8,12 @@ use verdigris_engine::memory::buffer::Device;
 
 use crate::array::handle::Handle;
 use crate::r::external_ptr::{Of, Owned};
-use crate::r::finalized;
+use crate::r::finalizers;
 
 /// Bytes on a device that go when what is dead is freed: computed values that only dead handles hold.
 pub fn bytes(device: Device) -> u64 {
     let mut nodes: HashMap<*const Node, (Arc<Node>, usize)> = HashMap::new();
-    for header in finalized::dead_values().filter(|header| header.kind == Of::Handle) {
+    for header in finalizers::dead_values().filter(|header| header.kind == Of::Handle) {
         // SAFETY: the header of a handle, as its kind says.
         let handle = unsafe { &(*std::ptr::from_ref(header).cast::<Owned<Handle>>()).value };
         let node = handle.peek().node().clone();

@@ -4,12 +4,12 @@ use verdigris_ops::error::Result;
 
 use crate::array::abroad;
 use crate::r::conditions::{attempt, collect_warnings};
-use crate::r::{self, finalized, gc, SEXP};
+use crate::r::{self, finalizers, gc, SEXP};
 
 /// Runs an entry's body. Returns R's NULL where it fails.
 pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     guard_as_it_is(|| {
-        finalized::reap();
+        finalizers::reap();
         gc::relieve();
         body()
     })

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use verdigris_engine::interop::dlpack::Raw;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-use crate::r::{self, external_ptr, finalized, values, SEXP, SEXPTYPE};
+use crate::r::{self, external_ptr, finalizers, values, SEXP, SEXPTYPE};
 
 /// Symbols, looked up once.
 struct Words {
@@ -55,7 +55,7 @@ fn class() -> SEXP {
 
 /// R frees what nobody has used. Runs in gc: the deleter uses no R.
 extern "C" fn finalize(capsule: SEXP) {
-    if finalized::forked() {
+    if finalizers::forked() {
         return; // the parent's to free
     }
     if let Some(raw) = raw_in(capsule) {

@@ -1,4 +1,4 @@
-//! External pointers that own a value of ours; `finalizers.c` says when R lets go of it, and `finalized` frees it.
+//! External pointers that own a value of ours; `finalizers.c` says when R lets go of it, and `finalizers` frees it.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -13,7 +13,7 @@ use verdigris_engine::memory::{self, Collect, Hooks};
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::interrupt;
 
-use crate::r::{self, call_site, finalized, options};
+use crate::r::{self, call_site, finalizers, options};
 
 /// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up: the quick
 /// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
@@ -62,7 +62,7 @@ pub fn start() {
 
 /// Whether the user wants the wait to end.
 fn interrupted() -> bool {
-    if !is_main() || finalized::forked() {
+    if !is_main() || finalizers::forked() {
         return false;
     }
     // SAFETY: R's own thread; nothing jumps out of it.
@@ -108,7 +108,7 @@ fn relieve_now() {
 
 /// Lets R collect, and frees what it found.
 pub fn collect(how: Collect) {
-    if finalized::forked() {
+    if finalizers::forked() {
         return;
     }
     // not the clock's: where others use the machine it would seem to cost what it does not
@@ -129,7 +129,7 @@ pub fn collect(how: Collect) {
     let last = if how == Collect::Young { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
     host_pool::collected();
-    finalized::reap();
+    finalizers::reap();
 }
 
 /// Seconds spent in collections that memory asked for.

@@ -34,7 +34,7 @@ pub mod call_site;
 pub mod capsule;
 pub mod conditions;
 pub mod external_ptr;
-pub mod finalized;
+pub mod finalizers;
 pub mod gc;
 pub mod options;
 pub mod preserve;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use verdigris_ops::call_site::CallSite;
 
-use crate::r::{self, call_site, finalized, SEXP};
+use crate::r::{self, call_site, finalizers, SEXP};
 
 /// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
 struct Kept(Option<CallSite>);
@@ -16,7 +16,7 @@ struct Kept(Option<CallSite>);
 impl Drop for Kept {
     fn drop(&mut self) {
         drop(self.0.take());
-        finalized::wake();
+        finalizers::wake();
     }
 }
 
@@ -50,7 +50,7 @@ impl Drop for Owner {
         // SAFETY: taken once, here.
         let owner = unsafe { ManuallyDrop::take(&mut self.owner) };
         let Some(on_free) = self.on_free.take() else { return };
-        if finalized::forked() {
+        if finalizers::forked() {
             return; // the parent's to be told
         }
         freed().push((owner, on_free));

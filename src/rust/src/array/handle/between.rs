@@ -9,7 +9,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use super::Handle;
 use crate::array::{attributes, host};
 use crate::r::external_ptr::{self, Owned};
-use crate::r::{self, conditions, finalized, SEXP};
+use crate::r::{self, conditions, finalizers, SEXP};
 
 /// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made of what is recorded.
 fn any<'a>(x: SEXP) -> Option<&'a Handle> {
@@ -17,7 +17,7 @@ fn any<'a>(x: SEXP) -> Option<&'a Handle> {
     unsafe {
         let owned = r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref();
         if owned.is_none() && r::vg_is_ours(x) != 0 {
-            conditions::fail_as_left(|| finalized::freed(true));
+            conditions::fail_as_left(|| finalizers::freed(true));
         }
         owned.map(|owned| &owned.value)
     }
@@ -43,7 +43,7 @@ pub fn is_finalized(x: SEXP) -> bool {
 /// The handle behind an external pointer. Ends the entry where it was freed.
 pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
     // SAFETY: the pointer of a vector or a cell of ours; the handle lives as long as it.
-    unsafe { external_ptr::value(pointer) }.unwrap_or_else(|| conditions::fail(finalized::freed(true)))
+    unsafe { external_ptr::value(pointer) }.unwrap_or_else(|| conditions::fail(finalizers::freed(true)))
 }
 
 /// The handle of an array; None for anything else.
