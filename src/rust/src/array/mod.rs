@@ -1,10 +1,10 @@
 //! Arrays as R vectors: the handle behind one, what was recorded and not computed, conversion of values, attributes, host copies.
 
-pub mod abroad;
 pub mod altrep;
 pub mod attributes;
 pub mod convert;
 pub mod device;
+pub mod foreign_stream;
 pub mod handle;
 pub mod host;
 pub mod pending;

@@ -2,7 +2,7 @@
 
 use verdigris_ops::error::Result;
 
-use crate::array::abroad;
+use crate::array::foreign_stream;
 use crate::r::conditions::{attempt, collect_warnings};
 use crate::r::{self, finalizers, gc, SEXP};
 
@@ -18,7 +18,7 @@ pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
 /// As `guard`, but frees nothing before.
 pub fn guard_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     let result = attempt(body).unwrap_or_else(r::null);
-    abroad::after();
+    foreign_stream::after();
     collect_warnings();
     result
 }

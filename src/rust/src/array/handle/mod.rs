@@ -11,7 +11,7 @@ use verdigris_engine::memory::buffer::{Buffer, Device, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-use crate::array::abroad;
+use crate::array::foreign_stream;
 use crate::array::host::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, Holder, SEXP};
@@ -347,7 +347,7 @@ impl Handle {
         if self.dirty.get() {
             self.upload()?;
         }
-        abroad::touch(&self.array.borrow())?;
+        foreign_stream::touch(&self.array.borrow())?;
         Ok(look(&self.array.borrow()))
     }
 

@@ -6,7 +6,7 @@ use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::Result;
 
 use super::Handle;
-use crate::array::abroad;
+use crate::array::foreign_stream;
 use crate::array::host::{self, Block};
 
 /// Elements read one by one come in a block after the first few, and all of them after a few blocks.
@@ -50,7 +50,7 @@ impl Handle {
             return Ok(());
         }
         let array = self.peek();
-        abroad::before_read(&array)?;
+        foreign_stream::before_read(&array)?;
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
             unsafe { host::read(&array, 0, self.len, block.start())? };
@@ -123,7 +123,7 @@ impl Handle {
         }
         let array = self.peek();
         if array.is_shared() {
-            abroad::before_read(&array)?;
+            foreign_stream::before_read(&array)?;
             // SAFETY: the caller's promise.
             return unsafe { host::read(&array, from, n, out) };
         }
