@@ -8,7 +8,7 @@ use verdigris_engine::memory::host_pool;
 use verdigris_ops::error::{Error, Kind as ErrorKind};
 
 use crate::array::{convert, device, handle, pending};
-use crate::entries::guard;
+use crate::entries::entry;
 use crate::entry;
 use crate::r::{self, options, values, List, SEXP, SEXPTYPE};
 
@@ -267,7 +267,7 @@ entry! {
 /// Bytes: live, pending, cached, pinned, limit, free, total. Not by `entry!`, which would free what is pending before.
 #[export_name = "vg_device_memory"]
 extern "C" fn device_memory(device: SEXP) -> SEXP {
-    guard::guard_as_it_is(|| {
+    entry::run_as_it_is(|| {
         let device = convert::device(device)?;
         let memory = backend::of(device)?.memory()?;
         let pending = pending::bytes(device);

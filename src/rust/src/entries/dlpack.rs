@@ -13,8 +13,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::Scalar;
 
 use crate::array::{attributes, convert, handle};
-use crate::entries::guard::guard;
-use crate::entries::{pinned, streams};
+use crate::entries::{entry, pinned, streams};
 use crate::entry;
 use crate::r::{self, address, capsule, external_ptr, preserve, values, List, SEXP, SEXPTYPE};
 
@@ -212,9 +211,9 @@ impl Drop for Taken {
 }
 
 /// Runs a body that gives an address; null where it fails.
-fn guarded(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
+fn run_for_address(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
     let mut out = std::ptr::null_mut();
-    guard(|| {
+    entry::run(|| {
         out = body()?;
         Ok(r::null())
     });
@@ -223,7 +222,7 @@ fn guarded(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
 
 #[no_mangle]
 extern "C" fn vg_foreign_export(x: SEXP, versioned: c_int, writable: c_int, stream: i64) -> *mut c_void {
-    guarded(|| {
+    run_for_address(|| {
         let order = match stream {
             -1 => Order::Nobody,
             0 => Order::Wait,
@@ -238,7 +237,7 @@ extern "C" fn vg_foreign_export(x: SEXP, versioned: c_int, writable: c_int, stre
 
 #[no_mangle]
 extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_int) -> SEXP {
-    guard(|| {
+    entry::run(|| {
         let copying = match copy {
             0 => Copying::Never,
             1 => Copying::Always,
@@ -271,7 +270,7 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
 
 #[no_mangle]
 extern "C" fn vg_foreign_capsule(tensor: *mut c_void, versioned: c_int) -> SEXP {
-    guard(|| {
+    entry::run(|| {
         let raw = raw_of(tensor, versioned)?;
         let capsule = capsule::empty(versioned != 0);
         // SAFETY: an external pointer.
@@ -282,7 +281,7 @@ extern "C" fn vg_foreign_capsule(tensor: *mut c_void, versioned: c_int) -> SEXP 
 
 #[no_mangle]
 extern "C" fn vg_foreign_take(capsule: SEXP, versioned: c_int) -> *mut c_void {
-    guarded(|| {
+    run_for_address(|| {
         let raw = capsule::tensor(capsule)?;
         if matches!(raw, Raw::Versioned(_)) != (versioned != 0) {
             let readable = if versioned != 0 { "TRUE" } else { "FALSE" };

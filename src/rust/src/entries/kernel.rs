@@ -18,7 +18,7 @@ use verdigris_ops::small_vec::SmallVec;
 use crate::array::handle::{self, Handle};
 use crate::array::{attributes, convert, device};
 use crate::entries::module::{self, Pointed};
-use crate::entries::{guard, streams};
+use crate::entries::{entry, streams};
 use crate::entry;
 use crate::r::{self, values, List, SEXP, SEXPTYPE};
 
@@ -335,7 +335,7 @@ extern "C" fn vg_launch(
 ) -> SEXP {
     // SAFETY: C gives the address of so many.
     let arguments = unsafe { std::slice::from_raw_parts(arguments, count as usize) };
-    guard::guard(|| launch(pointer, arguments, &Asked { grid, block, shared, n, stream }))
+    entry::run(|| launch(pointer, arguments, &Asked { grid, block, shared, n, stream }))
 }
 
 entry! {

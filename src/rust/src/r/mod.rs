@@ -136,7 +136,7 @@ pub fn set_inside(inside: bool) -> bool {
     before
 }
 
-/// Calls R. Where R jumps out of the body, Rust unwinds up to the guard around the entry.
+/// Calls R. Where R jumps out of the body, Rust unwinds up to `conditions::attempt`, which every entry is in.
 ///
 /// The body's frames are jumped over: it has nothing to drop, which `Copy` says of what it takes and gives, and does not panic.
 pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {

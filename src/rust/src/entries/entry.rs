@@ -1,4 +1,4 @@
-//! The guard around every entry: what it does before and after the body.
+//! What every entry does before and after its body, and the macro that defines one.
 
 use verdigris_ops::error::Result;
 
@@ -7,16 +7,16 @@ use crate::r::conditions::{attempt, collect_warnings};
 use crate::r::{self, finalizers, gc, SEXP};
 
 /// Runs an entry's body. Returns R's NULL where it fails.
-pub fn guard(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
-    guard_as_it_is(|| {
+pub fn run(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
+    run_as_it_is(|| {
         finalizers::reap();
         gc::relieve();
         body()
     })
 }
 
-/// As `guard`, but frees nothing before.
-pub fn guard_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
+/// As `run`, but frees nothing before.
+pub fn run_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     let result = attempt(body).unwrap_or_else(r::null);
     foreign_stream::after();
     collect_warnings();
@@ -38,7 +38,7 @@ macro_rules! entry {
             use super::*;
             #[export_name = concat!("vg_", stringify!($name))]
             extern "C" fn entry($($argument: $crate::r::SEXP),*) -> $crate::r::SEXP {
-                $crate::entries::guard::guard(move || -> verdigris_ops::error::Result<$crate::r::SEXP> { $body })
+                $crate::entries::entry::run(move || -> verdigris_ops::error::Result<$crate::r::SEXP> { $body })
             }
         }
     };
