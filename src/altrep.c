@@ -1,7 +1,7 @@
 // The ALTREP classes: how R's own code sees an array (ARCHITECTURE.md, "An array is an R vector").
 //
-// A vector's data1 is an external pointer to a Handle in Rust; or, where it was only recorded, the cell of its recipe
-// (rust/src/array/recipe.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that return a status;
+// A vector's data1 is an external pointer to a Handle in Rust; or, where it was only recorded, its lazy cell
+// (rust/src/array/lazy.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that return a status;
 // conditions are raised here, with no Rust frame alive.
 #include <string.h>
 #include "bridge.h"

@@ -85,13 +85,13 @@ SEXP vg_new_classed(int type);                // the same with the class of a ve
 int vg_is_shared(SEXP x);                     // whether R counts more than one reference
 int vg_is_ours(SEXP x);                       // whether one of our vectors, also through base's wrappers
 void *vg_handle_of(SEXP x);                   // its handle, also through base's wrappers; NULL where not ours, and where it was freed or cannot be made
-SEXP vg_data_of(SEXP x);                      // what one of our vectors holds: its handle's external pointer, or a recipe's cell; NULL, the pointer, where not ours
-SEXP vg_new_recorded(int type, SEXP cell);    // a class-less vector of a recipe; unprotected
+SEXP vg_data_of(SEXP x);                      // what one of our vectors holds: its handle's external pointer, or a lazy cell; NULL, the pointer, where not ours
+SEXP vg_new_recorded(int type, SEXP cell);    // a class-less vector of a lazy cell; unprotected
 SEXP vg_set_class(SEXP x, int shape);         // 0 vector, 1 matrix, 2 array, 3 ts, 4 matrix that is a ts
 void vg_learn_wrapper(SEXP x);                // x is wrapped by base: remember the class of the wrapper
 SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype, also of what a wrapper holds, or NULL
 
-// Rust: recipes (recipe.rs).
+// Rust: lazy cells (lazy.rs).
 void vg_give_handle(SEXP x);                  // makes the handle of a vector that was recorded
 R_xlen_t vg_recorded_length(SEXP cell);
 

@@ -7,6 +7,6 @@ pub mod device;
 pub mod foreign_stream;
 pub mod handle;
 pub mod host;
+pub mod lazy;
 pub mod pending;
-pub mod recipe;
 pub mod vectors;

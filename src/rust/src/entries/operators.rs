@@ -9,7 +9,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{Group, OpId};
 
-use crate::array::{convert, handle, recipe};
+use crate::array::{convert, handle, lazy};
 use crate::entry;
 use crate::r::{self, call_site, values, *};
 
@@ -56,7 +56,7 @@ entry! {
         let list = [x, y];
         let list = &list[..if y.is_null() { 1 } else { 2 }];
         let op = row(op)?;
-        match recipe::record(op, list)? {
+        match lazy::record(op, list)? {
             Some(out) => Ok(out),
             None => recorded(op, list, call_site::here).map(handle::bare),
         }

@@ -14,7 +14,7 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 use crate::array::handle::{self, Handle};
-use crate::array::{convert, host, recipe};
+use crate::array::{convert, host, lazy};
 use crate::entry;
 use crate::r::{values, *};
 
@@ -78,7 +78,7 @@ entry! {
     /// where those say something.
     fn reduce(name, x, na_rm) {
         let reduction = reduction(name)?;
-        let array = recipe::passing(x)?;
+        let array = lazy::passing(x)?;
         let na_rm = values::flag(na_rm, "na.rm")?;
         if let Some(number) = later(&array, reduction, na_rm)? {
             return Ok(number);

@@ -58,7 +58,7 @@ pub static vg_call_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::nu
 #[no_mangle]
 pub static vg_call_site_light: AtomicI32 = AtomicI32::new(0);
 
-/// Asks C to put the current R call into the cell of a recipe.
+/// Asks C to put the current R call into a lazy cell.
 pub fn want(cell: SEXP, warns: bool) {
     vg_call_site_light.store((!warns).into(), Ordering::Relaxed);
     vg_call_site_wanted.store(cell, Ordering::Relaxed);

@@ -38,7 +38,7 @@ pub struct Handle {
     /// Whether the memory is what came from outside, and not a part of that.
     import: Cell<bool>,
     array: RefCell<Array>,
-    /// The cell of these values (`recipe.rs`), kept by the vector; null where there is none.
+    /// The cell of these values (`lazy.rs`), kept by the vector; null where there is none.
     cell: Cell<SEXP>,
     /// Whether the values were others before.
     rewritten: Cell<bool>,
@@ -131,7 +131,7 @@ impl Handle {
         self.number
     }
 
-    /// Gives the handle other values; recipes keep those that they were recorded on.
+    /// Gives the handle other values; lazy cells keep those that they were recorded on.
     fn replace(&self, array: Array) {
         self.part();
         if !Arc::ptr_eq(self.array.borrow().node(), array.node()) {
@@ -144,7 +144,7 @@ impl Handle {
         self.rewritten.set(true);
     }
 
-    /// Before its memory is written: what was recorded on it by recipes holds the values that they are now.
+    /// Before its memory is written: lazy cells that were recorded on it keep the values of now.
     pub fn part(&self) {
         let cell = self.cell.get();
         if !cell.is_null() {
@@ -452,7 +452,7 @@ impl Drop for Handle {
     }
 }
 
-/// Leaves a cell its old values, where some recipe may need them: the handle is about to get others.
+/// Leaves a cell its old values, where another lazy cell may need them: the handle is about to get others.
 fn leave_values(cell: SEXP, old: Array) {
     // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that counts.
     unsafe {

@@ -1,12 +1,12 @@
-//! Recorded operations that own nothing. An operator's result is in most cases only the operand of the next one, and an
-//! object with a finalizer costs R's gc more than recording does. So such a result lies in R's memory alone: a *cell* (a pair
-//! of R's) whose CAR is the recipe, raw bytes, and whose CDR holds the cells of its array operands. The engine hears of it when
-//! something needs it: then the vector gets a handle, its finalizer, and a node.
+//! Lazy cells: recorded operations without a handle. Most results of operators are only the operand of the next one, and an
+//! object with a finalizer costs R's gc more than recording does. So such a result lies in R's memory alone: a *lazy cell* (a
+//! pairlist cell) whose CAR is the operation, as raw bytes, and whose CDR holds the cells of its array operands. The engine gets
+//! a node when something needs the values; then the vector gets a handle and a finalizer too.
 //!
-//! A cell stands for values that never change. Where a handle exists for them the cell's CAR is that handle's external
-//! pointer; a handle that is given other values parts from its cell first (`part`).
+//! The values of a cell never change. Where they have a handle, the cell's CAR is that handle's external pointer; a handle that is
+//! given other values leaves its cell first (`Handle::part`).
 //!
-//! On the main thread, as all that touches R.
+//! On the main thread, as everything that uses R's API.
 
 use std::cell::{Cell, RefCell};
 use std::os::raw::c_int;
@@ -27,9 +27,9 @@ use crate::array::handle::{self, Handle};
 use crate::array::{convert, host};
 use crate::r::{self, call_site, conditions, SEXP, SEXPTYPE};
 
-/// The bytes of a recipe: an operation of one operand or two, all arrays of one length on one device.
+/// The bytes of a lazy cell: an operation of one operand or two, all arrays of one length on one device.
 #[derive(Clone, Copy)]
-struct Recipe {
+struct Lazy {
     len: usize,
     /// The values of operands that are numbers, as bits.
     values: [u64; 2],
@@ -75,18 +75,18 @@ impl Source {
     }
 }
 
-/// The recipe in a cell; None where it has become a handle.
-fn recipe<'a>(cell: SEXP) -> Option<&'a Cell<Recipe>> {
+/// The operation in a cell; None where a handle has taken its place.
+fn lazy<'a>(cell: SEXP) -> Option<&'a Cell<Lazy>> {
     // SAFETY: a cell's CAR is raw bytes that `record` has written, which R keeps while the cell is reachable, or an external pointer.
     unsafe {
         let bytes = r::CAR(cell);
-        (r::kind_of(bytes) == SEXPTYPE::RAWSXP).then(|| &*r::RAW(bytes).cast::<Cell<Recipe>>())
+        (r::kind_of(bytes) == SEXPTYPE::RAWSXP).then(|| &*r::RAW(bytes).cast::<Cell<Lazy>>())
     }
 }
 
 /// The handle that a cell's values have got.
 fn owner<'a>(cell: SEXP) -> &'a Handle {
-    // SAFETY: called where the CAR is no recipe; the handle lives as long as its external pointer.
+    // SAFETY: called where the CAR is no operation; the handle lives as long as its external pointer.
     handle::behind(unsafe { r::CAR(cell) })
 }
 
@@ -104,7 +104,7 @@ struct Met {
     leaves: u32,
 }
 
-/// None for what a recipe does not take.
+/// None for what a lazy cell does not take.
 fn meet(x: SEXP) -> Result<Option<Met>> {
     // SAFETY: x is our caller's argument; types and lengths are checked before elements are taken.
     unsafe {
@@ -134,9 +134,9 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
             array(cell, value.dtype(), value.len(), value.device(), weight, leaves)
         };
         if r::kind_of(data) == SEXPTYPE::LISTSXP {
-            return match recipe(data) {
-                Some(recipe) => {
-                    let Recipe { dtype, len, device, weight, leaves, .. } = recipe.get();
+            return match lazy(data) {
+                Some(lazy) => {
+                    let Lazy { dtype, len, device, weight, leaves, .. } = lazy.get();
                     array(data, dtype, len, device, weight, leaves)
                 }
                 None => of_array(data, &owner(data).peek()),
@@ -168,7 +168,7 @@ fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
     }
 }
 
-/// Records an operation as a recipe. Returns a vector without attributes, unprotected; None where the operation must be
+/// Records an operation as a lazy cell. Returns a vector without attributes, unprotected; None where the operation must be
 /// recorded as a node.
 pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut met: [Option<Met>; 2] = [None, None];
@@ -184,7 +184,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut types = [Typed::Value(Kind::Logical); 2];
     types.iter_mut().zip(met.iter().flatten()).for_each(|(typed, met)| *typed = met.typed);
     let Ok((class, dtype)) = rule::resolve(op, &types[..list.len()]) else { return Ok(None) };
-    // what becomes several nodes is no recipe
+    // what becomes several nodes is not lazy
     if exact::is_composed(op, &types[..list.len()]) {
         return Ok(None);
     }
@@ -219,7 +219,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         }
         (weight, leaves, _) = size(&met);
     }
-    let mut made = Recipe {
+    let mut made = Lazy {
         len,
         values: [0; 2],
         walk: 0,
@@ -240,8 +240,8 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands, our
     // caller's arguments. Raw bytes are aligned to 8.
     let (out, cell) = r::protect(|| unsafe {
-        let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Recipe>() as isize));
-        r::RAW(bytes).cast::<Recipe>().write(made);
+        let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Lazy>() as isize));
+        r::RAW(bytes).cast::<Lazy>().write(made);
         let below = match cells {
             [Some(one), Some(two)] => r::Rf_cons(one, two),
             [one, two] => one.or(two).unwrap_or(r::null()),
@@ -277,17 +277,17 @@ fn array(cell: SEXP) -> Result<Array> {
 }
 
 fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Array> {
-    let Some(place) = recipe(cell) else { return Ok(owner(cell).peek()) };
-    let recipe = place.get();
-    if recipe.walk == walk {
-        return Ok(made[recipe.place as usize].clone());
+    let Some(place) = lazy(cell) else { return Ok(owner(cell).peek()) };
+    let lazy = place.get();
+    if lazy.walk == walk {
+        return Ok(made[lazy.place as usize].clone());
     }
     // SAFETY: the operands' cells hang on this one, which is reachable; see `record`.
     let below = unsafe { r::CDR(cell) };
-    let both = recipe.operands[..recipe.count as usize].iter().all(|from| *from == Source::Cell) && recipe.count == 2;
+    let both = lazy.operands[..lazy.count as usize].iter().all(|from| *from == Source::Cell) && lazy.count == 2;
     let mut operands = [const { Operand::Value(Scalar::I32(0), Kind::Logical) }; 2];
-    for (k, operand) in operands[..recipe.count as usize].iter_mut().enumerate() {
-        let from = recipe.operands[k];
+    for (k, operand) in operands[..lazy.count as usize].iter_mut().enumerate() {
+        let from = lazy.operands[k];
         *operand = match from {
             Source::Cell => {
                 // SAFETY: as above.
@@ -300,28 +300,28 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
                 };
                 Operand::Array(build(cell, walk, made, false)?)
             }
-            _ => Operand::Value(from.value(recipe.values[k]), from.kind()),
+            _ => Operand::Value(from.value(lazy.values[k]), from.kind()),
         };
     }
     // SAFETY: the tag is a call or NULL.
     let call = unsafe { r::TAG(cell) };
     // of a value on the way only warnings are told of
     let site = |warns| if root || warns { call_site::of(call) } else { None };
-    let array = Array::apply_at(recipe.op, &operands[..recipe.count as usize], site)?;
-    if recipe.passed {
+    let array = Array::apply_at(lazy.op, &operands[..lazy.count as usize], site)?;
+    if lazy.passed {
         array.node().pass();
-        if !root && recipe.weight >= COSTLY {
+        if !root && lazy.weight >= COSTLY {
             // used again: the engine may keep its values, so it is one node from now on
             own(cell, array.clone());
             return Ok(array);
         }
     }
-    place.set(Recipe { walk, place: made.len() as u32, passed: true, ..recipe });
+    place.set(Lazy { walk, place: made.len() as u32, passed: true, ..lazy });
     made.push(array.clone());
     Ok(array)
 }
 
-/// Gives a cell's values a handle, and lets go of the recipe.
+/// Gives a cell's values a handle, in place of the operation.
 fn own(cell: SEXP, array: Array) {
     // SAFETY: the cell is reachable, and keeps the pointer.
     unsafe {
@@ -341,7 +341,7 @@ fn own(cell: SEXP, array: Array) {
     }
 }
 
-/// Makes a handle of a recorded vector's recipe, for `vg_handle_of` and the vector's methods. Where that fails the vector stays as it is,
+/// Makes a handle of a recorded vector's lazy cell, for `vg_handle_of` and the vector's methods. Where that fails the vector stays as it is,
 /// and a condition is left.
 #[no_mangle]
 extern "C" fn vg_give_handle(x: SEXP) {
@@ -349,7 +349,7 @@ extern "C" fn vg_give_handle(x: SEXP) {
         // SAFETY: x is protected by R or our caller; its first part is a cell.
         unsafe {
             let cell = r::R_altrep_data1(x);
-            if recipe(cell).is_some() {
+            if lazy(cell).is_some() {
                 own(cell, array(cell)?);
             }
             let pointer = r::CAR(cell);
@@ -363,21 +363,21 @@ extern "C" fn vg_give_handle(x: SEXP) {
 /// The length of a recorded vector, by its cell.
 #[no_mangle]
 extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
-    match recipe(cell) {
-        Some(recipe) => recipe.get().len as isize,
+    match lazy(cell) {
+        Some(lazy) => lazy.get().len as isize,
         // SAFETY: the pointer of a handle.
         None => unsafe { r::vg_length_of(r::CAR(cell)) },
     }
 }
 
-/// The array of x, as `convert::array`, for who does not store its values: what is recorded stays a recipe, unless it is
+/// The array of x, as `convert::array`, for callers that do not store its values: a lazy cell stays lazy, unless it is
 /// costly and asked for again.
 pub fn passing(x: SEXP) -> Result<Array> {
     // SAFETY: x is our caller's argument.
     let data = unsafe { r::vg_data_of(x) };
     if !data.is_null() && r::kind_of(data) == SEXPTYPE::LISTSXP {
-        if let Some(recipe) = recipe(data).map(Cell::get) {
-            if !recipe.passed || recipe.weight < COSTLY {
+        if let Some(lazy) = lazy(data).map(Cell::get) {
+            if !lazy.passed || lazy.weight < COSTLY {
                 return array(data);
             }
         }
