@@ -86,7 +86,7 @@ gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FAL
   kernel
 }
 
-# The function of a kernel. What it needs to be made again, in another session, is in its environment; C reads `pointer` there (src/launch.c).
+# The function of a kernel. What it needs to be made again, in another session, is in its environment; C reads `pointer` there (src/kernel.c).
 new_kernel <- function(module, name = NULL, returns = NULL, cooperative = FALSE, cluster = NULL) {
   made <- .Call(C_kernel_new, module_pointer(module), name, returns, cooperative, cluster)
   self <- environment()

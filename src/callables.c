@@ -3,7 +3,9 @@
 //
 // None of them raises an R error but verdigris_raise(): a failure gives NULL, and its condition is kept until it is asked for
 // or the next of these functions is called.
-#include "bridge.h"
+#include "callables.h"
+#include "conditions.h"
+#include "unwind.h"
 
 static int version(void) { return 1; }
 

@@ -1,31 +1,8 @@
 // Raises in R what Rust left behind.
 #include <string.h>
-#include "bridge.h"
-
-static SEXP namespace_env = NULL;
-
-void vg_set_namespace(SEXP env) {
-  namespace_env = env;
-  R_PreserveObject(env);
-}
-
-// Calls a helper of the package's namespace with one or two values.
-SEXP vg_eval_helper(const char *name, SEXP first, SEXP second) {
-  if (namespace_env == NULL) Rf_errorcall(R_NilValue, "%s", "verdigris is not loaded completely");
-  PROTECT(first);
-  PROTECT(second);
-  SEXP call = PROTECT(Rf_lang3(Rf_install(name), first, second));
-  SEXP result = Rf_eval(call, namespace_env);
-  UNPROTECT(3);
-  return result;
-}
-
-// An error or a warning in base R's words, with the call that the user wrote.
-void vg_say(const char *helper, const char *message) {
-  SEXP text = PROTECT(Rf_mkString(message));
-  vg_eval_helper("say", PROTECT(Rf_mkString(helper)), text);
-  UNPROTECT(2);
-}
+#include "conditions.h"
+#include "helpers.h"
+#include "unwind.h"
 
 static SEXP text_of(const char *text, int bytes) {
   return text == NULL ? NA_STRING : Rf_mkCharLenCE(text, bytes, CE_UTF8);
@@ -121,17 +98,5 @@ SEXP vg_settle(SEXP result) {
     Rf_errorcall(R_NilValue, "%s", "verdigris: raise() returned");
   }
   UNPROTECT(3);
-  return result;
-}
-
-// On the way back from an entry: R code may run, and no Rust frame is alive.
-SEXP vg_tell_freed(SEXP result) {
-  PROTECT(result);
-  for (SEXP on_free; (on_free = vg_next_freed()) != R_NilValue;) {
-    PROTECT(on_free);
-    vg_eval_helper("call_on_free", on_free, R_NilValue);
-    UNPROTECT(1);
-  }
-  UNPROTECT(1);
   return result;
 }

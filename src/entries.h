@@ -1,5 +1,5 @@
 // Every function that R calls with .Call(C_<name>, ...): ENTRY(name, number of arguments).
-// entrypoint.c makes a C function, its registration and its prototype of each; the body is
+// init.c makes a C function, its registration and its prototype of each; the body is
 // entry! { fn name(...) } in rust/src/entries. No include guard: this file is read several times.
 
 // array.rs: arrays in and out

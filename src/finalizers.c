@@ -4,7 +4,9 @@
 // array whose own finalizer has run. So a finalizer of ours only notes the pointer as dead. The next entry frees the values of dead pointers
 // (rust/src/r/finalizers.rs), unless R is still in a finalizer of R code; what that has used, and may have kept, gets its finalizer
 // again. A pointer whose value was freed keeps the length of its vector, in place of the address, and is an error wherever it is used.
-#include "bridge.h"
+#include "finalizers.h"
+#include "helpers.h"
+#include "toplevel.h"
 
 static SEXP dead; // a cell: CAR is the last pointer that died, which has the one before in its link
 static SEXP calls_call, parents_call;
@@ -102,6 +104,6 @@ static void look(void *data) {
 // Whether R may be in a finalizer of R code.
 int vg_in_finalizer(void) {
   int found = 1;
-  vg_contained(look, &found);
+  vg_toplevel(look, &found);
   return found;
 }

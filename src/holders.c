@@ -7,7 +7,7 @@
 // place that asks (a microsecond or two); the same place is known by the return addresses above it.
 #define _GNU_SOURCE // dl_iterate_phdr()
 #include <string.h>
-#include "bridge.h"
+#include "holders.h"
 
 #define VG_NOT_FAR 16384
 

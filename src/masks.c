@@ -1,6 +1,7 @@
 // What package:verdigris has for the names that base R has too, as active bindings (R/masks.R): the function stands
 // for the next one of that name on the search path, and which one that is may change.
-#include "bridge.h"
+#include "masks.h"
+#include "dots.h"
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define PARENT(env) R_ParentEnv(env)

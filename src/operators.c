@@ -3,7 +3,13 @@
 // The values are recorded by Rust (vg_record); what R says about dim, dimnames, names, tsp and the
 // rest is said here, in C, so that R's errors may leave by longjmp with no Rust frame alive. The rules
 // are those of ?Arithmetic, ?Comparison and ?Math.
-#include "bridge.h"
+#include "operators.h"
+#include "altrep-array.h"
+#include "attributes.h"
+#include "conditions.h"
+#include "dispatch.h"
+#include "helpers.h"
+#include "unwind.h"
 
 // Rust. Results have no attributes, not even a class.
 SEXP vg_record(SEXP op, SEXP operands, SEXP call);
@@ -13,8 +19,6 @@ extern int vg_call_site_light;                      // whether only a call that 
 int vg_call_is_light(SEXP call);
 
 static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
-
-int vg_slow_dispatch = 0;
 
 static SEXP call_sys_call, on_host_call, row_symbol, most_symbol, e1_symbol, e2_symbol;
 
@@ -45,17 +49,6 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
 
 static int is_array(SEXP x) { return vg_is_ours(x) || Rf_inherits(x, "gpu_array"); }
 
-// The class that goes with a dim attribute and tsp.
-static void classify_as(SEXP x, SEXP dims, int series) {
-  R_xlen_t n = dims == R_NilValue ? 0 : Rf_xlength(dims);
-  vg_set_class(x, n == 0 ? (series ? 3 : 0) : n == 2 ? (series ? 4 : 1) : 2);
-}
-
-// The class that goes with the attributes.
-void vg_classify(SEXP x) {
-  classify_as(x, Rf_getAttrib(x, R_DimSymbol), Rf_getAttrib(x, R_TspSymbol) != R_NilValue);
-}
-
 // Whether the device can take an operand: a number or logical whose class means nothing more than that.
 static int takes(SEXP x) {
   switch (TYPEOF(x)) {
@@ -72,27 +65,6 @@ static int same_values(SEXP a, SEXP b) {
   for (R_xlen_t i = 0; i < XLENGTH(a); i++)
     if (TYPEOF(a) == INTSXP ? INTEGER_ELT(a, i) != INTEGER_ELT(b, i) : REAL_ELT(a, i) != REAL_ELT(b, i)) return 0;
   return 1;
-}
-
-// Everything that Rf_copyMostAttrib leaves out.
-static void copy_shape(SEXP from, SEXP to) {
-  SEXP value;
-  if ((value = Rf_getAttrib(from, R_DimSymbol)) != R_NilValue) {
-    Rf_setAttrib(to, R_DimSymbol, value);
-    if ((value = Rf_getAttrib(from, R_DimNamesSymbol)) != R_NilValue) Rf_setAttrib(to, R_DimNamesSymbol, value);
-  } else if ((value = Rf_getAttrib(from, R_NamesSymbol)) != R_NilValue) {
-    Rf_setAttrib(to, R_NamesSymbol, value);
-  }
-}
-
-static void copy_all(SEXP from, SEXP to) {
-  Rf_copyMostAttrib(from, to);
-  copy_shape(from, to);
-  // a matrix may have names beside its dimnames; of one dimension R gives the dimnames for them
-  SEXP dim = Rf_getAttrib(from, R_DimSymbol);
-  if (dim == R_NilValue || Rf_xlength(dim) == 1) return;
-  SEXP names = Rf_getAttrib(from, R_NamesSymbol);
-  if (names != R_NilValue) Rf_setAttrib(to, R_NamesSymbol, names);
 }
 
 // Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R does not
@@ -169,35 +141,9 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     else if (ynames != R_NilValue && Rf_xlength(ynames) == n && (n > 0 || !arithmetic)) Rf_setAttrib(out, R_NamesSymbol, ynames);
   }
   if (series != R_NilValue) Rf_setAttrib(out, R_TspSymbol, Rf_getAttrib(series, R_TspSymbol));
-  classify_as(out, dims, series != R_NilValue);
+  vg_classify_as(out, dims, series != R_NilValue);
   UNPROTECT(4);
   return out;
-}
-
-// R before 4.3 has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off. Turning it on
-// halves what `x + y` costs, but has no effect within a dispatch. So the slow one, which alone leaves `.defined` in the
-// method's frame, is noted here, and the next other entry turns the quick one on; not over and over, should
-// something keep turning it off.
-#if R_VERSION < R_Version(4, 3, 0)
-static void note_dispatch(SEXP rho) {
-  static unsigned calls = 0;
-  static int slow = 0;
-  // looked at now and then: a loop is long enough, or of no account
-  if (calls++ % 8 != 0) return;
-  static SEXP defined = NULL;
-  if (defined == NULL) defined = Rf_install(".defined");
-  if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) vg_slow_dispatch = 1;
-}
-#else
-static void note_dispatch(SEXP rho) {}
-#endif
-
-SEXP vg_quick_dispatch(SEXP result) {
-  vg_slow_dispatch = 0;
-  PROTECT(result);
-  vg_eval_helper("quick_dispatch", R_NilValue, R_NilValue);
-  UNPROTECT(1);
-  return result;
 }
 
 // .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
@@ -205,7 +151,7 @@ SEXP vg_quick_dispatch(SEXP result) {
 // for the device, on the host. Arguments of the call would be cells for R's gc.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
-  note_dispatch(rho);
+  vg_note_dispatch(rho);
   SEXP out = binary(Rf_eval(row_symbol, rho), Rf_eval(most_symbol, rho), x, y, rho);
   if (out == R_NilValue) out = Rf_eval(on_host_call, rho);
   UNPROTECT(2);
@@ -215,8 +161,8 @@ SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
 // keep: 0 nothing, 1 the shape, 2 all attributes.
 static SEXP unary(SEXP out, int keep, SEXP x) {
   PROTECT(out);
-  if (keep == 2) copy_all(x, out);
-  else if (keep == 1) copy_shape(x, out);
+  if (keep == 2) vg_copy_attributes(x, out);
+  else if (keep == 1) vg_copy_shape(x, out);
   vg_classify(out);
   UNPROTECT(1);
   return out;
@@ -248,18 +194,11 @@ SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
   for (R_xlen_t k = 0; k < count; k++) {
     SEXP x = VECTOR_ELT(operands, k);
     if (Rf_xlength(x) == n) {
-      copy_all(x, out);
+      vg_copy_attributes(x, out);
       break;
     }
   }
   vg_classify(out);
   UNPROTECT(1);
   return out;
-}
-
-// All attributes of `from` on `to`, a new array of the same length.
-SEXP C_copy_attributes(SEXP from, SEXP to) {
-  copy_all(from, to);
-  vg_classify(to);
-  return to;
 }

@@ -4,14 +4,17 @@
 // The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors, index
 // matrices and what is at fault go to R/index.R, which calls back with positions.
 #include <math.h>
-#include "bridge.h"
+#include "subset.h"
+#include "altrep-array.h"
+#include "attributes.h"
+#include "conditions.h"
+#include "dots.h"
+#include "helpers.h"
 
 // Rust. A string names what is at fault. `extents` takes the lengths of the axes, `count` how many elements are assigned to.
 SEXP vg_subset(SEXP x, SEXP dim, SEXP at, SEXP extents);
 SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count);
 SEXP vg_collect(SEXP x);
-
-SEXP C_copy_attributes(SEXP from, SEXP to); // operators.c
 
 #define MOST_ASKED 8
 static SEXP x_symbol, i_symbol, drop_symbol, value_symbol, missing_calls[MOST_ASKED];

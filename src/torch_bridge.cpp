@@ -14,10 +14,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
-#define R_NO_REMAP
-#include <R.h>
-#include <Rinternals.h>
-#include <R_ext/Rdynload.h>
+#include "torch_bridge.h"
 
 enum Status { DONE, NO_TENSOR, NOT_STRIDED, REQUIRES_GRAD, CONJUGATE, FAILED, UNDEFINED };
 enum Kind { STRIDED, NO_VALUES, OTHER }; // of tensors

@@ -1,4 +1,4 @@
-//! What the ALTREP methods in `altrep.c` call. A failure leaves a condition, which C raises.
+//! What the ALTREP methods in `altrep-array.c` call. A failure leaves a condition, which C raises.
 
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr;

@@ -16,7 +16,7 @@ use crate::r::{self, gc, SEXP, SEXPTYPE};
 /// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
 pub const LARGE: usize = 1 << 20;
 
-/// What the vector's external pointer owns; C reads the first field (`vectors.c`).
+/// What the vector's external pointer owns; C reads the first field (`altrep-host.c`).
 #[repr(C)]
 pub struct Vector {
     start: *mut c_void,

@@ -321,7 +321,7 @@ fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     Ok(returned(kernel, signature, fresh, arguments))
 }
 
-/// What launch.c calls: `count` arguments in the order of the parameters.
+/// What kernel.c calls: `count` arguments in the order of the parameters.
 #[no_mangle]
 extern "C" fn vg_launch(
     pointer: SEXP,
@@ -384,7 +384,7 @@ entry! {
         unsafe {
             let pointer = r::Rf_protect(module::pointer(kernel));
             if known.is_some() {
-                // launch.c looks at these
+                // kernel.c looks at these
                 r::vg_keep_with(pointer, r::strings(parameters.iter()));
             }
             let list = List::new(4).add("pointer", pointer).add("name", r::string(&name));

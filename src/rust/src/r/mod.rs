@@ -75,7 +75,7 @@ mod raw {
         pub fn vg_dead_after(pointer: SEXP) -> SEXP;
         pub fn vg_in_finalizer() -> c_int;
 
-        // altrep.c, vectors.c, conditions.c, contained.c
+        // altrep-array.c, altrep-host.c, attributes.c, helpers.c, toplevel.c
         pub fn vg_new(kind: c_int) -> SEXP;
         pub fn vg_new_classed(kind: c_int) -> SEXP;
         pub fn vg_handle_of(x: SEXP) -> *mut c_void;
@@ -104,7 +104,7 @@ mod raw {
     }
 }
 
-/// A C function that was given an address: `vg_holding` in `bridge.h`.
+/// A C function that was given an address: `vg_holding` in `holders.h`.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Holder {

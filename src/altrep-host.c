@@ -3,7 +3,9 @@
 //
 // A vector's data1 is an external pointer to a Vector in Rust, whose first fields C knows.
 #include <string.h>
-#include "bridge.h"
+#include "altrep-host.h"
+#include "entry.h"
+#include "finalizers.h"
 
 typedef struct {
   vg_header header;
@@ -74,7 +76,7 @@ ACCESS(complex, Rcomplex)
   R_set_alt##name##_Elt_method(class_##name, name##_elt);                                          \
   R_set_alt##name##_Get_region_method(class_##name, name##_get_region);
 
-void vg_register_vectors(DllInfo *dll) {
+void vg_register_host_vectors(DllInfo *dll) {
   REGISTER(logical)
   REGISTER(integer)
   REGISTER(real)

@@ -1,6 +1,6 @@
 // The arguments of a method, as they stand in its frame. R 4.6 has functions that tell; before, they are read from
 // the frame's cells.
-#include "bridge.h"
+#include "dots.h"
 
 // Promises whose code is a variable make chains; `depth` ends those that go in circles, as of function(x = x).
 enum { DEEPEST = 100 };

@@ -2,11 +2,12 @@
 #include <string.h>
 #include <time.h>
 #include <R_ext/Utils.h>
-#include "bridge.h"
+#include "toplevel.h"
+#include "helpers.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
 // An interrupt that comes meanwhile waits until R looks for one next: R's own collection would jump with it when it ends.
-int vg_contained(void (*run)(void *), void *data) {
+int vg_toplevel(void (*run)(void *), void *data) {
   const Rboolean before = R_interrupts_suspended;
   R_interrupts_suspended = TRUE;
   const int done = R_ToplevelExec(run, data);
@@ -29,7 +30,7 @@ static void collect_young(void *unused) {
 static void collect_all(void *unused) { R_gc(); }
 
 // Garbage collection, of all or of the quick kind, which C cannot ask for otherwise.
-void vg_collect_garbage(int all) { vg_contained(all ? collect_all : collect_young, NULL); }
+void vg_collect_garbage(int all) { vg_toplevel(all ? collect_all : collect_young, NULL); }
 
 // Processor time of this process.
 double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
@@ -52,5 +53,5 @@ static void write_text(void *data) {
 void vg_call_text(SEXP call, char *out, int room) {
   Text text = {call, out, room};
   memset(out, 0, (size_t)room);
-  if (!vg_contained(write_text, &text)) out[0] = 0;
+  if (!vg_toplevel(write_text, &text)) out[0] = 0;
 }

@@ -1,19 +1,23 @@
 // What hands memory over is called often, and each is one .External2: C takes the arguments from the function's frame, where R would
 // make a list of them. What is not the plain case goes on in R (R/dlpack.R, R/torch.R).
-#include "bridge.h"
+#include "dlpack.h"
+#include "dots.h"
+#include "entry.h"
+#include "helpers.h"
+#include "torch_bridge.h"
 
+// Rust.
 SEXP vg_dlpack_export(SEXP x, SEXP versioned, SEXP stream, SEXP writable);
 SEXP vg_dlpack_import(SEXP capsule, SEXP copy);
 SEXP vg_torch_export(SEXP x);
 SEXP vg_torch_import(SEXP x);
 SEXP vg_upload(SEXP x, SEXP dtype, SEXP device, SEXP call);
-int vg_torch_started(void); // torch_bridge.cpp
 
 static SEXP x_symbol, versioned_symbol, stream_symbol, writable_symbol, capsule_symbol, copy_symbol, dtype_symbol, device_symbol, detach_symbol;
 static SEXP gpu_symbol, tensor_symbol; // names of classes
 static SEXP other_export_call, other_import_call, other_tensor_call, start_call;
 
-void vg_init_exchange(void) {
+void vg_init_dlpack(void) {
   x_symbol = Rf_install("x");
   versioned_symbol = Rf_install("versioned");
   stream_symbol = Rf_install("stream");

@@ -1,25 +1,17 @@
 // Calls that are made often, whose methods are one .External2: C takes the arguments from the method's frame, where R would
 // make promises and a list of them. What is not the plain case goes to a helper in R.
-#include "bridge.h"
-#include <R_ext/Parse.h>
+#include "summary.h"
+#include "conditions.h"
+#include "dots.h"
+#include "helpers.h"
 
+// Rust.
 SEXP vg_compute_one(SEXP x);
 SEXP vg_reduce(SEXP name, SEXP x, SEXP na_rm);
 
 static SEXP out_symbol, name_symbol, na_rm_symbol, several_call, parts_call, explain_call;
 
-// A call as R code, kept for good.
-SEXP vg_preserved(const char *code) {
-  ParseStatus status;
-  SEXP text = PROTECT(Rf_mkString(code));
-  SEXP parsed = PROTECT(R_ParseVector(text, 1, &status, R_NilValue));
-  SEXP call = VECTOR_ELT(parsed, 0);
-  R_PreserveObject(call);
-  UNPROTECT(2);
-  return call;
-}
-
-void vg_init_calls(void) {
+void vg_init_summary(void) {
   out_symbol = Rf_install("out");
   name_symbol = Rf_install("name");
   na_rm_symbol = Rf_install("na.rm");

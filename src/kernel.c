@@ -1,15 +1,20 @@
 // A call of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch), whose `pointer` is around it, and holds the
 // names of its parameters. C takes the arguments from the frame and puts them in the parameters' order, where R would make lists and match names;
 // what it does not know how to arrange goes to a helper in R, which says what is wrong.
-#include "bridge.h"
+#include "kernel.h"
+#include "conditions.h"
+#include "dots.h"
+#include "finalizers.h"
+#include "helpers.h"
 
+// Rust.
 SEXP vg_launch(SEXP pointer, const SEXP *arguments, int count, SEXP grid, SEXP block, SEXP shared, SEXP n, SEXP stream);
 
 enum { MOST = 32 }; // parameters of a kernel that is called from here
 
 static SEXP pointer_symbol, grid_symbol, block_symbol, shared_symbol, n_symbol, stream_symbol, careful_call;
 
-void vg_init_launch(void) {
+void vg_init_kernel(void) {
   pointer_symbol = Rf_install("pointer");
   grid_symbol = Rf_install("grid");
   block_symbol = Rf_install("block");

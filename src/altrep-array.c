@@ -4,22 +4,18 @@
 // (rust/src/array/lazy.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that return a status;
 // conditions are raised here, with no Rust frame alive.
 #include <string.h>
-#include "bridge.h"
+#include "altrep-array.h"
+#include "attributes.h"
+#include "conditions.h"
+#include "dispatch.h"
+#include "finalizers.h"
+#include "helpers.h"
+#include "holders.h"
+#include "unwind.h"
 
 static R_altrep_class_t class_logical, class_integer, class_real, class_complex;
 static SEXP wrappers[4];      // the classes of base's wrap_* objects, as .onLoad showed them
-static SEXP classes[4][5];    // class attributes by type and shape
-static SEXP dtype_symbol, access_symbol;
-
-static int place_of(int type) {
-  switch (type) {
-  case LGLSXP: return 0;
-  case INTSXP: return 1;
-  case REALSXP: return 2;
-  case CPLXSXP: return 3;
-  default: return -1;
-  }
-}
+static SEXP access_symbol;
 
 static R_altrep_class_t class_of(int type) {
   switch (type) {
@@ -56,14 +52,14 @@ static void *handle(SEXP x) {
 }
 
 SEXP vg_data_of(SEXP x) {
-  if (!ALTREP(x) || place_of(TYPEOF(x)) < 0 || !R_altrep_inherits(x, class_of(TYPEOF(x)))) return NULL;
+  if (!ALTREP(x) || vg_place_of(TYPEOF(x)) < 0 || !R_altrep_inherits(x, class_of(TYPEOF(x)))) return NULL;
   return R_altrep_data1(x);
 }
 
 // x, or what base's wrappers hold, where it is one of our vectors; else NULL, the pointer.
 static SEXP ours(SEXP x) {
   while (ALTREP(x)) {
-    int place = place_of(TYPEOF(x));
+    int place = vg_place_of(TYPEOF(x));
     if (place < 0) return NULL;
     if (R_altrep_inherits(x, class_of(TYPEOF(x)))) return x;
     if (wrappers[place] == NULL || ALTREP_CLASS(x) != wrappers[place]) return NULL;
@@ -84,17 +80,17 @@ void *vg_handle_of(SEXP x) {
 
 // A wrapper goes into a file as a wrapper, with its own attributes around those of the vector inside.
 SEXP vg_written_dtype(SEXP x) {
-  SEXP dtype = Rf_getAttrib(x, dtype_symbol);
-  for (int place; dtype == R_NilValue && ALTREP(x) && (place = place_of(TYPEOF(x))) >= 0 &&
+  SEXP dtype = Rf_getAttrib(x, vg_dtype_symbol);
+  for (int place; dtype == R_NilValue && ALTREP(x) && (place = vg_place_of(TYPEOF(x))) >= 0 &&
                   wrappers[place] != NULL && ALTREP_CLASS(x) == wrappers[place];) {
     x = R_altrep_data1(x);
-    dtype = Rf_getAttrib(x, dtype_symbol);
+    dtype = Rf_getAttrib(x, vg_dtype_symbol);
   }
   return dtype;
 }
 
 void vg_learn_wrapper(SEXP x) {
-  int place = place_of(TYPEOF(x));
+  int place = vg_place_of(TYPEOF(x));
   if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees such a class
 }
 
@@ -122,20 +118,6 @@ SEXP vg_new_classed(int type) {
 }
 
 SEXP vg_new_recorded(int type, SEXP cell) { return new_vector(type, cell); }
-
-SEXP vg_set_class(SEXP x, int shape) {
-  // of an operand that was saved: it is not the dtype of this array
-  if (Rf_getAttrib(x, dtype_symbol) != R_NilValue) Rf_setAttrib(x, dtype_symbol, R_NilValue);
-  SEXP class = classes[place_of(TYPEOF(x))][shape];
-  // an operand's attributes, copied, have brought the class along more often than not
-  if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);
-#if R_VERSION < R_Version(4, 3, 0)
-  PROTECT(x);
-  x = Rf_asS4(x, TRUE, 0); // S4 methods on Ops are the only way past Date and factor there
-  UNPROTECT(1);
-#endif
-  return x;
-}
 
 // ---- access to the host copy ---------------------------------------------------------------------
 
@@ -253,10 +235,10 @@ static SEXP serialized_state_method(SEXP x) {
   const char *dtype = vg_handle_dtype(h);
   if (dtype != NULL) {
     SEXP value = PROTECT(Rf_mkString(dtype));
-    Rf_setAttrib(x, dtype_symbol, value);
+    Rf_setAttrib(x, vg_dtype_symbol, value);
     UNPROTECT(1);
-  } else if (Rf_getAttrib(x, dtype_symbol) != R_NilValue) {
-    Rf_setAttrib(x, dtype_symbol, R_NilValue);
+  } else if (Rf_getAttrib(x, vg_dtype_symbol) != R_NilValue) {
+    Rf_setAttrib(x, vg_dtype_symbol, R_NilValue);
   }
   return NULL;
 }
@@ -283,30 +265,10 @@ static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtr
   R_set_alt##name##_Elt_method(class_##name, name##_elt);                                          \
   R_set_alt##name##_Get_region_method(class_##name, name##_get_region);
 
-static void make_classes(void) {
-  static const char *types[4][2] = {{"logical", NULL}, {"integer", "numeric"}, {"numeric", NULL}, {"complex", NULL}};
-  static const char *shapes[5][3] = {{NULL}, {"matrix", "array", NULL}, {"array", NULL}, {"ts", NULL}, {"ts", "matrix", "array"}};
-  for (int t = 0; t < 4; t++) {
-    for (int s = 0; s < 5; s++) {
-      const char *names[6] = {"gpu_array"};
-      int n = 1;
-      for (int k = 0; k < 3 && shapes[s][k] != NULL; k++) names[n++] = shapes[s][k];
-      for (int k = 0; k < 2 && types[t][k] != NULL; k++) names[n++] = types[t][k];
-      SEXP class = Rf_allocVector(STRSXP, n);
-      R_PreserveObject(class);
-      for (int k = 0; k < n; k++) SET_STRING_ELT(class, k, Rf_mkChar(names[k]));
-      MARK_NOT_MUTABLE(class);
-      classes[t][s] = class;
-    }
-  }
-}
-
-void vg_register_altrep(DllInfo *dll) {
-  dtype_symbol = Rf_install("gpu_dtype");
+void vg_register_arrays(DllInfo *dll) {
   access_symbol = Rf_install("verdigris.host_access");
   REGISTER(logical)
   REGISTER(integer)
   REGISTER(real)
   REGISTER(complex)
-  make_classes();
 }

@@ -2,7 +2,21 @@
 //
 // An entry's body is Rust and returns normally even where it fails: the condition waits in
 // vg_pending, and is raised here, where no Rust frame is left to be jumped over.
-#include "bridge.h"
+#include "altrep-array.h"
+#include "altrep-host.h"
+#include "attributes.h"
+#include "callables.h"
+#include "dlpack.h"
+#include "entry.h"
+#include "finalizers.h"
+#include "holders.h"
+#include "kernel.h"
+#include "masks.h"
+#include "operators.h"
+#include "subset.h"
+#include "summary.h"
+#include "torch_bridge.h"
+#include "unwind.h"
 
 #define ARGUMENTS_0 void
 #define ARGUMENTS_1 SEXP a
@@ -38,41 +52,8 @@
 #include "entries.h"
 #undef ENTRY
 
-// operators.c, calls.c, exchange.c, subset.c: what says R's rules on attributes around an entry of Rust's
-void vg_init_operators(void);
-void vg_init_calls(void);
-void vg_init_exchange(void);
-void vg_init_subset(void);
-void vg_init_launch(void);
-void vg_init_masks(void);
-SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_as_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_from_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_as_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_from_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call);
-SEXP C_recycled(SEXP op, SEXP operands, SEXP call);
-SEXP C_copy_attributes(SEXP from, SEXP to);
-SEXP C_holds_array(SEXP x);
-SEXP C_collect_ordinary(SEXP x);
-SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda); // torch_bridge.cpp
-SEXP C_learn_call(void); // holders.c
-SEXP C_learn_external(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_take(SEXP x, SEXP at, SEXP drop);
-SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_masked(SEXP state); // masks.c
-SEXP C_mask_assign(SEXP state, SEXP value);
-SEXP C_any_inherit(SEXP list, SEXP classes);
-SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names);
+// Rust.
+void vg_init(void);
 
 #define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
 static const R_CallMethodDef entries[] = {
@@ -107,14 +88,15 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_holders();
   vg_init_unwind();
   vg_init_finalizers();
-  vg_register_altrep(dll);
+  vg_init_attributes();
+  vg_register_arrays(dll);
   vg_init_operators();
-  vg_init_calls();
-  vg_init_exchange();
+  vg_init_summary();
+  vg_init_dlpack();
   vg_init_subset();
-  vg_init_launch();
+  vg_init_kernel();
   vg_init_masks();
-  vg_register_vectors(dll);
+  vg_register_host_vectors(dll);
   vg_register_callables();
   vg_init();
 }

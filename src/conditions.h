@@ -1,0 +1,15 @@
+// Rust leaves a condition behind, C raises it when no Rust frame is alive.
+#pragma once
+#include "r_api.h"
+
+extern int vg_pending;               // Rust: nonzero where something is left to raise
+SEXP vg_settle(SEXP result);         // raises it; returns `result` where it was only warnings
+
+// Rust (conditions.rs): the condition, in pieces; strings are UTF-8 without NUL
+int vg_error_present(void);
+const char *vg_error_text(int field, int index, int *bytes); // 0 kind, 1 message, 2 detail, 3 source, 4 advice
+int vg_warning_count(void);
+const char *vg_warning_text(int index, int *bytes);
+const char *vg_warning_class(int index);
+SEXP vg_warning_call(int index);
+void vg_condition_clear(void);

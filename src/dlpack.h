@@ -1,0 +1,11 @@
+// Memory that is handed over: DLPack capsules and torch's tensors.
+#pragma once
+#include "r_api.h"
+
+void vg_init_dlpack(void);
+SEXP C_as_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_from_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_as_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_from_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho);

@@ -1,0 +1,14 @@
+// The end of every entry: R code may run, and no Rust frame is alive.
+#include "entry.h"
+#include "helpers.h"
+
+SEXP vg_tell_freed(SEXP result) {
+  PROTECT(result);
+  for (SEXP on_free; (on_free = vg_next_freed()) != R_NilValue;) {
+    PROTECT(on_free);
+    vg_eval_helper("call_on_free", on_free, R_NilValue);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return result;
+}

@@ -1,0 +1,17 @@
+// The end of every entry (rust/src/entries/entry.rs is its beginning).
+#pragma once
+#include "conditions.h"
+#include "dispatch.h"
+
+// Rust (preserve.rs): functions of users that are called when their memory is let go of.
+extern int vg_freed;                 // nonzero where there are any
+SEXP vg_next_freed(void);
+
+SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
+
+// What the Rust body has left to do is done.
+static inline SEXP vg_returned(SEXP result) {
+  if (vg_pending) vg_settle(result);
+  if (vg_slow_dispatch) vg_quick_dispatch(result);
+  return vg_freed ? vg_tell_freed(result) : result;
+}

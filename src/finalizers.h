@@ -1,0 +1,42 @@
+// External pointers that own a value of Rust's.
+#pragma once
+#include "r_api.h"
+
+// How every value begins that an external pointer of ours owns (`external_ptr::Header` in Rust).
+typedef struct {
+  void (*drop)(void *);
+  R_xlen_t length; // of its vector
+  int state;
+  int kind;
+} vg_header;
+
+enum { VG_ALIVE, VG_DEAD, VG_USED }; // USED: by a finalizer, after its own has run
+
+// Rust.
+extern int vg_any_dead;              // nonzero where there is something to free
+int vg_forked(void);
+void vg_leave_freed(int array);      // leaves the error of a vector that was finalized
+
+void vg_init_finalizers(void);
+SEXP vg_new_pointer(SEXP tag, SEXP kept);
+void vg_register(SEXP pointer);
+SEXP vg_kept_with(SEXP pointer);
+void vg_keep_with(SEXP pointer, SEXP kept);
+void *vg_value_of(SEXP pointer);
+R_xlen_t vg_length_of(SEXP pointer);
+SEXP vg_next_dead(void);
+SEXP vg_dead_after(SEXP pointer);
+int vg_in_finalizer(void);
+
+// The value, NULL where it was freed.
+static inline vg_header *vg_peek(SEXP pointer) {
+  void *at = R_ExternalPtrAddr(pointer);
+  return (uintptr_t)at & 1 ? NULL : (vg_header *)at;
+}
+
+// The same for who uses it.
+static inline void *vg_value(SEXP pointer) {
+  vg_header *value = vg_peek(pointer);
+  if (value != NULL && value->state == VG_DEAD) value->state = VG_USED;
+  return value;
+}

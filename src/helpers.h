@@ -1,0 +1,8 @@
+// R code that C calls.
+#pragma once
+#include "r_api.h"
+
+void vg_set_namespace(SEXP env);     // where the helpers in R are found
+SEXP vg_eval_helper(const char *name, SEXP first, SEXP second);
+void vg_say(const char *helper, const char *message);
+SEXP vg_preserved(const char *code); // a call, parsed and kept for good

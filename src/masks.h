@@ -1,0 +1,9 @@
+// Names that base R has too.
+#pragma once
+#include "r_api.h"
+
+void vg_init_masks(void);
+SEXP C_masked(SEXP state);
+SEXP C_mask_assign(SEXP state, SEXP value);
+SEXP C_any_inherit(SEXP list, SEXP classes);
+SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho);

@@ -1,0 +1,9 @@
+// R's API.
+#pragma once
+#define R_NO_REMAP
+#include <stdint.h>
+#include <R.h>
+#include <Rinternals.h>
+#include <Rversion.h>
+#include <R_ext/Altrep.h>
+#include <R_ext/Rdynload.h>
