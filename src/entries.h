@@ -2,27 +2,34 @@
 // init.c makes a C function, its registration and its prototype of each; the body is
 // entry! { fn name(...) } in rust/src/entries. No include guard: this file is read several times.
 
-// array.rs: arrays in and out
-ENTRY(attach, 2)
+// array.rs
 ENTRY(upload, 4)
 ENTRY(result, 3)
 ENTRY(cast, 3)
 ENTRY(to_device, 2)
+ENTRY(bare, 1)
+ENTRY(frozen, 1)
+ENTRY(classed, 1)
+ENTRY(is_array, 1)
+
+// collect.rs, dtype.rs, make.rs
 ENTRY(collect, 1)
 ENTRY(lend, 1)
 ENTRY(collect_integer64, 1)
 ENTRY(collect_as, 3)
 ENTRY(fetch, 3)
 ENTRY(digits, 3)
-ENTRY(bare, 1)
-ENTRY(frozen, 1)
-ENTRY(classed, 1)
-ENTRY(is_array, 1)
-ENTRY(info, 1)
 ENTRY(dtype, 1)
 ENTRY(device, 1)
+ENTRY(info, 1)
 ENTRY(full, 4)
 ENTRY(sequence, 5)
+
+// session.rs
+ENTRY(attach, 2)
+ENTRY(search_paths, 2)
+ENTRY(cache_default, 1)
+ENTRY(end, 0)
 ENTRY(live, 0)
 ENTRY(test_condition, 2)
 
@@ -103,14 +110,11 @@ ENTRY(file_load, 3)
 ENTRY(file_bytes, 2)
 
 // devices.rs
-ENTRY(search_paths, 2)
-ENTRY(cache_default, 1)
 ENTRY(start_options, 0)
 ENTRY(cache_problem, 0)
 ENTRY(driver_problem, 0)
 ENTRY(tier, 1)
 ENTRY(tier_counts, 2)
-ENTRY(end, 0)
 ENTRY(device_use, 1)
 ENTRY(device_current, 0)
 ENTRY(device_name, 1)

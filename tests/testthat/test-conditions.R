@@ -13,7 +13,7 @@ test_that("a panic is an error, and the next call works", {
   e <- tryCatch(test_condition("panic", odd), error = identity)
   expect_s3_class(e, "verdigris_error_panic")
   expect_match(conditionMessage(e), odd, fixed = TRUE)
-  expect_match(e$detail, "entries/array.rs", fixed = TRUE)
+  expect_match(e$detail, "entries/session.rs", fixed = TRUE)
   expect_identical(as.vector(gpu(1)), 1)
 })
 

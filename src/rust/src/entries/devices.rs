@@ -10,22 +10,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind};
 use crate::array::{convert, device, handle, pending};
 use crate::entries::entry;
 use crate::entry;
-use crate::r::{self, options, values, List, SEXP, SEXPTYPE};
-
-/// Strings of a character vector, NA and what is no character vector left out.
-fn strings(x: SEXP) -> Vec<String> {
-    if r::kind_of(x) != SEXPTYPE::STRSXP {
-        return Vec::new();
-    }
-    // SAFETY: reads within the length; each translation is copied at once.
-    unsafe {
-        (0..r::len(x) as isize)
-            .map(|k| r::STRING_ELT(x, k))
-            .filter(|&text| text != r::R_NaString)
-            .map(|text| r::translated(text).to_string_lossy().into_owned())
-            .collect()
-    }
-}
+use crate::r::{self, options, values, List, SEXP};
 
 /// A number of bytes; NA where it is not known.
 fn bytes(value: u64) -> f64 {
@@ -48,19 +33,6 @@ fn error_list(error: &Error) -> SEXP {
 }
 
 entry! {
-    /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
-    fn search_paths(packages, torch) {
-        device::set_folders(strings(packages), strings(torch));
-        Ok(r::null())
-    }
-
-    /// From .onLoad: where compiled kernels are kept between sessions by default.
-    fn cache_default(path) {
-        #[cfg(not(target_os = "macos"))]
-        options::set_folder(strings(path).into_iter().next().map(Into::into));
-        Ok(r::null())
-    }
-
     /// Reads the options that are read once, unless they have been.
     fn start_options() {
         options::start()?;
@@ -121,13 +93,6 @@ entry! {
                 .add("queued", r::real(counts.queued as f64))
                 .finish());
         }
-        Ok(r::null())
-    }
-
-    /// Called when R ends: waits for a compilation that is under way.
-    fn end() {
-        #[cfg(not(target_os = "macos"))]
-        verdigris_engine::backend::cuda::launch::tier::end();
         Ok(r::null())
     }
 

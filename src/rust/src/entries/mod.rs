@@ -2,16 +2,19 @@
 
 pub mod array;
 pub mod chunked;
+pub mod collect;
 pub mod compile;
 pub mod compute;
 pub mod cuda_graph;
 pub mod devices;
 pub mod dlpack;
+pub mod dtype;
 pub mod entry;
 pub mod files;
 pub mod index;
 pub mod kernel;
 pub mod linear;
+pub mod make;
 pub mod module;
 pub mod operators;
 pub mod pinned;
@@ -19,6 +22,7 @@ pub mod pointer;
 pub mod random;
 pub mod reduce;
 pub mod scan;
+pub mod session;
 pub mod shape;
 pub mod streams;
 pub mod strided;

@@ -1,0 +1,97 @@
+//! Entries: elements on the host: as R vectors, in part, in decimal digits.
+
+use verdigris_engine::array::transfer::HostMut;
+use verdigris_engine::array::Array;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::scalar::NA_I64;
+
+use crate::array::{attributes, convert, host, vectors};
+use crate::entry;
+use crate::r::{self, call_site, values, SEXP};
+
+/// Elements that lie before those that are shown are computed with them, up to so many.
+const SHOWN: usize = 1 << 20;
+
+/// What shows `n` elements from `from` on reads from: x's array, or those at its start alone.
+fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
+    let (from, n) = (values::size(from, "from")?, values::size(n, "n")?);
+    let array = convert::array(x)?;
+    if from > array.len() || n > array.len() - from {
+        return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
+    }
+    let few = if from + n <= SHOWN { array.leading(from + n)? } else { None };
+    Ok((few.unwrap_or(array), from, n))
+}
+
+entry! {
+    /// All elements as an ordinary vector without attributes.
+    fn collect(x) {
+        let array = convert::array(x)?;
+        vectors::read(&array, 0, array.len())
+    }
+
+    /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it, since its
+    /// error where there is no memory could not pass through here.
+    fn collect_into(x, out) {
+        let array = convert::array(x)?;
+        let n = array.len();
+        if r::kind_of(out) != host::r_type(array.dtype()) || r::len(out) != n {
+            return Err(Error::new(ErrorKind::Argument, "a vector to collect into has the type and the length of the array"));
+        }
+        // SAFETY: an ordinary vector of n elements of this type.
+        unsafe { host::read(&array, 0, n, vectors::start(out))? };
+        Ok(out)
+    }
+
+    /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of base R that
+    /// read their arguments and let them go. NULL where that memory is not as R has it, or where someone else may write.
+    fn lend(x) {
+        let array = convert::array(x)?;
+        let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
+        if array.device() != Device::Cpu || !as_r || array.is_empty() || array.is_volatile() {
+            return Ok(r::null());
+        }
+        let view = array.contiguous()?;
+        let (kind, n, start) = (host::r_type(view.dtype), view.len(), view.address() as *mut u8);
+        // SAFETY: the vector keeps the view; it is protected while it gets the array's attributes, which fit it.
+        unsafe {
+            let out = r::Rf_protect(vectors::vector(kind, n, start, Box::new(view)));
+            attributes::copy_shape(x, out);
+            r::MARK_NOT_MUTABLE(out);
+            r::Rf_unprotect(1);
+            Ok(out)
+        }
+    }
+
+    /// All elements as an ordinary vector of the type of another dtype, without attributes.
+    fn collect_as(x, dtype, call) {
+        let array = convert::array(x)?;
+        let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
+        vectors::read_as(&array, dtype, call_site::of(call))
+    }
+
+    /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
+    fn collect_integer64(x) {
+        let array = convert::array(x)?;
+        vectors::read_integer64(&array)
+    }
+
+    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
+    /// stays so, unless many elements lie before these.
+    fn fetch(x, from, n) {
+        let (array, from, n) = part(x, from, n)?;
+        vectors::read(&array, from, n)
+    }
+
+    /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type for.
+    fn digits(x, from, n) {
+        let (array, from, n) = part(x, from, n)?;
+        let array = array.cast(DType::Int64, None)?;
+        let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
+        host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+        array.read(from, HostMut::Integer64(&mut values))?;
+        Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))
+    }
+}
