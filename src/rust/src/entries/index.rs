@@ -1,16 +1,14 @@
-//! Subsetting and assignment for R. Attributes, names and dimnames are R's matter (`R/index.R`).
+//! Entries: subsetting and assignment. Attributes, names and dimnames are R's matter (`R/index.R`).
 
 use std::os::raw::c_int;
 
 use verdigris_engine::array::strided;
 use verdigris_engine::array::subscript::{self, Fault, Selection};
 use verdigris_engine::array::{Array, Operand};
-use verdigris_ops::dtype::{DType, Kind as NumberKind};
+use verdigris_ops::dtype::Kind as NumberKind;
 use verdigris_ops::error::{Error, Kind, Result};
-use verdigris_ops::id;
 use verdigris_ops::layout::Axis;
 use verdigris_ops::rule::{promote, Typed};
-use verdigris_ops::scalar::Scalar;
 
 use crate::array::{convert, handle};
 use crate::entry;
@@ -82,15 +80,6 @@ fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array>
         [one] => one.positions(array.device()),
         _ => subscript::combine(dim, found, array.device()),
     }
-}
-
-/// Positions as R counts them.
-fn from_one(positions: Array, dtype: DType) -> Result<Array> {
-    let one = match positions.dtype() {
-        DType::Int32 => Operand::Value(Scalar::I32(1), NumberKind::Integer),
-        _ => Operand::Value(Scalar::I64(1), NumberKind::Integer64),
-    };
-    Array::apply(id::ADD, &[Operand::Array(positions), one], None)?.cast(dtype, None)
 }
 
 entry! {
@@ -191,109 +180,5 @@ entry! {
         };
         let out = array.cast(like, None)?.scatter(&at, &values, n)?;
         Ok(handle::wrap(out))
-    }
-}
-
-entry! {
-    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
-    fn permute(x, dim, permutation) {
-        let array = convert::array(x)?;
-        let dim = values::sizes(dim)?;
-        let axes: Vec<Axis> = values::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
-        Ok(handle::wrap(array.view(&dim, &axes)?.fixed()?))
-    }
-}
-
-entry! {
-    /// Positions (from 1, double) of TRUE.
-    fn which(x) {
-        let array = convert::array(x)?;
-        let dtype = if array.len() <= i32::MAX as usize { DType::Int32 } else { DType::Float64 };
-        Ok(handle::wrap(from_one(array.positions(false)?, dtype)?))
-    }
-}
-
-entry! {
-    /// A list of the sorted values and, if asked for, their positions (from 1).
-    fn sort(x, decreasing, with_positions) {
-        let array = convert::array(x)?;
-        let (sorted, at) = array.sort(values::flag(decreasing, "decreasing")?, values::flag(with_positions, "with_positions")?)?;
-        let at = at.map(|at| from_one(at, place_type(&array))).transpose()?;
-        // SAFETY: plain allocations, protected while the next is made.
-        unsafe {
-            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
-            SET_VECTOR_ELT(out, 0, handle::wrap(sorted));
-            if let Some(at) = at {
-                SET_VECTOR_ELT(out, 1, handle::wrap(at));
-            }
-            Rf_unprotect(1);
-            Ok(out)
-        }
-    }
-}
-
-entry! {
-    /// The positions (from 1) that sorting gives, alone.
-    fn order(x, decreasing) {
-        let array = convert::array(x)?;
-        let (decreasing, dtype) = (values::flag(decreasing, "decreasing")?, place_type(&array));
-        let at = match array.order(decreasing)? {
-            Some(at) => at.cast(dtype, None)?,
-            None => from_one(array.sort(decreasing, true)?.1.expect("positions were asked for"), dtype)?,
-        };
-        Ok(handle::wrap(at))
-    }
-}
-
-/// Positions are as base R's, doubles where integers do not reach.
-fn place_type(array: &Array) -> DType {
-    if array.len() <= i32::MAX as usize {
-        DType::Int32
-    } else {
-        DType::Float64
-    }
-}
-
-entry! {
-    /// Counts of whole numbers from `low` on, `bins` of them, and of all else: an array of doubles.
-    fn count_bins(x, low, bins) {
-        let array = convert::array(x)?;
-        let counts = array.count_bins(values::number(low, "low")? as i64, values::size(bins, "bins")?)?;
-        Ok(handle::wrap(counts.cast(DType::Float64, None)?))
-    }
-
-    /// The places (from 1) where each known value stands first; NULL where that takes a sort.
-    fn firsts(x) {
-        let Some(places) = convert::array(x)?.firsts()? else { return Ok(null()) };
-        let one = Operand::Value(Scalar::I32(1), NumberKind::Integer);
-        Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(places), one], None)?))
-    }
-
-    /// How many elements of a table in order are at most each element, or less than it.
-    fn search(x, table, strictly) {
-        Ok(handle::wrap(convert::array(x)?.search(&convert::array(table)?, values::flag(strictly, "strictly")?)?))
-    }
-
-    /// The place in a table where each element stands first, or 0; NULL where that takes a search of the table in order.
-    fn matches(x, table) {
-        Ok(convert::array(x)?.matches(&convert::array(table)?)?.map_or_else(null, handle::wrap))
-    }
-
-    /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
-    /// are found by sorting.
-    fn ranks(x, ranks) {
-        let mut ranks = values::sizes(ranks)?;
-        ranks.iter_mut().for_each(|rank| *rank = rank.saturating_sub(1));
-        let Some((values, missing)) = convert::array(x)?.ranks(&ranks)? else { return Ok(null()) };
-        // SAFETY: plain allocations, protected while the next is made.
-        unsafe {
-            let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
-            if let Some(values) = values {
-                SET_VECTOR_ELT(out, 0, handle::wrap(values));
-            }
-            SET_VECTOR_ELT(out, 1, Rf_ScalarReal(missing as f64));
-            Rf_unprotect(1);
-            Ok(out)
-        }
     }
 }

@@ -121,3 +121,13 @@ unsafe fn views(array: &Array, lengths: impl ExactSizeIterator<Item = usize>, di
         Ok(out)
     }
 }
+
+entry! {
+    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
+    fn permute(x, dim, permutation) {
+        let array = convert::array(x)?;
+        let dim = values::sizes(dim)?;
+        let axes: Vec<Axis> = values::sizes(permutation)?.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
+        Ok(handle::wrap(array.view(&dim, &axes)?.fixed()?))
+    }
+}
