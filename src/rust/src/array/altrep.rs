@@ -7,7 +7,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::fork;
 
 use crate::array::handle::Handle;
-use crate::array::host;
+use crate::array::host_copy;
 use crate::r::external_ptr::Owned;
 use crate::r::{conditions, gc, Holder};
 
@@ -96,7 +96,7 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let handle = unsafe { of(handle) };
     let dtype = handle.peek().dtype();
-    if host::is_natural(dtype) || handle.is_number() {
+    if host_copy::is_natural(dtype) || handle.is_number() {
         ptr::null()
     } else {
         terminated_name(dtype).as_ptr()

@@ -24,7 +24,7 @@ use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{OpId, Rule};
 
 use crate::array::handle::{self, Handle};
-use crate::array::{convert, host};
+use crate::array::{convert, host_copy};
 use crate::r::{self, call_site, conditions, SEXP, SEXPTYPE};
 
 /// The bytes of a lazy cell: an operation of one operand or two, all arrays of one length on one device.
@@ -248,7 +248,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         };
         r::Rf_protect(below);
         let cell = r::Rf_protect(r::Rf_cons(bytes, below));
-        let out = r::vg_new_recorded(host::r_type(dtype) as c_int, cell);
+        let out = r::vg_new_recorded(host_copy::r_type(dtype) as c_int, cell);
         r::Rf_unprotect(3);
         (out, cell)
     });

@@ -7,7 +7,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::NA_I64;
 
-use crate::array::{attributes, convert, host, vectors};
+use crate::array::{attributes, convert, host_copy, host_vector};
 use crate::entry;
 use crate::r::{self, call_site, values, SEXP};
 
@@ -29,7 +29,7 @@ entry! {
     /// All elements as an ordinary vector without attributes.
     fn collect(x) {
         let array = convert::array(x)?;
-        vectors::read(&array, 0, array.len())
+        host_vector::read(&array, 0, array.len())
     }
 
     /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it, since its
@@ -37,11 +37,11 @@ entry! {
     fn collect_into(x, out) {
         let array = convert::array(x)?;
         let n = array.len();
-        if r::kind_of(out) != host::r_type(array.dtype()) || r::len(out) != n {
+        if r::kind_of(out) != host_copy::r_type(array.dtype()) || r::len(out) != n {
             return Err(Error::new(ErrorKind::Argument, "a vector to collect into has the type and the length of the array"));
         }
         // SAFETY: an ordinary vector of n elements of this type.
-        unsafe { host::read(&array, 0, n, vectors::start(out))? };
+        unsafe { host_copy::read(&array, 0, n, host_vector::start(out))? };
         Ok(out)
     }
 
@@ -54,10 +54,10 @@ entry! {
             return Ok(r::null());
         }
         let view = array.contiguous()?;
-        let (kind, n, start) = (host::r_type(view.dtype), view.len(), view.address() as *mut u8);
+        let (kind, n, start) = (host_copy::r_type(view.dtype), view.len(), view.address() as *mut u8);
         // SAFETY: the vector keeps the view; it is protected while it gets the array's attributes, which fit it.
         unsafe {
-            let out = r::Rf_protect(vectors::vector(kind, n, start, Box::new(view)));
+            let out = r::Rf_protect(host_vector::vector(kind, n, start, Box::new(view)));
             attributes::copy_shape(x, out);
             r::MARK_NOT_MUTABLE(out);
             r::Rf_unprotect(1);
@@ -69,20 +69,20 @@ entry! {
     fn collect_as(x, dtype, call) {
         let array = convert::array(x)?;
         let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
-        vectors::read_as(&array, dtype, call_site::of(call))
+        host_vector::read_as(&array, dtype, call_site::of(call))
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
     fn collect_integer64(x) {
         let array = convert::array(x)?;
-        vectors::read_integer64(&array)
+        host_vector::read_integer64(&array)
     }
 
     /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
     /// stays so, unless many elements lie before these.
     fn fetch(x, from, n) {
         let (array, from, n) = part(x, from, n)?;
-        vectors::read(&array, from, n)
+        host_vector::read(&array, from, n)
     }
 
     /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type for.
@@ -90,7 +90,7 @@ entry! {
         let (array, from, n) = part(x, from, n)?;
         let array = array.cast(DType::Int64, None)?;
         let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
-        host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+        host_copy::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
         array.read(from, HostMut::Integer64(&mut values))?;
         Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))
     }

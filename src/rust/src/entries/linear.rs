@@ -7,7 +7,7 @@ use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 
-use crate::array::{attributes, convert, handle, vectors};
+use crate::array::{attributes, convert, handle, host_vector};
 use crate::entry;
 use crate::r::{self, values, List, SEXP};
 
@@ -163,7 +163,7 @@ entry! {
     fn qr(x, sizes) {
         let [m, n] = extents(sizes)?;
         let (form, told) = linear::qr(&convert::array(x)?, m, n)?;
-        Ok(List::new(2).add("qr", handle::wrap(form)).add("told", vectors::read(&told, 0, told.len())?).finish())
+        Ok(List::new(2).add("qr", handle::wrap(form)).add("told", host_vector::read(&told, 0, told.len())?).finish())
     }
 
     /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.

@@ -11,7 +11,7 @@ use verdigris_engine::memory::host_pool::Block;
 use verdigris_engine::memory::Held;
 use verdigris_ops::error::{Error, Kind, Result};
 
-use crate::array::{attributes, convert, handle, vectors};
+use crate::array::{attributes, convert, handle, host_vector};
 use crate::entry;
 use crate::r::{self, gc, values, SEXP, SEXPTYPE};
 
@@ -91,7 +91,7 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
         all.insert(start as usize, Arc::downgrade(&block));
     }
     let owner = Owner { _block: block, _held: Held::on_host(bytes as u64) };
-    Ok(vectors::vector(kind, n, start, Box::new(owner)))
+    Ok(host_vector::vector(kind, n, start, Box::new(owner)))
 }
 
 entry! {
@@ -127,7 +127,7 @@ entry! {
             let out = r::Rf_protect(out);
             let bytes = n * size_of(kind).unwrap_or(0);
             if bytes > 0 {
-                std::ptr::copy_nonoverlapping(start_of(&data) as *const u8, vectors::start(out), bytes);
+                std::ptr::copy_nonoverlapping(start_of(&data) as *const u8, host_vector::start(out), bytes);
             }
             r::Rf_copyMostAttrib(x, out);
             attributes::copy_shape(x, out);

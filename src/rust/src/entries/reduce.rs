@@ -14,7 +14,7 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 use crate::array::handle::{self, Handle};
-use crate::array::{convert, host, lazy};
+use crate::array::{convert, host_copy, lazy};
 use crate::entry;
 use crate::r::{values, *};
 
@@ -117,13 +117,13 @@ entry! {
                     let mut lost = false;
                     for k in 0..width {
                         *REAL(out).add(k) = match dtype {
-                            DType::Int64 => host::number(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")), &mut lost),
+                            DType::Int64 => host_copy::number(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")), &mut lost),
                             DType::Float32 => f32::from_ne_bytes(at(k, 4).try_into().expect("four bytes")).into(),
                             _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
                         };
                     }
                     if lost {
-                        host::warn_lost();
+                        host_copy::warn_lost();
                     }
                     out
                 }

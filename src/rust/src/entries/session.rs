@@ -4,7 +4,7 @@
 use verdigris_engine::memory;
 use verdigris_ops::error::{Error, Kind as ErrorKind};
 
-use crate::array::{device, handle, host};
+use crate::array::{device, handle, host_copy};
 use crate::entry;
 use crate::r::{self, conditions, gc, values, SEXP, SEXPTYPE};
 
@@ -61,7 +61,7 @@ entry! {
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
         let alive = [handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64];
-        let fetched = [host::FETCHED.load(Relaxed) as f64, host::READ.load(Relaxed) as f64];
+        let fetched = [host_copy::FETCHED.load(Relaxed) as f64, host_copy::READ.load(Relaxed) as f64];
         let counts: Vec<f64> = alive.into_iter().chain(fetched).chain([gc::spent()]).collect();
         Ok(r::reals(counts.into_iter()))
     }

@@ -12,14 +12,14 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::foreign_stream;
-use crate::array::host::{self, Block};
+use crate::array::host_copy::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, Holder, SEXP};
 
-mod between;
 mod reading;
-pub use between::*;
+mod vector;
 use reading::Window;
+pub use vector::*;
 
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -222,7 +222,7 @@ impl Handle {
 
     /// Bytes of the host copy, whether there is one or not.
     pub fn host_bytes(&self) -> usize {
-        self.len * host::r_size(self.array.borrow().dtype())
+        self.len * host_copy::r_size(self.array.borrow().dtype())
     }
 
     /// Whether there is a host copy that is up to date.
@@ -388,7 +388,7 @@ impl Handle {
                 rare.read = None;
             }
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
-            let new = unsafe { host::write(block, &old)? };
+            let new = unsafe { host_copy::write(block, &old)? };
             self.replace(new);
             if held {
                 self.note_same(block);
@@ -400,7 +400,7 @@ impl Handle {
 
     fn checksum(&self, block: &Block) -> u64 {
         // SAFETY: the block has this many bytes, and all were written when it was read.
-        host::checksum(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) })
+        host_copy::checksum(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) })
     }
 
     /// A handle of its own for a copy that R makes.

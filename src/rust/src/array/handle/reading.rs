@@ -7,7 +7,7 @@ use verdigris_ops::error::Result;
 
 use super::Handle;
 use crate::array::foreign_stream;
-use crate::array::host::{self, Block};
+use crate::array::host_copy::{self, Block};
 
 /// Elements read one by one come in a block after the first few, and all of them after a few blocks.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Handle {
         foreign_stream::before_read(&array)?;
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
-            unsafe { host::read(&array, 0, self.len, block.start())? };
+            unsafe { host_copy::read(&array, 0, self.len, block.start())? };
             self.note_read(&array, block);
             self.stale.set(false);
             return Ok(());
@@ -63,7 +63,7 @@ impl Handle {
         if let Some((landing, _)) = landing {
             let value = landing.outcome()?.value;
             // SAFETY: the block has room for one element of R's type.
-            unsafe { host::write_value(&value, array.dtype(), block.start()) };
+            unsafe { host_copy::write_value(&value, array.dtype(), block.start()) };
             self.forget();
             self.host.replace(Some(Rc::new(block)));
             return Ok(());
@@ -74,7 +74,7 @@ impl Handle {
         unsafe {
             match sibling {
                 Some(from) => std::ptr::copy_nonoverlapping(from.start(), block.start(), self.host_bytes()),
-                None => host::read(&array, 0, self.len, block.start())?,
+                None => host_copy::read(&array, 0, self.len, block.start())?,
             }
         }
         self.forget();
@@ -88,7 +88,7 @@ impl Handle {
     /// # Safety
     /// There is room for `n` elements at `out`.
     pub unsafe fn cached(&self, from: usize, n: usize, out: *mut u8) -> bool {
-        let size = host::r_size(self.array.borrow().dtype());
+        let size = host_copy::r_size(self.array.borrow().dtype());
         // SAFETY: R asks within the length; the window's part is checked.
         unsafe {
             if let Some(block) = self.host.borrow().as_ref().filter(|block| self.is_current(block)) {
@@ -125,7 +125,7 @@ impl Handle {
         if array.is_shared() {
             foreign_stream::before_read(&array)?;
             // SAFETY: the caller's promise.
-            return unsafe { host::read(&array, from, n, out) };
+            return unsafe { host_copy::read(&array, from, n, out) };
         }
         let reads = self.rare(|rare| {
             rare.window.reads += 1;
@@ -133,7 +133,7 @@ impl Handle {
         });
         if n >= WINDOW || reads <= SINGLE_READS {
             // SAFETY: the caller's promise.
-            return unsafe { host::read(&array, from, n, out) };
+            return unsafe { host_copy::read(&array, from, n, out) };
         }
         if reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
             self.fetch()?;
@@ -158,7 +158,7 @@ impl Handle {
         // the cpu device's memory is at hand
         if reads <= SINGLE_READS || self.device() == Device::Cpu {
             // SAFETY: the caller's promise.
-            return unsafe { host::read(&self.peek(), place, 1, out) };
+            return unsafe { host_copy::read(&self.peek(), place, 1, out) };
         }
         self.slide(place)?;
         // SAFETY: the caller's promise.
@@ -172,10 +172,10 @@ impl Handle {
         let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
         let reads = window.reads;
         window.n = 0; // nothing, should the read fail
-        window.bytes.resize(WINDOW * host::r_size(array.dtype()), 0);
+        window.bytes.resize(WINDOW * host_copy::r_size(array.dtype()), 0);
         let count = WINDOW.min(self.len - from);
         // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
-        unsafe { host::read(&array, from, count, window.bytes.as_mut_ptr())? };
+        unsafe { host_copy::read(&array, from, count, window.bytes.as_mut_ptr())? };
         (window.from, window.n, window.reads) = (from, count, reads);
         self.rare(|rare| rare.window = window);
         Ok(())

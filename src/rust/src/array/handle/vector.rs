@@ -1,4 +1,4 @@
-//! Between R's vectors and handles.
+//! The vector on a handle: from one to the other, and new vectors.
 
 use std::os::raw::c_int;
 
@@ -7,7 +7,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use super::Handle;
-use crate::array::{attributes, host};
+use crate::array::{attributes, host_copy};
 use crate::r::external_ptr::{self, Owned};
 use crate::r::{self, conditions, finalizers, SEXP};
 
@@ -63,7 +63,7 @@ pub fn bare(array: Array) -> SEXP {
 
 /// A vector on a handle. Not protected.
 pub fn vector(handle: Handle) -> SEXP {
-    let kind = host::r_type(handle.peek().dtype());
+    let kind = host_copy::r_type(handle.peek().dtype());
     let handle = handle.owned();
     // SAFETY: a new vector, whose first part is the pointer; it owns the handle from here on.
     unsafe {
@@ -76,7 +76,7 @@ pub fn vector(handle: Handle) -> SEXP {
 /// A vector on an array, with the attributes that `dress` gives it, and its class: R is asked for all of it at once. `dress` returns what it is
 /// given, and has nothing to drop. Not protected.
 pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
-    let kind = host::r_type(array.dtype());
+    let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
     let n = handle.header.length;
     // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
@@ -104,9 +104,9 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
     // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
     Ok(r::protect(|| unsafe {
         if dim.len() <= 1 {
-            return r::vg_new_classed(host::r_type(dtype) as c_int);
+            return r::vg_new_classed(host_copy::r_type(dtype) as c_int);
         }
-        let out = r::Rf_protect(r::vg_new(host::r_type(dtype) as c_int));
+        let out = r::Rf_protect(r::vg_new(host_copy::r_type(dtype) as c_int));
         external_ptr::set_freed(r::R_altrep_data1(out), len as isize);
         let value = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, dim.len() as isize));
         for (k, &extent) in dim.iter().enumerate() {
@@ -127,7 +127,7 @@ pub fn fill(x: SEXP, handle: Handle) {
 
 /// A new array for R, with no attribute but the class of a vector. Not protected.
 pub fn wrap(array: Array) -> SEXP {
-    let kind = host::r_type(array.dtype());
+    let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
     // SAFETY: as above.
     unsafe {

@@ -9,7 +9,7 @@ use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
-use crate::array::host::{self, Block};
+use crate::array::host_copy::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, gc, SEXP, SEXPTYPE};
 
@@ -45,8 +45,8 @@ pub unsafe fn start(x: SEXP) -> *mut u8 {
 /// # Safety
 /// `fill` writes at most `n` elements.
 pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*mut u8) -> Result<()>) -> Result<SEXP> {
-    let kind = host::r_type(dtype);
-    let bytes = n * host::r_size(dtype);
+    let kind = host_copy::r_type(dtype);
+    let bytes = n * host_copy::r_size(dtype);
     if bytes < LARGE {
         // SAFETY: allocated with room for the elements; R does not run between, and the vector is returned at once.
         unsafe {
@@ -78,19 +78,19 @@ pub fn vector(kind: SEXPTYPE, n: usize, start: *mut u8, owner: Box<dyn Any>) -> 
 /// `n` elements from `from` on. Not protected.
 pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
     // SAFETY: reads n elements.
-    unsafe { filled(array.dtype(), n, array, |start| host::read(array, from, n, start)) }
+    unsafe { filled(array.dtype(), n, array, |start| host_copy::read(array, from, n, start)) }
 }
 
 /// All elements as the type of a dtype that R has, which must not be int64. Not protected.
 pub fn read_as(array: &Array, dtype: DType, site: Option<CallSite>) -> Result<SEXP> {
     // SAFETY: writes as many elements as there are.
-    unsafe { filled(dtype, array.len(), array, |start| host::read_as(array, dtype, site, start)) }
+    unsafe { filled(dtype, array.len(), array, |start| host_copy::read_as(array, dtype, site, start)) }
 }
 
 /// All elements as integer64 keeps them in doubles. Not protected.
 pub fn read_integer64(array: &Array) -> Result<SEXP> {
     let n = array.len();
-    host::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
+    host_copy::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
     // SAFETY: there is room for n elements, 8 bytes wide in both.
     unsafe {
         filled(DType::Int64, n, array, |start| {
