@@ -47,7 +47,7 @@ static void *handle(SEXP x) {
   void *h = try_handle(x);
   if (h != NULL) return h;
   if (!vg_pending) vg_leave_freed(1);
-  vg_settle(R_NilValue);
+  vg_raise_pending(R_NilValue);
   Rf_errorcall(R_NilValue, "%s", "verdigris: an array has no values");
 }
 
@@ -175,7 +175,7 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
   if (host != NULL) return given_out(h, host, writable, frame);
   permit(h);
   host = given_out(h, vg_host_fetch(h, writable), writable, frame);
-  if (vg_pending) vg_settle(R_NilValue);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   inform(h);
   return host;
 }
@@ -190,7 +190,7 @@ static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
   if (vg_region_cached(h, from, n, out)) return;
   permit(h);
   int done = vg_region(h, from, n, out);
-  if (vg_pending) vg_settle(R_NilValue);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   if (!done) Rf_errorcall(R_NilValue, "%s", "verdigris: a read failed");
   if (vg_host_pointer(h, 0) != NULL) inform(h);
 }
@@ -221,7 +221,7 @@ static SEXP duplicate_method(SEXP x, Rboolean deep) {
   // R copies what it shows, such as the call that failed because of a vector without values
   void *h = from == NULL ? R_ExternalPtrAddr(R_altrep_data1(x)) : vg_handle_duplicate(from);
   if (h != NULL) R_SetExternalPtrAddr(pointer, h);
-  if (vg_is_jumping()) vg_settle(R_NilValue);
+  if (vg_is_jumping()) vg_raise_pending(R_NilValue);
   UNPROTECT(1);
   return h == NULL ? NULL : copy;
 }
@@ -231,7 +231,7 @@ static SEXP duplicate_method(SEXP x, Rboolean deep) {
 static SEXP serialized_state_method(SEXP x) {
   void *h = handle(x);
   if (vg_host_pointer(h, 0) == NULL) vg_host_fetch(h, 0);
-  if (vg_pending) vg_settle(R_NilValue);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   const char *dtype = vg_handle_dtype(h);
   if (dtype != NULL) {
     SEXP value = PROTECT(Rf_mkString(dtype));
@@ -247,7 +247,7 @@ static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtr
   char text[256] = "an array that was finalized";
   void *h = try_handle(x);
   if (h != NULL) vg_handle_describe(h, text, sizeof text);
-  if (vg_pending) vg_settle(R_NilValue);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   Rprintf(" %s\n", text);
   return TRUE;
 }

@@ -18,7 +18,7 @@ static Vector *vector(SEXP x) {
   Vector *v = vg_value(R_altrep_data1(x));
   if (v != NULL) return v;
   vg_leave_freed(0);
-  vg_settle(R_NilValue);
+  vg_raise_pending(R_NilValue);
   Rf_errorcall(R_NilValue, "%s", "verdigris: a vector has no values");
 }
 

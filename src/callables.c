@@ -56,7 +56,7 @@ static void *take_capsule(SEXP capsule, int versioned) {
 static void message(char *out, int room) { vg_error_kept(out, room); }
 
 static void raise_error(void) {
-  if (vg_error_recall()) vg_settle(R_NilValue);
+  if (vg_error_recall()) vg_raise_pending(R_NilValue);
 }
 
 #define REGISTER(name, function) R_RegisterCCallable("verdigris", "verdigris_" name, (DL_FUNC)function)

@@ -79,7 +79,7 @@ static SEXP take_warnings(void) {
   return all;
 }
 
-SEXP vg_settle(SEXP result) {
+SEXP vg_raise_pending(SEXP result) {
   if (vg_is_jumping()) {
     vg_condition_clear();
     vg_continue_jump();

@@ -3,7 +3,7 @@
 #include "r_api.h"
 
 extern int vg_pending;               // Rust: nonzero where something is left to raise
-SEXP vg_settle(SEXP result);         // raises it; returns `result` where it was only warnings
+SEXP vg_raise_pending(SEXP result);  // raises it; returns `result` where it was only warnings
 
 // Rust (conditions.rs): the condition, in pieces; strings are UTF-8 without NUL
 int vg_error_present(void);
@@ -13,3 +13,6 @@ const char *vg_warning_text(int index, int *bytes);
 const char *vg_warning_class(int index);
 SEXP vg_warning_call(int index);
 void vg_condition_clear(void);
+
+// The result of a function of Rust.
+static inline SEXP vg_checked(SEXP result) { return vg_pending ? vg_raise_pending(result) : result; }

@@ -11,7 +11,7 @@ SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
 
 // What the Rust body has left to do is done.
 static inline SEXP vg_returned(SEXP result) {
-  if (vg_pending) vg_settle(result);
+  if (vg_pending) vg_raise_pending(result);
   if (vg_slow_dispatch) vg_quick_dispatch(result);
   return vg_freed ? vg_tell_freed(result) : result;
 }

@@ -71,5 +71,5 @@ SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP n = optional(n_symbol, rho), stream = optional(stream_symbol, rho);
   if (!arrange(parameters, n, count, names, given, arguments)) return Rf_eval(careful_call, rho);
   SEXP value = vg_launch(pointer, arguments, Rf_length(parameters), grid, block, shared, n, stream);
-  return vg_pending ? vg_settle(value) : value;
+  return vg_checked(value);
 }

@@ -18,8 +18,6 @@ extern SEXP vg_call_site_wanted; // where the call goes, if the operation may wa
 extern int vg_call_site_light;                      // whether only a call that holds no data is wanted
 int vg_call_is_light(SEXP call);
 
-static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
-
 static SEXP call_sys_call, on_host_call, row_symbol, most_symbol, e1_symbol, e2_symbol;
 
 void vg_init_operators(void) {
@@ -36,15 +34,15 @@ void vg_init_operators(void) {
 // Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one does.
 static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP out = vg_record_here(op, x, y);
-  if (vg_call_site_wanted == NULL) return settled(out);
+  if (vg_call_site_wanted == NULL) return vg_checked(out);
   SEXP cell = vg_call_site_wanted;
   vg_call_site_wanted = NULL;
-  if (vg_is_jumping()) vg_settle(R_NilValue);
+  if (vg_is_jumping()) vg_raise_pending(R_NilValue);
   PROTECT(out);
   SEXP call = PROTECT(Rf_eval(call_sys_call, rho));
   if (!vg_call_site_light || vg_call_is_light(call)) SET_TAG(cell, call);
   UNPROTECT(2);
-  return settled(out);
+  return vg_checked(out);
 }
 
 static int is_array(SEXP x) { return vg_is_ours(x) || Rf_inherits(x, "gpu_array"); }
@@ -178,7 +176,7 @@ SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho) {
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(operands, 0, x);
-  SEXP out = unary(settled(vg_record(op, operands, call)), Rf_asInteger(keep), x);
+  SEXP out = unary(vg_checked(vg_record(op, operands, call)), Rf_asInteger(keep), x);
   UNPROTECT(1);
   return out;
 }
@@ -189,7 +187,7 @@ SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
   R_xlen_t count = XLENGTH(operands);
   for (R_xlen_t k = 0; k < count; k++)
     if (!takes(VECTOR_ELT(operands, k))) return R_NilValue;
-  SEXP out = PROTECT(settled(vg_record(op, operands, call)));
+  SEXP out = PROTECT(vg_checked(vg_record(op, operands, call)));
   R_xlen_t n = Rf_xlength(out);
   for (R_xlen_t k = 0; k < count; k++) {
     SEXP x = VECTOR_ELT(operands, k);

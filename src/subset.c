@@ -31,7 +31,6 @@ void vg_init_subset(void) {
   }
 }
 
-static SEXP settled(SEXP result) { return vg_pending ? vg_settle(result) : result; }
 static int is_array(SEXP x) { return Rf_inherits(x, "gpu_array"); }
 static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
 
@@ -101,7 +100,7 @@ static SEXP positions(SEXP x, SEXP values) {
 
 // names[i]; i may be an array. Unprotected.
 static SEXP names_at(SEXP names, SEXP i) {
-  i = PROTECT(is_array(i) ? settled(vg_collect(i)) : i);
+  i = PROTECT(is_array(i) ? vg_checked(vg_collect(i)) : i);
   SEXP call = PROTECT(Rf_lang3(R_BracketSymbol, names, i));
   SEXP out = Rf_eval(call, R_BaseEnv);
   UNPROTECT(2);
@@ -110,7 +109,7 @@ static SEXP names_at(SEXP names, SEXP i) {
 
 static SEXP take_flat(SEXP x, SEXP at, int drop) {
   SEXP n = PROTECT(Rf_ScalarReal((double)Rf_xlength(x)));
-  SEXP out = PROTECT(settled(vg_subset(x, n, at, R_NilValue)));
+  SEXP out = PROTECT(vg_checked(vg_subset(x, n, at, R_NilValue)));
   if (is_fault(out)) {
     UNPROTECT(2);
     return out;
@@ -156,7 +155,7 @@ static SEXP staying(SEXP all, const int *extents, int drop, int count) {
 static SEXP take_axes(SEXP x, SEXP at, int drop) {
   int n = (int)XLENGTH(at);
   SEXP dim = PROTECT(Rf_getAttrib(x, R_DimSymbol)), lengths = PROTECT(Rf_allocVector(INTSXP, n));
-  SEXP out = PROTECT(settled(vg_subset(x, dim, at, lengths)));
+  SEXP out = PROTECT(vg_checked(vg_subset(x, dim, at, lengths)));
   if (is_fault(out)) {
     UNPROTECT(3);
     return out;
@@ -235,7 +234,7 @@ static SEXP number_at(SEXP x, SEXP i) {
   if (h == NULL) return NULL;
   union { int whole; double real; Rcomplex complex; } value;
   int done = vg_element_at(h, (R_xlen_t)place - 1, &value);
-  if (vg_pending) vg_settle(R_NilValue);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   if (done != 1) return NULL;
   switch (TYPEOF(x)) {
   case LGLSXP: return Rf_ScalarLogical(value.whole);
@@ -274,8 +273,8 @@ SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   }
   SEXP out = R_NilValue;
   if (plain) {
-    SEXP part = PROTECT(settled(vg_subset(x, dim, at, R_NilValue)));
-    if (!is_fault(part)) out = settled(vg_collect(part));
+    SEXP part = PROTECT(vg_checked(vg_subset(x, dim, at, R_NilValue)));
+    if (!is_fault(part)) out = vg_checked(vg_collect(part));
     UNPROTECT(1);
   }
   UNPROTECT(3);
@@ -289,7 +288,7 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
   int flat = XLENGTH(at) == 1;
   SEXP dim = PROTECT(flat ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol));
   SEXP count = PROTECT(Rf_ScalarReal(0));
-  SEXP out = PROTECT(settled(vg_assign(x, dim, at, value, count)));
+  SEXP out = PROTECT(vg_checked(vg_assign(x, dim, at, value, count)));
   if (is_fault(out)) {
     switch (CHAR(STRING_ELT(out, 0))[0]) {
     case 'z': vg_say("stop_as_base", "replacement has length zero"); break;

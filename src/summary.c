@@ -32,7 +32,7 @@ SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = only_array(rho);
   if (x == NULL || Rf_eval(out_symbol, rho) != R_NilValue) return Rf_eval(several_call, rho);
   vg_compute_one(x);
-  if (vg_pending) vg_settle(R_NilValue);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   return x;
 }
 
@@ -49,7 +49,7 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
     vg_say("warn_as_base", TYPEOF(x) == REALSXP ? "coercing argument of type 'double' to logical" : "coercing argument of type 'complex' to logical");
   }
   SEXP value = vg_reduce(name, x, Rf_ScalarLogical(leave_out));
-  if (vg_pending) vg_settle(value);
+  if (vg_pending) vg_raise_pending(value);
   if (TYPEOF(value) != VECSXP) return value;
   PROTECT(value);
   SEXP explain = PROTECT(Rf_shallow_duplicate(explain_call));

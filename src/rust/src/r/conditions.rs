@@ -40,7 +40,7 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Runs a body. Where it fails a condition is left, and there is no value; warnings stay for the next entry.
 pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
-    match contained(body) {
+    match caught(body) {
         Ok(Ok(value)) => Some(value),
         Ok(Err(error)) => {
             leave(error);
@@ -55,7 +55,7 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
 
 /// As `attempt`, where C has something else to do when it fails; a jump of R's goes on all the same.
 pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
-    match contained(body) {
+    match caught(body) {
         Ok(result) => result.ok(),
         Err(panic) => {
             if panic.is::<Jump>() {
@@ -67,7 +67,7 @@ pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
 }
 
 /// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of `r::protect`.
-fn contained<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
+fn caught<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     // SAFETY: sets a variable of R's, and back.
     let held = unsafe { r::vg_hold_interrupts() };
     let inside = r::set_inside(false);

@@ -21,7 +21,7 @@ pub use raw::{
     ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR, SET_STRING_ELT, SET_TAG, SET_VECTOR_ELT,
     SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
 };
-// ours; what calls R in them is contained there
+// ours; calls of R in them are caught there
 pub use raw::{
     vg_call_text, vg_collect_garbage, vg_data_of, vg_dead_after, vg_handle_of, vg_hold_interrupts, vg_in_finalizer,
     vg_interrupted, vg_is_held, vg_is_jumping, vg_is_ours, vg_is_shared, vg_keep_with, vg_length_of, vg_next_dead,
