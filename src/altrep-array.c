@@ -1,8 +1,8 @@
 // The ALTREP classes: how R's own code sees an array (ARCHITECTURE.md, "An array is an R vector").
 //
 // A vector's data1 is an external pointer to a Handle in Rust; or, where it was only recorded, its lazy cell
-// (rust/src/array/lazy.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that return a status;
-// conditions are raised here, with no Rust frame alive.
+// (rust/src/array/lazy.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that
+// return a status; conditions are raised here, with no Rust frame alive.
 #include <string.h>
 #include "altrep-array.h"
 #include "attributes.h"
@@ -31,8 +31,8 @@ static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 // Whether Dataptr is asked for nothing but a handle.
 static int giving = 0;
 
-// The handle; of a vector that was only recorded made here, NULL where that fails. Who reads an element or asks for a handle does
-// not expect R to collect garbage. R has no function that keeps it from doing so, but does not in Dataptr.
+// The handle; of a vector that was only recorded made here, NULL where that fails. Who reads an element or asks for a
+// handle does not expect R to collect garbage. R has no function that keeps it from doing so, but does not in Dataptr.
 static void *try_handle(SEXP x) {
   if (is_recorded(x)) {
     giving = 1;

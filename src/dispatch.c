@@ -1,9 +1,9 @@
 // How R before 4.3 dispatches operators.
 //
-// R before 4.3 has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off. Turning it on
-// halves what `x + y` costs, but has no effect within a dispatch. So the slow one, which alone leaves `.defined` in the
-// method's frame, is noted here, and the next other entry turns the quick one on; not over and over, should
-// something keep turning it off.
+// R before 4.3 has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off.
+// Turning it on halves what `x + y` costs, but has no effect within a dispatch. So the slow one, which alone leaves
+// `.defined` in the method's frame, is noted here, and the next other entry turns the quick one on; not over and over,
+// should something keep turning it off.
 #include "dispatch.h"
 #include "helpers.h"
 

@@ -1,5 +1,5 @@
-// What hands memory over is called often, and each is one .External2: C takes the arguments from the function's frame, where R would
-// make a list of them. What is not the plain case goes on in R (R/dlpack.R, R/torch.R).
+// What hands memory over is called often, and each is one .External2: C takes the arguments from the function's frame,
+// where R would make a list of them. What is not the plain case goes on in R (R/dlpack.R, R/torch.R).
 #include "dlpack.h"
 #include "dots.h"
 #include "entry.h"
@@ -62,8 +62,8 @@ static SEXP first_class(SEXP x) {
   return TYPEOF(classes) == STRSXP && XLENGTH(classes) > 0 ? STRING_ELT(classes, 0) : NA_STRING;
 }
 
-// In as_gpu(x, dtype, device, ...): whether x is memory that is there already, an array's or a tensor's, and is taken as it is. R's search
-// for the method costs more than taking it.
+// In as_gpu(x, dtype, device, ...): whether x is memory that is there already, an array's or a tensor's, and is taken
+// as it is. R's search for the method costs more than taking it.
 SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
   if (!Rf_isObject(x)) return Rf_ScalarLogical(FALSE);

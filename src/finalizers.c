@@ -1,9 +1,10 @@
 // External pointers that own a value of Rust's, and when it is freed.
 //
-// R finalizes an object and all that only it holds after one collection, in the order that it likes: the finalizer of an environment may use an
-// array whose own finalizer has run. So a finalizer of ours only notes the pointer as dead. The next entry frees the values of dead pointers
-// (rust/src/r/finalizers.rs), unless R is still in a finalizer of R code; what that has used, and may have kept, gets its finalizer
-// again. A pointer whose value was freed keeps the length of its vector, in place of the address, and is an error wherever it is used.
+// R finalizes an object and all that only it holds after one collection, in the order that it likes: the finalizer of
+// an environment may use an array whose own finalizer has run. So a finalizer of ours only notes the pointer as dead.
+// The next entry frees the values of dead pointers (rust/src/r/finalizers.rs), unless R is still in a finalizer of R
+// code; what that has used, and may have kept, gets its finalizer again. A pointer whose value was freed keeps the
+// length of its vector, in place of the address, and is an error wherever it is used.
 #include "finalizers.h"
 #include "helpers.h"
 #include "toplevel.h"
@@ -52,7 +53,8 @@ static void finalize(SEXP pointer) {
 
 void vg_register(SEXP pointer) { R_RegisterCFinalizerEx(pointer, finalize, FALSE); }
 
-// A pointer that is to own a value, which Rust puts there when nothing can fail any more. `kept` is NULL, the pointer, or an object.
+// A pointer that is to own a value, which Rust puts there when nothing can fail any more. `kept` is NULL, the pointer,
+// or an object.
 SEXP vg_new_pointer(SEXP tag, SEXP kept) {
   SEXP cell = PROTECT(kept == NULL ? R_NilValue : Rf_cons(kept, R_NilValue));
   SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, tag, cell));

@@ -1,10 +1,12 @@
-// Who may keep an address that Dataptr gave out. C code that was given REAL(x) may call R, where x is used on a device, and write
-// through the old address afterwards: numericDeriv() does. So an address counts as held while the C function may be running.
+// Who may keep an address that Dataptr gave out. C code that was given REAL(x) may call R, where x is used on a device,
+// and write through the old address afterwards: numericDeriv() does. So an address counts as held while the C function
+// may be running.
 //
-// The holder is the outermost C function between Dataptr and the evaluator, which calls foreign functions from R_doDotCall() and
-// do_External(). It may run as long as the stack is deeper than its frame and the return addresses of that frame and of its callers
-// stand where they were. R's own C code keeps no address while it calls R, and holds nothing. The stack is walked once for each
-// place that asks (a microsecond or two); the same place is known by the return addresses above it.
+// The holder is the outermost C function between Dataptr and the evaluator, which calls foreign functions from
+// R_doDotCall() and do_External(). It may run as long as the stack is deeper than its frame and the return addresses of
+// that frame and of its callers stand where they were. R's own C code keeps no address while it calls R, and holds
+// nothing. The stack is walked once for each place that asks (a microsecond or two); the same place is known by the
+// return addresses above it.
 #define _GNU_SOURCE // dl_iterate_phdr()
 #include <string.h>
 #include "holders.h"
@@ -79,7 +81,8 @@ static int stand(const vg_return *returns, int count) {
   return 1;
 }
 
-// Called for each frame from the inside out. A frame's stack pointer, behind the call that it is in, is the end of the frame inside it.
+// Called for each frame from the inside out. A frame's stack pointer, behind the call that it is in, is the end of the
+// frame inside it.
 static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *data) {
   Place *place = data;
   uintptr_t address = _Unwind_GetIP(context), pointer = _Unwind_GetCFA(context);

@@ -1,6 +1,7 @@
-// A call of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch), whose `pointer` is around it, and holds the
-// names of its parameters. C takes the arguments from the frame and puts them in the parameters' order, where R would make lists and match names;
-// what it does not know how to arrange goes to a helper in R, which says what is wrong.
+// A call of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch), whose `pointer` is around it,
+// and holds the names of its parameters. C takes the arguments from the frame and puts them in the parameters' order,
+// where R would make lists and match names; what it does not know how to arrange goes to a helper in R, which says what
+// is wrong.
 #include "kernel.h"
 #include "conditions.h"
 #include "dots.h"

@@ -38,7 +38,8 @@ static int stands_in_front(SEXP f, SEXP ours) {
   return env == ours || (TYPEOF(env) == ENVSXP && env != R_BaseNamespace && R_existsVarInFrame(env, interposed_symbol));
 }
 
-// Whether this is a copy of the package's exports whose bindings are active ones too, as attach() makes it from R 4.6 on.
+// Whether this is a copy of the package's exports whose bindings are active ones too, as attach() makes it from R 4.6
+// on.
 static int is_copy(SEXP env, SEXP symbol, SEXP ours) {
   if (env == R_BaseEnv || !R_existsVarInFrame(env, symbol) || !R_BindingIsActive(symbol, env)) return 0;
   return stands_in_front(R_ActiveBindingFunction(symbol, env), ours);

@@ -31,7 +31,8 @@ void vg_init_operators(void) {
   R_PreserveObject(on_host_call);
 }
 
-// Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one does.
+// Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one
+// does.
 static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP out = vg_record_here(op, x, y);
   if (vg_call_site_wanted == NULL) return vg_checked(out);
@@ -65,8 +66,8 @@ static int same_values(SEXP a, SEXP b) {
   return 1;
 }
 
-// Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R does not
-// tell quickly. Half of what recording costs is attributes that are not there.
+// Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R
+// does not tell quickly. Half of what recording costs is attributes that are not there.
 #if R_VERSION < R_Version(4, 5, 0)
 static int is_plain(SEXP x) {
   SEXP attributes = ATTRIB(x);
@@ -88,7 +89,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   }
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
   int xshape = 1, yshape = 1, arithmetic = Rf_asLogical(most);
-  // in arithmetic a matrix of one element beside a vector counts as a vector, and the names of neither are kept; R deprecates it
+  // in arithmetic a matrix of one element beside a vector counts as a vector, and the names of neither are kept; R
+  // deprecates it
   int array = xarray || yarray;
   if (xarray != yarray && arithmetic) {
     if (xarray && nx == 1 && ny != 1) xarray = xshape = 0;
@@ -145,8 +147,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
 }
 
 // .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
-// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; and base R's `f`, which takes what is not
-// for the device, on the host. Arguments of the call would be cells for R's gc.
+// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; and base R's `f`, which takes what is
+// not for the device, on the host. Arguments of the call would be cells for R's gc.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
   vg_note_dispatch(rho);

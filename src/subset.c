@@ -1,8 +1,8 @@
-// Subsetting and assignment: base R's rules on dimensions and names. Which elements a subscript means, and their values, are
-// Rust's (rust/src/entries/index.rs).
+// Subsetting and assignment: base R's rules on dimensions and names. Which elements a subscript means, and their
+// values, are Rust's (rust/src/entries/index.rs).
 //
-// The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors, index
-// matrices and what is at fault go to R/index.R, which calls back with positions.
+// The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors,
+// index matrices and what is at fault go to R/index.R, which calls back with positions.
 #include <math.h>
 #include "subset.h"
 #include "altrep-array.h"
@@ -11,7 +11,8 @@
 #include "dots.h"
 #include "helpers.h"
 
-// Rust. A string names what is at fault. `extents` takes the lengths of the axes, `count` how many elements are assigned to.
+// Rust. A string names what is at fault. `extents` takes the lengths of the axes, `count` how many elements are
+// assigned to.
 SEXP vg_subset(SEXP x, SEXP dim, SEXP at, SEXP extents);
 SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count);
 SEXP vg_collect(SEXP x);
@@ -36,8 +37,9 @@ static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
 
 // ---- what the subscripts are -----------------------------------------------------------------------
 
-// The subscripts in a list: the `...` of the method's frame, by place, as base R takes them whatever their names. R_MissingArg stands for
-// an empty one, and for a variable that is a missing argument of the caller's (beyond the eighth that is R's error).
+// The subscripts in a list: the `...` of the method's frame, by place, as base R takes them whatever their names.
+// R_MissingArg stands for an empty one, and for a variable that is a missing argument of the caller's (beyond the
+// eighth that is R's error).
 static SEXP subscripts(SEXP rho) {
   int n = vg_dots_length(rho);
   SEXP values = PROTECT(Rf_allocVector(VECSXP, n));
@@ -225,7 +227,8 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
-// x[[i]] of a computed array, for a number i; else NULL, the pointer. mapply() and others ask for one element after the other.
+// x[[i]] of a computed array, for a number i; else NULL, the pointer. mapply() and others ask for one element after the
+// other.
 static SEXP number_at(SEXP x, SEXP i) {
   if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return NULL;
   double place = TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0); // NA_INTEGER is less than 1
@@ -244,7 +247,8 @@ static SEXP number_at(SEXP x, SEXP i) {
   }
 }
 
-// .External2(C_element) in `[[.gpu_array`(x, i, ...): the number that one number on each axis means; NULL for what R code is to look at.
+// .External2(C_element) in `[[.gpu_array`(x, i, ...): the number that one number on each axis means; NULL for what R
+// code is to look at.
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int n = 1 + vg_dots_length(rho);
@@ -283,7 +287,8 @@ SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
 
 // ---- assignment ------------------------------------------------------------------------------------
 
-// x with the value at these places. `names` are those of a vector that grows; NULL for x's. A string where a subscript is at fault.
+// x with the value at these places. `names` are those of a vector that grows; NULL for x's. A string where a subscript
+// is at fault.
 static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
   int flat = XLENGTH(at) == 1;
   SEXP dim = PROTECT(flat ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol));
@@ -319,7 +324,8 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
 
 SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names); }
 
-// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the new array, or a list of the subscripts, which R code is to look at.
+// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the new array, or a list of the subscripts, which R code is
+// to look at.
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   // as a function it may be called with the value unnamed, which is then the last subscript

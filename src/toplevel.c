@@ -6,7 +6,8 @@
 #include "helpers.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
-// An interrupt that comes meanwhile waits until R looks for one next: R's own collection would jump with it when it ends.
+// An interrupt that comes meanwhile waits until R looks for one next: R's own collection would jump with it when it
+// ends.
 int vg_toplevel(void (*run)(void *), void *data) {
   const Rboolean before = R_interrupts_suspended;
   R_interrupts_suspended = TRUE;

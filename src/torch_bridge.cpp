@@ -73,8 +73,9 @@ SEXP (*to_sexp)(const Held *);                                        // torch's
 void (*delete_tensor)(void *);
 void (*empty_cache)();                                               // liblantern's, where torch uses CUDA; else null
 
-// Copies words of memory that may not be there. What the main thread's C++ has made is in the heap. Of the rest the system is asked: the call
-// reads a set of signals before it looks at what to do with it, which is nothing: 0.2 us to 0.8 us, where process_vm_readv takes 2.
+// Copies words of memory that may not be there. What the main thread's C++ has made is in the heap. Of the rest the
+// system is asked: the call reads a set of signals before it looks at what to do with it, which is nothing: 0.2 us to
+// 0.8 us, where process_vm_readv takes 2.
 bool peek(const void *from, void *to, size_t bytes) {
   if (!from || reinterpret_cast<uintptr_t>(from) % 8 != 0) return false;
   for (size_t at = vg_is_heap(from, bytes) ? bytes : 0; at < bytes; at += 8) {
@@ -105,7 +106,8 @@ struct Described {
 
 void delete_described(Managed *managed) { delete static_cast<Described *>(managed->context); }
 
-// The tensor that a DLPack tensor of libtorch's keeps; null where it is not known. at::toDLPack puts it first into what it allocates.
+// The tensor that a DLPack tensor of libtorch's keeps; null where it is not known. at::toDLPack puts it first into what
+// it allocates.
 const Tensor *kept_by(const Managed &managed) {
   if (managed.deleter == delete_described) return static_cast<Described *>(managed.context)->tensor;
   void *impl = nullptr;
@@ -124,8 +126,8 @@ int64_t reach(const Managed &managed, int64_t offset) {
   return (last + 1) * (managed.bits / 8);
 }
 
-// What at::toDLPack gives, in a third of the time: that one makes its view by way of the dispatcher and of autograd. Null where this file
-// does not know the type or the device, or libtorch has not all that it takes.
+// What at::toDLPack gives, in a third of the time: that one makes its view by way of the dispatcher and of autograd.
+// Null where this file does not know the type or the device, or libtorch has not all that it takes.
 Managed *describe(const Tensor &tensor) {
   struct Type {
     uint8_t code, bits;
@@ -224,7 +226,8 @@ SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
   return nullptr;
 }
 
-// Whether the memory of a tensor from vg_torch_give() is where it was: `resize_()` of a tensor on the same storage puts other memory in its place.
+// Whether the memory of a tensor from vg_torch_give() is where it was: `resize_()` of a tensor on the same storage puts
+// other memory in its place.
 int vg_torch_is_there(const void *described) {
   const Managed &managed = *static_cast<const Managed *>(described);
   const Tensor *tensor = kept_by(managed);
@@ -244,9 +247,9 @@ void vg_torch_trim() {
 // Whether torch was found, and is as this file takes it.
 int vg_torch_started() { return to_dlpack != nullptr; }
 
-// Finds torch's functions in the library at `path` (liblantern), and checks on `sample`, a tensor of the numbers 1, 2, 3 in
-// float32, that a tensor is what this file takes it for; `cuda`: whether torch uses CUDA. NULL, or a string that says what is wrong. May raise R's error.
-// Without a path it forgets what it has found.
+// Finds torch's functions in the library at `path` (liblantern), and checks on `sample`, a tensor of the numbers 1, 2,
+// 3 in float32, that a tensor is what this file takes it for; `cuda`: whether torch uses CUDA. NULL, or a string that
+// says what is wrong. May raise R's error. Without a path it forgets what it has found.
 SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   static float probe[3] = {1, 2, 3};
   static int64_t three = 3, one = 1;

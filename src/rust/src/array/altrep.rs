@@ -66,7 +66,8 @@ extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_
     done.is_some() as c_int
 }
 
-/// One element that somebody asked for by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]` serves better.
+/// One element that somebody asked for by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]`
+/// serves better.
 #[no_mangle]
 extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void) -> c_int {
     let handle = unsafe { of(handle) };

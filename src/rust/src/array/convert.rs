@@ -68,8 +68,9 @@ pub fn adopted_dtype(x: SEXP) -> Result<DType> {
     named.or_else(|| values::kind(x).map(Kind::default_dtype)).ok_or_else(|| values::unsuitable(x))
 }
 
-/// Whether an ordinary vector of whole numbers or logicals can be stored in a narrow integer dtype: R has one integer type, so that
-/// assigning such a vector need not widen the array. False for other dtypes, and for arrays, which have a dtype of their own.
+/// Whether an ordinary vector of whole numbers or logicals can be stored in a narrow integer dtype: R has one integer
+/// type, so that assigning such a vector need not widen the array. False for other dtypes, and for arrays, which have a
+/// dtype of their own.
 pub fn fits(x: SEXP, dtype: DType) -> bool {
     // NA has a bit pattern in the signed types alone
     let (low, high, takes_na) = match dtype {

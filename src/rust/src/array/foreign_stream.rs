@@ -1,8 +1,8 @@
-//! Stream order for memory shared with other libraries. On the cpu device there is nothing to order: all work has ended when
-//! a call returns.
+//! Stream order for memory shared with other libraries. On the cpu device there is nothing to order: all work has ended
+//! when a call returns.
 //!
-//! On a GPU other libraries work on the default stream, or on streams that wait for it. Our stream waits for the default stream
-//! before it touches shared memory, and the default stream waits for ours before control goes back to R.
+//! On a GPU other libraries work on the default stream, or on streams that wait for it. Our stream waits for the
+//! default stream before it touches shared memory, and the default stream waits for ours before control goes back to R.
 
 use std::cell::Cell;
 

@@ -39,8 +39,8 @@ pub unsafe fn start(x: SEXP) -> *mut u8 {
     }
 }
 
-/// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address. Not
-/// protected.
+/// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address.
+/// Not protected.
 ///
 /// # Safety
 /// `fill` writes at most `n` elements.

@@ -1,10 +1,10 @@
-//! Lazy cells: recorded operations without a handle. Most results of operators are only the operand of the next one, and an
-//! object with a finalizer costs R's gc more than recording does. So such a result lies in R's memory alone: a *lazy cell* (a
-//! pairlist cell) whose CAR is the operation, as raw bytes, and whose CDR holds the cells of its array operands. The engine gets
-//! a node when something needs the values; then the vector gets a handle and a finalizer too.
+//! Lazy cells: recorded operations without a handle. Most results of operators are only the operand of the next one,
+//! and an object with a finalizer costs R's gc more than recording does. So such a result lies in R's memory alone: a
+//! *lazy cell* (a pairlist cell) whose CAR is the operation, as raw bytes, and whose CDR holds the cells of its array
+//! operands. The engine gets a node when something needs the values; then the vector gets a handle and a finalizer too.
 //!
-//! The values of a cell never change. Where they have a handle, the cell's CAR is that handle's external pointer; a handle that is
-//! given other values leaves its cell first (`Handle::part`).
+//! The values of a cell never change. Where they have a handle, the cell's CAR is that handle's external pointer; a
+//! handle that is given other values leaves its cell first (`Handle::part`).
 //!
 //! On the main thread, as everything that uses R's API.
 
@@ -77,7 +77,8 @@ impl Source {
 
 /// The operation in a cell; None where a handle has taken its place.
 fn lazy<'a>(cell: SEXP) -> Option<&'a Cell<Lazy>> {
-    // SAFETY: a cell's CAR is raw bytes that `record` has written, which R keeps while the cell is reachable, or an external pointer.
+    // SAFETY: a cell's CAR is raw bytes that `record` has written, which R keeps while the cell is reachable, or an
+    // external pointer.
     unsafe {
         let bytes = r::CAR(cell);
         (r::kind_of(bytes) == SEXPTYPE::RAWSXP).then(|| &*r::RAW(bytes).cast::<Cell<Lazy>>())
@@ -168,8 +169,8 @@ fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
     }
 }
 
-/// Records an operation as a lazy cell. Returns a vector without attributes, unprotected; None where the operation must be
-/// recorded as a node.
+/// Records an operation as a lazy cell. Returns a vector without attributes, unprotected; None where the operation must
+/// be recorded as a node.
 pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut met: [Option<Met>; 2] = [None, None];
     if list.len() > met.len() {
@@ -237,8 +238,8 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         (made.operands[k], made.values[k]) = (met.from, met.bits);
     }
     let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
-    // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands, our
-    // caller's arguments. Raw bytes are aligned to 8.
+    // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands,
+    // our caller's arguments. Raw bytes are aligned to 8.
     let (out, cell) = r::protect(|| unsafe {
         let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Lazy>() as isize));
         r::RAW(bytes).cast::<Lazy>().write(made);
@@ -341,8 +342,8 @@ fn own(cell: SEXP, array: Array) {
     }
 }
 
-/// Makes a handle of a recorded vector's lazy cell, for `vg_handle_of` and the vector's methods. Where that fails the vector stays as it is,
-/// and a condition is left.
+/// Makes a handle of a recorded vector's lazy cell, for `vg_handle_of` and the vector's methods. Where that fails the
+/// vector stays as it is, and a condition is left.
 #[no_mangle]
 extern "C" fn vg_give_handle(x: SEXP) {
     conditions::attempt(|| {

@@ -1,4 +1,5 @@
-//! Arrays as R vectors: the handle behind one, what was recorded and not computed, conversion of values, attributes, host copies.
+//! Arrays as R vectors: the handle behind one, what was recorded and not computed, conversion of values, attributes,
+//! host copies.
 
 pub mod altrep;
 pub mod attributes;

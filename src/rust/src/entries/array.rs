@@ -55,8 +55,8 @@ entry! {
         Ok(handle::wrap_like(array, x))
     }
 
-    /// An array of what base R has just computed, with its shape and names. On the cpu device a large vector that nobody else
-    /// holds is not copied: its memory becomes the array's.
+    /// An array of what base R has just computed, with its shape and names. On the cpu device a large vector that
+    /// nobody else holds is not copied: its memory becomes the array's.
     fn result(x, dtype, device) {
         let (dtype, device) = (values::dtype(dtype)?, convert::device(device)?);
         let array = match lying_alone(x) {

@@ -19,8 +19,8 @@ fn part<T>(values: &[T], from: usize, n: usize) -> Result<&[T]> {
 }
 
 entry! {
-    /// Starts a copy of `n` elements of a host vector from `from` (0 is the first) on; or, where `rows` is not NULL, of `n` rows
-    /// from row `from` on of a matrix of `rows` rows. Returns what `upload_take` makes an array of.
+    /// Starts a copy of `n` elements of a host vector from `from` (0 is the first) on; or, where `rows` is not NULL, of
+    /// `n` rows from row `from` on of a matrix of `rows` rows. Returns what `upload_take` makes an array of.
     fn upload_ahead(x, from, n, rows, dtype, device) {
         let (from, n) = (values::size(from, "from")?, values::size(n, "n")?);
         let device = convert::device(device)?;

@@ -32,8 +32,8 @@ entry! {
         host_vector::read(&array, 0, array.len())
     }
 
-    /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it, since its
-    /// error where there is no memory could not pass through here.
+    /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it,
+    /// since its error where there is no memory could not pass through here.
     fn collect_into(x, out) {
         let array = convert::array(x)?;
         let n = array.len();
@@ -45,8 +45,9 @@ entry! {
         Ok(out)
     }
 
-    /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of base R that
-    /// read their arguments and let them go. NULL where that memory is not as R has it, or where someone else may write.
+    /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of
+    /// base R that read their arguments and let them go. NULL where that memory is not as R has it, or where someone
+    /// else may write.
     fn lend(x) {
         let array = convert::array(x)?;
         let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
@@ -85,7 +86,8 @@ entry! {
         host_vector::read(&array, from, n)
     }
 
-    /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type for.
+    /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type
+    /// for.
     fn digits(x, from, n) {
         let (array, from, n) = part(x, from, n)?;
         let array = array.cast(DType::Int64, None)?;

@@ -1,6 +1,7 @@
 //! Functions that people write in R: their trees, what names mean around them, and calls.
 //!
-//! R gathers what a function may need before (`R/compile.R`, `surroundings()`), so nothing here runs R code: a look at values only.
+//! R gathers what a function may need before (`R/compile.R`, `surroundings()`), so nothing here runs R code: a look at
+//! values only.
 
 use std::rc::Rc;
 
@@ -136,7 +137,8 @@ impl Reader {
 /// The most calls that are looked at: code that shares its parts may have very many.
 const MOST_CALLS: usize = 1 << 20;
 
-/// How deep calls stand in each other, in code and lists of it. Found without recursion: it says whether there is room for that.
+/// How deep calls stand in each other, in code and lists of it. Found without recursion: it says whether there is room
+/// for that.
 fn depth(code: SEXP) -> f64 {
     let (mut deepest, mut calls) = (0, 0);
     let mut pending = vec![(code, 0u32)];
@@ -225,7 +227,8 @@ fn item(list: SEXP, name: &str) -> Result<SEXP> {
 /// What R has gathered around a function.
 struct Surroundings {
     functions: Vec<Rc<Lambda>>,
-    /// For each scope a list: variables, and functions (a number of `functions`, the name of a builtin, or what else it is).
+    /// For each scope a list: variables, and functions (a number of `functions`, the name of a builtin, or what else it
+    /// is).
     scopes: SEXP,
     places: Vec<Option<u32>>,
 }
@@ -333,8 +336,8 @@ fn find_in(lambda: &Lambda, place: Place) -> Option<&Expr> {
     find(&lambda.body, place).or_else(|| defaults.find_map(|d| find(d, place)))
 }
 
-/// What a value is as an argument: one number for each element, or a table where it is taken `whole`. What is captured (None) is a table
-/// where it has another length than 1, or dimensions.
+/// What a value is as an argument: one number for each element, or a table where it is taken `whole`. What is captured
+/// (None) is a table where it has another length than 1, or dimensions.
 fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
     if r::inherits(x, "factor") || r::inherits(x, "data.frame") {
         return None;
@@ -511,7 +514,8 @@ entry! {
         Ok(r::real(depth(formals).max(depth(body))))
     }
 
-    /// The results for `n` elements, as arrays without attributes; NULL where the types are others than it was compiled for.
+    /// The results for `n` elements, as arrays without attributes; NULL where the types are others than it was compiled
+    /// for.
     fn routine_call(variant, args, whole, captured, n, key, device, call) {
         let variant = pointed::<Variant>(variant)?;
         if given_types(args, whole)? != variant.arguments {

@@ -58,7 +58,8 @@ entry! {
         Ok(r::null())
     }
 
-    /// Runs a graph on a list of inputs, NULL for those that stay. A list of arrays with the attributes of those in `like`.
+    /// Runs a graph on a list of inputs, NULL for those that stay. A list of arrays with the attributes of those in
+    /// `like`.
     fn graph_run(graph, inputs, like, copy) {
         let graph: &Graph = external_ptr::get(graph).ok_or_else(|| {
             Error::new(Kind::Argument, "the graph is of another session").advise("Record it again with `gpu_graph()`.")

@@ -61,7 +61,8 @@ entry! {
         Ok(r::null())
     }
 
-    /// How expressions are carried out on CUDA devices from now on: "auto", "compiled" or "interpreted"; NULL changes nothing. Returns how they were.
+    /// How expressions are carried out on CUDA devices from now on: "auto", "compiled" or "interpreted"; NULL changes
+    /// nothing. Returns how they were.
     fn tier(name) {
         #[cfg(not(target_os = "macos"))]
         {
@@ -96,7 +97,8 @@ entry! {
         Ok(r::null())
     }
 
-    /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or NULL.
+    /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or
+    /// NULL.
     fn device_use(name) {
         let device = if r::is_null(name) { None } else { Some(device::named(values::string(name, "device")?)?) };
         let before = devices::set_current(device)?;

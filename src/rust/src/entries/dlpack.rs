@@ -46,7 +46,8 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
 
 // ---- in ------------------------------------------------------------------------------------------
 
-/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still the caller's.
+/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still
+/// the caller's.
 fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     raw.probe()?;
     // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
@@ -79,8 +80,8 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
 }
 
 entry! {
-    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a CUDA
-    /// stream's address; -1 where nobody is to wait.
+    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a
+    /// CUDA stream's address; -1 where nobody is to wait.
     fn dlpack_export(x, versioned, stream, writable) {
         let versioned = values::flag(versioned, "versioned")?;
         let terms = Terms { versioned, order: order(stream, x)?, writable: values::flag(writable, "writable")? };
@@ -157,14 +158,16 @@ entry! {
 /// Addresses of `PyCapsule_GetName` and `PyCapsule_GetPointer`.
 static PYTHON: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Destroys a capsule: frees its tensor where nobody has taken it. Python calls this with the interpreter's lock held, and maybe with an
-/// exception pending: the two functions look at the capsule alone, and the deleter runs no Python code.
+/// Destroys a capsule: frees its tensor where nobody has taken it. Python calls this with the interpreter's lock held,
+/// and maybe with an exception pending: the two functions look at the capsule alone, and the deleter runs no Python
+/// code.
 extern "C" fn destroy(capsule: *mut c_void) {
     type GetName = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     type GetPointer = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
     let [get_name, get_pointer] = [0, 1].map(|k| PYTHON[k].load(Ordering::Relaxed));
-    // SAFETY: the addresses are those of the two functions, as Python told before it made a capsule with this destructor; names of capsules
-    // are constants of the module. A tensor whose name is not `used_...` is the capsule's.
+    // SAFETY: the addresses are those of the two functions, as Python told before it made a capsule with this
+    // destructor; names of capsules are constants of the module. A tensor whose name is not `used_...` is the
+    // capsule's.
     unsafe {
         let name = std::mem::transmute::<usize, GetName>(get_name)(capsule);
         if name.is_null() {

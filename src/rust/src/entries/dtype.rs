@@ -24,9 +24,9 @@ entry! {
         Ok(r::string(&device.to_string()))
     }
 
-    /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for an ordinary vector
-    /// with the class, host: whether there is a host copy, dirty: whether it may have been written, address: the copy's, for
-    /// tests); computes and uploads nothing.
+    /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for an ordinary
+    /// vector with the class, host: whether there is a host copy, dirty: whether it may have been written, address: the
+    /// copy's, for tests); computes and uploads nothing.
     fn info(x) {
         let (dtype, device, pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {

@@ -75,7 +75,8 @@ fn to_json(x: SEXP, depth: usize) -> Result<Json> {
     })
 }
 
-/// The other way: an array of strings and nulls is a character vector, one of numbers a double vector, any other a list. Not protected.
+/// The other way: an array of strings and nulls is a character vector, one of numbers a double vector, any other a
+/// list. Not protected.
 fn of_json(value: &Json) -> SEXP {
     let number = |value: &Json| match value {
         Json::Integer(n) => Some(*n as f64),

@@ -83,8 +83,8 @@ fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array>
 }
 
 entry! {
-    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers that take
-    /// how many elements each axis' subscript selects.
+    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers
+    /// that take how many elements each axis' subscript selects.
     fn subset(x, dim, subscripts, extents) {
         let array = convert::array(x)?;
         let dim = checked_dim(dim, subscripts, &array)?;
@@ -134,8 +134,8 @@ entry! {
 }
 
 entry! {
-    /// A copy of `x` with `x[i, j, ...] <- value`, flat and maybe longer; or a string that names a fault. `count` is one double that
-    /// takes how many elements are assigned to.
+    /// A copy of `x` with `x[i, j, ...] <- value`, flat and maybe longer; or a string that names a fault. `count` is
+    /// one double that takes how many elements are assigned to.
     fn assign(x, dim, subscripts, value, count) {
         let array = convert::array(x)?;
         strided::refuse_overlap(&array, "x")?;

@@ -210,7 +210,8 @@ fn made(
         .collect()
 }
 
-/// What a kernel returns, for R: with the dimensions of the first of the longest arrays, where `n` has not said otherwise.
+/// What a kernel returns, for R: with the dimensions of the first of the longest arrays, where `n` has not said
+/// otherwise.
 fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, arguments: &[SEXP]) -> SEXP {
     let n = arrays[0].len();
     // SAFETY: the arguments are protected by their caller.
@@ -262,7 +263,8 @@ impl Asked {
     }
 }
 
-/// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the arguments.
+/// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the
+/// arguments.
 fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     let kernel = module::pointed::<Kernel>(pointer)?;
     device::refresh_debug()?;
@@ -339,7 +341,8 @@ extern "C" fn vg_launch(
 }
 
 entry! {
-    /// list(pointer, name, signature (NULL where it is not known yet), parameters: the names of those that a call takes).
+    /// list(pointer, name, signature (NULL where it is not known yet), parameters: the names of those that a call
+    /// takes).
     fn kernel_new(module, name, returns, cooperative, cluster) {
         let module: Arc<Module> = module::module(module)?;
         let name = if r::is_null(name) { None } else { Some(values::string(name, "name")?) };
@@ -500,7 +503,8 @@ fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer
     }
 }
 
-/// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that follow.
+/// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that
+/// follow.
 fn touching<'a>(
     backend: &'a dyn Backend,
     variables: &'a Option<Arc<Buffer>>,

@@ -17,8 +17,8 @@ fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
     sizes.try_into().map_err(|_| Error::new(Kind::Argument, format!("extents are {N} sizes")))
 }
 
-/// The precision (0 float32, 1 TF32, 2 bfloat16), and whether the halves of a symmetric product are one (1), are not (0), or as
-/// the extents say (2).
+/// The precision (0 float32, 1 TF32, 2 bfloat16), and whether the halves of a symmetric product are one (1), are not
+/// (0), or as the extents say (2).
 fn options(x: SEXP) -> Result<Options> {
     let [precision, halves] = extents(x)?;
     let precision = match precision {
@@ -76,8 +76,8 @@ fn plain_factor(x: SEXP, turned: bool) -> Result<Option<(Array, [usize; 2])>> {
 }
 
 entry! {
-    /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) for what needs no looking into: two matrices on a GPU, without
-    /// dimnames and in their own precision. NULL for all else.
+    /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) for what needs no looking into: two matrices on a GPU,
+    /// without dimnames and in their own precision. NULL for all else.
     fn product(x, y, turned, halves) {
         // SAFETY: an option's value lives as long as the option.
         if !r::is_null(unsafe { r::Rf_GetOption1(r::symbol(c"verdigris.matmul_precision")) }) {

@@ -29,7 +29,8 @@ entry! {
         Ok(handle::wrap(convert::array(x)?.search(&convert::array(table)?, values::flag(strictly, "strictly")?)?))
     }
 
-    /// The place in a table where each element stands first, or 0; NULL where that takes a search of the table in order.
+    /// The place in a table where each element stands first, or 0; NULL where that takes a search of the table in
+    /// order.
     fn matches(x, table) {
         Ok(convert::array(x)?.matches(&convert::array(table)?)?.map_or_else(null, handle::wrap))
     }

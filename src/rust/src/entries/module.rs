@@ -127,7 +127,8 @@ entry! {
         }))
     }
 
-    /// A source compiled for an architecture (`90`): PTX or a cubin, as a raw vector. What is made so can be read as a file.
+    /// A source compiled for an architecture (`90`): PTX or a cubin, as a raw vector. What is made so can be read as a
+    /// file.
     fn module_image(module, arch, ptx) {
         #[cfg(not(target_os = "macos"))]
         {

@@ -64,8 +64,8 @@ entry! {
         Ok(handle::wrap(at))
     }
 
-    /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones; NULL where they
-    /// are found by sorting.
+    /// A list of the elements at ranks (from 1), or NULL where there are not so many, and the number of missing ones;
+    /// NULL where they are found by sorting.
     fn ranks(x, ranks) {
         let mut ranks = values::sizes(ranks)?;
         ranks.iter_mut().for_each(|rank| *rank = rank.saturating_sub(1));

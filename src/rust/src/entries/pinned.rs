@@ -177,8 +177,8 @@ entry! {
             .advise("`as.vector(x)` gives a new vector; `gpu_pinned(n)` makes one that can be copied to."));
         };
         let from = convert::array(from)?;
-        // SAFETY: a pinned vector is written under all its names, as its help page says; R is not running meanwhile, and what
-        // the device writes later the block outlives.
+        // SAFETY: a pinned vector is written under all its names, as its help page says; R is not running meanwhile,
+        // and what the device writes later the block outlives.
         unsafe {
             let room = match data {
                 Host::Logical(v) => HostMut::Logical(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),

@@ -52,7 +52,8 @@ entry! {
         }
     }
 
-    /// An array over memory at an address. `owner` is kept, and `on_free` called, until or when the memory is let go of.
+    /// An array over memory at an address. `owner` is kept, and `on_free` called, until or when the memory is let go
+    /// of.
     fn from_pointer(address, dim, dtype, strides, device, owner, on_free, read_only) {
         address::check_owner(owner)?;
         let given = Given {

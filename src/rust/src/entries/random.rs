@@ -57,8 +57,8 @@ entry! {
 }
 
 entry! {
-    /// `n` draws of a row that has one or two parameters, numbers or vectors no longer than `n`. `from` names the stream whose draws the
-    /// row shapes; it is NULL for rows that draw by themselves.
+    /// `n` draws of a row that has one or two parameters, numbers or vectors no longer than `n`. `from` names the
+    /// stream whose draws the row shapes; it is NULL for rows that draw by themselves.
     fn draw(row, from, n, key, parameters, dtype, device, call) {
         let row = operators::row(row)?;
         let (n, device, key) = (values::size(n, "n")?, convert::device(device)?, read_key(key)?);

@@ -142,8 +142,8 @@ entry! {
 }
 
 entry! {
-    /// Reduces within groups (see `Groups`: outer, length, inner) to an array, of single precision at most if `in_width`, and the elements
-    /// are.
+    /// Reduces within groups (see `Groups`: outer, length, inner) to an array, of single precision at most if
+    /// `in_width`, and the elements are.
     fn reduce_groups(name, x, na_rm, groups, in_width) {
         let reduction = reduction(name)?;
         let array = convert::array(x)?;

@@ -8,7 +8,8 @@ use crate::entry;
 use crate::r::{self, values, List};
 
 entry! {
-    /// Scans x: list(the result, whether a sum of whole numbers does not fit). The result has no attribute but its class.
+    /// Scans x: list(the result, whether a sum of whole numbers does not fit). The result has no attribute but its
+    /// class.
     fn scan(name, x) {
         let name = values::string(name, "name")?;
         let scan = Scan::ALL

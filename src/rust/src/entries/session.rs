@@ -56,8 +56,8 @@ entry! {
         Ok(r::null())
     }
 
-    /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far, and the
-    /// seconds of collections that memory asked for: for tests.
+    /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far,
+    /// and the seconds of collections that memory asked for: for tests.
     fn live() {
         use std::sync::atomic::Ordering::Relaxed;
         let alive = [handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64];

@@ -32,15 +32,16 @@ fn operands(parts: SEXP, dtype: SEXP, device: Device) -> Result<(Vec<Array>, DTy
 }
 
 entry! {
-    /// The elements of a list's arrays and host numbers one after the other, without attributes, on `device`, in the dtype that
-    /// all meet in unless one is given.
+    /// The elements of a list's arrays and host numbers one after the other, without attributes, on `device`, in the
+    /// dtype that all meet in unless one is given.
     fn join(parts, dtype, device) {
         let device: Device = convert::device(device)?;
         let (parts, dtype) = operands(parts, dtype, device)?;
         Ok(handle::wrap(Array::join(&parts, dtype, device)?))
     }
 
-    /// The same of matrices with so many columns, the rows of one below those of the other; NULL where the device has no pass for that.
+    /// The same of matrices with so many columns, the rows of one below those of the other; NULL where the device has
+    /// no pass for that.
     fn join_rows(parts, columns, device) {
         let device: Device = convert::device(device)?;
         let (parts, dtype) = operands(parts, r::null(), device)?;
@@ -51,8 +52,8 @@ entry! {
         Ok(Array::join_rows(&parts, columns, dtype, device)?.map_or(r::null(), handle::wrap))
     }
 
-    /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from 0) on by
-    /// `step` for `extent` elements.
+    /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from
+    /// 0) on by `step` for `extent` elements.
     fn strided(x, dim, of, start, step, extent) {
         let (dim, of, start, extent) = (values::sizes(dim)?, values::sizes(of)?, values::sizes(start)?, values::sizes(extent)?);
         let Some(Host::Double(step)) = values::host(step) else {
@@ -67,7 +68,8 @@ entry! {
         Ok(handle::wrap(convert::array(x)?.strided(&dim, &axes)?.fixed()?))
     }
 
-    /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their dimensions.
+    /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their
+    /// dimensions.
     fn slices(x, dim) {
         let (array, shape) = (convert::array(x)?, values::sizes(dim)?);
         let size = verdigris_engine::memory::fallible::product(shape.iter().copied())?;
@@ -123,7 +125,8 @@ unsafe fn views(array: &Array, lengths: impl ExactSizeIterator<Item = usize>, di
 }
 
 entry! {
-    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts from 1.
+    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts
+    /// from 1.
     fn permute(x, dim, permutation) {
         let array = convert::array(x)?;
         let dim = values::sizes(dim)?;

@@ -164,7 +164,8 @@ entry! {
             .finish())
     }
 
-    /// Has work of a device queued on a stream from here on; NULL is the one that there is from the start. Returns the device's name.
+    /// Has work of a device queued on a stream from here on; NULL is the one that there is from the start. Returns the
+    /// device's name.
     fn stream_select(x, device) {
         let (device, number) = if r::is_null(x) {
             (convert::device(device)?, 0)

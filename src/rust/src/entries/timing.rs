@@ -47,7 +47,8 @@ entry! {
         Ok(external_ptr::new(Timing { device, began: Instant::now(), event, launches, up, down }))
     }
 
-    /// list(host, device: seconds; launches; up, down, peak: bytes). The host's time is that until now; then the device is waited for.
+    /// list(host, device: seconds; launches; up, down, peak: bytes). The host's time is that until now; then the device
+    /// is waited for.
     fn timing_end(timing) {
         let timing: Timing = external_ptr::take(timing, "timing under way")?;
         let host = timing.began.elapsed().as_secs_f64();

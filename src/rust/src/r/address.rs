@@ -88,7 +88,8 @@ fn check_loan(x: SEXP) -> Result<()> {
     })
 }
 
-/// The same of what keeps a `gpu_pointer()`: the external pointer, a list that holds it, or an object with it as attribute `owner`.
+/// The same of what keeps a `gpu_pointer()`: the external pointer, a list that holds it, or an object with it as
+/// attribute `owner`.
 pub fn check_owner(x: SEXP) -> Result<()> {
     check_loan(x)?;
     // SAFETY: reading an attribute, and a list within its length.

@@ -9,8 +9,8 @@ use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
-/// An R call that is protected from garbage collection while this lives. R's lists of preserved objects are for the main thread,
-/// and a call site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
+/// An R call that is protected from garbage collection while this lives. R's lists of preserved objects are for the
+/// main thread, and a call site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
 struct Call(SEXP);
 
 // SAFETY: other threads only move and drop it, and dropping uses no R.
@@ -49,12 +49,13 @@ fn head() -> SEXP {
     head
 }
 
-/// The cell of a call site whose call is still unknown, or null: `operators.c` asks R for the call, once no Rust frame is left
-/// that R could jump over.
+/// The cell of a call site whose call is still unknown, or null: `operators.c` asks R for the call, once no Rust frame
+/// is left that R could jump over.
 #[no_mangle]
 pub static vg_call_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether the call only goes into the list of the largest arrays on a full device, which is not worth keeping data alive.
+/// Whether the call only goes into the list of the largest arrays on a full device, which is not worth keeping data
+/// alive.
 #[no_mangle]
 pub static vg_call_site_light: AtomicI32 = AtomicI32::new(0);
 

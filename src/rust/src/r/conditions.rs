@@ -66,7 +66,8 @@ pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     }
 }
 
-/// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of `r::protect`.
+/// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of
+/// `r::protect`.
 fn caught<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     // SAFETY: sets a variable of R's, and back.
     let held = unsafe { r::vg_hold_interrupts() };

@@ -1,5 +1,5 @@
-//! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only note what is dead
-//! (`finalizers.c`). The next entry frees it.
+//! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only note what is
+//! dead (`finalizers.c`). The next entry frees it.
 
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};

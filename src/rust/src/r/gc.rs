@@ -1,5 +1,5 @@
-//! R's garbage collection under memory pressure: R does not see the bytes behind arrays, so it is asked to collect when they grow.
-//! Also the hooks by which the engine's memory asks R for limits, call texts and interrupts.
+//! R's garbage collection under memory pressure: R does not see the bytes behind arrays, so it is asked to collect when
+//! they grow. Also the hooks by which the engine's memory asks R for limits, call texts and interrupts.
 //!
 //! Entries call `relieve` on their way in; Dataptr cannot, because R's gc is off there.
 
@@ -15,8 +15,9 @@ use verdigris_ops::interrupt;
 
 use crate::r::{self, call_site, finalizers, options};
 
-/// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up: the quick
-/// kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays below 5%.
+/// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up:
+/// the quick kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays
+/// below 5%.
 const YOUNG_REST: u32 = 99;
 const FULL_REST: u32 = 65;
 /// Bytes per second at which fresh pages are filled where a block that is kept would only be written.

@@ -1,9 +1,10 @@
 //! R's API, and the functions of our own C files.
 //!
-//! R may jump out of most of its functions: an error, where memory is short or a string cannot be translated; an interrupt at a collection. No
-//! such jump passes a frame that owns something: R is called in `protect`, which catches the jump and unwinds Rust, and C goes on with it when
-//! Rust has returned (`unwind.c`). So the functions here that have a name of R's may be called like any other. `raw` has R's own: those that jump are
-//! called in this file alone, others stand in `NEVER_JUMP` of `tools/lint-bridge.R`, which a test runs.
+//! R may jump out of most of its functions: an error, where memory is short or a string cannot be translated; an
+//! interrupt at a collection. No such jump passes a frame that owns something: R is called in `protect`, which catches
+//! the jump and unwinds Rust, and C goes on with it when Rust has returned (`unwind.c`). So the functions here that
+//! have a name of R's may be called like any other. `raw` has R's own: those that jump are called in this file alone,
+//! others stand in `NEVER_JUMP` of `tools/lint-bridge.R`, which a test runs.
 #![allow(improper_ctypes)] // SEXPREC is opaque
 #![allow(non_snake_case)] // R's names
 
@@ -138,7 +139,8 @@ pub fn set_inside(inside: bool) -> bool {
 
 /// Calls R. Where R jumps out of the body, Rust unwinds up to `conditions::attempt`, which every entry is in.
 ///
-/// The body's frames are jumped over: it has nothing to drop, which `Copy` says of what it takes and gives, and does not panic.
+/// The body's frames are jumped over: it has nothing to drop, which `Copy` says of what it takes and gives, and does
+/// not panic.
 pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
     struct Call<F, T> {
         body: F,
@@ -211,7 +213,8 @@ protected! {
     fn vg_set_namespace(env: SEXP) -> ();
 }
 
-/// Functions that jump only where another package's ALTREP class does, or the type is another: those of R's own vectors are called as they are.
+/// Functions that jump only where another package's ALTREP class does, or the type is another: those of R's own vectors
+/// are called as they are.
 macro_rules! of_vectors {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $out:ty: $kind:ident;)+) => {
         $(
@@ -315,7 +318,8 @@ pub fn symbol(name: &'static CStr) -> SEXP {
     protect(|| unsafe { raw::Rf_install(name.as_ptr()) })
 }
 
-/// A symbol that is looked up once. Not in a lock or a cell that is filled once: R may run finalizers, and these us, meanwhile.
+/// A symbol that is looked up once. Not in a lock or a cell that is filled once: R may run finalizers, and these us,
+/// meanwhile.
 macro_rules! known_symbol {
     ($name:expr) => {{
         static KNOWN: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
@@ -401,8 +405,8 @@ pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
 
 /// A list under way. It and what is in it are protected until `finish`.
 ///
-/// Not extendr-api's: see `Cargo.toml`. Where it is left unfinished, by an error or a panic, the condition that C then raises
-/// resets the stack of protected values.
+/// Not extendr-api's: see `Cargo.toml`. Where it is left unfinished, by an error or a panic, the condition that C then
+/// raises resets the stack of protected values.
 #[must_use]
 pub struct List {
     list: SEXP,

@@ -1,5 +1,5 @@
-//! Options `verdigris.*` and environment variables, as they are when they are looked at. A value that means nothing is an error that
-//! names the option and the way back to the default; nothing is done by then.
+//! Options `verdigris.*` and environment variables, as they are when they are looked at. A value that means nothing is
+//! an error that names the option and the way back to the default; nothing is done by then.
 
 use std::ffi::CStr;
 #[cfg(not(target_os = "macos"))]
@@ -247,8 +247,8 @@ pub fn set_folder(folder: Option<PathBuf>) {
     *FOLDER.lock().unwrap_or_else(|p| p.into_inner()) = folder;
 }
 
-/// Reads how expressions are carried out and where compiled kernels are kept, once; when the package is loaded, or at the first use
-/// of a GPU after a wrong value has been mended.
+/// Reads how expressions are carried out and where compiled kernels are kept, once; when the package is loaded, or at
+/// the first use of a GPU after a wrong value has been mended.
 ///
 /// # Errors
 /// `Argument` for the first option or environment variable that means nothing; none of them is used then.

@@ -1,4 +1,5 @@
-//! R objects that own memory which arrays, or other libraries, use: kept until the last user is gone, on whatever thread that is.
+//! R objects that own memory which arrays, or other libraries, use: kept until the last user is gone, on whatever
+//! thread that is.
 
 use std::any::Any;
 use std::cell::RefCell;

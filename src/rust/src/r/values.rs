@@ -35,8 +35,8 @@ unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(start, n) }
 }
 
-/// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers, integer64 and raw
-/// bytes do, logicals do not. None for objects of other classes. Reads the data of an ALTREP vector.
+/// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers,
+/// integer64 and raw bytes do, logicals do not. None for objects of other classes. Reads the data of an ALTREP vector.
 pub fn lying(x: SEXP) -> Option<(u64, DType)> {
     // SAFETY: x is a value that R gave us.
     let plain = unsafe { r::Rf_isObject(x) == r::Rboolean::FALSE };

@@ -1,5 +1,5 @@
-//! The bridge's layers: imports run downwards, and its files, in Rust and in C, import each other in no circle. The test
-//! stands here because the bridge is a static library for R: its own tests could not be linked without R.
+//! The bridge's layers: imports run downwards, and its files, in Rust and in C, import each other in no circle. The
+//! test stands here because the bridge is a static library for R: its own tests could not be linked without R.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

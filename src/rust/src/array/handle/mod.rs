@@ -24,7 +24,8 @@ pub use vector::*;
 /// Handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// What an ALTREP vector's external pointer points to. On the main thread only. Small, since every recorded operation makes one.
+/// What an ALTREP vector's external pointer points to. On the main thread only. Small, since every recorded operation
+/// makes one.
 pub struct Handle {
     len: usize,
     /// Whether R asked for a pointer to write through since the last upload.
@@ -49,7 +50,8 @@ pub struct Handle {
 /// What few arrays need.
 #[derive(Default)]
 struct Rare {
-    /// The checksum of the host copy as it was read or uploaded, where others share the memory or C code holds the copy.
+    /// The checksum of the host copy as it was read or uploaded, where others share the memory or C code holds the
+    /// copy.
     read: Option<u64>,
     /// The host copy of the array that this one is a duplicate of, and its stamp then.
     sibling: Option<(Weak<Block>, u64)>,
@@ -153,7 +155,8 @@ impl Handle {
         }
     }
 
-    /// Whether it was given other values: what is recorded on it holds them in a node, since it is likely to get others again.
+    /// Whether it was given other values: what is recorded on it holds them in a node, since it is likely to get others
+    /// again.
     pub fn is_rewritten(&self) -> bool {
         self.rewritten.get()
     }
@@ -189,7 +192,8 @@ impl Handle {
         });
     }
 
-    /// Whether a C function that was given the address may still write: the host copy is then compared at each use on the device.
+    /// Whether a C function that was given the address may still write: the host copy is then compared at each use on
+    /// the device.
     fn is_held(&self) -> bool {
         self.rare.borrow_mut().as_mut().is_some_and(|rare| {
             rare.holders.retain(Holder::is_running);
@@ -230,8 +234,8 @@ impl Handle {
         self.host.borrow().as_ref().is_some_and(|block| self.is_current(block))
     }
 
-    /// Whether the host copy holds the values. Of memory that someone outside sees it does so only where R has written to the
-    /// copy: the next read is to see his writes.
+    /// Whether the host copy holds the values. Of memory that someone outside sees it does so only where R has written
+    /// to the copy: the next read is to see his writes.
     fn is_current(&self, block: &Block) -> bool {
         !self.stale.get() && (!self.array.borrow().is_shared() || self.dirty.get() && !self.is_as_read(block))
     }
@@ -249,8 +253,9 @@ impl Handle {
         !cell.is_null() && unsafe { r::vg_is_shared(cell) } != 0
     }
 
-    /// The array for someone outside who may write to its memory from now on. Where something else may still read that, what
-    /// was recorded on it or a view, the array moves to memory of its own before. So does a part of read-only memory, a copy to R.
+    /// The array for someone outside who may write to its memory from now on. Where something else may still read that,
+    /// what was recorded on it or a view, the array moves to memory of its own before. So does a part of read-only
+    /// memory, a copy to R.
     pub fn lend(&self) -> Result<Array> {
         let array = self.current()?;
         if array.is_volatile() {
@@ -293,8 +298,8 @@ impl Handle {
         !array.is_shared() || array.node().view().is_some_and(|view| number > 0 && view.buffer.is_lent_by(number))
     }
 
-    /// As `lend`, for someone who works in the order of CUDA's default stream, as who writes to the memory already does: what he has queued
-    /// comes first anyway. Ours is told to wait for it where there is work of ours to be done.
+    /// As `lend`, for someone who works in the order of CUDA's default stream, as who writes to the memory already
+    /// does: what he has queued comes first anyway. Ours is told to wait for it where there is work of ours to be done.
     pub fn lend_in_order(&self) -> Result<Array> {
         if !self.freed.get() && !self.dirty.get() {
             let array = self.peek();
@@ -378,7 +383,8 @@ impl Handle {
         let held = self.is_held();
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
-            // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was written
+            // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was
+            // written
             if self.is_as_read(block) {
                 self.stale.set(old.is_shared());
                 self.dirty.set(held);
@@ -454,7 +460,8 @@ impl Drop for Handle {
 
 /// Leaves a cell its old values, where another lazy cell may need them: the handle is about to get others.
 fn leave_values(cell: SEXP, old: Array) {
-    // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that counts.
+    // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that
+    // counts.
     unsafe {
         if r::vg_is_shared(cell) != 0 {
             let handle = Handle::new(old).owned();

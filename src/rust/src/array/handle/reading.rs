@@ -145,7 +145,8 @@ impl Handle {
         Ok(())
     }
 
-    /// One element of a computed array, not at hand. As `read()`, but all elements are never fetched: they were not asked for.
+    /// One element of a computed array, not at hand. As `read()`, but all elements are never fetched: they were not
+    /// asked for.
     ///
     /// # Safety
     /// There is room for one element at `out`.

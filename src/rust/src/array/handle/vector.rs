@@ -11,7 +11,8 @@ use crate::array::{attributes, host_copy};
 use crate::r::external_ptr::{self, Owned};
 use crate::r::{self, conditions, finalizers, SEXP};
 
-/// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made of what is recorded.
+/// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made
+/// of what is recorded.
 fn any<'a>(x: SEXP) -> Option<&'a Handle> {
     // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
     unsafe {
@@ -73,13 +74,14 @@ pub fn vector(handle: Handle) -> SEXP {
     }
 }
 
-/// A vector on an array, with the attributes that `dress` gives it, and its class: R is asked for all of it at once. `dress` returns what it is
-/// given, and has nothing to drop. Not protected.
+/// A vector on an array, with the attributes that `dress` gives it, and its class: R is asked for all of it at once.
+/// `dress` returns what it is given, and has nothing to drop. Not protected.
 pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
     let n = handle.header.length;
-    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
+    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's
+    // address.
     let x = r::protect(|| unsafe {
         let x = r::Rf_protect(r::vg_new(kind as c_int));
         external_ptr::set_freed(r::R_altrep_data1(x), n);
@@ -92,8 +94,8 @@ pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     x
 }
 
-/// A vector that is to have an array of this type and length, which `fill` gives it, with `dim` where there are two dimensions or more, and
-/// its class. Not protected.
+/// A vector that is to have an array of this type and length, which `fill` gives it, with `dim` where there are two
+/// dimensions or more, and its class. Not protected.
 ///
 /// # Errors
 /// `Shape` for an extent that `dim` cannot say.
@@ -101,7 +103,8 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
     if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
         return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
     }
-    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's address.
+    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's
+    // address.
     Ok(r::protect(|| unsafe {
         if dim.len() <= 1 {
             return r::vg_new_classed(host_copy::r_type(dtype) as c_int);
