@@ -8,8 +8,11 @@ SEXP vg_new_classed(int type);                // the same with the class of a ve
 SEXP vg_new_recorded(int type, SEXP cell);    // a class-less vector of a lazy cell; unprotected
 int vg_is_shared(SEXP x);                     // whether R counts more than one reference
 int vg_is_ours(SEXP x);                       // whether one of our vectors, also through base's wrappers
-void *vg_handle_of(SEXP x);                   // its handle, also through base's wrappers; NULL where not ours, and where it was freed or cannot be made
-SEXP vg_data_of(SEXP x);                      // what one of our vectors holds: its handle's external pointer, or a lazy cell; NULL, the pointer, where not ours
+// Its handle, also through base's wrappers; NULL where not ours, and where it was freed or cannot be made.
+void *vg_handle_of(SEXP x);
+// The first part of one of our vectors: its handle's external pointer, or a lazy cell; NULL, the pointer, where not
+// ours.
+SEXP vg_data_of(SEXP x);
 void vg_learn_wrapper(SEXP x);                // x is wrapped by base: remember the class of the wrapper
 SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype, also of what a wrapper holds, or NULL
 

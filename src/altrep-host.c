@@ -22,10 +22,18 @@ static Vector *vector(SEXP x) {
   Rf_errorcall(R_NilValue, "%s", "verdigris: a vector has no values");
 }
 
+static R_altrep_class_t class_of(int type) {
+  switch (type) {
+  case LGLSXP: return class_logical;
+  case INTSXP: return class_integer;
+  case CPLXSXP: return class_complex;
+  default: return class_real;
+  }
+}
+
 SEXP vg_new_vector(int type) {
   SEXP pointer = PROTECT(vg_new_pointer(R_NilValue, NULL));
-  R_altrep_class_t class = type == LGLSXP ? class_logical : type == INTSXP ? class_integer : type == CPLXSXP ? class_complex : class_real;
-  SEXP x = R_new_altrep(class, pointer, R_NilValue);
+  SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
   UNPROTECT(1);
   return x;
 }

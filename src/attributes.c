@@ -60,7 +60,8 @@ SEXP C_copy_attributes(SEXP from, SEXP to) {
 void vg_init_attributes(void) {
   vg_dtype_symbol = Rf_install("gpu_dtype");
   static const char *types[4][2] = {{"logical", NULL}, {"integer", "numeric"}, {"numeric", NULL}, {"complex", NULL}};
-  static const char *shapes[5][3] = {{NULL}, {"matrix", "array", NULL}, {"array", NULL}, {"ts", NULL}, {"ts", "matrix", "array"}};
+  static const char *shapes[5][3] = {
+    {NULL}, {"matrix", "array", NULL}, {"array", NULL}, {"ts", NULL}, {"ts", "matrix", "array"}};
   for (int t = 0; t < 4; t++) {
     for (int s = 0; s < 5; s++) {
       const char *names[6] = {"gpu_array"};

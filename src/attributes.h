@@ -2,7 +2,8 @@
 #pragma once
 #include "r_api.h"
 
-extern SEXP vg_dtype_symbol;                  // gpu_dtype: the dtype of an array in a file, where R's type does not say it
+// gpu_dtype: the dtype of an array in a file, where R's type does not say it
+extern SEXP vg_dtype_symbol;
 void vg_init_attributes(void);
 SEXP vg_set_class(SEXP x, int shape);         // 0 vector, 1 matrix, 2 array, 3 ts, 4 matrix that is a ts
 void vg_classify_as(SEXP x, SEXP dims, int series); // the class that goes with a dim attribute and tsp

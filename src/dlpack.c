@@ -13,7 +13,8 @@ SEXP vg_torch_export(SEXP x);
 SEXP vg_torch_import(SEXP x);
 SEXP vg_upload(SEXP x, SEXP dtype, SEXP device, SEXP call);
 
-static SEXP x_symbol, versioned_symbol, stream_symbol, writable_symbol, capsule_symbol, copy_symbol, dtype_symbol, device_symbol, detach_symbol;
+static SEXP x_symbol, versioned_symbol, stream_symbol, writable_symbol, capsule_symbol, copy_symbol;
+static SEXP dtype_symbol, device_symbol, detach_symbol;
 static SEXP gpu_symbol, tensor_symbol; // names of classes
 static SEXP other_export_call, other_import_call, other_tensor_call, start_call;
 
@@ -56,6 +57,8 @@ SEXP C_as_torch(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return vg_returned(vg_torch_export(Rf_eval(x_symbol, rho)));
 }
 
+static int is_unset(SEXP symbol, SEXP rho) { return Rf_eval(symbol, rho) == R_NilValue; }
+
 // The first of an object's classes; a symbol's name where it is that, since R has each string once.
 static SEXP first_class(SEXP x) {
   SEXP classes = Rf_getAttrib(x, R_ClassSymbol);
@@ -69,13 +72,15 @@ SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   if (!Rf_isObject(x)) return Rf_ScalarLogical(FALSE);
   SEXP class = first_class(x);
   int known = class == PRINTNAME(gpu_symbol) || (class == PRINTNAME(tensor_symbol) && vg_torch_started());
-  return Rf_ScalarLogical(known && vg_dots_length(rho) == 0 && Rf_eval(dtype_symbol, rho) == R_NilValue && Rf_eval(device_symbol, rho) == R_NilValue);
+  int plain = known && vg_dots_length(rho) == 0 && is_unset(dtype_symbol, rho) && is_unset(device_symbol, rho);
+  return Rf_ScalarLogical(plain);
 }
 
 // as_gpu() of that
 SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
-  return vg_returned(first_class(x) == PRINTNAME(gpu_symbol) ? vg_upload(x, R_NilValue, R_NilValue, R_NilValue) : vg_torch_import(x));
+  int is_array = first_class(x) == PRINTNAME(gpu_symbol);
+  return vg_returned(is_array ? vg_upload(x, R_NilValue, R_NilValue, R_NilValue) : vg_torch_import(x));
 }
 
 // as_gpu(x, dtype, device, detach) of a tensor
@@ -83,6 +88,6 @@ SEXP C_from_torch(SEXP call, SEXP op, SEXP args, SEXP rho) {
   if (!vg_torch_started()) Rf_eval(start_call, rho);
   SEXP detach = Rf_eval(detach_symbol, rho);
   int plain = TYPEOF(detach) == LGLSXP && XLENGTH(detach) == 1 && LOGICAL_ELT(detach, 0) == FALSE;
-  if (!plain || Rf_eval(dtype_symbol, rho) != R_NilValue || Rf_eval(device_symbol, rho) != R_NilValue) return Rf_eval(other_tensor_call, rho);
+  if (!plain || !is_unset(dtype_symbol, rho) || !is_unset(device_symbol, rho)) return Rf_eval(other_tensor_call, rho);
   return vg_returned(vg_torch_import(Rf_eval(x_symbol, rho)));
 }

@@ -54,7 +54,8 @@ static SEXP known_variable(SEXP symbol, SEXP env, int depth) {
     case R_BindingTypeUnbound: continue;
     case R_BindingTypeValue:
     case R_BindingTypeForced: return R_getVar(symbol, env, FALSE);
-    case R_BindingTypeDelayed: return known_expression(R_DelayedBindingExpression(symbol, env), R_DelayedBindingEnvironment(symbol, env), depth);
+    case R_BindingTypeDelayed:
+      return known_expression(R_DelayedBindingExpression(symbol, env), R_DelayedBindingEnvironment(symbol, env), depth);
     default: return NULL;
     }
   }

@@ -12,7 +12,8 @@ typedef struct {
   vg_return returns[VG_RETURNS]; // its own and its callers'
 } vg_holding;
 void vg_init_holders(void);
-const vg_holding *vg_holder(const void *frame);              // who was given an address by this frame of Dataptr; NULL for nobody who may keep it
+// The C function that was given an address by this frame of Dataptr; NULL where none may keep it.
+const vg_holding *vg_holder(const void *frame);
 int vg_is_held(const vg_holding *holding);                   // whether that one may still run
 void vg_handle_hold(void *handle, const vg_holding *holder); // Rust: notes it; a copy
 SEXP C_learn_call(void);

@@ -77,8 +77,9 @@ static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
     {"C_launch", (DL_FUNC)C_launch, 0}, {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
-    {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0}, {"C_as_torch", (DL_FUNC)C_as_torch, 0},
-    {"C_from_torch", (DL_FUNC)C_from_torch, 0}, {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
+    {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0},
+    {"C_as_torch", (DL_FUNC)C_as_torch, 0}, {"C_from_torch", (DL_FUNC)C_from_torch, 0},
+    {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
     {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {

@@ -22,8 +22,8 @@ void vg_init_kernel(void) {
   shared_symbol = Rf_install("shared");
   n_symbol = Rf_install("n");
   stream_symbol = Rf_install("stream");
-  careful_call = vg_preserved("launch_matched(self, list(...), if (!missing(grid)) grid, if (!missing(block)) block, if (!missing(shared)) shared, "
-                              "if (!missing(n)) n, if (!missing(stream)) stream)");
+  careful_call = vg_preserved("launch_matched(self, list(...), if (!missing(grid)) grid, if (!missing(block)) block, "
+                              "if (!missing(shared)) shared, if (!missing(n)) n, if (!missing(stream)) stream)");
 }
 
 static SEXP optional(SEXP symbol, SEXP rho) { return vg_is_missing(symbol, rho) ? R_NilValue : Rf_eval(symbol, rho); }

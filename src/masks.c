@@ -48,7 +48,8 @@ static int is_copy(SEXP env, SEXP symbol, SEXP ours) {
 // The value of the binding: this package's function where base R's is found next, otherwise a mask of what is.
 SEXP C_masked(SEXP state) {
   if (VECTOR_ELT(state, ASSIGNED) != R_NilValue) return VECTOR_ELT(state, ASSIGNED);
-  SEXP symbol = VECTOR_ELT(state, NAME), ours = VECTOR_ELT(state, OURS), home = VECTOR_ELT(state, HOME), theirs = R_NilValue;
+  SEXP symbol = VECTOR_ELT(state, NAME), ours = VECTOR_ELT(state, OURS), home = VECTOR_ELT(state, HOME);
+  SEXP theirs = R_NilValue;
   for (SEXP env = PARENT(VECTOR_ELT(state, PACKAGE)); env != R_EmptyEnv; env = PARENT(env)) {
     if (is_copy(env, symbol, ours)) continue;
     SEXP value = value_in(env, symbol);

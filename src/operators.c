@@ -138,7 +138,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   } else if (which == R_NamesSymbol) {
     if (xnames != R_NilValue && Rf_xlength(xnames) == n) Rf_setAttrib(out, R_NamesSymbol, xnames);
     // of a sum of nothing base R keeps the names of the first operand alone
-    else if (ynames != R_NilValue && Rf_xlength(ynames) == n && (n > 0 || !arithmetic)) Rf_setAttrib(out, R_NamesSymbol, ynames);
+    else if (ynames != R_NilValue && Rf_xlength(ynames) == n && (n > 0 || !arithmetic))
+      Rf_setAttrib(out, R_NamesSymbol, ynames);
   }
   if (series != R_NilValue) Rf_setAttrib(out, R_TspSymbol, Rf_getAttrib(series, R_TspSymbol));
   vg_classify_as(out, dims, series != R_NilValue);

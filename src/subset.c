@@ -87,7 +87,10 @@ static SEXP positions(SEXP x, SEXP values) {
   if (n == 1) {
     // it may be an index matrix; an array is one where it has a column for each dimension
     SEXP i = VECTOR_ELT(values, 0), dim = Rf_getAttrib(i, R_DimSymbol);
-    if (dim != R_NilValue && rank(x) > 0 && (!is_array(i) || (TYPEOF(i) != LGLSXP && XLENGTH(dim) == 2 && INTEGER_ELT(dim, 1) == rank(x)))) return NULL;
+    if (dim != R_NilValue && rank(x) > 0) {
+      int is_index = TYPEOF(i) != LGLSXP && XLENGTH(dim) == 2 && INTEGER_ELT(dim, 1) == rank(x);
+      if (!is_array(i) || is_index) return NULL;
+    }
   }
   SEXP at = PROTECT(Rf_allocVector(VECSXP, n));
   for (R_xlen_t k = 0; k < n; k++) {
@@ -178,7 +181,9 @@ static SEXP take_axes(SEXP x, SEXP at, int drop) {
     Rf_setAttrib(out, R_DimSymbol, PROTECT(staying(lengths, extents, drop, stay)));
     UNPROTECT(1);
     int any = 0;
-    for (int k = 0; kept != R_NilValue && k < n; k++) any |= (!drop || extents[k] != 1) && VECTOR_ELT(kept, k) != R_NilValue;
+    for (int k = 0; kept != R_NilValue && k < n; k++) {
+      any |= (!drop || extents[k] != 1) && VECTOR_ELT(kept, k) != R_NilValue;
+    }
     if (any) {
       SEXP list = PROTECT(staying(kept, extents, drop, stay));
       SEXP axes = PROTECT(Rf_getAttrib(dimnames, R_NamesSymbol));
@@ -199,7 +204,9 @@ static SEXP take_axes(SEXP x, SEXP at, int drop) {
   return out;
 }
 
-static SEXP take(SEXP x, SEXP at, int drop) { return XLENGTH(at) == 1 ? take_flat(x, at, drop) : take_axes(x, at, drop); }
+static SEXP take(SEXP x, SEXP at, int drop) {
+  return XLENGTH(at) == 1 ? take_flat(x, at, drop) : take_axes(x, at, drop);
+}
 
 // What is no TRUE or FALSE drops, as in base R.
 static int drops(SEXP drop) { return Rf_asLogical(drop) != FALSE; }
@@ -215,7 +222,8 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
     return x;
   }
   // columns of a time series keep its time, which is for R code
-  int series = XLENGTH(values) > 1 && VECTOR_ELT(values, 0) == R_MissingArg && Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
+  int series =
+    XLENGTH(values) > 1 && VECTOR_ELT(values, 0) == R_MissingArg && Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
   SEXP at = series ? NULL : positions(x, values);
   if (at != NULL) {
     PROTECT(at);
@@ -331,7 +339,8 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   // as a function it may be called with the value unnamed, which is then the last subscript
   int known = !vg_is_missing(value_symbol, rho);
   SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
-  if (value != R_NilValue && (is_plain(value) || (TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value))))) {
+  int is_complex = TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value));
+  if (value != R_NilValue && (is_plain(value) || is_complex)) {
     SEXP at = XLENGTH(values) == 0 ? Rf_allocVector(VECSXP, 1) : positions(x, values);
     if (at != NULL) {
       PROTECT(at);

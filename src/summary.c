@@ -46,7 +46,8 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP name = Rf_eval(name_symbol, rho);
   if ((TYPEOF(x) == REALSXP || TYPEOF(x) == CPLXSXP) && XLENGTH(x) > 0 && CHAR(STRING_ELT(name, 0))[0] == 'a') {
     // any() and all()
-    vg_say("warn_as_base", TYPEOF(x) == REALSXP ? "coercing argument of type 'double' to logical" : "coercing argument of type 'complex' to logical");
+    vg_say("warn_as_base", TYPEOF(x) == REALSXP ? "coercing argument of type 'double' to logical"
+                                                : "coercing argument of type 'complex' to logical");
   }
   SEXP value = vg_reduce(name, x, Rf_ScalarLogical(leave_out));
   if (vg_pending) vg_raise_pending(value);

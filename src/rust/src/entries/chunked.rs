@@ -30,13 +30,16 @@ entry! {
                 .advise("Chunks hold doubles, integers, logicals, complex numbers or integer64.")
         })?;
         let (data, rows) = if r::is_null(rows) {
-            (match data {
-                Host::Logical(v) => Host::Logical(part(v, from, n)?),
-                Host::Integer(v) => Host::Integer(part(v, from, n)?),
-                Host::Integer64(v) => Host::Integer64(part(v, from, n)?),
-                Host::Double(v) => Host::Double(part(v, from, n)?),
-                Host::Complex(v) => Host::Complex(part(v, from, n)?),
-            }, None)
+            (
+                match data {
+                    Host::Logical(v) => Host::Logical(part(v, from, n)?),
+                    Host::Integer(v) => Host::Integer(part(v, from, n)?),
+                    Host::Integer64(v) => Host::Integer64(part(v, from, n)?),
+                    Host::Double(v) => Host::Double(part(v, from, n)?),
+                    Host::Complex(v) => Host::Complex(part(v, from, n)?),
+                },
+                None,
+            )
         } else {
             (data, Some((values::size(rows, "rows")?, from, n)))
         };
@@ -48,7 +51,11 @@ entry! {
     /// The array of a copy under way; its use waits for the copy.
     fn upload_take(pointer) {
         // SAFETY: the tag is checked.
-        let coming = if external_ptr::has_tag(pointer, tag()) { unsafe { external_ptr::take_value::<Coming>(pointer) } } else { None };
+        let coming = if external_ptr::has_tag(pointer, tag()) {
+            unsafe { external_ptr::take_value::<Coming>(pointer) }
+        } else {
+            None
+        };
         let array = coming.ok_or_else(|| Error::new(Kind::Consumed, "there is no copy under way"))?.take()?;
         // SAFETY: an external pointer; the copy has read what it kept alive.
         unsafe { r::vg_keep_with(pointer, r::null()) };

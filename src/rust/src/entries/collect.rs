@@ -38,7 +38,10 @@ entry! {
         let array = convert::array(x)?;
         let n = array.len();
         if r::kind_of(out) != host_copy::r_type(array.dtype()) || r::len(out) != n {
-            return Err(Error::new(ErrorKind::Argument, "a vector to collect into has the type and the length of the array"));
+            return Err(Error::new(
+                ErrorKind::Argument,
+                "a vector to collect into has the type and the length of the array",
+            ));
         }
         // SAFETY: an ordinary vector of n elements of this type.
         unsafe { host_copy::read(&array, 0, n, host_vector::start(out))? };

@@ -471,14 +471,21 @@ entry! {
             "error" => Bounds::Fail,
             _ => Bounds::AsR,
         };
-        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope, stack: values::size(stack, "stack")? };
+        let request = Request {
+            lambda: lambda.clone(),
+            arguments: &types,
+            bounds,
+            scope: &scope,
+            stack: values::size(stack, "stack")?,
+        };
         let mut output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
         let wrt = strings(wrt, "wrt")?;
         let mut sizes = Vec::new();
         if !wrt.is_empty() {
             let wanted = wanted(&wrt, &list_items(args), &output, &lambda, &scope)?;
             if output.names.is_some() || !output.routine.results[0].1.is_float() {
-                let message = format!("`{}` has a gradient where it gives one double, not several or another type", lambda.name);
+                let message =
+                    format!("`{}` has a gradient where it gives one double, not several or another type", lambda.name);
                 return Err(Error::new(ErrorKind::Argument, message));
             }
             output.routine = gradient(&output.routine, &wanted.targets).map_err(|operation| {
@@ -499,10 +506,13 @@ entry! {
             list.finish()
         };
         let out = out.add("paths", paths);
-        let out = out.add("names", match &output.names {
-            Some(names) => r::strings(names.iter()),
-            None => r::null(),
-        });
+        let out = out.add(
+            "names",
+            match &output.names {
+                Some(names) => r::strings(names.iter()),
+                None => r::null(),
+            },
+        );
         let out = out.add("is_vector", r::logical(output.is_vector)).add("draws", r::logical(draws));
         let captured = output.captures.iter().map(|c| c.what).collect();
         let variant = Variant { routine, arguments: types, captured, sizes };
@@ -527,7 +537,8 @@ entry! {
                 return Ok(r::null());
             }
         }
-        let all: Vec<SEXP> = list_items(args).into_iter().filter(|x| !r::is_null(*x)).chain(captured.iter().copied()).collect();
+        let all: Vec<SEXP> =
+            list_items(args).into_iter().filter(|x| !r::is_null(*x)).chain(captured.iter().copied()).collect();
         if variant.sizes.iter().any(|&(k, length)| r::len(all[k]) != length) {
             return Ok(r::null());
         }

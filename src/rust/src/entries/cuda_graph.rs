@@ -79,7 +79,11 @@ entry! {
 
     /// list(nodes, bytes).
     fn graph_info(graph) {
-        let graph: &Graph = external_ptr::get(graph).ok_or_else(|| Error::new(Kind::Argument, "the graph is of another session"))?;
-        Ok(List::new(2).add("nodes", r::real(graph.nodes() as f64)).add("bytes", r::real(graph.bytes() as f64)).finish())
+        let graph: &Graph =
+            external_ptr::get(graph).ok_or_else(|| Error::new(Kind::Argument, "the graph is of another session"))?;
+        Ok(List::new(2)
+            .add("nodes", r::real(graph.nodes() as f64))
+            .add("bytes", r::real(graph.bytes() as f64))
+            .finish())
     }
 }

@@ -83,8 +83,8 @@ entry! {
     fn tier_counts(device, seconds) {
         #[cfg(not(target_os = "macos"))]
         if let Device::Cuda(ordinal) = convert::device(device)? {
-            use verdigris_engine::backend::cuda::launch::tier;
             use verdigris_engine::backend::cuda::context::device::Cuda;
+            use verdigris_engine::backend::cuda::launch::tier;
             let cuda = Cuda::of(ordinal)?;
             tier::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
             let counts = cuda.tier_counts();
@@ -118,7 +118,8 @@ entry! {
     fn device_list() {
         device::refresh_paths()?;
         let all: Vec<Description> = devices::list();
-        let capability = |d: &Description| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"));
+        let capability =
+            |d: &Description| d.capability.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}"));
         Ok(List::new(5)
             .add("device", r::strings(all.iter().map(|d| d.device.to_string())))
             .add("name", r::strings(all.iter().map(|d| &d.name)))
@@ -224,7 +225,10 @@ entry! {
         match handle::of(x) {
             Some(handle) => handle.free(),
             None => {
-                return Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x))));
+                return Err(Error::new(
+                    ErrorKind::Argument,
+                    format!("expected a GPU array, got {}", values::describe(x)),
+                ));
             }
         }
         Ok(r::null())

@@ -116,7 +116,9 @@ entry! {
     fn dlpack_describe(capsule) {
         let raw = match capsule::tensor(capsule) {
             Ok(raw) => raw,
-            Err(error) if error.kind == ErrorKind::Consumed => return Ok(r::string(&capsule::tag(capsule).to_string_lossy())),
+            Err(error) if error.kind == ErrorKind::Consumed => {
+                return Ok(r::string(&capsule::tag(capsule).to_string_lossy()))
+            }
             Err(error) => return Err(error),
         };
         raw.probe()?;

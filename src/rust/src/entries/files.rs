@@ -186,7 +186,8 @@ entry! {
                 .iter()
                 .map(|name| {
                     header.entries.iter().find(|e| e.name == *name).ok_or_else(|| {
-                        let known: Vec<String> = header.entries.iter().take(20).map(|e| format!("\"{}\"", e.name)).collect();
+                        let known: Vec<String> =
+                            header.entries.iter().take(20).map(|e| format!("\"{}\"", e.name)).collect();
                         let more = if header.entries.len() > 20 { ", ..." } else { "" };
                         Error::new(ErrorKind::Argument, format!("the file has no tensor \"{name}\""))
                             .advise(format!("It has {}{more}.", known.join(", ")))

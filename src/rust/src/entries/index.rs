@@ -100,16 +100,21 @@ entry! {
         };
         if !r::is_null(extents) {
             for (k, selection) in found.iter().enumerate() {
-                let extent = c_int::try_from(selection.len())
-                    .map_err(|_| Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"))?;
+                let extent = c_int::try_from(selection.len()).map_err(|_| {
+                    Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say")
+                })?;
                 // SAFETY: an integer vector that C made, with an element for each axis.
                 unsafe { *INTEGER(extents).add(k) = extent };
             }
         }
-        let ranges: Option<Vec<Axis>> = found.iter().enumerate().map(|(of, s)| match *s {
-            Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
-            Selection::At { .. } => None,
-        }).collect();
+        let ranges: Option<Vec<Axis>> = found
+            .iter()
+            .enumerate()
+            .map(|(of, s)| match *s {
+                Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
+                Selection::At { .. } => None,
+            })
+            .collect();
         // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
         if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
             let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
@@ -125,7 +130,11 @@ entry! {
                 None => {
                     let positions = positions(&dim, &found, &array)?;
                     let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
-                    if is_inside { array.gather_inside(&positions)? } else { array.gather(&positions)? }
+                    if is_inside {
+                        array.gather_inside(&positions)?
+                    } else {
+                        array.gather(&positions)?
+                    }
                 }
             },
         };

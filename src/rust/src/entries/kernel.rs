@@ -353,14 +353,21 @@ entry! {
             let signature = user_kernel::signature(&function, device(r::null())?)?;
             for wanted in &returned {
                 let place = signature.parameters.iter().position(|p| p.name == *wanted).ok_or_else(|| {
-                    Error::new(ErrorKind::Argument, format!("`returns`: kernel `{}` has no parameter `{wanted}`", function.name))
-                        .advise(format!("Its signature is `{signature}`."))
+                    Error::new(
+                        ErrorKind::Argument,
+                        format!("`returns`: kernel `{}` has no parameter `{wanted}`", function.name),
+                    )
+                    .advise(format!("Its signature is `{signature}`."))
                 })?;
                 let parameter = &signature.parameters[place];
                 if parameter.passing != Passing::Write || parameter.dtype().is_none() {
                     return Err(Error::new(
                         ErrorKind::Argument,
-                        format!("`returns`: parameter `{wanted}` is `{}`, and only a pointer to numbers that is not const can be returned", parameter.c_type()),
+                        format!(
+                            "`returns`: parameter `{wanted}` is `{}`, and only a pointer to numbers that is not const \
+                             can be returned",
+                            parameter.c_type()
+                        ),
                     ));
                 }
                 if places.contains(&place) {
@@ -407,11 +414,8 @@ entry! {
     fn kernel_signature(pointer) {
         let kernel = module::pointed::<Kernel>(pointer)?;
         let signature = user_kernel::signature(&kernel.function, device(r::null())?)?;
-        let parameters: Vec<&str> = signature
-            .taken()
-            .filter(|(k, _)| !kernel.returns.contains(k))
-            .map(|(_, p)| p.name.as_str())
-            .collect();
+        let parameters: Vec<&str> =
+            signature.taken().filter(|(k, _)| !kernel.returns.contains(k)).map(|(_, p)| p.name.as_str()).collect();
         Ok(List::new(2)
             .add("signature", r::string(&signature.to_string()))
             .add("parameters", r::strings(parameters.iter()))
@@ -421,7 +425,8 @@ entry! {
     /// Runs a kernel on a list of arguments: those of its parameters, in their order, that are not returned.
     fn kernel_call(pointer, arguments, grid, block, shared, n, stream) {
         // SAFETY: a list, within its length.
-        let arguments: Vec<SEXP> = (0..r::len(arguments) as isize).map(|k| unsafe { r::VECTOR_ELT(arguments, k) }).collect();
+        let arguments: Vec<SEXP> =
+            (0..r::len(arguments) as isize).map(|k| unsafe { r::VECTOR_ELT(arguments, k) }).collect();
         launch(pointer, &arguments, &Asked { grid, block, shared, n, stream })
     }
 
@@ -429,7 +434,8 @@ entry! {
     fn global_read(module, name, dtype, place) {
         let module = module::module(module)?;
         let (name, place) = (values::string(name, "name")?, device(place)?);
-        let raw = r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && values::string(dtype, "dtype")? == "raw";
+        let raw =
+            r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && values::string(dtype, "dtype")? == "raw";
         let wanted = if raw { None } else { values::dtype(dtype)? };
         let buffer = backend::of(place)?.global(&*module, name)?;
         let backend = backend::of(place)?;
@@ -480,8 +486,11 @@ entry! {
         let array = if handle::of(value).is_some() || r::inherits(value, "gpu_array") {
             let array = convert::array(value)?;
             if array.device() != place {
-                return Err(Error::new(ErrorKind::Device, format!("`value` is on {}, and the variable on {place}", array.device()))
-                    .advise(format!("Move it with `as_gpu(x, device = \"{place}\")`.")));
+                return Err(Error::new(
+                    ErrorKind::Device,
+                    format!("`value` is on {}, and the variable on {place}", array.device()),
+                )
+                .advise(format!("Move it with `as_gpu(x, device = \"{place}\")`.")));
             }
             array.cast(dtype, None)?
         } else {

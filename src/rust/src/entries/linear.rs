@@ -124,7 +124,11 @@ entry! {
     fn lu(x, n) {
         let [n] = extents(n)?;
         let (lu, pivots, info) = linear::lu(&convert::array(x)?, n)?;
-        Ok(List::new(3).add("lu", handle::wrap(lu)).add("pivots", handle::wrap(pivots)).add("info", r::real(info.into())).finish())
+        Ok(List::new(3)
+            .add("lu", handle::wrap(lu))
+            .add("pivots", handle::wrap(pivots))
+            .add("info", r::real(info.into()))
+            .finish())
     }
 
     /// What solves with `lu`: extents n and the columns of b.
@@ -146,7 +150,14 @@ entry! {
     fn triangular_solve(r, b, sizes, upper, transpose) {
         let [n, columns] = extents(sizes)?;
         let (upper, transpose) = (values::flag(upper, "upper.tri")?, values::flag(transpose, "transpose")?);
-        Ok(handle::wrap(linear::triangular_solve(&convert::array(r)?, n, &convert::array(b)?, columns, upper, transpose)?))
+        Ok(handle::wrap(linear::triangular_solve(
+            &convert::array(r)?,
+            n,
+            &convert::array(b)?,
+            columns,
+            upper,
+            transpose,
+        )?))
     }
 
     /// The upper triangle of a matrix of these extents, and zeros.
@@ -177,15 +188,24 @@ entry! {
     /// list(values, vectors, info), ascending.
     fn eigen_symmetric(x, n, vectors) {
         let [n] = extents(n)?;
-        let (values, vectors, info) = linear::eigen_symmetric(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
-        Ok(List::new(3).add("values", handle::wrap(values)).add("vectors", optional(vectors)).add("info", r::real(info.into())).finish())
+        let (values, vectors, info) =
+            linear::eigen_symmetric(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
+        Ok(List::new(3)
+            .add("values", handle::wrap(values))
+            .add("vectors", optional(vectors))
+            .add("info", r::real(info.into()))
+            .finish())
     }
 
     /// list(values, vectors, info): n real parts and n imaginary parts; vectors packed as LAPACK's dgeev does.
     fn eigen_general(x, n, vectors) {
         let [n] = extents(n)?;
         let (values, vectors, info) = linear::eigen_general(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
-        Ok(List::new(3).add("values", handle::wrap(values)).add("vectors", optional(vectors)).add("info", r::real(info.into())).finish())
+        Ok(List::new(3)
+            .add("values", handle::wrap(values))
+            .add("vectors", optional(vectors))
+            .add("info", r::real(info.into()))
+            .finish())
     }
 
     /// list(d, u, v, transposed, info, moved) of an m x n matrix, m >= n.

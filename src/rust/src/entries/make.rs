@@ -26,7 +26,8 @@ entry! {
     fn sequence(from, by, n, dtype, device) {
         let n = values::size(n, "length.out")?;
         let device: Device = convert::device(device)?;
-        let (from, kind) = values::scalar(from).ok_or_else(|| Error::new(ErrorKind::Argument, "`from` must be one number"))?;
+        let (from, kind) =
+            values::scalar(from).ok_or_else(|| Error::new(ErrorKind::Argument, "`from` must be one number"))?;
         let (by, _) = values::scalar(by).ok_or_else(|| Error::new(ErrorKind::Argument, "`by` must be one number"))?;
         let dtype = values::dtype(dtype)?.unwrap_or(kind.default_dtype());
         let class = match from {
@@ -34,6 +35,13 @@ entry! {
             Scalar::I64(_) => Class::I64,
             _ => Class::F64,
         };
-        Ok(handle::wrap(Array::source(verdigris_ops::id::SEQ, class, dtype, n, device, &[from.to(class), by.to(class)])?))
+        Ok(handle::wrap(Array::source(
+            verdigris_ops::id::SEQ,
+            class,
+            dtype,
+            n,
+            device,
+            &[from.to(class), by.to(class)],
+        )?))
     }
 }

@@ -46,7 +46,8 @@ entry! {
     fn record(op, operands, call) {
         // SAFETY: operands is a list that the C side made.
         let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        recorded(row(op)?, &list, |warns| if warns || call_site::is_light(call) { call_site::of(call) } else { None }).map(handle::bare)
+        recorded(row(op)?, &list, |warns| if warns || call_site::is_light(call) { call_site::of(call) } else { None })
+            .map(handle::bare)
     }
 }
 

@@ -39,7 +39,8 @@ entry! {
     /// A list of the sorted values and, if asked for, their positions (from 1).
     fn sort(x, decreasing, with_positions) {
         let array = convert::array(x)?;
-        let (sorted, at) = array.sort(values::flag(decreasing, "decreasing")?, values::flag(with_positions, "with_positions")?)?;
+        let (sorted, at) =
+            array.sort(values::flag(decreasing, "decreasing")?, values::flag(with_positions, "with_positions")?)?;
         let at = at.map(|at| from_one(at, place_type(&array))).transpose()?;
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {

@@ -183,7 +183,9 @@ entry! {
             let room = match data {
                 Host::Logical(v) => HostMut::Logical(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
                 Host::Integer(v) => HostMut::Integer(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
-                Host::Integer64(v) => HostMut::Integer64(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
+                Host::Integer64(v) => {
+                    HostMut::Integer64(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len()))
+                }
                 Host::Double(v) => HostMut::Double(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
                 Host::Complex(v) => HostMut::Complex(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
             };

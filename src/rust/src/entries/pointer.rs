@@ -62,7 +62,9 @@ entry! {
             strides: if r::is_null(strides) { None } else { Some(values::wholes(strides, "strides")?) },
             dtype: values::dtype(dtype)?.ok_or_else(|| Error::new(ErrorKind::Argument, "`dtype` must be named"))?,
             device: convert::device(device)?,
-            read_only: values::flag(read_only, "read_only")? || address::is_for_reading(address) || address::is_for_reading(owner),
+            read_only: values::flag(read_only, "read_only")?
+                || address::is_for_reading(address)
+                || address::is_for_reading(owner),
             within: if external_ptr::has_tag(address, address::tag()) {
                 address::loan_of(address).map(|lent| (lent.buffer().address, lent.buffer().bytes))
             } else {

@@ -48,7 +48,9 @@ entry! {
         let draws = stream(row, wanted, n, read_key(key)?, device)?;
         let scaled = |array: Array, by: f64, op, idle: f64| match by == idle {
             true => Ok(array),
-            false => Array::apply(op, &[Operand::Array(array), Operand::Value(Scalar::F64(by), NumberKind::Double)], None),
+            false => {
+                Array::apply(op, &[Operand::Array(array), Operand::Value(Scalar::F64(by), NumberKind::Double)], None)
+            }
         };
         let draws = scaled(draws, values::number(scale, "scale")?, id::MUL, 1.0)?;
         let out = scaled(draws, values::number(shift, "shift")?, id::ADD, 0.0)?;

@@ -100,7 +100,10 @@ entry! {
                     })
                 }
                 DType::Int32 => {
-                    let out = Rf_protect(Rf_allocVector(if logical { SEXPTYPE::LGLSXP } else { SEXPTYPE::INTSXP }, width as R_xlen_t));
+                    let out = Rf_protect(Rf_allocVector(
+                        if logical { SEXPTYPE::LGLSXP } else { SEXPTYPE::INTSXP },
+                        width as R_xlen_t,
+                    ));
                     let room = if logical { LOGICAL(out) } else { INTEGER(out) };
                     for k in 0..width {
                         *room.add(k) = i32::from_ne_bytes(at(k, 4).try_into().expect("four bytes"));
@@ -117,7 +120,10 @@ entry! {
                     let mut lost = false;
                     for k in 0..width {
                         *REAL(out).add(k) = match dtype {
-                            DType::Int64 => host_copy::number(i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")), &mut lost),
+                            DType::Int64 => host_copy::number(
+                                i64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
+                                &mut lost,
+                            ),
                             DType::Float32 => f32::from_ne_bytes(at(k, 4).try_into().expect("four bytes")).into(),
                             _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
                         };
@@ -175,7 +181,8 @@ entry! {
         let reduction = reduction(name)?;
         let array = convert::array(x)?;
         let codes = convert::array(codes)?;
-        let found = array.reduce_coded(&codes, values::size(groups, "groups")?, reduction, values::flag(na_rm, "na.rm")?)?;
+        let found =
+            array.reduce_coded(&codes, values::size(groups, "groups")?, reduction, values::flag(na_rm, "na.rm")?)?;
         let Some(found) = found else { return Ok(null()) };
         // R's sums of integers are doubles where they do not fit
         let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;

@@ -55,7 +55,8 @@ entry! {
     /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from
     /// 0) on by `step` for `extent` elements.
     fn strided(x, dim, of, start, step, extent) {
-        let (dim, of, start, extent) = (values::sizes(dim)?, values::sizes(of)?, values::sizes(start)?, values::sizes(extent)?);
+        let (dim, of, start, extent) =
+            (values::sizes(dim)?, values::sizes(of)?, values::sizes(start)?, values::sizes(extent)?);
         let Some(Host::Double(step)) = values::host(step) else {
             return Err(Error::new(Kind::Argument, "the steps of a view are doubles"));
         };

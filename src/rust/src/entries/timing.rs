@@ -86,7 +86,10 @@ entry! {
         Ok(List::new(6)
             .add("name", r::strings(spans.iter().map(|s| &s.name)))
             .add("kind", r::strings(spans.iter().map(|s| s.kind)))
-            .add("stream", r::reals(spans.iter().map(|s| if s.stream == u32::MAX { -1.0 } else { f64::from(s.stream) })))
+            .add(
+                "stream",
+                r::reals(spans.iter().map(|s| if s.stream == u32::MAX { -1.0 } else { f64::from(s.stream) })),
+            )
             .add("bytes", r::reals(spans.iter().map(|s| s.bytes as f64)))
             .add("start", r::reals(spans.iter().map(|s| s.start)))
             .add("end", r::reals(spans.iter().map(|s| s.end)))

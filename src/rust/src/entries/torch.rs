@@ -97,7 +97,8 @@ entry! {
         drop(array);
         let (mut status, mut message) = (0, [0 as c_char; 512]);
         // SAFETY: gives the tensor away; R's errors stay in there.
-        let made = unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
+        let made =
+            unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
         if status == 0 {
             Ok(made)
         } else {

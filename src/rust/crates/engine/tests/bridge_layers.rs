@@ -206,7 +206,7 @@ fn imports_are_found_in_all_forms() {
         "use crate::{r::{self, gc, *}, array::handle as h};",
         "let x = crate::r::gc::f(crate::array::handle::g::<u8>());",
         "use super::handle::{self, Handle};\nuse crate::r::gc;",
-        "use other_crate::entries::x;\n// crate::entries::y\nuse crate::r::gc;\nuse crate::array::handle::{\n  self,\n};",
+        "use other_crate::entries::x;\n// crate::entries::y\nuse crate::r::gc;\nuse crate::array::handle::{\n self\n};",
     ];
     for text in own {
         let all = imports(&[&below[..], &[file("array/lazy.rs", text)]].concat());
