@@ -437,7 +437,7 @@ entry! {
         let raw =
             r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && values::string(dtype, "dtype")? == "raw";
         let wanted = if raw { None } else { values::dtype(dtype)? };
-        let buffer = backend::of(place)?.global(&*module, name)?;
+        let buffer = backend::of(place)?.global(&module, name)?;
         let backend = backend::of(place)?;
         let variables = variables(backend, &module)?;
         let _touching = touching(backend, &variables)?;
@@ -462,7 +462,7 @@ entry! {
         let module = module::module(module)?;
         let (name, place) = (values::string(name, "name")?, device(place)?);
         let wanted = values::dtype(dtype)?;
-        let buffer = backend::of(place)?.global(&*module, name)?;
+        let buffer = backend::of(place)?.global(&module, name)?;
         let backend = backend::of(place)?;
         let variables = variables(backend, &module)?;
         let wrong = |given: usize, n: usize, what: &str| {
