@@ -1,4 +1,4 @@
-//! What the ALTREP methods in `altrep-array.c` call. A failure leaves a condition, which C raises.
+//! The work of the ALTREP methods in `altrep-array.c`. A failure leaves a condition, which C raises.
 
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr;
@@ -66,7 +66,7 @@ extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_
     done.is_some() as c_int
 }
 
-/// One element that somebody asked for by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]`
+/// One element, by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]`
 /// serves better.
 #[no_mangle]
 extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void) -> c_int {

@@ -1,4 +1,4 @@
-//! Devices by name, the current one, and the options that are handed on to CUDA before one is used.
+//! Devices by name, the current device, and the options that CUDA gets before a device is used.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Ordinary R vectors in memory of ours: what a read of a large array gives, with no copy behind the transfer.
+//! Ordinary R vectors in memory of the host pool: a read of a large array gives one, with no copy after the transfer.
 
 use std::any::Any;
 use std::os::raw::{c_int, c_void};

@@ -1,4 +1,4 @@
-//! Memory that goes with what R has collected and no entry has freed yet.
+//! Device memory that the next entry frees: R has collected all arrays that hold it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ entry! {
         } else {
             (data, Some((values::size(rows, "rows")?, from, n)))
         };
-        // SAFETY: the pointer keeps x, and who drops the copy waits for it; who calls does not write to x.
+        // SAFETY: the pointer keeps x, dropping the copy waits for it, and the caller does not write to x.
         let coming = unsafe { Array::upload_ahead(data, rows, dtype, device, None)? };
         Ok(external_ptr::pointer(coming, tag(), x))
     }

@@ -1,4 +1,4 @@
-//! Entries: elements on the host: as R vectors, in part, in decimal digits.
+//! Entries: reads of an array, whole or in part, as R vectors or decimal digits.
 
 use verdigris_engine::array::transfer::HostMut;
 use verdigris_engine::array::Array;

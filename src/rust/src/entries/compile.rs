@@ -1,4 +1,4 @@
-//! Functions that people write in R: their trees, what names mean around them, and calls.
+//! Entries: R functions that are compiled to kernels: their parse trees, the variables around them, and their calls.
 //!
 //! R gathers what a function may need before (`R/compile.R`, `surroundings()`), so nothing here runs R code: a look at
 //! values only.

@@ -1,4 +1,4 @@
-//! Computing what is recorded, and telling what that would run.
+//! Entries: evaluation of recorded operations, and `gpu_explain()`, which shows the kernels that it would run.
 
 use verdigris_engine::array::explain::{explain, Kernel, Traffic};
 use verdigris_engine::array::settle_all;

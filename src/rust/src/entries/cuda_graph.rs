@@ -1,4 +1,4 @@
-//! Entries: graphs.
+//! Entries: CUDA graphs.
 
 use verdigris_engine::array::Array;
 use verdigris_engine::device::cuda_graph::{Graph, Recording};

@@ -1,4 +1,4 @@
-//! Entries: devices, their memory, and what was found of CUDA.
+//! Entries: devices, their memory, and the CUDA libraries that were found.
 #![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there: some entries look at no argument
 
 use verdigris_engine::backend;

@@ -50,7 +50,7 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
 /// the caller's.
 fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     raw.probe()?;
-    // SAFETY: who tagged the pointer so says that it is such a tensor, and has not been used; it can be read.
+    // SAFETY: the tag promises such a tensor that was not used; `probe` has seen that it can be read.
     unsafe { dlpack::import(raw, copying) }
 }
 

@@ -1,4 +1,4 @@
-//! Entries: subsetting and assignment. Attributes, names and dimnames are R's matter (`R/index.R`).
+//! Entries: subsetting and assignment. `subset.c` and `R/index.R` set names and dimensions.
 
 use std::os::raw::c_int;
 

@@ -1,4 +1,4 @@
-//! Kernels that people write: R's arguments as the engine's.
+//! Entries: kernels of users. R's arguments become the engine's.
 
 use std::os::raw::c_int;
 use std::sync::Arc;

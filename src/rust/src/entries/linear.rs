@@ -1,4 +1,4 @@
-//! Products of matrices, factorisations and solving for R. Matrices come flat, with their extents.
+//! Entries: matrix products, factorisations and solving. Matrices come flat, with their extents.
 
 use verdigris_engine::array::linear::{self, Options};
 use verdigris_engine::array::Array;

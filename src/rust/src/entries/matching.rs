@@ -1,4 +1,4 @@
-//! Entries: counts, and places of values in tables.
+//! Entries: counts by value, and places of values in a table.
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_ops::dtype::{DType, Kind as NumberKind};

@@ -1,4 +1,4 @@
-//! Modules of kernels, and the external pointers that R holds them and their kernels by.
+//! Entries: modules of kernels. R holds modules and their kernels by external pointers.
 
 use std::sync::Arc;
 

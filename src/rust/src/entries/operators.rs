@@ -1,4 +1,4 @@
-//! Records operations for R's operators and elementwise functions. Attributes are C's matter (`operators.c`).
+//! Entries: recording of operators and elementwise functions. `operators.c` sets the attributes.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Entries: sorted values, their positions, and ranks.
+//! Entries: sorting, positions in order, and elements at ranks.
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_ops::dtype::{DType, Kind as NumberKind};

@@ -1,4 +1,4 @@
-//! Random numbers: sequences that are functions of a key and the index, keyed by R's generator.
+//! Entries: random numbers, sequences that are functions of a key and the index, keyed by R's generator.
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::memory::buffer::Device;

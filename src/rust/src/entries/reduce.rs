@@ -1,4 +1,4 @@
-//! Reductions for R: numbers for the whole array, arrays along a margin.
+//! Entries: reductions. Of a whole array to a number, along a margin to an array.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Scans for R.
+//! Entries: cumulative sums, products and extremes.
 
 use verdigris_ops::error::{Error, Kind};
 use verdigris_ops::scan::Scan;

@@ -1,4 +1,4 @@
-//! Entries: the package when it is loaded and when R ends; and what tests ask of it.
+//! Entries: loading the package, the end of R, and counters and conditions for tests.
 #![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there
 
 use verdigris_engine::memory;

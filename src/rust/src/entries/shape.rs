@@ -1,4 +1,4 @@
-//! Joined arrays, and views that repeat or overlap, for R.
+//! Entries: joined arrays, permuted axes, and views that repeat or overlap.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};

@@ -1,4 +1,4 @@
-//! Entries: strided memory that is asked for.
+//! Entries: strided views of memory, and empty arrays.
 
 use verdigris_engine::array::strided;
 use verdigris_ops::dtype::DType;

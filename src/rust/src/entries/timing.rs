@@ -1,4 +1,4 @@
-//! Entries: what a piece of code takes.
+//! Entries: timing and profiling of a piece of code.
 
 use std::time::Instant;
 

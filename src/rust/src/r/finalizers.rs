@@ -1,5 +1,5 @@
-//! What R has collected. Finalizers run wherever gc does, maybe in the middle of our own work: they only note what is
-//! dead (`finalizers.c`). The next entry frees it.
+//! Finalizers. They run wherever R collects garbage, maybe in the middle of our own work, so they only list dead
+//! pointers (`finalizers.c`). The next entry frees the values.
 
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};

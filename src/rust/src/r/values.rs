@@ -1,4 +1,4 @@
-//! R's ordinary values as the engine's: vectors, scalars, lengths, strings, names of dtypes.
+//! Ordinary R values as Rust's: vectors, scalars, lengths, strings, names of dtypes.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::memory::fallible;

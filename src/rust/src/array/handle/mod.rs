@@ -1,4 +1,4 @@
-//! The handle behind an array that is an R vector: the engine's array and, once R has looked, its host copy.
+//! The handle behind an R vector that is an array: the engine's array and, once R has read it, its host copy.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -253,16 +253,16 @@ impl Handle {
         !cell.is_null() && unsafe { r::vg_is_shared(cell) } != 0
     }
 
-    /// The array for someone outside who may write to its memory from now on. Where something else may still read that,
-    /// what was recorded on it or a view, the array moves to memory of its own before. So does a part of read-only
-    /// memory, a copy to R.
+    /// The array for another library that may write to its memory from now on. Where something else may still read
+    /// that, what was recorded on it or a view, the array moves to memory of its own before. So does a part of
+    /// read-only memory, a copy to R.
     pub fn lend(&self) -> Result<Array> {
         let array = self.current()?;
         if array.is_volatile() {
             return Ok(array);
         }
         let view = array.settle()?;
-        // the handle's and ours; the node's, ours, and those of who only reads
+        // the handle's and ours; the node's, ours, and those of readers
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
         let as_it_lies = if view.buffer.is_read_only() {
             self.import.get() // which the caller refuses to lend to a writer
@@ -277,7 +277,7 @@ impl Handle {
         Ok(own)
     }
 
-    /// The array for someone outside who only reads its memory.
+    /// The array for another library that only reads its memory.
     pub fn lend_to_read(&self) -> Result<Array> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let array = self.current()?;
@@ -298,8 +298,8 @@ impl Handle {
         !array.is_shared() || array.node().view().is_some_and(|view| number > 0 && view.buffer.is_lent_by(number))
     }
 
-    /// As `lend`, for someone who works in the order of CUDA's default stream, as who writes to the memory already
-    /// does: what he has queued comes first anyway. Ours is told to wait for it where there is work of ours to be done.
+    /// As `lend`, for a library that works in the order of CUDA's default stream, as the writers of the memory already
+    /// do: their queued work comes first anyway. Our stream waits for it only where there is work of ours to be done.
     pub fn lend_in_order(&self) -> Result<Array> {
         if !self.freed.get() && !self.dirty.get() {
             let array = self.peek();
@@ -346,7 +346,7 @@ impl Handle {
         self.look(Array::clone)
     }
 
-    /// As `current`, for who only looks at it.
+    /// As `current`, by reference.
     pub fn look<R>(&self, look: impl FnOnce(&Array) -> R) -> Result<R> {
         self.check()?;
         if self.dirty.get() {
