@@ -52,14 +52,17 @@ struct Tensor {
 using Held = std::shared_ptr<void>;
 
 Managed *(*to_dlpack)(const Tensor &);                                // at::toDLPack
-Tensor (*alias)(const Tensor &);                                      // at::native::alias; null in a libtorch that has it otherwise
+// at::native::alias; null in a libtorch that has it otherwise
+Tensor (*alias)(const Tensor &);
 Tensor (*from_dlpack)(Managed *, std::function<void(void *)>);        // at::fromDLPack
 bool (*requires_grad)(const void *impl);                              // c10::TensorImpl::requires_grad
 bool (*is_conj)(const Tensor &);                                      // at::native::is_conj
 bool (*is_neg)(const Tensor &);                                       // at::native::is_neg
-const void *strided;                                                  // vtable of c10::TensorImpl: dense, strided tensors
+// vtable of c10::TensorImpl: dense, strided tensors
+const void *strided;
 const void *undefined;                                                // of c10::UndefinedTensorImpl; may be null
-int32_t (*get_numel)(const Tensor *, int64_t *);                      // libtorch's stable C functions; 0 where they succeed
+// libtorch's stable C functions; 0 where they succeed
+int32_t (*get_numel)(const Tensor *, int64_t *);
 int32_t (*get_dtype)(const Tensor *, int32_t *);
 int32_t (*get_data)(const Tensor *, void **);
 int32_t (*get_dim)(const Tensor *, int64_t *);
@@ -79,7 +82,8 @@ void (*empty_cache)();                                               // liblante
 bool peek(const void *from, void *to, size_t bytes) {
   if (!from || reinterpret_cast<uintptr_t>(from) % 8 != 0) return false;
   for (size_t at = vg_is_heap(from, bytes) ? bytes : 0; at < bytes; at += 8) {
-    if (syscall(SYS_rt_sigprocmask, ~0, static_cast<const char *>(from) + at, nullptr, 8) == 0 || errno != EINVAL) return false;
+    if (syscall(SYS_rt_sigprocmask, ~0, static_cast<const char *>(from) + at, nullptr, 8) == 0 ||
+        errno != EINVAL) return false;
   }
   std::memcpy(to, from, bytes);
   return true;
@@ -112,7 +116,8 @@ const Tensor *kept_by(const Managed &managed) {
   if (managed.deleter == delete_described) return static_cast<Described *>(managed.context)->tensor;
   void *impl = nullptr;
   const void *vtable = nullptr;
-  const bool is_tensor = peek(managed.context, &impl, sizeof impl) && peek(impl, &vtable, sizeof vtable) && vtable == strided;
+  const bool is_tensor = peek(managed.context, &impl, sizeof impl) && peek(impl, &vtable, sizeof vtable) &&
+      vtable == strided;
   return is_tensor ? static_cast<const Tensor *>(managed.context) : nullptr;
 }
 
@@ -132,16 +137,20 @@ Managed *describe(const Tensor &tensor) {
   struct Type {
     uint8_t code, bits;
   };
-  static const Type types[] = {{1, 8},  {0, 8},  {0, 16},  {0, 32},  {0, 64}, {2, 16}, {2, 32}, {2, 64}, // c10::ScalarType: uint8 to float64
-                               {0, 0},  {5, 64}, {5, 128}, {6, 8},   {0, 0},  {0, 0},  {0, 0},  {4, 16}}; // complex64, complex128, bool, bfloat16
+  // c10::ScalarType: uint8 to float64, then complex64, complex128, bool, bfloat16
+  static const Type types[] = {{1, 8},  {0, 8},  {0, 16},  {0, 32},  {0, 64}, {2, 16}, {2, 32}, {2, 64},
+                               {0, 0},  {5, 64}, {5, 128}, {6, 8},   {0, 0},  {0, 0},  {0, 0},  {4, 16}};
   int64_t ndim = 0;
   int32_t dtype = 0, device_type = 0, device = 0;
-  if (!alias || get_dim(&tensor, &ndim) || get_dtype(&tensor, &dtype) || get_device_type(&tensor, &device_type)) return nullptr;
-  const bool known = dtype >= 0 && dtype < 16 && types[dtype].bits && (device_type == 0 || device_type == 1) && ndim <= INT32_MAX;
+  if (!alias || get_dim(&tensor, &ndim) || get_dtype(&tensor, &dtype) ||
+      get_device_type(&tensor, &device_type)) return nullptr;
+  const bool known = dtype >= 0 && dtype < 16 && types[dtype].bits && (device_type == 0 || device_type == 1) &&
+      ndim <= INT32_MAX;
   if (!known || (device_type == 1 && get_device_index(&tensor, &device))) return nullptr;
   std::unique_ptr<Described> own(new Described(alias(tensor)));
   Managed &m = own->managed;
-  if (get_data(own->tensor, &m.data) || get_sizes(own->tensor, &m.shape) || get_strides(own->tensor, &m.strides)) return nullptr;
+  if (get_data(own->tensor, &m.data) || get_sizes(own->tensor, &m.shape) ||
+      get_strides(own->tensor, &m.strides)) return nullptr;
   m.device_type = device_type + 1; // CPU and CUDA, to DLPack
   m.device_id = device;
   m.ndim = static_cast<int32_t>(ndim);
@@ -184,7 +193,11 @@ extern "C" {
 void *vg_torch_give(SEXP x, int *status, char *message, int room) {
   Kind kind = OTHER;
   const Tensor *tensor = to_dlpack ? tensor_of(x, &kind) : nullptr;
-  *status = !tensor ? NO_TENSOR : kind == NO_VALUES ? UNDEFINED : kind == OTHER ? NOT_STRIDED : requires_grad(tensor->impl) ? REQUIRES_GRAD : DONE;
+  *status = !tensor                         ? NO_TENSOR
+            : kind == NO_VALUES             ? UNDEFINED
+            : kind == OTHER                 ? NOT_STRIDED
+            : requires_grad(tensor->impl)   ? REQUIRES_GRAD
+                                            : DONE;
   if (*status != DONE) return nullptr;
   try {
     if (is_conj(*tensor) || is_neg(*tensor)) {
@@ -235,7 +248,8 @@ int vg_torch_is_there(const void *described) {
   int64_t size = 0, offset = 0;
   if (!tensor || reach(managed, 0) == 0) return 1;
   if (get_data(tensor, &data) || data != managed.data) return 0;
-  if (!get_storage_size || !get_storage_offset || get_storage_size(tensor, &size) || get_storage_offset(tensor, &offset)) return 1;
+  if (!get_storage_size || !get_storage_offset || get_storage_size(tensor, &size) ||
+      get_storage_offset(tensor, &offset)) return 1;
   return reach(managed, offset) <= size;
 }
 
@@ -286,8 +300,10 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
     return Rf_mkString(text);
   }
   undefined = nullptr;
-  if (find(library, &undefined, "_ZTVN3c1019UndefinedTensorImplE")) undefined = static_cast<const char *>(undefined) + 2 * sizeof(void *);
-  strided = static_cast<const char *>(strided) + 2 * sizeof(void *); // where objects point to: past the offset and the type
+  if (find(library, &undefined, "_ZTVN3c1019UndefinedTensorImplE"))
+    undefined = static_cast<const char *>(undefined) + 2 * sizeof(void *);
+  // where objects point to: past the offset and the type
+  strided = static_cast<const char *>(strided) + 2 * sizeof(void *);
   to_sexp = reinterpret_cast<SEXP (*)(const Held *)>(R_GetCCallable("torch", "operator_sexp_tensor"));
   delete_tensor = reinterpret_cast<void (*)(void *)>(R_GetCCallable("torch", "delete_tensor"));
 
@@ -297,12 +313,14 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
     int32_t dtype = 0;
     void *data = nullptr;
     float values[3];
-    const bool told = !get_numel(t, &n) && !get_dtype(t, &dtype) && !get_data(t, &data) && n == 3 && dtype == 6; // 6: float32
+    // 6: float32
+    const bool told = !get_numel(t, &n) && !get_dtype(t, &dtype) && !get_data(t, &data) && n == 3 && dtype == 6;
     return told && peek(data, values, sizeof values) && std::memcmp(values, probe, sizeof probe) == 0;
   };
   Kind kind = OTHER;
   const Tensor *known = tensor_of(sample, &kind);
-  if (!known || kind != STRIDED || !is_probe(known)) return Rf_mkString("its tensors are not laid out as those of torch 0.13 to 0.17");
+  if (!known || kind != STRIDED || !is_probe(known))
+    return Rf_mkString("its tensors are not laid out as those of torch 0.13 to 0.17");
   // one of ours, to torch and back
   to_dlpack = give;
   static Managed managed = {probe, 1, 0, 1, 2, 32, 1, &three, &one, 0, nullptr, [](Managed *) { deleted++; }};
@@ -317,7 +335,8 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
     if (known && kind == STRIDED && is_probe(known) && deleted == 0) {
       Managed *back = static_cast<Managed *>(vg_torch_give(made, &status, message, sizeof message));
       same = back && back->data == probe && back->ndim == 1 && back->shape[0] == 3 && back->strides[0] == 1 &&
-             back->device_type == 1 && back->device_id == 0 && back->code == 2 && back->bits == 32 && back->lanes == 1 && back->byte_offset == 0;
+             back->device_type == 1 && back->device_id == 0 && back->code == 2 && back->bits == 32 &&
+             back->lanes == 1 && back->byte_offset == 0;
       if (back) back->deleter(back);
     }
     UNPROTECT(1);
