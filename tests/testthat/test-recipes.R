@@ -1,4 +1,4 @@
-# What is recorded lies in R's memory until something needs it (recipe.rs): it keeps the values that it was recorded on,
+# What is recorded lies in R's memory until something needs it (lazy.rs): it keeps the values that it was recorded on,
 # whatever happens to the operands, and costs R's gc no finalizer.
 
 handles <- function() alive()[["handles"]]
