@@ -45,11 +45,117 @@ test_that("every export and every help page stands in the reference index", {
   expect_identical(setdiff(own, entries), character())
 })
 
-test_that("ARCHITECTURE.md lists every function that stands before base R's, and every S4 generic", {
-  file <- file.path(root, "ARCHITECTURE.md")
-  skip_if(!file.exists(file), "not in a checkout")
-  section <- sub("\n## .*", "", sub(".*\n## How base R's functions find arrays\n", "", paste(readLines(file), collapse = "\n")))
-  listed <- unlist(strsplit(unlist(regmatches(section, gregexpr("`[^`]+`", section))), "[` \n]+"))
+# ---- documents of the checkout -----------------------------------------------------------------------
+
+in_checkout <- function() skip_if(!file.exists(file.path(root, "ARCHITECTURE.md")), "not in a checkout")
+text_of <- function(path) paste(readLines(file.path(root, path), encoding = "UTF-8"), collapse = "\n")
+section <- function(path, title) {
+  parts <- strsplit(text_of(path), "\n## ", fixed = TRUE)[[1L]]
+  part <- parts[startsWith(parts, paste0(title, "\n"))]
+  expect_length(part, 1L)
+  part
+}
+found <- function(pattern, text) unlist(regmatches(text, gregexpr(pattern, text, perl = TRUE)))
+without_code <- function(text) gsub("(?s)\n *```.*?\n *```", "", text, perl = TRUE)
+spans <- function(text) gsub("`", "", gsub("\\s+", " ", found("`[^`]+`", without_code(text))), fixed = TRUE)
+documents <- function() {
+  c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", file.path("docs", list.files(file.path(root, "docs"), "[.]md$", recursive = TRUE)))
+}
+
+# The files and folders of the sources; what is built beside them is left out.
+sources <- function() {
+  below <- function(folder, recursive = TRUE) {
+    inside <- list.files(file.path(root, folder), recursive = recursive, include.dirs = TRUE, all.files = TRUE, no.. = TRUE)
+    c(folder, file.path(folder, inside))
+  }
+  folders <- c("R", "bench", "docs", "examples", "inst", "src/rust/crates", "src/rust/src", "tests", "tools", "vignettes", ".ci")
+  c(list.files(root), below("src", FALSE), unlist(lapply(folders, below)))
+}
+# A path may leave out the folders at its beginning; `*` stands for any name.
+is_there <- function(path, all) {
+  pattern <- gsub("*", "[^/]*", gsub(".", "[.]", sub("/$", "", path), fixed = TRUE), fixed = TRUE)
+  any(grepl(paste0("(^|/)", pattern, "$"), all))
+}
+is_path <- function(span) grepl("^[A-Za-z0-9_.*/-]+$", span) & grepl("[A-Za-z0-9_*-][.](R|Rmd|c|cpp|cu|cuh|csv|h|md|ptx|py|rs|sh|svg)$", span)
+
+# Whether a file defines a function, type or constant: `name()`, `Type`, `Type::name()`, `Type::Variant`.
+defines <- function(name, file) {
+  code <- text_of(file)
+  parts <- strsplit(sub("()", "", name, fixed = TRUE), "::", fixed = TRUE)[[1L]]
+  last <- parts[length(parts)]
+  forms <- if (grepl("[.]R$", file)) {
+    "(?m)^\\s*%s <- "
+  } else if (endsWith(name, "()")) {
+    c("\\bfn %s\\b", "(?m)^\\w[^\n;={]*\\b%s\\([^;{]*\\) \\{")
+  } else {
+    c("\\b(struct|enum|trait|type|const|static) %s\\b", if (length(parts) > 1L) "(?m)^ +%s( \\{|\\(|,)")
+  }
+  here <- any(vapply(sprintf(forms, last), grepl, NA, code, perl = TRUE))
+  here && (length(parts) == 1L || grepl(sprintf("\\b(struct|enum|trait|impl|for)(<[^>]*>)? %s\\b", parts[1L]), code, perl = TRUE))
+}
+
+# The names in each item of a section that no file named in the item defines.
+undefined <- function(text, names) {
+  items <- strsplit(without_code(text), "\n(?=\\s*([0-9]+[.]|-) )", perl = TRUE)[[1L]]
+  missing <- lapply(items, function(item) {
+    spans <- spans(item)
+    files <- Filter(function(file) file.exists(file.path(root, file)), spans[is_path(spans)])
+    wanted <- unique(grep(names, spans, value = TRUE))
+    Filter(function(name) !any(vapply(files, function(file) defines(name, file), NA)), wanted)
+  })
+  list(checked = sum(grepl(names, spans(text))), missing = as.character(unlist(missing)))
+}
+
+test_that("files, functions and types that ARCHITECTURE.md names exist, in the files that it names", {
+  in_checkout()
+  walk <- undefined(section("ARCHITECTURE.md", "A walk of three values"), "^[A-Za-z_]\\w*(::\\w+)*\\(\\)$|^[A-Z]\\w*(::\\w+)*$")
+  expect_gt(walk$checked, 60L)
+  expect_identical(walk$missing, character())
+  invariants <- undefined(section("ARCHITECTURE.md", "Invariants"), "\\(\\)$")
+  expect_gt(invariants$checked, 2L)
+  expect_identical(invariants$missing, character())
+})
+
+test_that("the check of names finds what is not there", {
+  in_checkout()
+  text <- "1. `C_binary()` in `src/operators.c`\n2. `Node::lazy()`, `Node::busy()` and `Edge` in `src/rust/crates/engine/src/graph/node.rs`"
+  expect_identical(undefined(text, "\\(\\)$|^[A-Z]\\w+$")$missing, c("Node::busy()", "Edge"))
+  expect_false(defines("takes()", "src/altrep.c"))
+  expect_false(is_there("R/no-such-file.R", sources()))
+})
+
+test_that("paths and links in the documents lead somewhere", {
+  in_checkout()
+  all <- sources()
+  for (document in documents()) {
+    text <- text_of(document)
+    paths <- Filter(is_path, spans(text))
+    expect_identical(Filter(function(path) !is_there(path, all), paths), character(), label = paste("paths in", document))
+    links <- grep("^https?:", sub("#.*", "", sub("^\\]\\((.*)\\)$", "\\1", found("\\]\\([^)\n]+\\)", text))), invert = TRUE, value = TRUE)
+    there <- file.exists(file.path(root, dirname(document), links))
+    expect_identical(links[!there], character(), label = paste("links in", document))
+  }
+  decisions <- list.files(file.path(root, "docs", "decisions"), "^[0-9]{3}-")
+  expect_gt(length(decisions), 10L)
+  index <- text_of("docs/decisions/README.md")
+  expect_identical(Filter(function(page) !grepl(page, index, fixed = TRUE), decisions), character())
+})
+
+test_that("the documents are as short as they should be", {
+  in_checkout()
+  most <- c(README.md = 9216, ARCHITECTURE.md = 16384, CONTRIBUTING.md = 6144)
+  sizes <- file.size(file.path(root, names(most)))
+  expect_identical(names(most)[sizes > most], character())
+  wide <- unlist(lapply(documents(), function(document) {
+    lines <- readLines(file.path(root, document), encoding = "UTF-8")
+    sprintf("%s:%d", document, which(nchar(lines) > 120L))
+  }))
+  expect_identical(wide, character())
+})
+
+test_that("docs/base-functions.md lists every function that stands before base R's, and every S4 generic", {
+  in_checkout()
+  listed <- unlist(strsplit(spans(text_of("docs/base-functions.md")), " ", fixed = TRUE))
   ours <- asNamespace("verdigris")
   interposed <- Filter(function(name) verdigris:::is_interposed(get(name, ours)), exports)
   generics <- Filter(function(name) methods::isGeneric(name, ours), getNamespaceExports("verdigris"))
