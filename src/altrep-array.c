@@ -1,4 +1,4 @@
-// The ALTREP classes: how R's own code sees an array (ARCHITECTURE.md, "An array is an R vector").
+// The ALTREP classes: how R's own code sees an array (docs/altrep.md).
 //
 // A vector's data1 is an external pointer to a Handle in Rust; or, where it was only recorded, its lazy cell
 // (rust/src/array/lazy.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that

@@ -1,5 +1,5 @@
-# The rules for an array that is an R vector: DESIGN, section 8; ARCHITECTURE.md says who keeps each. A test fails where
-# its rule is broken.
+# The rules for an array that is an R vector (docs/altrep.md, which says what keeps each). A test fails where its rule is
+# broken.
 # Rules 7 to 13: errors, dispatch, processes, types, classes.
 
 test_that("rule 7: an error of Dataptr is an ordinary R error, of its class", {
@@ -330,7 +330,7 @@ test_that("methods that others find are those of the namespace", {
 
 test_that("gctorture finds nothing unprotected", {
   skip_on_cran()
-  # in a small R, where a collection is quick; VERDIGRIS_GCTORTURE does the same to whole files (CONTRIBUTING.md)
+  # in a small R, where a collection is quick; VERDIGRIS_GCTORTURE does the same to whole files (docs/testing.md)
   out <- in_new_r(
     "x <- as_gpu(c(a = 1, b = 2, c = 3), dtype = 'float32', device = 'cpu')",
     "nothing <- gctorture2(1)",

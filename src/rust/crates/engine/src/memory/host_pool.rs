@@ -3,7 +3,7 @@
 //! Blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a
 //! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the
 //! second time it is used: then the device writes it directly. Locking a fresh block first would cost more than
-//! filling it through the ring (DESIGN 5: touching and locking 800 MB takes 50 ms, the ring 34 ms in all).
+//! filling it through the ring (touching and locking 800 MB takes 50 ms, the ring 34 ms in all).
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::{BTreeMap, VecDeque};

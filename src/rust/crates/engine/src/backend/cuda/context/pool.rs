@@ -14,7 +14,7 @@ use verdigris_ops::error::Result;
 /// From this size on an allocation lets the pool grow ahead.
 const AHEAD: usize = 16 << 20;
 /// Blocks up to this size are kept here when they are freed, by powers of two from `LEAST` on: the driver's pool takes 0.6 µs to
-/// give one and get it back (DESIGN 5), a good part of what a small operation costs.
+/// give one and get it back, a good part of what a small operation costs.
 const SMALL: usize = 64 << 10;
 const LEAST: usize = 256;
 const SIZES: usize = (SMALL / LEAST).ilog2() as usize + 1;
