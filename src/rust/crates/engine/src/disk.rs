@@ -1,4 +1,4 @@
-//! Files of the system: opened without waiting, and written beside their place until they are whole.
+//! Files on disk: opened without blocking, and written to a temporary file that is renamed when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};

@@ -1,6 +1,6 @@
-//! Comparisons whose operands are not compared as they meet. int64 and floating point meet in a float, which does not tell int64
-//! beyond 2^53 apart: they are compared as what they are. A number beside float16 or bfloat16 would be compared in float32: it
-//! is rounded to their type first, as one beside float32 is.
+//! Comparisons that the common type would get wrong. int64 and floating point meet in a float, in which int64
+//! beyond 2^53 are not distinct, so they are compared exactly. A number of R beside float16 or bfloat16 would be
+//! compared in float32; it is rounded to the array's type first, as beside float32.
 
 use crate::array::{Array, Operand};
 use crate::memory::buffer::Device;

@@ -1,4 +1,5 @@
-//! What computing an array would run: the kernels, what each reads and writes, and their sources. Computes nothing.
+//! `gpu_explain()`: the kernels that computing an array would launch, the memory that each reads and writes, and
+//! their sources. Nothing is computed.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A routine's call on arrays: recorded, as operations are.
+//! Calls of compiled R functions (routines) on arrays, recorded as nodes of the graph.
 
 use std::sync::Arc;
 

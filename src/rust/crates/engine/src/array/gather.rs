@@ -1,4 +1,4 @@
-//! Elements at positions: recorded, so that the kernel that reads them picks them on its way.
+//! Gathers: the elements at positions. A gather is recorded, and fused with the kernel that reads its result.
 
 use std::sync::Arc;
 

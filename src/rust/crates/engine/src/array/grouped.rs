@@ -1,4 +1,5 @@
-//! Elements by a code that each has, or that is found for each: counts, reductions, places in a table; and the elements at ranks.
+//! Counts, reductions by group, look-ups in tables, and order statistics. A group is given by an int32 code for
+//! each element.
 
 use crate::array::subscript::range_of;
 use crate::array::Array;

@@ -1,4 +1,4 @@
-//! Arrays put together: one after the other in new memory, and views that repeat or overlap.
+//! Concatenation into new memory, and views whose axes repeat or overlap.
 
 use crate::array::Array;
 use crate::backend;

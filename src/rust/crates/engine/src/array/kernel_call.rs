@@ -1,4 +1,4 @@
-//! A call of a kernel: arguments held against the signature, packed, and handed to the device.
+//! Calls of user-written kernels: arguments are checked against the signature, packed, and passed to the backend.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Products of matrices, factorisations, and solving. Who calls has checked shapes by base R's rules, and leaves to base R what
-//! the cpu device is asked for, products with a vector excepted.
+//! Matrix products, factorisations and solves. Callers have checked shapes by base R's rules, and call base R's
+//! BLAS and LAPACK themselves for arrays on the cpu device, except for products with a vector.
 //!
-//! Values come in the type that is computed in: integers and logicals in float64, halves in float32.
+//! Operands come in the type that computes: integers and logicals as float64, halves as float32.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The array: a handle on a node of the graph. The bridge holds these and never sees a device's own types.
+//! The array: a handle on a node of the graph, which the bridge holds. Nothing here names a device's own types.
 
 pub mod exact;
 pub mod explain;

@@ -1,7 +1,8 @@
-//! Strided memory that a user asks for: made, viewed, checked, written where it lies.
+//! Strided memory that a user asks for or another library owns: views of it, checks, writes in place.
 //!
-//! Elsewhere strides are a matter of ours: a view's elements are brought together whenever that suits, and writing makes new
-//! memory. Memory that was asked for with strides, or that others hold, keeps its layout, and writes go to it.
+//! Strides of the engine's own views are an implementation detail: elements are made contiguous whenever that
+//! suits, and assignment makes new memory. Memory with strides that somebody else knows keeps its layout, and
+//! writes go to it.
 
 use std::sync::Arc;
 

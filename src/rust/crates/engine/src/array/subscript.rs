@@ -1,4 +1,5 @@
-//! Which elements a subscript means: R's rules on numbers and logicals, as ranges where they are ranges.
+//! Subscripts: R's rules on positive, negative, zero, NA and logical subscripts. A subscript becomes a range where
+//! it is one, so that `x[2:9]` is a view, otherwise positions.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! Arrays from host vectors, and back; and from one device to another.
+//! Uploads from host vectors, reads into them, and copies between devices.
 
 use std::sync::Arc;
 

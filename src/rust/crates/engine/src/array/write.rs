@@ -1,4 +1,4 @@
-//! New values for an array: in new memory, or where its own lies.
+//! `gpu_compute(out = )`: new values for an existing array, in new memory or in place.
 
 use std::sync::Arc;
 

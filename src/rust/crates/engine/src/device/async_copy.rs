@@ -1,5 +1,4 @@
-//! Copies between page-locked host memory and devices that go on while the host does something else, and copies into arrays
-//! and vectors that exist.
+//! Asynchronous copies between page-locked host memory and devices, and copies into arrays and vectors that exist.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -1,4 +1,4 @@
-//! Graphs of a device: what a block of code queues, recorded once and run again on other inputs.
+//! CUDA graphs: the work that a block of code queues, recorded once and launched again on other inputs.
 
 use std::sync::Arc;
 

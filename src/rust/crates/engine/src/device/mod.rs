@@ -1,4 +1,4 @@
-//! Which devices there are, and where arrays go that name none.
+//! The devices of this machine, their names, and the current device, which arrays go to by default.
 
 pub mod async_copy;
 pub mod cuda_graph;

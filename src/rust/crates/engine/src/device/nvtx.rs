@@ -1,8 +1,10 @@
-//! Named ranges for NVIDIA's profilers.
+//! Named ranges for NVIDIA's profilers (NVTX).
 //!
-//! Since NVTX 3 there is no library to call: a profiler names its own in `NVTX_INJECTION64_PATH`, and who makes ranges loads that, calls its
-//! `InitializeInjectionNvtx2` and offers slots, in which it puts the functions that it wants called (`nvtx3/nvtxDetail/nvtxInitDefs.h` and
-//! `nvtxTypes.h` of CUDA's headers are the interface). Where there is no such variable, `libnvToolsExt` serves, which CUDA had up to 12.
+//! Since NVTX 3 there is no library to link. A profiler names its library in the environment variable
+//! `NVTX_INJECTION64_PATH`. The process loads it, calls `InitializeInjectionNvtx2` and offers slots, into which the
+//! profiler puts the functions that it wants called. The interface is in CUDA's headers
+//! `nvtx3/nvtxDetail/nvtxInitDefs.h` and `nvtxTypes.h`. Without that variable `libnvToolsExt` serves, which CUDA
+//! had up to version 12.
 #![cfg_attr(target_os = "macos", allow(dead_code))] // there is no profiler of NVIDIA's there
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CString};

@@ -1,4 +1,5 @@
-//! What runs while somebody measures: a span for each kernel and copy, on a device's clock or, on the cpu device, the host's.
+//! Profiles: a span for each kernel and copy while somebody measures, on the device's clock or, for the cpu device,
+//! the host's.
 
 use crate::backend;
 use crate::backend::span::{begin_on_host, end_on_host, Span};

@@ -1,4 +1,4 @@
-//! Builds the plan of a kernel from recorded nodes.
+//! Builds a plan, the program of one kernel, from recorded nodes.
 
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};

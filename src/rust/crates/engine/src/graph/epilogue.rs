@@ -1,7 +1,8 @@
-//! Reductions within groups, which are recorded, and what their kernels go on to: `sqrt(rowSums(x^2))` is one kernel.
+//! Reductions within groups and their epilogues: `sqrt(rowSums(x^2))` is one kernel.
 //!
-//! Such a reduction is a node. Who reads it alone has it computed; a kernel over its results has it computed with them, as its
-//! epilogue, and stores both.
+//! Such a reduction is recorded as a node. A kernel of the same length as its results computes the reduction first
+//! and goes on to the operations on the results (the epilogue), storing both. Any other reader has the reduction
+//! computed before.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! When recorded operations are computed, and which of them together.
+//! Evaluation: decides when recorded nodes are computed, and which of them share a kernel.
 
 use std::sync::Arc;
 

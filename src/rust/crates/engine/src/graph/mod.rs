@@ -1,8 +1,8 @@
-//! What is recorded, and when it is computed.
+//! The lazy graph: recorded operations, and their evaluation.
 //!
-//! [`node`] holds recorded operations and computed values, [`spill`] keeps values on the host while a device is full, [`builder`]
-//! makes the plan of a kernel from nodes, [`epilogue`] has the kernel of a reduction go on to what reads it, [`evaluate`]
-//! decides which nodes one kernel computes.
+//! [`node`] holds recorded operations and computed values, [`spill`] moves values to the host while a device is
+//! full, [`builder`] makes the plan of a kernel from nodes, [`epilogue`] fuses operations on a reduction's results
+//! into its kernel, [`evaluate`] decides which nodes one kernel computes.
 
 pub mod builder;
 pub(crate) mod epilogue;

@@ -1,4 +1,4 @@
-//! The lazy graph: what an array is until something needs its values.
+//! Nodes of the lazy graph: an operation with its operands until values are needed, then a view of a buffer.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

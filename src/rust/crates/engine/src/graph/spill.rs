@@ -1,7 +1,7 @@
-//! Values that go to the host when a device is full, and come back when they are needed.
+//! Spilling: values are moved to the host when a device is full, and brought back when they are needed.
 //!
-//! A computed node whose buffer nobody else holds can do without it: its bytes are kept on the host meanwhile.
-//! What a plan or a view holds is in use, and stays; so does what a computation has asked for that is on its way to a plan.
+//! A computed node is spilled only if nobody else holds its buffer. Buffers that a plan or a view holds are in use
+//! and stay; so do values that an evaluation under way has asked for and not yet put into its plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! Arrays in safetensors files: written and read in pieces, straight from and to a device.
 //!
-//! The same element has the same index in R and in Python: files are row-major, arrays column-major, so a matrix is transposed on
-//! its device on the way. A thread of the file's own writes (or reads) one piece while the next one is on the bus.
+//! An element has the same index in R and in Python. Files are row-major and arrays column-major, so a matrix is
+//! transposed on its device on the way. A thread writes (or reads) one piece while the next one is transferred.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

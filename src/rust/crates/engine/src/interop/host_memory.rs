@@ -1,6 +1,7 @@
-//! Whether host memory that someone names can be read, asked without reading it.
+//! Checks whether a range of host memory can be read, without reading it.
 //!
-//! No answer lasts: who named the memory may unmap it the next moment. What is found here is a wrong address or a wrong size.
+//! The answer does not last: the owner may unmap the memory the next moment. It finds wrong addresses and wrong
+//! sizes.
 
 #[cfg(unix)]
 mod system {

@@ -1,7 +1,7 @@
-//! JSON (RFC 8259), as much of it as a file's header needs: read strictly, written without white space.
+//! A strict JSON reader and writer (RFC 8259), as far as the header of a file needs it.
 //!
-//! A file comes from anywhere. What is read is bounded by the text's length and a depth; a name that stands twice in an
-//! object is an error, since readers differ in which of the two they take.
+//! Files come from anywhere. Reading is bounded by the text's length and a depth, and a name that stands twice in
+//! an object is an error, since readers differ in which of the two they take.
 
 use std::fmt::Write;
 

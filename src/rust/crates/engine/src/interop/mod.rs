@@ -1,8 +1,8 @@
-//! What other libraries and programs share with us: memory in this process by DLPack, raw pointers and array interfaces, files in
-//! the safetensors format.
+//! Exchange with other libraries and programs: memory in this process by DLPack, raw pointers and array interfaces;
+//! files in the safetensors format.
 //!
-//! What may live here: taking in and giving out arrays. Nothing here computes or knows a device's own functions; that is the
-//! backends' work.
+//! Only exporting and importing arrays belongs here. Nothing here computes or calls a device's own functions; the
+//! backends do.
 
 use crate::array::{Array, Operand};
 use verdigris_ops::error::Result;

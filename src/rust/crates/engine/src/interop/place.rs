@@ -1,4 +1,5 @@
-//! Where elements lie that someone else has made, checked as far as numbers can be.
+//! The location of elements in another library's memory (device, dtype, extents, strides, address), checked as far
+//! as numbers can be.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Raw addresses: memory that someone else has made, as an array.
+//! Raw addresses: memory of another library as an array.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! The header of a safetensors file: which tensors there are, of what type and shape, and where.
+//! The header of a safetensors file: names, types, shapes and offsets of its tensors.
 //!
-//! A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, row-major, one after the other
-//! without gaps (<https://github.com/huggingface/safetensors>, its README is the specification). Nothing here reads tensors: `files` does.
+//! A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, row-major,
+//! one after the other without gaps (<https://github.com/huggingface/safetensors>, whose README is the
+//! specification). `files` reads the tensors.
 
 use crate::interop::json::{Json, NO_MEMORY};
 use verdigris_ops::dtype::DType;

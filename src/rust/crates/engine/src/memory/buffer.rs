@@ -1,4 +1,5 @@
-//! Device memory and what views it.
+//! Buffers (device memory with an owner) and views of them; which memory is shared with other libraries, and may
+//! change.
 
 use std::any::Any;
 use std::collections::BTreeMap;

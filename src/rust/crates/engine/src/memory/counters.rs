@@ -1,5 +1,6 @@
-//! What the engine has done since the process began: read by the benchmarks, and by tests that a computation
-//! is one kernel or that a read copies nothing. Counting must cost nothing, so these are relaxed and of the whole process.
+//! Counters of launches, copies and the like since the process began. Benchmarks read them, and tests that a
+//! computation is one kernel or that a read copies nothing. They must cost nothing, so they are relaxed atomics of
+//! the whole process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

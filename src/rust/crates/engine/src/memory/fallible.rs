@@ -1,4 +1,5 @@
-//! Vectors whose length users decide: memory that is not there is an error, where `vec!` and `collect()` would end the process.
+//! Vectors whose length users decide. Allocation failure is an error here, where `vec!` and `collect()` would abort
+//! the process.
 
 use crate::memory::host_pool;
 use crate::memory::{self, Collect};

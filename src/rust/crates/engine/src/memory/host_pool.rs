@@ -1,9 +1,9 @@
-//! Host memory: of arrays on the cpu device, and of what R reads of arrays on any device.
+//! The host pool: memory of arrays on the cpu device, and of the host copies by which R reads arrays of any device.
 //!
-//! Blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a
-//! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the
-//! second time it is used: then the device writes it directly. Locking a fresh block first would cost more than
-//! filling it through the ring (touching and locking 800 MB takes 50 ms, the ring 34 ms in all).
+//! Freed blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a clearing
+//! each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the second time it
+//! is used; then the device writes it directly. Locking a fresh block first would cost more than filling it through
+//! the staging ring (800 MB: 50 ms to touch and lock, 34 ms through the ring).
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::{BTreeMap, VecDeque};

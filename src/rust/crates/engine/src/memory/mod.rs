@@ -1,7 +1,8 @@
-//! What devices hold: bytes alive on each, limits, and what is tried before memory is refused.
+//! Accounts of the bytes that are alive on each device, limits, and the steps that are tried before memory is
+//! refused.
 //!
-//! Backends allocate through `obtain`, which climbs the ladder; the bridge gives it what only R can do
-//! (collect garbage, deparse a call, read an option) by `set_hooks`.
+//! Backends allocate through `obtain`. The bridge registers what only R can do (collect garbage, deparse a call,
+//! read an option) by `set_hooks`.
 
 pub mod buffer;
 pub mod counters;

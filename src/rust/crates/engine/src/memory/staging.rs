@@ -1,4 +1,5 @@
-//! What is copied to a device, and how its bytes come about on the way.
+//! Sources of uploads: elements of a vector, or rows of a matrix, that are copied or converted while staging chunks
+//! are filled.
 
 use std::sync::Arc;
 

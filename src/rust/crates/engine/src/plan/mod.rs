@@ -1,7 +1,7 @@
-//! Fusion: what one kernel computes.
+//! Plans: the program of one kernel.
 //!
-//! A plan is a straight-line program over registers. Its key names the kernel: addresses, lengths,
-//! strides and scalars are not in it but are given when it runs (`Bound`).
+//! A plan is a straight-line program over registers, the result of fusing recorded operations. It holds no
+//! addresses, lengths, strides or scalars, which are passed when it runs (`Bound`). So equal plans share a kernel.
 
 pub mod warning;
 

@@ -1,7 +1,7 @@
 //! Warnings of computed operations, on their way to R.
 //!
-//! A kernel that may warn sets bits; the backend hands them here with the call that recorded the
-//! operation, and the bridge takes them when it next returns to R.
+//! A kernel that may warn sets bits. The backend notes them here with the call that recorded the operation, and the
+//! bridge takes them when it next returns to R.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Arrays and host memory that leave.
+//! DLPack exports: arrays, and host memory of R vectors, as managed tensors.
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};

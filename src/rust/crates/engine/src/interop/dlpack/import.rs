@@ -1,4 +1,4 @@
-//! Tensors that come in.
+//! DLPack imports: managed tensors of other libraries as arrays.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! DLPack: arrays that leave for, or come from, other libraries in this process, without a copy.
+//! DLPack: arrays exchanged with other libraries in this process, without a copy.
 //!
-//! The structs, their allocation and their deleters are dlpark's; storage, layouts and the order of
-//! work on a device are ours. Where dlpark's safe interface would take a tensor before it has been
-//! checked (an import that fails must leave the capsule to its owner), the structs of `dlpark::ffi` are read.
+//! The structs, their allocation and their deleters are dlpark's; storage, layouts and the order of work on a
+//! device are ours. dlpark's safe interface would take ownership of a tensor before it is checked, but an import
+//! that fails must leave the capsule to its owner. So checks read the structs of `dlpark::ffi`.
 
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicUsize, Ordering};
