@@ -59,16 +59,19 @@ found <- function(pattern, text) unlist(regmatches(text, gregexpr(pattern, text,
 without_code <- function(text) gsub("(?s)\n *```.*?\n *```", "", text, perl = TRUE)
 spans <- function(text) gsub("`", "", gsub("\\s+", " ", found("`[^`]+`", without_code(text))), fixed = TRUE)
 documents <- function() {
-  c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", file.path("docs", list.files(file.path(root, "docs"), "[.]md$", recursive = TRUE)))
+  pages <- list.files(file.path(root, "docs"), "[.]md$", recursive = TRUE)
+  c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", file.path("docs", pages))
 }
 
 # The files and folders of the sources; what is built beside them is left out.
 sources <- function() {
   below <- function(folder, recursive = TRUE) {
-    inside <- list.files(file.path(root, folder), recursive = recursive, include.dirs = TRUE, all.files = TRUE, no.. = TRUE)
+    inside <- list.files(file.path(root, folder), all.files = TRUE, recursive = recursive, include.dirs = TRUE, no.. = TRUE)
     c(folder, file.path(folder, inside))
   }
-  folders <- c("R", "bench", "docs", "examples", "inst", "src/rust/crates", "src/rust/src", "tests", "tools", "vignettes", ".ci")
+  folders <- c(
+    "R", "bench", "docs", "examples", "inst", "src/rust/crates", "src/rust/src", "tests", "tools", "vignettes", ".ci"
+  )
   c(list.files(root), below("src", FALSE), unlist(lapply(folders, below)))
 }
 # A path may leave out the folders at its beginning; `*` stands for any name.
@@ -76,7 +79,10 @@ is_there <- function(path, all) {
   pattern <- gsub("*", "[^/]*", gsub(".", "[.]", sub("/$", "", path), fixed = TRUE), fixed = TRUE)
   any(grepl(paste0("(^|/)", pattern, "$"), all))
 }
-is_path <- function(span) grepl("^[A-Za-z0-9_.*/-]+$", span) & grepl("[A-Za-z0-9_*-][.](R|Rmd|c|cpp|cu|cuh|csv|h|md|ptx|py|rs|sh|svg)$", span)
+is_path <- function(span) {
+  endings <- "[A-Za-z0-9_*-][.](R|Rmd|c|cpp|cu|cuh|csv|h|md|ptx|py|rs|sh|svg)$"
+  grepl("^[A-Za-z0-9_.*/-]+$", span) & grepl(endings, span)
+}
 
 # Whether a file defines a function, type or constant: `name()`, `Type`, `Type::name()`, `Type::Variant`.
 defines <- function(name, file) {
@@ -91,7 +97,8 @@ defines <- function(name, file) {
     c("\\b(struct|enum|trait|type|const|static) %s\\b", if (length(parts) > 1L) "(?m)^ +%s( \\{|\\(|,)")
   }
   here <- any(vapply(sprintf(forms, last), grepl, NA, code, perl = TRUE))
-  here && (length(parts) == 1L || grepl(sprintf("\\b(struct|enum|trait|impl|for)(<[^>]*>)? %s\\b", parts[1L]), code, perl = TRUE))
+  owner <- sprintf("\\b(struct|enum|trait|impl|for)(<[^>]*>)? %s\\b", parts[1L])
+  here && (length(parts) == 1L || grepl(owner, code, perl = TRUE))
 }
 
 # The names in each item of a section that no file named in the item defines.
@@ -108,7 +115,8 @@ undefined <- function(text, names) {
 
 test_that("files, functions and types that ARCHITECTURE.md names exist, in the files that it names", {
   in_checkout()
-  walk <- undefined(section("ARCHITECTURE.md", "A walk of three values"), "^[A-Za-z_]\\w*(::\\w+)*\\(\\)$|^[A-Z]\\w*(::\\w+)*$")
+  names <- "^[A-Za-z_]\\w*(::\\w+)*\\(\\)$|^[A-Z]\\w*(::\\w+)*$"
+  walk <- undefined(section("ARCHITECTURE.md", "A walk of three values"), names)
   expect_gt(walk$checked, 60L)
   expect_identical(walk$missing, character())
   invariants <- undefined(section("ARCHITECTURE.md", "Invariants"), "\\(\\)$")
@@ -118,7 +126,8 @@ test_that("files, functions and types that ARCHITECTURE.md names exist, in the f
 
 test_that("the check of names finds what is not there", {
   in_checkout()
-  text <- "1. `C_binary()` in `src/operators.c`\n2. `Node::lazy()`, `Node::busy()` and `Edge` in `src/rust/crates/engine/src/graph/node.rs`"
+  node <- "`src/rust/crates/engine/src/graph/node.rs`"
+  text <- paste0("1. `C_binary()` in `src/operators.c`\n2. `Node::lazy()`, `Node::busy()` and `Edge` in ", node)
   expect_identical(undefined(text, "\\(\\)$|^[A-Z]\\w+$")$missing, c("Node::busy()", "Edge"))
   expect_false(defines("takes()", "src/altrep.c"))
   expect_false(is_there("R/no-such-file.R", sources()))
@@ -131,7 +140,8 @@ test_that("paths and links in the documents lead somewhere", {
     text <- text_of(document)
     paths <- Filter(is_path, spans(text))
     expect_identical(Filter(function(path) !is_there(path, all), paths), character(), label = paste("paths in", document))
-    links <- grep("^https?:", sub("#.*", "", sub("^\\]\\((.*)\\)$", "\\1", found("\\]\\([^)\n]+\\)", text))), invert = TRUE, value = TRUE)
+    links <- sub("#.*", "", sub("^\\]\\((.*)\\)$", "\\1", found("\\]\\([^)\n]+\\)", text)))
+    links <- grep("^https?:", links, invert = TRUE, value = TRUE)
     there <- file.exists(file.path(root, dirname(document), links))
     expect_identical(links[!there], character(), label = paste("links in", document))
   }
