@@ -49,7 +49,9 @@ test_that("every export and every help page stands in the reference index", {
 
 in_checkout <- function() skip_if(!file.exists(file.path(root, "ARCHITECTURE.md")), "not in a checkout")
 # All of them are shown, since one renaming of a file or function may concern many.
-expect_none <- function(found, what) expect(!length(found), paste(c(paste0(what, ":"), unique(found)), collapse = "\n  "))
+expect_none <- function(found, what) {
+  expect(!length(found), paste(c(paste0(what, ":"), unique(found)), collapse = "\n  "))
+}
 text_of <- function(path) paste(readLines(file.path(root, path), encoding = "UTF-8"), collapse = "\n")
 section <- function(path, title) {
   parts <- strsplit(text_of(path), "\n## ", fixed = TRUE)[[1L]]
@@ -68,7 +70,8 @@ documents <- function() {
 # The files and folders of the sources; what is built beside them is left out.
 sources <- function() {
   below <- function(folder, recursive = TRUE) {
-    inside <- list.files(file.path(root, folder), all.files = TRUE, recursive = recursive, include.dirs = TRUE, no.. = TRUE)
+    at <- file.path(root, folder)
+    inside <- list.files(at, all.files = TRUE, recursive = recursive, include.dirs = TRUE, no.. = TRUE)
     c(folder, file.path(folder, inside))
   }
   folders <- c(
