@@ -40,7 +40,7 @@ pub fn refresh_paths() -> Result<()> {
 /// Hands on whether each launch is to be checked at once, the option as it is now.
 #[cfg(not(target_os = "macos"))]
 pub fn refresh_debug() -> Result<()> {
-    verdigris_engine::backend::cuda::context::device::check_launches(options::flag(c"verdigris.debug")?);
+    verdigris_engine::backend::cuda::context::core::check_launches(options::flag(c"verdigris.debug")?);
     Ok(())
 }
 

@@ -66,7 +66,7 @@ entry! {
     fn tier(name) {
         #[cfg(not(target_os = "macos"))]
         {
-            use verdigris_engine::backend::cuda::launch::tier::{set_tier, tier, Tier};
+            use verdigris_engine::backend::cuda::compile::tier::{set_tier, tier, Tier};
             let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(values::string(name, "tier")?)?) };
             let before = tier();
             if let Some(wanted) = wanted {
@@ -84,9 +84,9 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         if let Device::Cuda(ordinal) = convert::device(device)? {
             use verdigris_engine::backend::cuda::context::device::Cuda;
-            use verdigris_engine::backend::cuda::launch::tier;
+            use verdigris_engine::backend::cuda::tiers::choose;
             let cuda = Cuda::of(ordinal)?;
-            tier::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
+            choose::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
             let counts = cuda.tier_counts();
             return Ok(List::new(3)
                 .add("interpreted", r::real(counts.interpreted as f64))
@@ -181,7 +181,7 @@ entry! {
         {
             use verdigris_engine::backend::cuda::driver::library::report;
             device::refresh_paths()?;
-            verdigris_engine::backend::cuda::launch::tier::look_again();
+            verdigris_engine::backend::cuda::tiers::choose::look_again();
             let (driver, findings) = report();
             let out = List::new(2);
             let found = match driver {

@@ -40,7 +40,7 @@ entry! {
     /// Called when R ends: waits for a compilation that is under way.
     fn end() {
         #[cfg(not(target_os = "macos"))]
-        verdigris_engine::backend::cuda::launch::tier::end();
+        verdigris_engine::backend::cuda::tiers::choose::end();
         Ok(r::null())
     }
 

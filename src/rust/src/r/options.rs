@@ -255,7 +255,8 @@ pub fn set_folder(folder: Option<PathBuf>) {
 #[cfg(not(target_os = "macos"))]
 pub fn start() -> Result<()> {
     use verdigris_engine::backend::cuda::compile::cache::set_cache_dir;
-    use verdigris_engine::backend::cuda::launch::{submit, tier};
+    use verdigris_engine::backend::cuda::compile::tier;
+    use verdigris_engine::backend::cuda::launch::submit;
     if READ.load(Ordering::Relaxed) {
         return Ok(());
     }

@@ -78,7 +78,7 @@ fn chain(a: &Array, b: &Array) -> Result<Array> {
 
 fn main() -> Result<()> {
     let card = cuda::context::device::Cuda::of(0)?;
-    println!("{:?}, driver {:?}", card.properties, cuda::context::device::driver_version()?);
+    println!("{:?}, driver {:?}", card.properties, cuda::driver::devices::driver_version()?);
     let n = 100_000_000usize;
     let host: Vec<f64> = (0..n).map(|k| (k % 1000) as f64 / 100.0 + 0.01).collect();
     let mut back = vec![0u8; n * 8];

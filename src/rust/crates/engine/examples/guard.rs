@@ -11,7 +11,7 @@ use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
-use verdigris_engine::backend::cuda::compile::{compile, Target};
+use verdigris_engine::backend::cuda::compile::{compile, nvrtc::Target};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::Result;

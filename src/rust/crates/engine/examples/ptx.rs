@@ -13,8 +13,9 @@ fn main() {
     use std::fmt::Write as _;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::Mutex;
-    use verdigris_engine::backend::cuda::compile::prebuilt::{fingerprint, sources, Shipped, ARCH, COMPILED};
-    use verdigris_engine::backend::cuda::compile::{compile, Target};
+    use verdigris_engine::backend::cuda::compile::prebuilt::{fingerprint, ARCH};
+    use verdigris_engine::backend::cuda::compile::{compile, nvrtc::Target};
+    use verdigris_engine::backend::cuda::shipped::{sources, Shipped, COMPILED};
 
     let mut arguments = std::env::args().skip(1);
     let folder = std::path::PathBuf::from(arguments.next().expect("the folder to write to"));

@@ -12,7 +12,7 @@ use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend;
 use verdigris_engine::backend::cuda::compile::Style;
 use verdigris_engine::backend::cuda::context::device::Cuda;
-use verdigris_engine::backend::cuda::launch::Args;
+use verdigris_engine::backend::cuda::driver::kernel::Args;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::Result;

@@ -10,7 +10,7 @@ use std::hash::BuildHasherDefault;
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::{parameters, Variant};
-use verdigris_engine::backend::cuda::launch::Packed;
+use verdigris_engine::backend::cuda::driver::kernel::Packed;
 use verdigris_engine::graph::builder::recycle;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::plan::{Mix, Plan};

@@ -20,7 +20,7 @@ use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, compress, elementwise, reduce, scan, tiled, Tiled, Variant};
-use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, Style, Target, OPTIONS};
+use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, nvrtc::Target, Style, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{host_bytes, Array, Operand};
-use verdigris_engine::backend::cuda::launch::tier;
+use verdigris_engine::backend::cuda::compile::tier;
 use verdigris_engine::backend::{self, cuda};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::DType;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use verdigris_engine::array::kernel_call::{self, Value};
 use verdigris_engine::array::transfer::{Host, HostMut};
 use verdigris_engine::array::Array;
-use verdigris_engine::backend::cuda::launch::tier;
+use verdigris_engine::backend::cuda::compile::tier;
 use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
 use verdigris_engine::kernel::{Code, Geometry, Module, Spec};
 use verdigris_engine::memory::buffer::Device;

@@ -1,87 +1,213 @@
-//! Imports run downwards: a layer uses those before it in this list and none behind it. Between crates the compiler sees to that.
+//! Imports run downwards: a layer uses those before it in its list and none behind it, and no file imports, by way of others,
+//! itself. Between crates the compiler sees to that.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The engine's layers, the lowest first. `memory` to `kernel` are data, of which `backend` computes.
-const LAYERS: [&str; 9] = ["memory", "disk", "plan", "kernel", "backend", "graph", "array", "device", "interop"];
+/// A file's place in its crate: the names of its module's path.
+type Module = Vec<String>;
 
-fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
+/// The crates, and folders of layers in them, the lowest first. A layer that is one file is named as a folder is.
+const LAYERS: [(&str, &[&str], &[&str]); 2] = [
+    // `memory` to `kernel` are data, of which `backend` computes
+    ("engine", &[], &["memory", "disk", "plan", "kernel", "backend", "graph", "array", "device", "interop"]),
+    (
+        "engine",
+        &["backend", "cuda"],
+        &["driver", "codegen", "context", "compile", "launch", "interpret", "tiers", "ops", "shipped", "user"],
+    ),
+];
+
+fn source_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src")
+}
+
+fn files(folder: &Path, out: &mut Vec<PathBuf>) {
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if path.is_dir() {
-            sources(&path, out);
+            files(&path, out);
         } else if path.extension().is_some_and(|e| e == "rs") {
             out.push(path);
         }
     }
 }
 
+/// Tests may use all layers.
+fn is_test(module: &Module) -> bool {
+    let last = module.last().map_or("", String::as_str);
+    matches!(last, "tests" | "bits" | "testing") || last.starts_with("differential")
+}
+
 /// The code without comments, and without what is compiled for tests alone.
 fn code(text: &str) -> String {
     let end = text.find("\n#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    let lines = text[..end].lines().filter(|line| !line.trim_start().starts_with("//"));
+    let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or(""));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The layers that a text names as `crate::LAYER` or within `crate::{LAYER, ...}`.
-fn named(code: &str) -> Vec<&'static str> {
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        // `verdigris_crate::` and `$crate::` are no path of this crate
-        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$') {
-            continue;
-        }
-        let rest = &code[at + "crate::".len()..];
-        let list = rest.strip_prefix('{').map_or_else(
-            || vec![rest],
-            |inside| {
-                let mut depth = 0;
-                let end = inside.find(|c| {
-                    depth += i32::from(c == '{') - i32::from(c == '}');
-                    depth < 0
-                });
-                inside[..end.unwrap_or(inside.len())].split(',').map(str::trim).collect()
-            },
-        );
-        for path in list {
-            let name = path.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
-            found.extend(LAYERS.iter().find(|layer| **layer == name));
+/// The paths that a list in braces stands for: `a::{b, c::{d, e}}` is three.
+fn expand(before: &[String], text: &str, out: &mut Vec<Vec<String>>) {
+    let (path, inside) = match text.split_once('{') {
+        Some((path, inside)) => (path, Some(inside.strip_suffix('}').unwrap_or(inside))),
+        None => (text, None),
+    };
+    let names = path.split("::").map(str::trim).filter(|name| !name.is_empty() && *name != "self");
+    let path: Vec<String> = before.iter().cloned().chain(names.map(str::to_string)).collect();
+    let Some(inside) = inside else { return out.push(path) };
+    let (mut depth, mut from) = (0, 0);
+    for (at, c) in inside.char_indices().chain([(inside.len(), ',')]) {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if c == ',' && depth == 0 {
+            let item = inside[from..at].split(" as ").next().unwrap_or("").trim();
+            if !item.is_empty() {
+                expand(&path, item, out);
+            }
+            from = at + 1;
         }
     }
-    found
+}
+
+/// All paths of the crate that a file names, from the crate's root.
+fn paths(module: &Module, code: &str) -> Vec<Vec<String>> {
+    let mut out = Vec::new();
+    for (word, start) in
+        ["crate::", "super::"].into_iter().flat_map(|w| code.match_indices(w).map(move |(at, _)| (w, at)))
+    {
+        // `verdigris_crate::` and `$crate::` are no paths of this crate, and a second `super::` belongs to the first
+        if code[..start].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | ':')) {
+            continue;
+        }
+        let mut rest = &code[start + word.len()..];
+        let mut base = Vec::new();
+        if word == "super::" {
+            base = module[..module.len().saturating_sub(1)].to_vec();
+            while let Some(behind) = rest.strip_prefix("super::") {
+                base.pop();
+                rest = behind;
+            }
+        }
+        let mut depth = 0;
+        let end = rest.char_indices().find(|&(at, c)| match c {
+            '{' if depth > 0 || rest[..at].ends_with("::") || at == 0 => {
+                depth += 1;
+                false
+            }
+            '}' if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            _ => {
+                depth == 0 && !(c.is_alphanumeric() || matches!(c, '_' | ':'))
+                    || depth == 0 && rest[..at].ends_with('}')
+            }
+        });
+        expand(&base, rest[..end.map_or(rest.len(), |(at, _)| at)].trim_end_matches(':'), &mut out);
+    }
+    out
+}
+
+/// Which modules of a crate each of its modules imports.
+fn imports(root: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
+    let mut all = Vec::new();
+    files(root, &mut all);
+    let module = |path: &PathBuf| -> Module {
+        let below = path.strip_prefix(root).unwrap().with_extension("");
+        let names = below.iter().map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| name != "mod" && name != "lib").collect()
+    };
+    let known: BTreeSet<Module> = all.iter().map(module).collect();
+    let resolve = |path: &[String]| (1..=path.len()).rev().map(|n| path[..n].to_vec()).find(|p| known.contains(p));
+    let mut out = BTreeMap::new();
+    for path in &all {
+        let own = module(path);
+        if own.is_empty() || is_test(&own) {
+            continue;
+        }
+        let found = paths(&own, &code(&std::fs::read_to_string(path).unwrap()));
+        let found = found.iter().filter_map(|path| resolve(path)).filter(|other| *other != own && !is_test(other));
+        out.insert(own.clone(), found.collect());
+    }
+    out
+}
+
+/// A way from a module back to itself.
+fn circle(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Option<Vec<Module>> {
+    fn walk(
+        at: &Module,
+        imports: &BTreeMap<Module, BTreeSet<Module>>,
+        way: &mut Vec<Module>,
+        done: &mut BTreeSet<Module>,
+    ) -> Option<Vec<Module>> {
+        if let Some(from) = way.iter().position(|module| module == at) {
+            return Some(way[from..].to_vec());
+        }
+        if !done.contains(at) {
+            way.push(at.clone());
+            for next in imports.get(at).into_iter().flatten() {
+                if let Some(found) = walk(next, imports, way, done) {
+                    return Some(found);
+                }
+            }
+            way.pop();
+            done.insert(at.clone());
+        }
+        None
+    }
+    let mut done = BTreeSet::new();
+    imports.keys().find_map(|module| walk(module, imports, &mut Vec::new(), &mut done))
 }
 
 #[test]
 fn no_layer_imports_one_above_it() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    sources(&src, &mut files);
-    let rank = |layer: &str| LAYERS.iter().position(|known| *known == layer);
-    let (mut upward, mut seen) = (Vec::new(), 0);
-    for path in files {
-        let below = path.strip_prefix(&src).unwrap().to_string_lossy().replace('\\', "/");
-        let file = below.rsplit('/').next().unwrap();
-        let own = below.split('/').next().unwrap().trim_end_matches(".rs");
-        // tests may use all layers
-        let is_test = file == "tests.rs" || file == "bits.rs" || file.starts_with("differential") || own == "testing";
-        if own == "lib" || is_test {
-            continue;
-        }
-        let own_rank = rank(own).unwrap_or_else(|| panic!("{below} belongs to no layer of tests/layers.rs"));
-        for layer in named(&code(&std::fs::read_to_string(&path).unwrap())) {
-            seen += 1;
-            if rank(layer) > Some(own_rank) {
-                upward.push(format!("{below} uses {layer}"));
+    for (name, within, layers) in LAYERS {
+        let rank = |module: &Module| {
+            let inside = module.len() > within.len() && within.iter().zip(module).all(|(a, b)| a == b);
+            let layer = inside.then(|| &module[within.len()]);
+            layer.map(|layer| layers.iter().position(|known| known == layer).ok_or_else(|| layer.clone()))
+        };
+        let (mut upward, mut seen) = (Vec::new(), 0);
+        for (module, others) in imports(&source_of(name)) {
+            let Some(own) = rank(&module) else { continue };
+            let own = own.unwrap_or_else(|layer| panic!("{layer} of {name} is no layer of tests/layers.rs"));
+            for other in others {
+                let Some(Ok(other_rank)) = rank(&other) else { continue };
+                seen += 1;
+                if other_rank > own {
+                    upward.push(format!("{} uses {}", module.join("/"), other.join("/")));
+                }
             }
         }
+        assert!(seen > 100, "only {seen} imports were found in {name}");
+        assert!(upward.is_empty(), "imports that run upwards:\n{}", upward.join("\n"));
     }
-    assert!(seen > 300, "only {seen} imports were found");
-    assert!(upward.is_empty(), "imports that run upwards:\n{}", upward.join("\n"));
+}
+
+#[test]
+fn no_file_imports_itself_by_way_of_others() {
+    for name in ["ops", "compile", "engine"] {
+        let imports = imports(&source_of(name));
+        assert!(imports.len() > 20, "only {} files were found in {name}", imports.len());
+        let found = circle(&imports).map(|way| way.iter().map(|m| m.join("/")).collect::<Vec<_>>().join(" -> "));
+        assert_eq!(found, None, "a circle in {name}");
+    }
 }
 
 #[test]
 fn imports_are_found_in_all_forms() {
-    assert_eq!(named("use crate::graph::node::Node;"), ["graph"]);
-    assert_eq!(named("use crate::{array, memory::buffer::{Buffer, View}, interop};"), ["array", "memory", "interop"]);
-    assert_eq!(named("let x = crate::device::parse(y);"), ["device"]);
-    assert!(named("other_crate::graph::x").is_empty());
+    let module: Module = vec!["graph".into(), "node".into()];
+    let found = |text: &str| paths(&module, text).iter().map(|path| path.join("/")).collect::<Vec<_>>();
+    assert_eq!(found("use crate::graph::node::Node;"), ["graph/node/Node"]);
+    assert_eq!(
+        found("use crate::{array, memory::buffer::{Buffer, View as V}, interop};"),
+        ["array", "memory/buffer/Buffer", "memory/buffer/View", "interop"]
+    );
+    assert_eq!(found("let x = crate::device::parse(y) + super::spill::tick();"), ["device/parse", "graph/spill/tick"]);
+    assert_eq!(found("use super::super::plan::{self, Plan};"), ["plan", "plan/Plan"]);
+    assert!(found("other_crate::graph::x; $crate::x").is_empty());
+    let edge = |from: &str, to: &[&str]| (vec![from.to_string()], to.iter().map(|t| vec![t.to_string()]).collect());
+    assert_eq!(circle(&BTreeMap::from([edge("a", &["b"]), edge("b", &["c"])])), None);
+    assert_eq!(
+        circle(&BTreeMap::from([edge("a", &["b"]), edge("b", &["c"]), edge("c", &["b"])])).map(|w| w.len()),
+        Some(2)
+    );
 }

@@ -14,7 +14,7 @@ use verdigris_engine::array::{host_bytes, Array, Operand};
 use verdigris_engine::backend;
 use verdigris_engine::backend::cuda::codegen::routine::define;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
-use verdigris_engine::backend::cuda::compile::{compile, known_archs, Target};
+use verdigris_engine::backend::cuda::compile::{compile, known_archs, nvrtc::Target};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::plan::warning;
 use verdigris_engine::plan::{Access, Call, Input, Instruction, Plan};

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::join::MOST_LOCAL;
+use super::value::range;
 use super::value::{self, Number, Value, Vector};
 use super::written::{cut_off, small};
 use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
@@ -30,11 +31,6 @@ const MOST_LEFT_OUT: usize = 8;
 
 fn integer(at: Operand) -> Number {
     Number { at, typed: Typed::Value(Kind::Integer) }
-}
-
-/// `from`, `from + 1` ....
-pub(super) fn range(from: i32, length: Operand) -> Vector {
-    Vector::Range { from: Number::integer(from), step: Number::integer(1), length }
 }
 
 fn none() -> Selection {

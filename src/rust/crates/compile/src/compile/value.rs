@@ -302,3 +302,8 @@ impl Vector {
         }
     }
 }
+
+/// `from`, `from + 1` ....
+pub(super) fn range(from: i32, length: Operand) -> Vector {
+    Vector::Range { from: Number::integer(from), step: Number::integer(1), length }
+}

@@ -4,8 +4,7 @@ use std::rc::Rc;
 
 use super::join::MOST_LOCAL;
 use super::scalar::fold;
-use super::select::range;
-use super::value::{Number, Value, Vector};
+use super::value::{range, Number, Value, Vector};
 use super::{Compiled, Compiler, Place, Refusal};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use crate::backend::{self, Landing, Outcome};
 use crate::graph::builder::recycle;
-use crate::graph::epilogue;
 use crate::graph::evaluate;
 use crate::graph::node::{computed, Arg, Args, Expr, Node, Operation};
+use crate::graph::postpone;
 use crate::graph::spill;
 use crate::memory;
 use crate::memory::buffer::{any_shared, Buffer, Device, View};
@@ -445,7 +445,7 @@ impl Array {
         } else {
             results
         };
-        epilogue::postpone(latest, out.node(), self.len() * self.dtype().size())?;
+        postpone::postpone(latest, out.node(), self.len() * self.dtype().size())?;
         if reduction.width() > 1 || at_once {
             out.settle()?;
         }

@@ -4,27 +4,16 @@
 //! and goes on to the operations on the results (the epilogue), storing both. Any other reader has the reduction
 //! computed before.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::backend;
 use crate::graph::builder::{recycle, Builder};
-use crate::graph::evaluate::{self, holds_much, settle_together};
 use crate::graph::node::{Args, Expr, Node, Operation};
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::plan::{After, Bound, Instruction, Plan, Register};
-use verdigris_ops::error::{Kind as ErrorKind, Result};
+use verdigris_ops::error::Result;
 use verdigris_ops::layout::Layout;
 use verdigris_ops::reduction::{Groups, Reduction};
-
-/// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
-pub(crate) fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
-    let host = hosting(reductions);
-    for node in reductions.iter().filter(|node| !host.is_some_and(|host| Arc::ptr_eq(node, host))) {
-        settle_together(std::slice::from_ref(node))?;
-    }
-    Ok(host.filter(|host| !host.is_ready()).cloned())
-}
 
 /// The reduction that reads most; one that is repeated only if it is alone, and of groups that a block walks twice.
 pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
@@ -59,17 +48,9 @@ pub(crate) fn stand_in(node: &Node) -> View {
 }
 
 /// Each element so many times.
-fn repeating(results: View, length: usize) -> View {
+pub(crate) fn repeating(results: View, length: usize) -> View {
     let layout = Layout::new(results.layout.offset(), &[length, results.len()], &[0, 1]);
     View { layout, ..results }
-}
-
-/// Computes the results that a node repeats, and has it read them.
-pub(crate) fn repeat(node: &Arc<Node>) -> Result<()> {
-    if let Some((results, length)) = node.repeats() {
-        node.settle(repeating(evaluate::contiguous(&results)?, length));
-    }
-    Ok(())
 }
 
 /// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None where
@@ -110,21 +91,19 @@ pub(crate) struct Reducing {
 }
 
 impl Reducing {
-    pub fn new(node: &Arc<Node>) -> Result<Reducing> {
-        if let Some((results, _)) = node.repeats() {
-            let reducing = Reducing::new(&results)?;
-            // planning may have computed the results on the way
-            if results.is_ready() {
-                repeat(node)?;
-            }
-            return Ok(Reducing { spread: true, ..reducing });
-        }
+    /// Of a node that was recorded as one; `planned` is what its operand takes.
+    pub fn of(node: &Node, planned: impl FnOnce(&Arc<Node>) -> Result<(Plan, Bound)>) -> Result<Reducing> {
         let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
             unreachable!("it was recorded as a reduction");
         };
         let operand = args.nodes().next().expect("a reduction has an operand").clone();
-        let (plan, bound) = evaluate::planned(&operand, true)?;
+        let (plan, bound) = planned(&operand)?;
         Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
+    }
+
+    /// With its results repeated for the elements of their groups.
+    pub fn spread(self) -> Reducing {
+        Reducing { spread: true, ..self }
     }
 
     /// The register of a plan over the elements that has what is reduced here; to be asked last.
@@ -153,28 +132,6 @@ impl Reducing {
         recycle(self.plan, self.bound);
         Ok(())
     }
-}
-
-thread_local! {
-    /// The reduction that was recorded last.
-    static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
-}
-
-/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be done with it. It holds on to all that it reads, so
-/// there is at most one that is not computed, and none that reads much.
-pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
-    let earlier = LATEST.with(|latest| latest.replace(reduction));
-    if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
-        match settle_together(&[earlier]) {
-            // whatever else it failed for, its reader will hear of
-            Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
-            _ => {}
-        }
-    }
-    if holds_much(reads, node.len * node.dtype.size()) {
-        settle_together(std::slice::from_ref(node))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

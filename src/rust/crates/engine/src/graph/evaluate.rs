@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend;
 use crate::graph::builder::{recycle, Builder, MOST_INPUTS, MOST_OPS};
-use crate::graph::epilogue::{self, host, stand_in, Reducing};
+use crate::graph::epilogue::{self, hosting, repeating, stand_in, Reducing};
 use crate::graph::node::{Args, Expr, Node, Operation, Walk, COSTLY};
 use crate::graph::spill;
 use crate::memory;
@@ -69,7 +69,7 @@ pub(crate) fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
 pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     if let [node] = roots {
         if node.repeats().is_some() {
-            return epilogue::repeat(node);
+            return repeat(node);
         }
     }
     let (n, device) = (roots[0].len, roots[0].device);
@@ -81,7 +81,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         return settle_alone(node);
     }
     // what the reduction itself reads is planned first: that may compute nodes of ours
-    let reduction = host.as_ref().map(Reducing::new).transpose()?;
+    let reduction = host.as_ref().map(reducing).transpose()?;
     let host = host.filter(|host| !host.is_ready());
     let passing = host.as_ref().is_some_and(|host| host.repeats().is_some() || epilogue::is_passing(host, roots));
     let mut builder = Builder::new(n);
@@ -142,6 +142,36 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         results.settle(View::contiguous(buffer, results.dtype, results.len));
     }
     Ok(())
+}
+
+/// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
+fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
+    let host = hosting(reductions);
+    for node in reductions.iter().filter(|node| !host.is_some_and(|host| Arc::ptr_eq(node, host))) {
+        settle_together(std::slice::from_ref(node))?;
+    }
+    Ok(host.filter(|host| !host.is_ready()).cloned())
+}
+
+/// Computes the results that a node repeats, and has it read them.
+fn repeat(node: &Arc<Node>) -> Result<()> {
+    if let Some((results, length)) = node.repeats() {
+        node.settle(repeating(contiguous(&results)?, length));
+    }
+    Ok(())
+}
+
+/// A reduction, and the plan of what it reads.
+fn reducing(node: &Arc<Node>) -> Result<Reducing> {
+    let Some((results, _)) = node.repeats() else {
+        return Reducing::of(node, |operand| planned(operand, true));
+    };
+    let reducing = reducing(&results)?;
+    // planning may have computed the results on the way
+    if results.is_ready() {
+        repeat(node)?;
+    }
+    Ok(reducing.spread())
 }
 
 /// A buffer for a node's values; a large one is said to be made by the call that recorded it.

@@ -8,4 +8,5 @@ pub mod builder;
 pub(crate) mod epilogue;
 pub mod evaluate;
 pub mod node;
+pub mod postpone;
 pub mod spill;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::compile::{self, Target};
+use super::compile;
+use super::compile::nvrtc::Target;
 use super::driver::library::{self, SearchPaths};
 use super::ops::{select, sort};
 use crate::array::Array;
@@ -472,10 +473,10 @@ fn every_kernel_compiles_for_every_generation() {
             sources.push((format!("{form:?}"), form.source()));
         }
     }
-    let is_new = |s: &super::compile::prebuilt::Shipped| {
+    let is_new = |s: &super::shipped::Shipped| {
         ["count ", "search ", "rank ", "distinct ", " by code "].iter().any(|n| s.name.contains(n))
     };
-    sources.extend(super::compile::prebuilt::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
+    sources.extend(super::shipped::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
     let mut jobs = Vec::new();
     for arch in [75, 80, 86, 89, 90] {
         // one generation sees them all; the others see one of each kind

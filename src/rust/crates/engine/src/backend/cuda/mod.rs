@@ -1,10 +1,10 @@
 //! CUDA devices.
 //!
-//! `library` finds and loads the libraries, `api` declares their functions, `device` holds a
-//! device's context, `lane` its streams, `order` what they wait for; `capture` makes graphs of what is queued; `memory` and `transfer` move bytes, `nvrtc` and `compile` turn CUDA C into
-//! kernels, `launch` passes their arguments, `submit` has a thread do it, and `relaunch` does it faster where they come again; `user` has kernels that people write; `codegen` writes the CUDA C of a plan. `run`,
-//! `reduce` and `scan` carry plans out, `landing` holds values on their way to the host; `select`, `sort`, `rank`, `codes`, `distinct`, `search`, `blas`
-//! and `solver` do what is no plan.
+//! Each layer uses those before it and none behind it: [`driver`] (the libraries' functions, kernels and page-locked memory as the
+//! driver knows them), [`codegen`] (CUDA C of plans), [`context`] (a device, its streams, memory and copies), [`compile`] (from text
+//! to loaded kernels), [`launch`], [`interpret`] (plans without a compiler), [`tiers`] (which kernel carries out a plan), `ops`
+//! (what has kernels of its own, or a library's), [`shipped`] (the kernels that come with the package), [`user`] (kernels that
+//! people write).
 
 pub mod codegen;
 pub mod compile;
@@ -17,14 +17,16 @@ pub mod driver;
 pub mod interpret;
 pub mod launch;
 mod ops;
+pub mod shipped;
+pub mod tiers;
 pub mod user;
 
 use std::sync::Arc;
 
+use self::context::core::Core;
 use self::context::device::Cuda;
-use self::context::{deferred, exchange, streams};
-use self::launch::run;
-use self::ops::{blas, grouped, mask, rank, reduce, scan, search, select, solver, sort, unique};
+use self::context::{exchange, streams};
+use self::ops::{blas, grouped, mask, rank, reduce, scan, search, select, solver, sort, store, unique};
 
 use super::dense::{Product, Task};
 use super::streams::Streams;
@@ -49,7 +51,7 @@ pub fn backend(ordinal: u32) -> Result<&'static dyn Backend> {
 
 impl Backend for Cuda {
     fn device(&self) -> Device {
-        self.device()
+        Core::device(self)
     }
 
     fn allocate(&self, bytes: usize) -> Result<Arc<Buffer>> {
@@ -94,7 +96,7 @@ impl Backend for Cuda {
 
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.bound(bound).writes(outputs))?;
-        run::run(self, plan, bound, outputs)
+        store::store(self, plan, bound, outputs)
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
@@ -110,7 +112,7 @@ impl Backend for Cuda {
         na_rm: bool,
     ) -> Result<Option<Box<dyn Landing>>> {
         let _ordered = self.ordered(|t| _ = t.bound(bound))?;
-        deferred::reduce_later(self, plan, bound, reduction, na_rm)
+        reduce::later(self, plan, bound, reduction, na_rm)
     }
 
     fn reduce_groups(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{parameters, routine, Variant};
-use crate::backend::cuda::context::flags::{Noted, Place};
+use crate::backend::cuda::codegen::notes::{Noted, Place};
 use crate::plan::{Access, Call, Instruction, Plan, Register};
 use verdigris_compile::{Failed, Interned};
 use verdigris_ops::dtype::Class;

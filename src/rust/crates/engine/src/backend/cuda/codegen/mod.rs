@@ -7,10 +7,12 @@
 pub mod body;
 pub mod compress;
 pub mod elementwise;
+pub mod notes;
 pub mod parameters;
 pub mod reduce;
 pub mod routine;
 pub mod scan;
+pub mod shipped;
 pub mod tiled;
 
 use crate::plan::Plan;

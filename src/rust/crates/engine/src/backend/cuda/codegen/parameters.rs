@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Tiled, Variant};
-use crate::backend::cuda::launch::{Packed, MOST_BYTES};
+use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::plan::{Access, Bound, Instruction, Plan};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
-use crate::backend::cuda::launch::Packed;
+use crate::backend::cuda::driver::kernel::Packed;
 use crate::plan::{Access, Bound, Plan};
 
 /// The kernel's name in its source.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use crate::backend::cuda::context::device::lock;
+use crate::backend::cuda::context::core::lock;
 use crate::disk::{self, Part};
 use crate::memory::counters;
 use verdigris_ops::error::Result;

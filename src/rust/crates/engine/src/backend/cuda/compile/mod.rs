@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod nvrtc;
 pub mod prebuilt;
+pub mod tier;
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
@@ -10,17 +11,15 @@ use std::ffi::{c_void, CStr, CString};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use self::nvrtc::{archs, Request};
+use self::nvrtc::{archs, Request, Target};
 use self::prebuilt::Ptx;
-use super::context::device::{driver_version, lock, Cuda};
+use self::tier::Tier;
+use super::context::core::lock;
+use super::context::device::{Cuda, PerDevice};
 use super::driver::api::{self, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState};
-use super::interpret::{self, Family};
-use super::launch::tier;
-use super::launch::tier::Tier;
-use super::launch::Kernel;
+use super::driver::devices::driver_version;
+use super::driver::kernel::Kernel;
 use verdigris_ops::error::{Error, Kind, Result};
-
-// HEADERS: name and text of every file in kernels/, which sources may include.
 use verdigris_ops::headers::HEADERS;
 
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
@@ -48,14 +47,7 @@ pub struct Image {
 }
 
 /// A device's loaded modules, by key.
-#[derive(Default)]
-pub struct Kernels {
-    modules: Mutex<HashMap<String, Arc<Module>>>,
-    pub(crate) plans: super::launch::run::Plans,
-    /// Where plans are carried out, and what is under way.
-    pub(crate) tiers: tier::Tiers,
-    pub(crate) interpreters: [OnceLock<Arc<Kernel>>; super::interpret::Family::ALL.len()],
-}
+static MODULES: PerDevice<Mutex<HashMap<String, Arc<Module>>>> = PerDevice::new();
 
 /// A loaded module. Never unloaded.
 pub struct Module {
@@ -76,12 +68,12 @@ impl Cuda {
 
     /// As `module`; the key must determine the style too.
     pub fn module_as(&self, key: &str, style: &Style, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
-        if let Some(module) = lock(&self.kernels.modules).get(key) {
+        if let Some(module) = lock(MODULES.of(self)).get(key) {
             return Ok(module.clone());
         }
         let module = Arc::new(self.load_as(&source(), key, style)?);
         // where two threads compiled the same, the first one's is kept
-        Ok(lock(&self.kernels.modules).entry(key.into()).or_insert(module).clone())
+        Ok(lock(MODULES.of(self)).entry(key.into()).or_insert(module).clone())
     }
 
     /// Compiles and loads a source, whatever was compiled before.
@@ -105,45 +97,15 @@ impl Cuda {
         cache::kept(name.as_deref(), || Ok(compile_as(source, target, style)?.bytes), load)
     }
 
-    /// An interpreter: machine code that is shipped, else PTX that is shipped and the driver compiles, else from NVRTC.
-    pub(crate) fn interpreter(&self, family: Family) -> Result<Module> {
-        let name = family.name();
-        if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
-            // a driver too old for it says so
-            if let Ok(module) = self.load_image(code, name) {
-                return Ok(module);
-            }
-        }
-        let linked = prebuilt::named(name)
-            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
-            .and_then(|ptx| self.link(&ptx, name));
-        match linked {
-            Ok(module) => Ok(module),
-            Err(_) if api::nvrtc().is_ok() => self.load(&interpret::source::source(family), name),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an earlier compilation
-    /// by the driver.
-    pub(crate) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
-        let name = family.name();
-        if prebuilt::machine_code(name, self.properties.capability).is_some() {
-            return Some(prebuilt::CODE_IS_OF);
-        }
-        let linked = self.linked_name(&prebuilt::named(name)?).ok()?;
-        cache::has(&linked).then_some(prebuilt::PTX_IS_OF)
-    }
-
     /// What compiled PTX is called on disk.
-    fn linked_name(&self, ptx: &Ptx) -> Result<String> {
+    pub(crate) fn linked_name(&self, ptx: &Ptx) -> Result<String> {
         let (major, minor) = self.properties.capability;
         let version = driver_version()?;
         Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint(), version.0, version.1))
     }
 
     /// Loads what the driver makes of PTX for the device, which is on disk if it was made before.
-    fn link(&self, ptx: &Ptx, label: &str) -> Result<Module> {
+    pub(crate) fn link(&self, ptx: &Ptx, label: &str) -> Result<Module> {
         let load = |bytes: &[u8]| self.load_image(bytes, label);
         cache::kept(Some(&self.linked_name(ptx)?), || self.compile_ptx(ptx), load)
     }
@@ -273,46 +235,6 @@ impl Cuda {
         let status = unsafe { (self.driver.occupancy)(&mut blocks, kernel.function, threads as i32, shared as usize) };
         self.check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")?;
         Ok(blocks.max(1) as u32)
-    }
-}
-
-/// What to compile for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
-    /// Machine code of one architecture: `sm_90`.
-    Cubin(u32),
-    /// PTX for the driver to compile, where NVRTC does not know the device: `compute_90`.
-    Ptx(u32),
-}
-
-impl Target {
-    /// The target for a device that NVRTC serves best.
-    pub fn of(capability: (u32, u32)) -> Result<Target> {
-        let wanted = capability.0 * 10 + capability.1;
-        let known = archs(api::nvrtc()?)?;
-        if known.contains(&wanted) {
-            return Ok(Target::Cubin(wanted));
-        }
-        known.iter().copied().filter(|&a| a < wanted).max().map(Target::Ptx).ok_or_else(|| {
-            Error::new(
-                Kind::Compile,
-                format!(
-                    "this NVRTC compiles for compute capability {}.{} and later, and the device has {}.{}",
-                    known.iter().min().unwrap_or(&0) / 10,
-                    known.iter().min().unwrap_or(&0) % 10,
-                    capability.0,
-                    capability.1
-                ),
-            )
-            .advise("Install an NVRTC of an earlier CUDA version; `gpu_sitrep()` shows which one is in use.")
-        })
-    }
-
-    pub(crate) fn option(self) -> String {
-        match self {
-            Target::Cubin(a) => format!("--gpu-architecture=sm_{a}"),
-            Target::Ptx(a) => format!("--gpu-architecture=compute_{a}"),
-        }
     }
 }
 

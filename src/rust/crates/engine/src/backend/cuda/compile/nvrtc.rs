@@ -3,10 +3,50 @@
 use std::ffi::{c_char, CStr, CString};
 use std::sync::OnceLock;
 
-use super::{Target, HEADERS};
 use crate::backend::cuda::driver::api::{self, nvrtcProgram, nvrtcResult, Nvrtc};
 use crate::memory::counters;
 use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::headers::HEADERS;
+
+/// What to compile for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// Machine code of one architecture: `sm_90`.
+    Cubin(u32),
+    /// PTX for the driver to compile, where NVRTC does not know the device: `compute_90`.
+    Ptx(u32),
+}
+
+impl Target {
+    /// The target for a device that NVRTC serves best.
+    pub fn of(capability: (u32, u32)) -> Result<Target> {
+        let wanted = capability.0 * 10 + capability.1;
+        let known = archs(api::nvrtc()?)?;
+        if known.contains(&wanted) {
+            return Ok(Target::Cubin(wanted));
+        }
+        known.iter().copied().filter(|&a| a < wanted).max().map(Target::Ptx).ok_or_else(|| {
+            Error::new(
+                Kind::Compile,
+                format!(
+                    "this NVRTC compiles for compute capability {}.{} and later, and the device has {}.{}",
+                    known.iter().min().unwrap_or(&0) / 10,
+                    known.iter().min().unwrap_or(&0) % 10,
+                    capability.0,
+                    capability.1
+                ),
+            )
+            .advise("Install an NVRTC of an earlier CUDA version; `gpu_sitrep()` shows which one is in use.")
+        })
+    }
+
+    pub(crate) fn option(self) -> String {
+        match self {
+            Target::Cubin(a) => format!("--gpu-architecture=sm_{a}"),
+            Target::Ptx(a) => format!("--gpu-architecture=compute_{a}"),
+        }
+    }
+}
 
 /// What to compile.
 pub struct Request<'a> {

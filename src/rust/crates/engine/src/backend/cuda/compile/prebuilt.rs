@@ -11,17 +11,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::sync::OnceLock;
 
-use super::HEADERS;
-use crate::backend::cuda::codegen::reduce::Form;
-use crate::backend::cuda::codegen::{self, Tiled, Variant};
-use crate::backend::cuda::interpret::source as interpret;
-use crate::backend::cuda::interpret::Family;
-use crate::backend::cuda::ops::{grouped, rank, search, select, sort, unique};
-use crate::plan::{Access, Input, Instruction, Plan};
-use verdigris_ops::dtype::natural_dtype;
-use verdigris_ops::dtype::{Class, DType};
-use verdigris_ops::reduction::Reduction;
-use verdigris_ops::scan::Scan;
+use verdigris_ops::headers::HEADERS;
 
 /// What PTX is written for: the oldest architecture that is served.
 pub const ARCH: u32 = 75;
@@ -32,16 +22,6 @@ pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
 /// The NVRTCs that wrote PTX and machine code: `tools/ptx.sh` has them.
 pub const PTX_IS_OF: (u32, u32) = (12, 0);
 pub const CODE_IS_OF: (u32, u32) = (12, 9);
-
-/// The interpreters whose machine code is shipped. That of the others would take 1.1 MB of the package's 5.
-pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
-
-/// A kernel to ship.
-pub struct Shipped {
-    pub pack: &'static str,
-    pub name: String,
-    pub source: String,
-}
 
 macro_rules! packs {
     ($($name:literal)*) => { [$(($name, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/", $name, ".zst")))),*] };
@@ -67,12 +47,12 @@ fn contents(pack: usize) -> &'static [u8] {
 
 const INDEX: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/index.txt"));
 
-struct Entry {
-    fingerprint: u128,
+pub(crate) struct Entry {
+    pub(crate) fingerprint: u128,
     pack: usize,
     from: usize,
     to: usize,
-    name: &'static str,
+    pub(crate) name: &'static str,
 }
 
 impl Entry {
@@ -85,7 +65,7 @@ impl Entry {
         Some(Entry { fingerprint, pack, from, to, name: fields.next()? })
     }
 
-    fn bytes(&self) -> &'static [u8] {
+    pub(crate) fn bytes(&self) -> &'static [u8] {
         &contents(self.pack)[self.from..self.to]
     }
 
@@ -95,12 +75,12 @@ impl Entry {
     }
 }
 
-struct Index {
-    ptx: HashMap<u128, Entry>,
-    code: Vec<Entry>,
+pub(crate) struct Index {
+    pub(crate) ptx: HashMap<u128, Entry>,
+    pub(crate) code: Vec<Entry>,
 }
 
-fn index() -> &'static Index {
+pub(crate) fn index() -> &'static Index {
     static KNOWN: OnceLock<Index> = OnceLock::new();
     KNOWN.get_or_init(|| {
         let lines = INDEX.lines().filter(|line| !line.starts_with('#')).filter_map(Entry::read);
@@ -141,96 +121,6 @@ pub fn machine_code(name: &str, (major, minor): (u32, u32)) -> Option<&'static [
     best.map(Entry::bytes)
 }
 
-/// The plan of a reduction whose values are stored as they are computed.
-pub fn plain(dtype: DType) -> Plan {
-    Plan {
-        inputs: vec![Input { dtype, access: Access::Linear }],
-        code: vec![Instruction::Load(0)],
-        outputs: vec![(0, dtype)],
-        ..Plan::default()
-    }
-}
-
-/// The forms in which reductions are shipped.
-pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
-
-/// The shipped form that does the work of any.
-pub fn form_for(form: Form) -> Form {
-    match form {
-        Form::Block | Form::Kept(_) => Form::Block,
-        Form::Team(_) | Form::Packs(_) => Form::Team(8),
-        Form::Lanes | Form::SingleLanes => Form::SingleLanes,
-    }
-}
-
-/// The variant of the reductions that are shipped: any length, and memory of our own, which is aligned.
-pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled { inputs: 0, axis: 0 } };
-
-/// Everything to ship.
-pub fn sources() -> Vec<Shipped> {
-    let mut out = Vec::new();
-    let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
-    for family in Family::ALL {
-        let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
-        add(pack, family.name().into(), interpret::source(family));
-    }
-    for reduction in Reduction::ALL {
-        for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
-            for form in FORMS {
-                for na_rm in [false, true] {
-                    let source = codegen::source_reduce(&plain(natural_dtype(class)), PLAIN, reduction, na_rm, form);
-                    add("reduce", format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
-                }
-            }
-        }
-    }
-    for scan in Scan::ALL {
-        for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
-            let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
-            add("scan", format!("{} {class:?}", scan.name()), source);
-        }
-    }
-    for keep_na in [false, true] {
-        // what a mask chooses is gathered by its positions
-        let source = codegen::compress::source(&plain(DType::Bool8), PLAIN, keep_na);
-        add("select", format!("positions {keep_na}"), source);
-    }
-    for size in [1, 2, 4, 8, 16] {
-        add("select", format!("gather {size}"), select::gather_source(size));
-        for wide in [false, true] {
-            add("select", format!("scatter {size} {wide}"), select::scatter_source(size, wide));
-        }
-    }
-    for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
-        // from 2^30 elements on other kernels serve, which need NVRTC
-        for positions in [false, true] {
-            let form = sort::Form { dtype, positions, wide_positions: false, wide_counts: false };
-            add("sort", format!("sort {dtype} {positions}"), form.source());
-        }
-    }
-    for dtype in DType::ALL.into_iter().filter(|d| grouped::counts(*d)) {
-        add("select", format!("count {dtype}"), grouped::count_source(dtype));
-    }
-    for reduction in Reduction::GROUPED {
-        for class in Class::ALL.into_iter().filter(|&c| grouped::serves(reduction, c)) {
-            for na_rm in [false, true] {
-                let source = grouped::reduce_source(reduction, class, na_rm);
-                add("reduce", format!("{} {class:?} by code {na_rm}", reduction.name()), source);
-            }
-        }
-    }
-    for class in [Class::I32, Class::I64, Class::F32, Class::F64] {
-        for strictly in [false, true] {
-            add("select", format!("search {class:?} {strictly}"), search::source(class, strictly));
-        }
-    }
-    for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
-        add("sort", format!("rank {dtype}"), rank::source(dtype));
-        add("sort", format!("distinct {dtype}"), unique::source(dtype));
-    }
-    out
-}
-
 /// A source with its headers in the places where they are included, without comments and blank lines.
 fn expanded(source: &str, seen: &mut Vec<String>, out: &mut String) {
     for line in source.lines() {
@@ -264,48 +154,6 @@ pub fn fingerprint(source: &str) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_shipped_is_what_would_be_compiled() {
-        let sources = sources();
-        let stale: Vec<&str> = sources.iter().filter(|s| find(&s.source).is_none()).map(|s| &*s.name).collect();
-        assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());
-        assert_eq!(index().ptx.len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
-        for entry in index().ptx.values() {
-            let text = entry.bytes();
-            assert!(text.starts_with(b".version") && text.ends_with(b"\0"), "the index is wrong about {}", entry.name);
-        }
-        for entry in &index().code {
-            assert!(index().ptx.contains_key(&entry.fingerprint), "run `make ptx`: {} changed", entry.name);
-        }
-    }
-
-    #[test]
-    fn machine_code_serves_its_generation() {
-        for family in COMPILED {
-            let code = |capability| machine_code(family.name(), capability);
-            for arch in ARCHS {
-                let code = code((arch / 10, arch % 10)).expect("code");
-                assert!(code.starts_with(b"\x7fELF"), "{arch}");
-            }
-            assert_eq!(code((8, 9)), code((8, 0)));
-            assert_ne!(code((9, 0)), code((8, 0)));
-            assert!(code((7, 0)).is_none() && code((11, 0)).is_none() && code((13, 0)).is_none());
-        }
-        assert!(machine_code(Family::Special.name(), (9, 0)).is_none());
-    }
-
-    #[test]
-    fn every_form_of_a_reduction_has_a_shipped_one() {
-        for form in [1, 2, 8, 32].map(Form::Team).into_iter().chain([
-            Form::Block,
-            Form::Packs(4),
-            Form::Lanes,
-            Form::SingleLanes,
-        ]) {
-            assert!(FORMS.contains(&form_for(form)), "{form:?}");
-        }
-    }
 
     #[test]
     fn every_kernel_is_in_its_pack() {

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::device::{lock, Cuda};
+use super::core::lock;
+use super::device::{Cuda, PerDevice};
 use super::lane::{Lane, CAPTURING, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstreamCaptureMode, Graph, GraphExec};
 use crate::backend::streams::Replay;
@@ -17,13 +18,6 @@ use crate::memory::buffer::Buffer;
 use crate::memory::counters;
 use crate::memory::{self, Held};
 use verdigris_ops::error::{Error, Kind, Result};
-
-/// What the host would have to wait for while a graph is recorded.
-#[cold]
-pub(crate) fn refuse(what: &str) -> Error {
-    Error::new(Kind::Capture, format!("`gpu_graph()` cannot record {what}: nothing runs before the graph does"))
-        .advise("Compute it before the block, or after it from the graph's results.")
-}
 
 /// The memory of a graph.
 pub struct Arena {
@@ -98,6 +92,18 @@ impl Drop for Block {
     }
 }
 
+/// The graph that is being recorded.
+static CAPTURED: PerDevice<Mutex<Option<Arc<Arena>>>> = PerDevice::new();
+
+/// Its memory, where work is recorded now.
+pub(crate) fn arena(cuda: &Cuda) -> Option<Arc<Arena>> {
+    if cuda.is_capturing() {
+        lock(CAPTURED.of(cuda)).clone()
+    } else {
+        None
+    }
+}
+
 /// See `Cuda::allocate`.
 pub(crate) fn allocate(cuda: &Cuda, bytes: usize) -> Result<Arc<Buffer>> {
     let arena = current(cuda)?;
@@ -109,7 +115,9 @@ pub(crate) fn allocate(cuda: &Cuda, bytes: usize) -> Result<Arc<Buffer>> {
 }
 
 fn current(cuda: &Cuda) -> Result<Arc<Arena>> {
-    lock(&cuda.capture).clone().ok_or_else(|| Error::new(Kind::Panic, "an internal error: no graph is being recorded"))
+    lock(CAPTURED.of(cuda))
+        .clone()
+        .ok_or_else(|| Error::new(Kind::Panic, "an internal error: no graph is being recorded"))
 }
 
 /// Holds what existed before the graph, for its launches.
@@ -152,11 +160,6 @@ impl Cuda {
         body()
     }
 
-    /// The lane that is captured, also while `outside` leaves that aside.
-    pub(crate) fn captured_lane(&self) -> Option<u32> {
-        lock(&self.capture).as_ref().map(|arena| arena.lane.index)
-    }
-
     /// Keeps something as long as the graph that is being recorded.
     pub(crate) fn hold(&self, what: Box<dyn Any + Send + Sync>) {
         if let Ok(arena) = current(self) {
@@ -184,7 +187,8 @@ impl Cuda {
             return Err(error);
         }
         let state = State { open: true, ..State::default() };
-        *lock(&self.capture) = Some(Arc::new(Arena { cuda: self, lane, state: Mutex::new(state) }));
+        *lock(CAPTURED.of(self)) = Some(Arc::new(Arena { cuda: self, lane, state: Mutex::new(state) }));
+        self.set_captured(Some(lane.index));
         self.set_lane(lane);
         self.set_mode(CAPTURING, true);
         Ok(before)
@@ -200,7 +204,8 @@ impl Cuda {
         let status = unsafe { (self.driver.capture_end)(arena.lane.handle(), &mut graph) };
         self.set_mode(CAPTURING, false);
         self.set_lane(self.lane_at(before).unwrap_or_else(|| self.main()));
-        *lock(&self.capture) = None;
+        *lock(CAPTURED.of(self)) = None;
+        self.set_captured(None);
         {
             let mut state = lock(&arena.state);
             state.open = false;

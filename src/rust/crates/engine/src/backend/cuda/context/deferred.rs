@@ -6,32 +6,14 @@
 use std::sync::Arc;
 
 use super::capture::{self, Arena};
-use super::device::{lock, Cuda, Told};
+use super::core::lock;
+use super::device::Cuda;
 use super::lane::Lane;
-use super::pool::Host;
-use crate::backend::cuda::ops::reduce;
+use super::lanes::refuse;
+use super::slots::{Taken, Told, TOLD};
 use crate::backend::{Landing, Outcome};
 use crate::memory::buffer::Buffer;
-use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
-use verdigris_ops::reduction::Reduction;
-
-/// Bytes of a slot: a value, and the words in which the host is told it.
-const BYTES: usize = 64;
-const TOLD: usize = BYTES - size_of::<Told>();
-/// Slots of a lane; where all are taken, a reduction waits for its value at once.
-const SLOTS: usize = 4096;
-
-/// A lane's slots.
-#[derive(Default)]
-pub(crate) struct Slots {
-    memory: Option<Host>,
-    /// How many were ever taken, and those that were given back.
-    begun: usize,
-    free: Vec<usize>,
-    /// The last mark; every use of a slot has its own.
-    mark: u32,
-}
 
 /// A slot that a reduction writes to. Given back when dropped: what is queued later runs later, so the next
 /// one's value is written after this one's.
@@ -40,10 +22,7 @@ pub(crate) struct Slot {
     lane: &'static Lane,
     /// The graph whose launches write it too, which keeps it to its end.
     arena: Option<Arc<Arena>>,
-    place: usize,
-    host: *mut u8,
-    device: u64,
-    mark: u32,
+    taken: Taken,
 }
 
 // SAFETY: the address is of memory that is never freed; it is read only after the device has written.
@@ -52,48 +31,24 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// None where all are taken.
-    fn take(cuda: &Cuda) -> Result<Option<Slot>> {
+    /// A slot of the current lane; None where all are taken.
+    pub(crate) fn take(cuda: &Cuda) -> Result<Option<Slot>> {
         let lane = cuda.lane();
-        let mut slots = lock(&lane.slots);
-        if slots.memory.is_none() {
-            let _entered = cuda.enter()?;
-            slots.memory = Some(Host::new(cuda.driver, SLOTS * BYTES)?);
-        }
-        let place = match slots.free.pop() {
-            Some(place) => place,
-            None if slots.begun < SLOTS => {
-                slots.begun += 1;
-                slots.begun - 1
-            }
-            None => return Ok(None),
-        };
-        slots.mark = slots.mark.wrapping_add(1);
-        let mark = slots.mark;
-        Ok(slots.memory.as_ref().map(|memory| Slot {
-            ordinal: cuda.properties.ordinal,
-            lane,
-            arena: if cuda.is_capturing() { lock(&cuda.capture).clone() } else { None },
-            place,
-            // SAFETY: within the memory.
-            host: unsafe { memory.host.add(place * BYTES) },
-            device: memory.device + (place * BYTES) as u64,
-            mark,
-        }))
+        let taken = lock(&lane.slots).take(cuda)?;
+        Ok(taken.map(|taken| Slot { ordinal: cuda.properties.ordinal, lane, arena: capture::arena(cuda), taken }))
     }
-}
 
-impl Lane {
-    pub(crate) fn free_slot(&self, place: usize) {
-        lock(&self.slots).free.push(place);
+    /// Where the device writes the value, and tells the host of it with a mark.
+    pub(crate) fn target(&self) -> (u64, u64, u32) {
+        (self.taken.device, self.taken.device + TOLD as u64, self.taken.mark)
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         match &self.arena {
-            Some(arena) => arena.keep_slot(self.place),
-            None => self.lane.free_slot(self.place),
+            Some(arena) => arena.keep_slot(self.taken.number),
+            None => self.lane.free_slot(self.taken.number),
         }
     }
 }
@@ -102,11 +57,11 @@ impl Landing for Slot {
     fn outcome(&self) -> Result<Outcome> {
         let cuda = Cuda::of(self.ordinal)?;
         if cuda.is_capturing() {
-            return Err(capture::refuse("a number that R reads"));
+            return Err(refuse("a number that R reads"));
         }
         // SAFETY: within the slot, aligned, and the device writes words whole.
-        let words = unsafe { &*self.host.add(TOLD).cast::<Told>() };
-        Ok(reduce::outcome(cuda.await_told(self.lane, words, self.mark)?))
+        let words = unsafe { &*self.taken.host.add(TOLD).cast::<Told>() };
+        Ok(outcome(cuda.await_told(self.lane, words, self.taken.mark)?))
     }
 
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
@@ -122,7 +77,7 @@ impl Landing for Slot {
         }
         // SAFETY: both addresses are of live memory that the device reaches; the copy is in the stream's order, so it
         // comes after the reduction and before whatever is written to this slot next.
-        let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.device, bytes, cuda.stream()) };
+        let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.taken.device, bytes, cuda.stream()) };
         cuda.check(status, "cuMemcpyDtoDAsync")?;
         if self.lane.index != cuda.lane().index {
             // what is written to this slot next comes after the copy there too
@@ -132,16 +87,11 @@ impl Landing for Slot {
     }
 }
 
-/// Queues a reduction of everything; None where no slot is free.
-pub(crate) fn reduce_later(
-    cuda: &Cuda,
-    plan: &Plan,
-    bound: &Bound,
-    reduction: Reduction,
-    na_rm: bool,
-) -> Result<Option<Box<dyn Landing>>> {
-    let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
-    let target = reduce::Target::slot(slot.device, slot.device + TOLD as u64, slot.mark);
-    reduce::to_slot(cuda, plan, bound, reduction, na_rm, target)?;
-    Ok(Some(Box::new(slot)))
+/// What a kernel has told.
+pub(crate) fn outcome(words: [u32; 5]) -> Outcome {
+    let mut value = [0u8; 32];
+    for (bytes, word) in value.chunks_exact_mut(4).zip(&words[..4]) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+    Outcome { value, status: words[4] }
 }

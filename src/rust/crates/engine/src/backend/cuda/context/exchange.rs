@@ -3,17 +3,15 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
-use super::capture;
+use super::device::MOST_DEVICES as DEVICES;
 use super::lane::Lane;
+use super::lanes::refuse;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
 use verdigris_ops::error::{Error, Kind, Result};
 
 /// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
 const LEGACY: Stream = Stream::from_number(1);
-
-/// More devices than a machine has.
-const DEVICES: usize = 64;
 
 thread_local! {
     /// An event for each device that this thread has ordered streams of. A wait that was queued keeps what the event meant then,
@@ -43,7 +41,7 @@ pub(crate) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
 pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     let done = release_to(cuda, stream);
     if cuda.is_capturing() {
-        return Err(capture::refuse("memory that is given to another library"));
+        return Err(refuse("memory that is given to another library"));
     }
     done
 }

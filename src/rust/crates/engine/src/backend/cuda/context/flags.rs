@@ -6,35 +6,17 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use super::device::{lock, Cuda};
-use super::lane::Lane;
-use super::pool::Host;
-use crate::backend::cuda::driver::api::{Driver, Stream};
+use super::core::{lock, Core};
+use crate::backend::cuda::codegen::notes::{Noted, Place};
+use crate::backend::cuda::driver::api::{self, Driver, Stream};
+use crate::backend::cuda::driver::host_memory::Host;
 use crate::plan::warning;
-use verdigris_compile::{Failed, Interned};
+use verdigris_compile::Failed;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::Result;
-use verdigris_ops::OpId;
 
 /// Words of the ring; more are only in use after thousands of launches without a wait.
 const WORDS: usize = 1 << 14;
-
-/// What bits stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
-    /// What a row may note.
-    Row(OpId),
-    /// How the first element of a call has failed.
-    Failures(Interned),
-}
-
-/// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub word: u32,
-    pub shift: u32,
-    pub noted: Noted,
-}
 
 struct Pending {
     place: Place,
@@ -62,30 +44,26 @@ impl Flags {
         let mut words = 0;
         // SAFETY: writes an address; then clears the memory that it points to.
         unsafe {
-            crate::backend::cuda::driver::api::check(driver, (driver.allocate)(&mut words, WORDS * 4), "cuMemAlloc")?;
-            crate::backend::cuda::driver::api::check(
-                driver,
-                (driver.set_async)(words, 0, WORDS * 4, stream),
-                "cuMemsetD8Async",
-            )?;
+            api::check(driver, (driver.allocate)(&mut words, WORDS * 4), "cuMemAlloc")?;
+            api::check(driver, (driver.set_async)(words, 0, WORDS * 4, stream), "cuMemsetD8Async")?;
         }
         Ok(Flags { words, any: Host::new(driver, 64)?, state: Mutex::default() })
     }
 
-    /// Words for one launch whose flagged instructions were recorded at `sites`; the addresses of the
-    /// words and of the host's word. The guard must live until the kernel is queued: what is
-    /// collected meanwhile would not know of it.
+    /// Words for one launch whose flagged instructions were recorded at `sites`: the addresses of the words and of the host's
+    /// word. The guard must live until the kernel is queued: what is collected meanwhile would not know of it. Where there are not
+    /// words enough, `drain` waits for the stream, and what it noted is handed on first.
     pub(crate) fn take(
         &self,
-        cuda: &Cuda,
-        lane: &Lane,
+        core: &Core,
         words: usize,
         sites: &[(Place, Option<CallSite>)],
+        drain: impl FnOnce() -> Result<Stream>,
     ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
         if state.used + words > WORDS {
-            let _entered = cuda.enter()?;
-            self.collect(cuda, lane, &mut state)?;
+            let _entered = core.enter()?;
+            self.hand_on(core, drain()?, &mut state)?;
         }
         let first = state.used;
         // records are of words of 64 bits
@@ -99,13 +77,13 @@ impl Flags {
         lock(&self.state).used > 0
     }
 
-    /// Waits for all queued work and hands on what it noted. The context must be current.
-    pub(crate) fn wait(&self, cuda: &Cuda, lane: &Lane) -> Result<()> {
-        self.collect(cuda, lane, &mut lock(&self.state))
+    /// Hands on what kernels noted, once `drain` has waited for all that is queued. The context must be current.
+    pub(crate) fn collect(&self, core: &Core, drain: impl FnOnce() -> Result<Stream>) -> Result<()> {
+        let mut state = lock(&self.state);
+        self.hand_on(core, drain()?, &mut state)
     }
 
-    fn collect(&self, cuda: &Cuda, lane: &Lane, state: &mut State) -> Result<()> {
-        cuda.drain(lane)?;
+    fn hand_on(&self, core: &Core, stream: Stream, state: &mut State) -> Result<()> {
         if state.used == 0 {
             return Ok(());
         }
@@ -119,10 +97,10 @@ impl Flags {
         let mut bits = vec![0u32; used];
         // SAFETY: the words are live; the copy is complete before `bits` is read.
         unsafe {
-            let status = (cuda.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, lane.queue());
-            cuda.check(status, "cuMemcpyDtoHAsync")?;
-            cuda.check((cuda.driver.set_async)(self.words, 0, used * 4, lane.queue()), "cuMemsetD8Async")?;
-            cuda.check((cuda.driver.stream_synchronize)(lane.handle()), "cuStreamSynchronize")?;
+            let status = (core.driver.download_async)(bits.as_mut_ptr().cast(), self.words, used * 4, stream);
+            core.check(status, "cuMemcpyDtoHAsync")?;
+            core.check((core.driver.set_async)(self.words, 0, used * 4, stream), "cuMemsetD8Async")?;
+            core.check((core.driver.stream_synchronize)(stream), "cuStreamSynchronize")?;
         }
         for p in pending {
             let Place { word, shift, noted } = p.place;

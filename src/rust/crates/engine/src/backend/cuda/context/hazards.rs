@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::capture;
-use super::device::{lock, Cuda};
+use super::core::lock;
+use super::device::{Cuda, PerDevice};
 use super::lane::{Lane, CAPTURING, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
@@ -38,11 +39,13 @@ struct Table {
 
 /// A device's table.
 #[derive(Default)]
-pub struct Order {
+struct Order {
     table: Mutex<Table>,
     /// A stream that frees what several lanes have used, after all of them.
     reaper: Mutex<Option<Stream>>,
 }
+
+static ORDER: PerDevice<Order> = PerDevice::new();
 
 /// What an operation touches.
 #[derive(Default)]
@@ -130,7 +133,7 @@ impl Drop for Ordered<'_> {
         let Ok(_entered) = self.cuda.enter() else { return };
         // a failure shows at the next call
         let Ok(mark) = self.lane.mark(self.cuda) else { return };
-        let mut table = lock(&self.cuda.order.table);
+        let mut table = lock(&ORDER.of(self.cuda).table);
         for &(address, writes) in &self.touched {
             table.note(address, (self.lane.index, mark), writes);
         }
@@ -179,7 +182,7 @@ impl Cuda {
         let buffers = touched.buffers.iter().map(|(buffer, writes)| (buffer.address, *writes));
         let touched: Vec<(u64, bool)> =
             buffers.chain(touched.addresses.iter().copied()).filter(|(address, _)| *address != 0).collect();
-        let table = lock(&self.order.table);
+        let table = lock(&ORDER.of(self).table);
         for &(address, writes) in &touched {
             let uses = table.of(address);
             self.lane_waits(lane, uses.write)?;
@@ -205,7 +208,7 @@ impl Cuda {
     pub(crate) fn begin_order(&self) -> Result<()> {
         if self.mode() & SEVERAL == 0 {
             let base = self.main().mark(self)?;
-            lock(&self.order.table).base = base;
+            lock(&ORDER.of(self).table).base = base;
             self.set_mode(SEVERAL, true);
         }
         Ok(())
@@ -217,7 +220,7 @@ impl Cuda {
             return;
         }
         let at = (lane.index, lane.next_mark());
-        let mut table = lock(&self.order.table);
+        let mut table = lock(&ORDER.of(self).table);
         table.uses.insert(address, Uses { write: at, reads: Vec::new() });
         if table.uses.len() > table.sweep_at.max(1 << 12) {
             // what has happened needs no entry
@@ -236,7 +239,7 @@ impl Cuda {
             return Ok(Ok(self.main()));
         }
         let uses = {
-            let mut table = lock(&self.order.table);
+            let mut table = lock(&ORDER.of(self).table);
             let uses = table.of(address);
             table.uses.remove(&address);
             uses
@@ -256,7 +259,7 @@ impl Cuda {
     }
 
     fn reaper(&self) -> Result<Stream> {
-        let mut reaper = lock(&self.order.reaper);
+        let mut reaper = lock(&ORDER.of(self).reaper);
         if let Some(stream) = *reaper {
             return Ok(stream);
         }

@@ -8,14 +8,17 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-use super::deferred::Slots;
-use super::device::{lock, Cuda, TICKETS};
+use super::core::{lock, Core};
 use super::flags::Flags;
-use super::pool::{Host, Small};
+use super::memory_pool::Small;
+use super::slots::Slots;
 use crate::backend::cuda::driver::api::{self, CUevent_flags, CUstream_flags, Driver, Event, Stream, SUCCESS};
-use crate::backend::cuda::launch::submit;
+use crate::backend::cuda::driver::host_memory::Host;
+use crate::backend::cuda::driver::submitted::flush;
 use verdigris_ops::error::Result;
 
+/// Counters that `Cuda::tickets` points to.
+pub const TICKETS: usize = 1 << 14;
 /// Events that a lane keeps: uses that lie further back are waited for by the oldest of them.
 const MARKS: u64 = 128;
 
@@ -94,7 +97,7 @@ impl Lane {
 
     /// The stream, for who queues work on it next.
     pub(crate) fn queue(&self) -> Stream {
-        submit::settle();
+        flush();
         self.submitted()
     }
 
@@ -106,7 +109,7 @@ impl Lane {
 
     /// The stream, for who asks, waits or compares.
     pub(crate) fn handle(&self) -> Stream {
-        submit::settle();
+        flush();
         self.stream
     }
 
@@ -154,51 +157,56 @@ impl Lane {
         self.told.store(queued, Ordering::Release);
     }
 
+    /// Gives a slot back.
+    pub(crate) fn free_slot(&self, number: usize) {
+        lock(&self.slots).put_back(number);
+    }
+
     /// The mark that will follow what is queued now.
     pub(crate) fn next_mark(&self) -> u64 {
         lock(&self.marks).last + 1
     }
 
     /// Marks what is queued so far. The context must be current.
-    pub(crate) fn mark(&self, cuda: &Cuda) -> Result<u64> {
-        self.mark_in(cuda, &mut lock(&self.marks))
+    pub(crate) fn mark(&self, core: &Core) -> Result<u64> {
+        self.mark_in(core, &mut lock(&self.marks))
     }
 
-    fn mark_in(&self, cuda: &Cuda, marks: &mut Marks) -> Result<u64> {
+    fn mark_in(&self, core: &Core, marks: &mut Marks) -> Result<u64> {
         let next = marks.last + 1;
         let place = (next % MARKS) as usize;
         while marks.ring.len() <= place {
             let mut event = Event::NULL;
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: writes a handle.
-            cuda.check(unsafe { (cuda.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
+            core.check(unsafe { (core.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
             marks.ring.push(event);
         }
         // SAFETY: a live event and a live stream; who waits for its last recording waits for that.
-        cuda.check(unsafe { (cuda.driver.event_record)(marks.ring[place], self.handle()) }, "cuEventRecord")?;
+        core.check(unsafe { (core.driver.event_record)(marks.ring[place], self.handle()) }, "cuEventRecord")?;
         marks.last = next;
         Ok(next)
     }
 
     /// Makes a stream wait for a mark of this lane, or one after it. Returns the one it was.
-    fn let_wait(&self, cuda: &Cuda, mark: u64, waits: Stream) -> Result<u64> {
+    fn let_wait(&self, core: &Core, mark: u64, waits: Stream) -> Result<u64> {
         let mut marks = lock(&self.marks);
         if mark > marks.last {
-            self.mark_in(cuda, &mut marks)?;
+            self.mark_in(core, &mut marks)?;
         }
         let kept = mark.max((marks.last + 1).saturating_sub(MARKS)).max(1);
         let event = marks.ring[(kept % MARKS) as usize];
         // SAFETY: live handles.
-        cuda.check(unsafe { (cuda.driver.stream_wait)(waits, event, 0) }, "cuStreamWaitEvent")?;
+        core.check(unsafe { (core.driver.stream_wait)(waits, event, 0) }, "cuStreamWaitEvent")?;
         Ok(kept)
     }
 
     /// Makes this lane's further work wait for a mark of another. The context must be current.
-    pub(crate) fn wait_for(&self, cuda: &Cuda, other: &Lane, mark: u64) -> Result<()> {
+    pub(crate) fn wait_for(&self, core: &Core, other: &Lane, mark: u64) -> Result<()> {
         if self.index == other.index || lock(&self.marks).awaited.get(&other.index).is_some_and(|&m| m >= mark) {
             return Ok(());
         }
-        let kept = other.let_wait(cuda, mark, self.queue())?;
+        let kept = other.let_wait(core, mark, self.queue())?;
         let mut marks = lock(&self.marks);
         let awaited = marks.awaited.entry(other.index).or_default();
         *awaited = kept.max(*awaited);
@@ -206,18 +214,18 @@ impl Lane {
     }
 
     /// A mark that has been reached; 0 where none is known to have been.
-    pub(crate) fn done(&self, cuda: &Cuda) -> u64 {
+    pub(crate) fn done(&self, core: &Core) -> u64 {
         let marks = lock(&self.marks);
         let oldest = (marks.last + 1).saturating_sub(MARKS).max(1);
         let Some(&event) = marks.ring.get((oldest % MARKS) as usize) else { return 0 };
         // SAFETY: a live event.
-        let done = marks.last > 0 && unsafe { (cuda.driver.event_query)(event) } == SUCCESS;
+        let done = marks.last > 0 && unsafe { (core.driver.event_query)(event) } == SUCCESS;
         u64::from(done) * oldest
     }
 
     /// As `wait_for`, for a stream that is no lane.
-    pub(crate) fn delay(&self, cuda: &Cuda, mark: u64, waits: Stream) -> Result<()> {
-        self.let_wait(cuda, mark, waits).map(|_| ())
+    pub(crate) fn delay(&self, core: &Core, mark: u64, waits: Stream) -> Result<()> {
+        self.let_wait(core, mark, waits).map(|_| ())
     }
 }
 
@@ -229,12 +237,17 @@ pub(crate) const PROFILING: u32 = 4;
 /// A device's lanes.
 pub struct Lanes {
     /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`.
-    mode: AtomicU32,
+    pub(super) mode: AtomicU32,
     /// On which R's thread queues work.
-    current: AtomicPtr<Lane>,
-    all: Mutex<Vec<&'static Lane>>,
-    idle: Mutex<Vec<u32>>,
+    pub(super) current: AtomicPtr<Lane>,
+    pub(super) all: Mutex<Vec<&'static Lane>>,
+    pub(super) idle: Mutex<Vec<u32>>,
+    /// The one that is captured, or `NONE`.
+    pub(super) captured: AtomicU32,
 }
+
+/// No lane's number.
+pub(super) const NONE: u32 = u32::MAX;
 
 impl Lanes {
     pub(crate) fn new(main: Lane) -> Lanes {
@@ -244,84 +257,7 @@ impl Lanes {
             current: AtomicPtr::new(std::ptr::from_ref(main).cast_mut()),
             all: Mutex::new(vec![main]),
             idle: Mutex::default(),
-        }
-    }
-}
-
-impl Cuda {
-    /// The lane on which work is queued now.
-    pub(crate) fn lane(&self) -> &'static Lane {
-        // SAFETY: only ever the address of a lane, which is never freed.
-        unsafe { &*self.lanes.current.load(Ordering::Acquire) }
-    }
-
-    /// Its stream, for who queues work on it next.
-    pub fn stream(&self) -> Stream {
-        self.lane().queue()
-    }
-
-    pub(crate) fn lane_at(&self, index: u32) -> Option<&'static Lane> {
-        lock(&self.lanes.all).get(index as usize).copied()
-    }
-
-    /// The lane that there is from the start.
-    pub(crate) fn main(&self) -> &'static Lane {
-        lock(&self.lanes.all)[0]
-    }
-
-    /// All lanes whose work runs: not the one that is captured.
-    pub(crate) fn running_lanes(&self) -> Vec<&'static Lane> {
-        if self.mode() & (SEVERAL | CAPTURING) == 0 {
-            return vec![self.main()];
-        }
-        let captured = self.captured_lane();
-        lock(&self.lanes.all).iter().copied().filter(|lane| Some(lane.index) != captured).collect()
-    }
-
-    pub(crate) fn set_lane(&self, lane: &'static Lane) {
-        self.lanes.current.store(std::ptr::from_ref(lane).cast_mut(), Ordering::Release);
-    }
-
-    pub(crate) fn mode(&self) -> u32 {
-        self.lanes.mode.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_mode(&self, bit: u32, on: bool) {
-        if on {
-            self.lanes.mode.fetch_or(bit, Ordering::Relaxed);
-        } else {
-            self.lanes.mode.fetch_and(!bit, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn is_capturing(&self) -> bool {
-        self.mode() & CAPTURING != 0
-    }
-
-    /// A lane that nobody else has.
-    pub(crate) fn new_lane(&self, priority: i32) -> Result<&'static Lane> {
-        let _entered = self.enter()?;
-        let mut all = lock(&self.lanes.all);
-        let mut idle = lock(&self.lanes.idle);
-        if let Some(at) = idle.iter().position(|&index| all[index as usize].priority == priority) {
-            return Ok(all[idle.swap_remove(at) as usize]);
-        }
-        let lane: &'static Lane = Box::leak(Box::new(Lane::new(self.driver, all.len() as u32, priority)?));
-        all.push(lane);
-        Ok(lane)
-    }
-
-    /// Gives a lane back; its work goes on.
-    pub(crate) fn retire(&self, index: u32) {
-        if index == 0 {
-            return;
-        }
-        if self.lane().index == index {
-            self.set_lane(self.main());
-        }
-        let mut idle = lock(&self.lanes.idle);
-        if !idle.contains(&index) {
-            idle.push(index);
+            captured: AtomicU32::new(NONE),
         }
     }
 }

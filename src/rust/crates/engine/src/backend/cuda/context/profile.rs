@@ -1,16 +1,21 @@
 //! Events around each launch and copy, while somebody measures.
 
-use super::device::{lock, Cuda};
+use std::sync::Mutex;
+
+use super::core::lock;
+use super::device::{Cuda, PerDevice};
 use super::lane::PROFILING;
 use crate::backend::cuda::driver::api::{CUevent_flags, Event, Stream};
 use crate::backend::span::Span;
 use verdigris_ops::error::{Error, Kind, Result};
 
 /// What is measured.
-pub struct Profile {
+struct Profile {
     base: Event,
     noted: Vec<Noted>,
 }
+
+static PROFILE: PerDevice<Mutex<Option<Profile>>> = PerDevice::new();
 
 struct Noted {
     name: String,
@@ -48,7 +53,7 @@ impl Drop for Timed<'_> {
     fn drop(&mut self) {
         let Ok(_entered) = self.cuda.enter() else { return };
         let Ok(end) = happening(self.cuda, self.stream) else { return };
-        if let Some(profile) = lock(&self.cuda.profile).as_mut() {
+        if let Some(profile) = lock(PROFILE.of(self.cuda)).as_mut() {
             profile.noted.push(Noted {
                 name: std::mem::take(&mut self.name),
                 kind: self.kind,
@@ -87,7 +92,7 @@ impl Cuda {
         }
         self.wait_all()?;
         let _entered = self.enter()?;
-        *lock(&self.profile) = Some(Profile { base: happening(self, self.stream())?, noted: Vec::new() });
+        *lock(PROFILE.of(self)) = Some(Profile { base: happening(self, self.stream())?, noted: Vec::new() });
         self.set_mode(PROFILING, true);
         Ok(())
     }
@@ -95,7 +100,7 @@ impl Cuda {
     /// Ends it, waits, and gives the spans.
     pub(crate) fn end_profile(&self) -> Result<Vec<Span>> {
         self.set_mode(PROFILING, false);
-        let profile = lock(&self.profile).take();
+        let profile = lock(PROFILE.of(self)).take();
         let waited = self.wait_all();
         let Some(profile) = profile else { return Ok(Vec::new()) };
         let _entered = self.enter()?;

@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::capture;
 use super::device::Cuda;
 use super::lane::Lane;
+use super::lanes::refuse;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUresult, Event};
 use crate::backend::span::Span;
 use crate::backend::streams::{Replay, Streams};
@@ -28,7 +28,7 @@ impl Cuda {
     /// The lane, where its work is not being recorded.
     fn running(&self, stream: u32) -> Result<&'static Lane> {
         if self.is_capturing() && self.lane().index == stream {
-            return Err(capture::refuse("an event, or a wait for the stream"));
+            return Err(refuse("an event, or a wait for the stream"));
         }
         self.known(stream)
     }

@@ -8,12 +8,15 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use super::capture;
-use super::device::{lock, Cuda};
+use super::core::lock;
+use super::device::{Cuda, PerDevice};
 use super::exchange::order;
 use super::lane::Lane;
-use super::pool::Host;
-use crate::backend::cuda::driver::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
+use super::lanes::refuse;
+use crate::backend::cuda::driver::api::{
+    CUevent_flags, CUmemorytype, CUpointer_attribute, CUstream_flags, Event, Stream, SUCCESS,
+};
+use crate::backend::cuda::driver::host_memory::Host;
 use crate::memory;
 use crate::memory::buffer::Buffer;
 use crate::memory::counters;
@@ -47,16 +50,20 @@ struct Chunk {
 
 /// The chunks of a device, made as transfers need them.
 #[derive(Default)]
-pub struct Staging {
+struct Staging {
     chunks: Vec<Chunk>,
     next: usize,
 }
 
 /// A stream of its own for copies that overlap with computing, and its chunks.
-pub struct Side {
+struct Side {
     stream: Stream,
     staging: Mutex<Staging>,
 }
+
+static STAGING: PerDevice<Mutex<Staging>> = PerDevice::new();
+/// For copies that overlap with the work of the lanes, made when there is one.
+static SIDE: PerDevice<Side> = PerDevice::new();
 
 fn event(cuda: &Cuda) -> Result<Event> {
     let mut event = Event::NULL;
@@ -243,7 +250,7 @@ impl Cuda {
                 return Ok(0);
             }
         }
-        self.stage(&self.staging, self.stream(), source, to)
+        self.stage(STAGING.of(self), self.stream(), source, to)
     }
 
     pub(crate) fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
@@ -323,14 +330,14 @@ impl Cuda {
     }
 
     fn side(&self) -> Result<&Side> {
-        if let Some(side) = self.side.get() {
+        if let Some(side) = SIDE.get(self) {
             return Ok(side);
         }
         let mut stream = Stream::NULL;
-        let flags = crate::backend::cuda::driver::api::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes a handle.
         self.check(unsafe { (self.driver.stream_create)(&mut stream, flags, 0) }, "cuStreamCreateWithPriority")?;
-        Ok(self.side.get_or_init(|| Side { stream, staging: Mutex::default() }))
+        Ok(SIDE.get_or(self, || Side { stream, staging: Mutex::default() }))
     }
 
     /// Starts a copy on a stream of its own, by a thread of its own: it overlaps with the work queued from here on.
@@ -340,7 +347,7 @@ impl Cuda {
         convert: Option<(DType, DType)>,
     ) -> Result<Box<dyn Ahead>> {
         if self.is_capturing() {
-            return Err(capture::refuse("a copy that goes on beside the work"));
+            return Err(refuse("a copy that goes on beside the work"));
         }
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
         let source = converter.map_or(source, |converter| source.converted(converter));
@@ -377,12 +384,12 @@ impl Cuda {
             return Ok(());
         }
         if self.is_capturing() {
-            return Err(capture::refuse("elements that R reads"));
+            return Err(refuse("elements that R reads"));
         }
         let from = within(source, offset, target.len())?;
         counters::BYTES_DOWN.add(target.len() as u64);
         let _entered = self.enter()?;
-        let mut staging = lock(&self.staging);
+        let mut staging = lock(STAGING.of(self));
         if target.len() <= CHUNK {
             let chunk = staging.one(self)?;
             self.fetch(from, chunk.memory.host, target.len())?;

@@ -8,7 +8,7 @@ use crate::array::{Array, Operand};
 use crate::backend::cuda::codegen::{body, parameters};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::differential::{devices, emulated, get, put, Random};
-use crate::backend::cuda::launch::run::{self, Use};
+use crate::backend::cuda::tiers::planned::{self, Use};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::NA_F64;
@@ -67,8 +67,8 @@ fn bits(raw: &[u8], dtype: DType) -> Vec<u64> {
 fn compiled(cuda: &'static Cuda, plan: &Plan, bound: &Bound) -> Vec<u8> {
     let out = Arc::new(cuda.allocate(bound.n * plan.outputs[0].1.size()).unwrap());
     let (variant, _) = parameters::fit(plan, bound, body::pack_size(plan), &[out.address]);
-    run::planned(cuda, plan, Use::Store, variant).unwrap();
-    run::run(cuda, plan, bound, std::slice::from_ref(&out)).unwrap();
+    planned::planned(cuda, plan, Use::Store, variant).unwrap();
+    crate::backend::cuda::tiers::run::run(cuda, plan, bound, std::slice::from_ref(&out)).unwrap();
     get(cuda, &out)
 }
 

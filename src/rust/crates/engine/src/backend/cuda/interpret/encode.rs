@@ -1,7 +1,7 @@
 //! Programs: the bytes that `kernels/interpret.h` carries out, of a plan and what it runs on.
 
 use super::source::{Codes, Family, THREADS};
-use crate::backend::cuda::context::flags::Place;
+use crate::backend::cuda::codegen::notes::Place;
 use crate::memory::buffer::View;
 use crate::plan::{Access, Bound, Input, Instruction, Plan, Register};
 use verdigris_ops::dtype::natural_dtype;

@@ -11,17 +11,16 @@ pub mod source;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use self::encode::{encode, halves, single};
 use self::source::THREADS;
 use super::codegen::body;
-use super::compile::nvrtc;
-use super::compile::USUAL_SHARED;
-use super::context::device::{lock, Cuda};
-use super::launch::run::flag_words;
-use super::launch::Args;
-use crate::backend::cuda::launch::Kernel;
+use super::compile::{cache, nvrtc, prebuilt, Module, USUAL_SHARED};
+use super::context::core::lock;
+use super::context::device::{Cuda, PerDevice};
+use super::driver::api;
+use super::driver::kernel::{Args, Kernel};
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Instruction, Plan};
 use verdigris_ops::dtype::{Class, DType};
@@ -41,7 +40,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
         return in_halves(cuda, plan, bound, outputs);
     };
     let kernel = kernel(cuda, program.family)?;
-    let (flags, _queueing) = flag_words(cuda, &places, words, bound)?;
+    let (flags, _queueing) = cuda.flag_words(&places, words, bound)?;
     program.set_flags(flags.0, flags.1);
     let mut args = Args::new();
     args.push_bytes(&program.bytes);
@@ -80,9 +79,43 @@ fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result
     run(cuda, &second, &second_bound, outputs)
 }
 
+impl Cuda {
+    /// An interpreter: machine code that is shipped, else PTX that is shipped and the driver compiles, else from NVRTC.
+    pub(crate) fn interpreter(&self, family: Family) -> Result<Module> {
+        let name = family.name();
+        if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
+            // a driver too old for it says so
+            if let Ok(module) = self.load_image(code, name) {
+                return Ok(module);
+            }
+        }
+        let linked = prebuilt::named(name)
+            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
+            .and_then(|ptx| self.link(&ptx, name));
+        match linked {
+            Ok(module) => Ok(module),
+            Err(_) if api::nvrtc().is_ok() => self.load(&source::source(family), name),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an earlier compilation
+    /// by the driver.
+    pub(crate) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
+        let name = family.name();
+        if prebuilt::machine_code(name, self.properties.capability).is_some() {
+            return Some(prebuilt::CODE_IS_OF);
+        }
+        let linked = self.linked_name(&prebuilt::named(name)?).ok()?;
+        cache::has(&linked).then_some(prebuilt::PTX_IS_OF)
+    }
+}
+
+static INTERPRETERS: PerDevice<[OnceLock<Arc<Kernel>>; Family::ALL.len()]> = PerDevice::new();
+
 /// A family's kernel, loaded at its first use.
 fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
-    let place = &cuda.kernels.interpreters[family as usize];
+    let place = &INTERPRETERS.of(cuda)[family as usize];
     if let Some(kernel) = place.get() {
         return Ok(kernel.clone());
     }

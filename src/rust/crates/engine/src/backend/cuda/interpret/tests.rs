@@ -11,7 +11,7 @@ use crate::array::transfer::Host;
 use crate::array::{Array, Operand};
 use crate::backend::cpu;
 use crate::backend::cuda::codegen::body;
-use crate::backend::cuda::context::flags::Noted;
+use crate::backend::cuda::codegen::notes::Noted;
 use crate::backend::cuda::differential::Random;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::plan::warning;

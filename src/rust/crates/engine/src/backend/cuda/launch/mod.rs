@@ -1,157 +1,18 @@
-//! Kernels, their arguments, and how they are launched.
+//! Queues kernels: at once, through a thread that makes launches (`submit`), or as a graph of one kernel (`relaunch`).
 
 pub mod relaunch;
-pub mod run;
 pub mod submit;
-pub mod tier;
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::context::device::{checks_launches, Cuda};
-use super::driver::api::{Function, Stream};
-use crate::kernel::{Arguments, USUAL};
+use super::context::core::checks_launches;
+use super::context::device::Cuda;
+use super::driver::kernel::{Args, Configuration, Kernel, Shape};
+use super::driver::submitted;
+use crate::kernel::USUAL;
 use verdigris_ops::error::{Error, Result};
 use verdigris_ops::small_vec::SmallVec;
-
-/// The most bytes that a kernel's parameters may have on every device.
-pub const MOST_BYTES: usize = 4096;
-
-/// A loaded kernel. Cached ones are never unloaded.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    pub function: Function,
-    /// The function's name in the source, or what messages should call it.
-    pub name: String,
-    /// Registers and spilled bytes of a thread.
-    pub registers: u32,
-    pub local_bytes: u32,
-    /// The largest block that fits.
-    pub max_threads: u32,
-    /// Threads of a block, and in the low word bytes of shared memory, that the driver has taken.
-    pub taken: Arc<AtomicU64>,
-}
-
-impl Kernel {
-    /// Whether the driver has launched it so already and needs no memory to do it again: then it will not refuse.
-    fn is_proven(&self, shape: Shape) -> bool {
-        let taken = self.taken.load(Ordering::Relaxed);
-        self.local_bytes == 0
-            && shape.threads() <= taken >> 32
-            && u64::from(shape.shared) <= taken & u64::from(u32::MAX)
-    }
-
-    fn note_taken(&self, shape: Shape) {
-        self.taken.store(shape.threads() << 32 | u64::from(shape.shared), Ordering::Relaxed);
-    }
-}
-
-/// What a launch asks for: blocks, threads of each, bytes of shared memory that is not declared.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Shape {
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub shared: u32,
-}
-
-impl Shape {
-    fn threads(&self) -> u64 {
-        self.block.iter().map(|&threads| u64::from(threads)).product()
-    }
-}
-
-/// A launch but for its arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Configuration {
-    pub function: Function,
-    pub stream: Stream,
-    pub shape: Shape,
-}
-
-/// A value that may be passed to a kernel as it is.
-///
-/// # Safety
-/// Only for plain numbers and `repr(C)` structs of them, without padding at uninitialised places.
-pub unsafe trait Argument: Copy {}
-macro_rules! plain { ($($t:ty)*) => { $(
-    // SAFETY: a plain number.
-    unsafe impl Argument for $t {}
-)* } }
-plain!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
-
-/// The arguments of one launch, in the order of the kernel's parameters.
-#[derive(Default)]
-pub struct Args(Arguments);
-
-impl Args {
-    pub fn new() -> Args {
-        Args::default()
-    }
-
-    /// A number, or a device address as `u64`.
-    pub fn push<T: Argument>(&mut self, value: T) -> &mut Args {
-        // SAFETY: the bytes of a plain value.
-        self.push_bytes(unsafe { std::slice::from_raw_parts((&raw const value).cast(), std::mem::size_of::<T>()) })
-    }
-
-    /// A struct, as its bytes.
-    pub fn push_bytes(&mut self, bytes: &[u8]) -> &mut Args {
-        self.0.push(bytes);
-        self
-    }
-}
-
-/// Bytes laid out as C lays out a struct of these fields. They lie in place, so that a launch asks for no memory.
-pub struct Packed {
-    room: [MaybeUninit<u64>; MOST_BYTES / 8],
-    len: usize,
-}
-
-impl Default for Packed {
-    fn default() -> Packed {
-        Packed { room: [const { MaybeUninit::uninit() }; MOST_BYTES / 8], len: 0 }
-    }
-}
-
-impl Packed {
-    /// Adds a field of this alignment. What goes beyond the room is counted, not kept: see `len`.
-    pub fn field(&mut self, bytes: &[u8], align: usize) {
-        let at = self.len.next_multiple_of(align);
-        if at + bytes.len() <= MOST_BYTES {
-            let room = self.room.as_mut_ptr().cast::<u8>();
-            // SAFETY: within the room, gap and field.
-            unsafe {
-                room.add(self.len).write_bytes(0, at - self.len);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), room.add(at), bytes.len());
-            }
-        }
-        self.len = at + bytes.len();
-    }
-
-    pub fn u64(&mut self, value: u64) {
-        self.field(&value.to_ne_bytes(), 8);
-    }
-
-    pub fn u32(&mut self, value: u32) {
-        self.field(&value.to_ne_bytes(), 4);
-    }
-
-    /// Bytes of the struct so far; more than `MOST_BYTES` where no kernel takes it.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `field` has written all bytes up to the length that are within the room.
-        unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast(), self.len.min(MOST_BYTES)) }
-    }
-}
 
 impl Cuda {
     /// Queues a kernel.
@@ -203,7 +64,7 @@ impl Cuda {
     ) -> Result<()> {
         let lane = self.lane();
         let proven = self.mode() == 0 && kernel.is_proven(shape) && !lane.is_given_out() && !checks_launches();
-        if proven && !(awaited && submit::is_idle()) {
+        if proven && !(awaited && submitted::is_idle()) {
             let cuda = self.usable()?;
             // SAFETY: the caller's promise; the function is loaded in this device's context.
             if unsafe { submit::leave(cuda, kernel.function, shape, || lane.submitted(), arguments) } {
@@ -254,43 +115,5 @@ impl Cuda {
         // an earlier kernel's failure may show here, too
         let ours = || checks_launches() || !self.is_broken();
         done.and_then(|()| waited()).map_err(|error| if ours() { told(error) } else { error })
-    }
-}
-
-/// Blocks of `threads` that cover `n`.
-pub fn blocks(n: usize, threads: usize) -> u32 {
-    n.div_ceil(threads).max(1) as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_aligned_as_in_c() {
-        let mut p = Packed::default();
-        p.u32(1);
-        p.u64(2);
-        p.field(&[3], 1);
-        p.u32(4);
-        assert_eq!((p.len(), p.bytes().len()), (24, 24));
-        assert_eq!(p.bytes()[4..8], [0; 4]);
-        assert_eq!([8, 16, 20].map(|at| p.bytes()[at]), [2, 3, 4]);
-    }
-
-    #[test]
-    fn what_no_kernel_takes_is_counted() {
-        let mut p = Packed::default();
-        (0..1000).for_each(|k| p.u64(k));
-        assert_eq!((p.len(), p.bytes().len()), (8000, MOST_BYTES));
-        assert_eq!(p.bytes()[8 * 511..], 511u64.to_ne_bytes());
-    }
-
-    #[test]
-    fn arguments_keep_their_places() {
-        let mut args = Args::new();
-        args.push(7u32).push(-1i64).push_bytes(&[1, 2, 3]);
-        assert_eq!(args.0.all()[..], [&7u32.to_ne_bytes()[..], &(-1i64).to_ne_bytes(), &[1, 2, 3]]);
-        assert!(args.0.all().iter().all(|bytes| bytes.as_ptr().addr().is_multiple_of(16)));
     }
 }

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::BuildHasherDefault;
 
-use super::{Configuration, Shape};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{Graph, GraphExec, GraphNode, KernelNode, SUCCESS};
+use crate::backend::cuda::driver::kernel::{Configuration, Shape};
 use crate::memory::counters::RELAUNCHES;
 use crate::plan::Mix;
 

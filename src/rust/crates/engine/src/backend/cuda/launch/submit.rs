@@ -2,7 +2,7 @@
 //!
 //! `cuLaunchKernel` takes 3 to 5 µs of the thread that calls it, more than all else that a small operation costs. When launches come
 //! closely one after the other, a thread of ours makes them, by `relaunch` where they are the same: R's thread leaves each in a ring and goes on.
-//! Nothing of it shows: every other call of the driver comes behind `settle`, so the driver sees the order in which work was
+//! Nothing of it shows: every other call of the driver comes behind `flush`, so the driver sees the order in which work was
 //! queued. A lone launch, and one that the host is about to wait for, is made by who asks for it: to hand it over would take longer.
 //!
 //! Only what cannot fail for its own sake is left to the thread (`Kernel::is_proven`). Where the driver refuses it after all, results are missing that
@@ -10,15 +10,17 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::OnceLock;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::relaunch::Relaunch;
-use super::{Configuration, Shape};
-use crate::backend::cuda::context::device::{at_home, Cuda};
+use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{Function, Stream};
+use crate::backend::cuda::driver::devices::at_home;
+use crate::backend::cuda::driver::kernel::{Configuration, Shape};
+use crate::backend::cuda::driver::submitted::{flush, Apart, LEFT, MADE};
 
 /// Launches that wait at most.
 const PLACES: u64 = 1024;
@@ -104,10 +106,6 @@ enum State {
     Ended,
 }
 
-/// Memory that one thread writes, on cache lines of its own.
-#[repr(align(128))]
-struct Apart<T>(T);
-
 struct Ring {
     /// Leaves every launch that can be left to the thread, close or not.
     always: bool,
@@ -116,9 +114,6 @@ struct Ring {
     places: Box<[UnsafeCell<Place>]>,
     thread: OnceLock<Option<Thread>>,
     state: Apart<AtomicU8>,
-    /// Launches that were left here, and those that were made.
-    left: Apart<AtomicU64>,
-    made: Apart<AtomicU64>,
     /// Held by who leaves a launch, and by the thread when it goes to sleep. It is given back by a plain store: an instruction that
     /// locks would wait for the other processor to hand over the place that was written.
     held: Apart<AtomicBool>,
@@ -165,8 +160,6 @@ fn made() -> Option<Ring> {
         places: (0..PLACES).map(|_| UnsafeCell::new(Place::EMPTY)).collect(),
         thread: OnceLock::new(),
         state: Apart(AtomicU8::new(State::Asleep as u8)),
-        left: Apart(AtomicU64::new(0)),
-        made: Apart(AtomicU64::new(0)),
         held: Apart(AtomicBool::new(false)),
         leaving: UnsafeCell::new(Leaving { made: 0, close: 0, last: None }),
         before: UnsafeCell::default(),
@@ -191,10 +184,10 @@ pub(crate) unsafe fn leave(
                 ring.look(leaving);
                 return false;
             }
-            let left = ring.left.0.load(Ordering::Relaxed);
+            let left = LEFT.0.load(Ordering::Relaxed);
             while left - leaving.made >= PLACES {
                 std::hint::spin_loop();
-                leaving.made = ring.made.0.load(Ordering::Acquire);
+                leaving.made = MADE.0.load(Ordering::Acquire);
             }
             // SAFETY: the place is nobody's: what was there is made, and nobody else leaves a launch now.
             let place = unsafe { &mut *ring.places[(left % PLACES) as usize].get() };
@@ -202,18 +195,13 @@ pub(crate) unsafe fn leave(
                 return false;
             }
             (place.cuda, place.what) = (Some(cuda), Configuration { function, stream: stream(), shape });
-            ring.left.0.store(left + 1, Ordering::Release);
+            LEFT.0.store(left + 1, Ordering::Release);
             if !awake {
                 ring.wake();
             }
             true
         })
     })
-}
-
-/// Whether no launch waits to be made.
-pub(crate) fn is_idle() -> bool {
-    RING.get().is_none_or(|ring| ring.as_ref().is_none_or(Ring::is_idle))
 }
 
 /// Makes a launch on this thread. Returns the driver's status.
@@ -227,35 +215,17 @@ pub(crate) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *
     };
     ring.alone(|_| {
         // other threads may have left some
-        settle();
+        flush();
         // SAFETY: `held` is ours and no launch waits; the caller's promise.
         unsafe { (*ring.before.get()).launch(cuda, what, arguments) }
     })
-}
-
-/// Waits until the driver has all launches that were left to the thread.
-#[inline]
-pub(crate) fn settle() {
-    if let Some(Some(ring)) = RING.get() {
-        let left = ring.left.0.load(Ordering::Acquire);
-        let mut turns = 0;
-        while ring.made.0.load(Ordering::Acquire) < left && at_home() {
-            // where others have the processor, the thread needs it more
-            turns += 1;
-            if turns % 1024 == 0 {
-                std::thread::yield_now()
-            } else {
-                std::hint::spin_loop()
-            }
-        }
-    }
 }
 
 /// Before the process ends: what was left is made, and nothing more is taken.
 pub(crate) fn end() {
     let Some(Some(ring)) = RING.get() else { return };
     if at_home() {
-        settle();
+        flush();
         ring.alone(|_| ring.set(State::Ended));
     }
 }
@@ -268,11 +238,6 @@ impl Ring {
             2 => State::Awake,
             _ => State::Ended,
         }
-    }
-
-    fn is_idle(&self) -> bool {
-        let left = self.left.0.load(Ordering::Acquire);
-        self.made.0.load(Ordering::Acquire) >= left
     }
 
     /// By who holds `held`.
@@ -348,8 +313,8 @@ impl Ring {
     fn work(&self) {
         let mut context = None;
         let mut idle: Option<Instant> = None;
-        let mut next = self.made.0.load(Ordering::Relaxed);
-        let more = |next| self.left.0.load(Ordering::Acquire) > next;
+        let mut next = MADE.0.load(Ordering::Relaxed);
+        let more = |next| LEFT.0.load(Ordering::Acquire) > next;
         loop {
             let came = more(next)
                 || (0..64).any(|_| {
@@ -366,7 +331,7 @@ impl Ring {
                 // SAFETY: a launch waits, so it is ours.
                 place.launch(unsafe { &mut *self.before.get() });
                 next += 1;
-                self.made.0.store(next, Ordering::Release);
+                MADE.0.store(next, Ordering::Release);
                 idle = None;
             } else if idle.get_or_insert_with(Instant::now).elapsed() > LINGER {
                 let ends = self.try_alone(|_| {

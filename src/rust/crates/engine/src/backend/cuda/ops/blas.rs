@@ -10,7 +10,7 @@ use cudarc::cublas::sys::{
 };
 pub use cudarc::cublas::sys::{cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cudaDataType};
 
-use crate::backend::cuda::context::device::lock;
+use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{self, CUdeviceptr, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::launch::Args;
+use crate::backend::cuda::driver::kernel::Args;
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType};

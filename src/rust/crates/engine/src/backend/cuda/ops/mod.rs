@@ -10,4 +10,5 @@ pub mod search;
 pub mod select;
 pub mod solver;
 pub mod sort;
+pub mod store;
 pub mod unique;

@@ -2,7 +2,7 @@
 
 use super::{select, sort};
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::launch::Args;
+use crate::backend::cuda::driver::kernel::Args;
 use crate::backend::Ranked;
 use crate::memory::buffer::View;
 use crate::memory::fallible;

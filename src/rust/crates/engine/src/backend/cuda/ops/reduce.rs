@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use super::store::store;
 use crate::backend::cuda::codegen::reduce::{epilogue_pack, epilogue_variant, form, pack_size, packs_in_flight, Form};
+use crate::backend::cuda::codegen::shipped;
 use crate::backend::cuda::codegen::{body, parameters, Tiled, Variant, THREADS};
-use crate::backend::cuda::compile::prebuilt;
-use crate::backend::cuda::context::device::{Cuda, TICKETS};
+use crate::backend::cuda::context::deferred::{outcome, Slot};
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::context::lane::TICKETS;
+use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::backend::cuda::interpret;
-use crate::backend::cuda::launch::run::{self, flag_words, planned, Planned, Use};
-use crate::backend::cuda::launch::tier;
-use crate::backend::cuda::launch::{Packed, MOST_BYTES};
-use crate::backend::Outcome;
+use crate::backend::cuda::tiers::choose;
+use crate::backend::cuda::tiers::planned::{planned, Planned, Use};
+use crate::backend::{Landing, Outcome};
 use crate::memory::buffer::Buffer;
 use crate::plan::{After, Bound, Plan};
 use verdigris_ops::dtype::natural_dtype;
@@ -41,6 +44,20 @@ pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_r
     Ok(outcome(cuda.receive_told(queue)?))
 }
 
+/// Queues a reduction of everything; None where no slot is free.
+pub(crate) fn later(
+    cuda: &Cuda,
+    plan: &Plan,
+    bound: &Bound,
+    reduction: Reduction,
+    na_rm: bool,
+) -> Result<Option<Box<dyn Landing>>> {
+    let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
+    let (out, told, mark) = slot.target();
+    to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, told, mark))?;
+    Ok(Some(Box::new(slot)))
+}
+
 /// Queues a reduction of everything.
 pub(crate) fn to_slot(
     cuda: &Cuda,
@@ -51,15 +68,6 @@ pub(crate) fn to_slot(
     target: Target,
 ) -> Result<()> {
     Work { cuda, plan, bound, reduction, na_rm, groups: Groups::whole(bound.n) }.queue(target)
-}
-
-/// What a kernel has told.
-pub(crate) fn outcome(words: [u32; 5]) -> Outcome {
-    let mut value = [0u8; 32];
-    for (bytes, word) in value.chunks_exact_mut(4).zip(&words[..4]) {
-        bytes.copy_from_slice(&word.to_ne_bytes());
-    }
-    Outcome { value, status: words[4] }
 }
 
 /// Reduces within groups, to a buffer, or to those of the epilogue.
@@ -90,7 +98,7 @@ pub fn groups(
     let results = results.map_or_else(|| cuda.allocate(after.results_size(groups)), Ok)?;
     let alone = Plan { after: None, ..plan.clone() };
     Work { plan: &alone, ..work }.queue(Target::buffer(results.address))?;
-    run::run(cuda, &after.plan, &given.with(after.results, results), outputs)
+    store(cuda, &after.plan, &given.with(after.results, results), outputs)
 }
 
 /// How the threads of a launch share the elements.
@@ -174,7 +182,7 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
         let fit = parameters::fit(plan, bound, pack_size(plan, form), &[]);
-        match tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), fit.0)? {
+        match choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), fit.0)? {
             Some(planned) => self.launch(&planned, fit, form, target),
             None => self.queue_shipped(target),
         }
@@ -185,16 +193,16 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let (register, _) = plan.outputs[0];
         let dtype = natural_dtype(plan.class(register));
-        let simple = prebuilt::plain(dtype);
+        let simple = shipped::plain(dtype);
         let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
             bound.inputs.clone()
         } else {
             interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
         };
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
-        let form = prebuilt::form_for(form(&simple, reduction, groups));
-        let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), prebuilt::PLAIN)?;
-        let fit = (prebuilt::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
+        let form = shipped::form_for(form(&simple, reduction, groups));
+        let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
+        let fit = (shipped::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }
 
@@ -228,11 +236,11 @@ impl Work<'_> {
         if both + MOST_JOB > MOST_BYTES {
             return Ok(false);
         }
-        let Some(planned) = tier::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
+        let Some(planned) = choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
             return Ok(false);
         };
         let (places, words) = body::places(&after.plan);
-        let (flags, _queueing) = flag_words(cuda, &places, words, given)?;
+        let (flags, _queueing) = cuda.flag_words(&places, words, given)?;
         let after = pack(&after.plan, given, fit, &addresses, flags)?;
         let target = Target { after: after.bytes().to_vec(), ..Target::buffer(results) };
         self.launch(&planned, before, form, target)?;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::backend::cuda::codegen::scan::{pack_size, tile};
+use crate::backend::cuda::codegen::shipped;
 use crate::backend::cuda::codegen::{parameters, Variant};
-use crate::backend::cuda::compile::prebuilt;
 use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::kernel::Packed;
 use crate::backend::cuda::interpret;
-use crate::backend::cuda::launch::run::{planned, Planned, Use};
-use crate::backend::cuda::launch::tier;
-use crate::backend::cuda::launch::Packed;
+use crate::backend::cuda::tiers::choose;
+use crate::backend::cuda::tiers::planned::{planned, Planned, Use};
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Instruction, Plan};
 use verdigris_ops::dtype::natural_dtype;
@@ -49,7 +49,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
 
 fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, first: u64) -> Result<()> {
     let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
-    match tier::kernel(cuda, plan, Use::Scan(scan), variant)? {
+    match choose::kernel(cuda, plan, Use::Scan(scan), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, first),
         None => queue_shipped(cuda, plan, bound, scan, output.address, first),
     }
@@ -60,16 +60,16 @@ fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffe
 fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
     let (register, dtype) = plan.outputs[0];
     let natural = natural_dtype(plan.class(register));
-    let simple = prebuilt::plain(natural);
+    let simple = shipped::plain(natural);
     let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
     let of = |inputs: Vec<View>| Bound { n: bound.n, inputs, ..Bound::default() };
     let values = of(interpret::values(cuda, &stored, bound)?);
-    let planned = planned(cuda, &simple, Use::Scan(scan), prebuilt::PLAIN)?;
+    let planned = planned(cuda, &simple, Use::Scan(scan), shipped::PLAIN)?;
     if dtype == natural && output.is_multiple_of(16) {
-        return launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, output, first);
+        return launch(cuda, &planned, &simple, &values, shipped::PLAIN, output, first);
     }
     let scanned = cuda.allocate(bound.n * natural.size())?;
-    launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, scanned.address, first)?;
+    launch(cuda, &planned, &simple, &values, shipped::PLAIN, scanned.address, first)?;
     let scanned = View::contiguous(scanned, natural, bound.n);
     let stored = Plan { outputs: vec![(0, dtype)], ..simple };
     interpret::run(cuda, &stored, &of(vec![scanned]), &[output])

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::cpu::na_bytes;
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::launch::{Args, Kernel};
+use crate::backend::cuda::driver::kernel::{Args, Kernel};
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Access, Bound, Instruction, Plan};
 use verdigris_ops::dtype::DType;

@@ -9,7 +9,7 @@ use super::blas::{
     cublasFillMode_t as Triangle, cublasOperation_t as Operation, cublasSideMode_t as Side, cudaDataType as Data,
     data_type, letter, operation,
 };
-use crate::backend::cuda::context::device::lock;
+use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUdeviceptr, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::launch::Args;
-use crate::backend::cuda::launch::Packed;
+use crate::backend::cuda::driver::kernel::Args;
+use crate::backend::cuda::driver::kernel::Packed;
 use crate::backend::place_dtype;
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::DType;

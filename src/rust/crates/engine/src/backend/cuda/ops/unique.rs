@@ -2,7 +2,7 @@
 
 use super::sort;
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::launch::Args;
+use crate::backend::cuda::driver::kernel::Args;
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Kind, Result};

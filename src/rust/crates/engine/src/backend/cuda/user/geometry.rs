@@ -1,7 +1,8 @@
 //! Grids and blocks: chosen where the caller leaves them open, and within what the device and the kernel allow.
 
 use super::Ready;
-use crate::backend::cuda::context::device::{lock, Cuda};
+use crate::backend::cuda::context::core::lock;
+use crate::backend::cuda::context::device::Cuda;
 use crate::backend::Launch;
 use verdigris_ops::error::{Error, Kind, Result};
 

@@ -222,8 +222,8 @@ mod tests {
     use std::ffi::CStr;
 
     use super::*;
+    use crate::backend::cuda::compile::nvrtc::Target;
     use crate::backend::cuda::compile::nvrtc::{compile, Request};
-    use crate::backend::cuda::compile::Target;
 
     fn compiled(source: &str, target: Target) -> Result<Vec<u8>> {
         let label: &CStr = c"kernel.cu";

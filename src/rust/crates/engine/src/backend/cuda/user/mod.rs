@@ -18,15 +18,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::compile::cache;
+use super::compile::nvrtc::Target;
 use super::compile::nvrtc::{self, Request};
-use super::compile::{self, Target, USUAL_SHARED};
-use super::context::device::{self, lock, Cuda};
+use super::compile::{self, USUAL_SHARED};
+use super::context::core::lock;
+use super::context::device::Cuda;
 use super::driver::api::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1,
     CUlaunchConfig,
 };
+use super::driver::devices;
+use super::driver::kernel::{Kernel, Shape};
 use super::driver::library;
-use super::launch::{Kernel, Shape};
 use crate::backend::Launch;
 use crate::kernel::{is_mangled, Function, Module, Signature};
 use crate::memory::buffer::Buffer;
@@ -81,7 +84,7 @@ pub fn check(module: &Module) -> Result<bool> {
     if module.format().is_some() {
         return Ok(false);
     }
-    if device::count().unwrap_or(0) > 0 {
+    if devices::count().unwrap_or(0) > 0 {
         if let Ok(cuda) = Cuda::of(0) {
             return match loaded(cuda, module) {
                 Err(e) if e.kind == Kind::Library => Ok(false),

@@ -3,7 +3,6 @@
 use std::ffi::{c_void, CString};
 use std::path::{Path, PathBuf};
 
-use super::loader::Loader;
 use verdigris_ops::error::{Error, Kind};
 
 #[cfg(unix)]
@@ -16,44 +15,6 @@ use libloading::os::windows as system;
 pub struct Handle(std::mem::ManuallyDrop<system::Library>);
 
 impl Handle {
-    /// Loads a library by path, or by a bare name that the process has or the loader knows.
-    pub fn open(path: &Path) -> std::result::Result<Handle, Failure> {
-        Handle::open_by(path, &Loader::of_process())
-    }
-
-    pub(crate) fn open_by(path: &Path, loader: &Loader) -> std::result::Result<Handle, Failure> {
-        if path.components().count() > 1 || cfg!(windows) {
-            return Handle::open_file(path, loader);
-        }
-        let name = path.to_string_lossy();
-        if let Some(handle) = Handle::loaded(&name) {
-            return Ok(handle);
-        }
-        let mut first = None;
-        for file in loader.files(&name, &[]) {
-            match Handle::open_file(&file, loader) {
-                Ok(handle) => return Ok(handle),
-                Err(failure) => {
-                    let reason = format!("{}: {}", file.display(), failure.reason);
-                    first.get_or_insert(Failure { absent: false, reason });
-                }
-            }
-        }
-        match first {
-            Some(failure) => Err(failure),
-            // the loader may have folders that are not known here
-            None => load(path).map_err(|reason| Failure { absent: true, reason }),
-        }
-    }
-
-    fn open_file(path: &Path, loader: &Loader) -> std::result::Result<Handle, Failure> {
-        let absent = std::fs::symlink_metadata(path).is_err();
-        if !cfg!(windows) {
-            loader.check(path).map_err(|unfit| Failure { absent, reason: unfit.reason })?;
-        }
-        load(path).map_err(|reason| Failure { absent, reason })
-    }
-
     /// The library of this bare name that the process has already, as when torch loaded it.
     #[cfg(unix)]
     pub fn loaded(name: &str) -> Option<Handle> {
@@ -103,7 +64,7 @@ pub struct Failure {
 }
 
 /// `Err` holds the loader's reason.
-fn load(path: &Path) -> std::result::Result<Handle, String> {
+pub(super) fn load(path: &Path) -> std::result::Result<Handle, String> {
     // SAFETY: loading runs the library's initialisers. They are NVIDIA's, from a place that the user
     // or the system installed; there is no way to use CUDA without running them.
     let opened = unsafe { open(path) };

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::elf::{self, Unfit};
-use super::handle::Handle;
+use super::handle::{load, Failure, Handle};
 
 /// The places of the loader, in its order.
 pub struct Loader {
@@ -19,6 +19,46 @@ pub struct Loader {
     /// Text of `ld.so.cache`.
     cache: Vec<u8>,
     defaults: Vec<PathBuf>,
+}
+
+impl Handle {
+    /// Loads a library by path, or by a bare name that the process has or the loader knows.
+    pub fn open(path: &Path) -> std::result::Result<Handle, Failure> {
+        Handle::open_by(path, &Loader::of_process())
+    }
+
+    pub(crate) fn open_by(path: &Path, loader: &Loader) -> std::result::Result<Handle, Failure> {
+        if path.components().count() > 1 || cfg!(windows) {
+            return Handle::open_file(path, loader);
+        }
+        let name = path.to_string_lossy();
+        if let Some(handle) = Handle::loaded(&name) {
+            return Ok(handle);
+        }
+        let mut first = None;
+        for file in loader.files(&name, &[]) {
+            match Handle::open_file(&file, loader) {
+                Ok(handle) => return Ok(handle),
+                Err(failure) => {
+                    let reason = format!("{}: {}", file.display(), failure.reason);
+                    first.get_or_insert(Failure { absent: false, reason });
+                }
+            }
+        }
+        match first {
+            Some(failure) => Err(failure),
+            // the loader may have folders that are not known here
+            None => load(path).map_err(|reason| Failure { absent: true, reason }),
+        }
+    }
+
+    fn open_file(path: &Path, loader: &Loader) -> std::result::Result<Handle, Failure> {
+        let absent = std::fs::symlink_metadata(path).is_err();
+        if !cfg!(windows) {
+            loader.check(path).map_err(|unfit| Failure { absent, reason: unfit.reason })?;
+        }
+        load(path).map_err(|reason| Failure { absent, reason })
+    }
 }
 
 impl Loader {

@@ -1,17 +1,14 @@
-//! Carries out plans: finds or makes the kernel, fills its parameters, launches it.
+//! Plans' own kernels: finds or makes one, fills its parameters, launches it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
-use super::tier;
-use super::{blocks, Kernel, Packed, Shape};
+use crate::backend::cuda::codegen::notes::Place;
 use crate::backend::cuda::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
-use crate::backend::cuda::context::device::{lock, Cuda};
-use crate::backend::cuda::context::flags::{Place, Queueing};
-use crate::backend::cuda::interpret;
-use crate::backend::cuda::ops::select;
-use crate::memory::buffer::Buffer;
+use crate::backend::cuda::context::core::lock;
+use crate::backend::cuda::context::device::{Cuda, PerDevice};
+use crate::backend::cuda::driver::kernel::{Kernel, Packed, Shape};
 use crate::plan::{Bound, Mix, Plan, Register};
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
@@ -60,13 +57,15 @@ impl Made {
 
 /// A device's kernels for plans.
 #[derive(Default)]
-pub struct Plans {
+struct Plans {
     known: Mutex<HashMap<Plan, Made, BuildHasherDefault<Mix>>>,
 }
 
+static PLANS: PerDevice<Plans> = PerDevice::new();
+
 /// The kernel for a plan, if it was made before.
 pub(crate) fn known(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Option<Arc<Planned>> {
-    lock(&cuda.kernels.plans.known).get(plan)?.find(how, variant)
+    lock(&PLANS.of(cuda).known).get(plan)?.find(how, variant)
 }
 
 /// The kernel for a plan; made here where it is new.
@@ -101,7 +100,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
     let (places, words) = body::places(plan);
     let wave = cuda.wave(&kernel, THREADS as u32, 0)?;
     let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, places, words });
-    let mut known = lock(&cuda.kernels.plans.known);
+    let mut known = lock(&PLANS.of(cuda).known);
     known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
     Ok(made)
 }
@@ -137,7 +136,7 @@ impl Planned {
         awaited: bool,
     ) -> Result<()> {
         // words for the launch's warnings where somebody waits for them, until the kernel is queued
-        let (flags, _queueing) = flag_words(cuda, &self.places, self.words, bound)?;
+        let (flags, _queueing) = cuda.flag_words(&self.places, self.words, bound)?;
         let mut params = Packed::default();
         parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
         let arguments = [params.bytes(), job.map_or(&[], Packed::bytes)];
@@ -148,68 +147,15 @@ impl Planned {
     }
 }
 
-/// Words for a launch's warnings, where somebody waits for them; hold what comes beside them until the kernel is queued.
-pub(crate) fn flag_words<'a>(
-    cuda: &'a Cuda,
-    places: &[(Register, Place)],
-    words: usize,
+/// The kernel that stores a plan's values, where it was made before, with what fits its operands and the elements of a block.
+pub(super) fn hit(
+    cuda: &Cuda,
+    plan: &Plan,
     bound: &Bound,
-) -> Result<((u64, u64), Option<Queueing<'a>>)> {
-    // a graph's kernels warn nobody: who recorded them is long gone when they run again
-    if words == 0 || bound.sites.is_empty() || cuda.is_capturing() {
-        return Ok(((0, 0), None));
-    }
-    let sites: Vec<_> = bound
-        .sites
-        .iter()
-        .flat_map(|(register, site)| {
-            let own = places.iter().filter(move |(r, _)| r == register);
-            own.map(move |(_, place)| (*place, site.clone()))
-        })
-        .collect();
-    let lane = cuda.lane();
-    let (flags, queueing) = lane.flags.take(cuda, lane, words, &sites)?;
-    Ok((flags, Some(queueing)))
-}
-
-/// Computes a plan's outputs.
-pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
-    if bound.n == 0 {
-        return Ok(());
-    }
-    if let Some((source, positions)) = select::gathers(plan, bound) {
-        return select::gather(cuda, source, positions, bound.n, outputs[0].address);
-    }
-    let (mut few, many): ([u64; 4], Vec<u64>);
-    let addresses = if outputs.len() <= 4 {
-        few = [0; 4];
-        few.iter_mut().zip(outputs).for_each(|(address, output)| *address = output.address);
-        &few[..outputs.len()]
-    } else {
-        many = outputs.iter().map(|b| b.address).collect();
-        &many
-    };
-    let tiled = tiled::choose(plan, bound);
-    if tiled.inputs == 0 && tier::uses_kernels() {
-        let hit = lock(&cuda.kernels.plans.known).get(plan).and_then(|made| {
-            let fit = parameters::fit(plan, bound, made.v, addresses);
-            Some((made.find(Use::Store, fit.0)?, fit, made.block))
-        });
-        if let Some((planned, fit, block)) = hit {
-            tier::count_compiled(cuda);
-            return planned.launch_fit(cuda, plan, bound, fit, addresses, None, blocks(bound.n, block), false);
-        }
-    }
-    let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
-    let variant = Variant { tiled, ..parameters::fit(plan, bound, v, addresses).0 };
-    let Some(planned) = tier::kernel(cuda, plan, Use::Store, variant)? else {
-        return interpret::run(cuda, plan, bound, addresses);
-    };
-    let (tiles, grid) = if tiled.inputs == 0 {
-        (None, blocks(bound.n, elementwise::block_elements(plan)))
-    } else {
-        let (tiles, count) = tiled::tiles(plan, bound, tiled);
-        (Some(tiles), count as u32)
-    };
-    planned.launch(cuda, plan, bound, variant, addresses, tiles.as_ref(), grid)
+    outputs: &[u64],
+) -> Option<(Arc<Planned>, (Variant, u32), usize)> {
+    lock(&PLANS.of(cuda).known).get(plan).and_then(|made| {
+        let fit = parameters::fit(plan, bound, made.v, outputs);
+        Some((made.find(Use::Store, fit.0)?, fit, made.block))
+    })
 }

@@ -1,11 +1,12 @@
-//! Device memory from a stream-ordered pool, and page-locked host memory.
+//! Device memory, from the pool and back, in the order of the streams that use it.
 
 use std::sync::Arc;
 
 use super::capture;
-use super::device::{at_home, lock, Cuda, Properties};
-use crate::backend::cuda::driver::api::{self, CUmemPool_attribute, CUresult, Driver, MemoryPool, SUCCESS};
-use crate::backend::cuda::launch::submit;
+use super::core::lock;
+use super::device::Cuda;
+use super::memory_pool::{small, KEPT, LEAST};
+use crate::backend::cuda::driver::api::{self, CUmemPool_attribute, CUresult, SUCCESS};
 use crate::backend::Memory;
 use crate::memory::buffer::{Buffer, Device};
 use crate::memory::{self, Held, Source};
@@ -13,52 +14,6 @@ use verdigris_ops::error::Result;
 
 /// From this size on an allocation lets the pool grow ahead.
 const AHEAD: usize = 16 << 20;
-/// Blocks up to this size are kept here when they are freed, by powers of two from `LEAST` on: the driver's pool takes 0.6 µs to
-/// give one and get it back, a good part of what a small operation costs.
-const SMALL: usize = 64 << 10;
-const LEAST: usize = 256;
-const SIZES: usize = (SMALL / LEAST).ilog2() as usize + 1;
-/// So many bytes of each size: as many blocks as a loop of small operations drops between two of R's collections.
-const KEPT: usize = 16 << 20;
-
-/// The index of the kept size that serves these bytes; None for larger ones.
-fn small(bytes: usize) -> Option<usize> {
-    (bytes <= SMALL).then(|| (bytes.max(LEAST).next_power_of_two() / LEAST).ilog2() as usize)
-}
-
-/// A device's pool. It keeps what is freed until it is trimmed.
-pub struct Pool {
-    /// Null where the device has none and memory is taken from the driver directly.
-    handle: MemoryPool,
-}
-
-/// Addresses of small blocks that are free in the order of a lane's stream.
-pub(crate) type Small = [Vec<u64>; SIZES];
-
-impl Pool {
-    /// The context must be current.
-    pub(crate) fn new(driver: &'static Driver, properties: &Properties) -> Result<Pool> {
-        let mut handle = MemoryPool::NULL;
-        if properties.pools {
-            let wanted = api::pool_properties(properties.ordinal);
-            let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-            let mut threshold = u64::MAX;
-            // a stream that takes memory does not wait for another one that has freed some
-            let follows = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-            let mut never = 0i32;
-            // SAFETY: the struct is as cuda.h declares it, the first attribute 64 bits wide and the second 32.
-            unsafe {
-                api::check(driver, (driver.pool_create)(&mut handle, &wanted), "cuMemPoolCreate")?;
-                let status = (driver.pool_set)(handle, attribute, (&raw mut threshold).cast());
-                api::check(driver, status, "cuMemPoolSetAttribute")?;
-                let status = (driver.pool_set)(handle, follows, (&raw mut never).cast());
-                api::check(driver, status, "cuMemPoolSetAttribute")?;
-            }
-        }
-        Ok(Pool { handle })
-    }
-}
-
 /// A piece of a device's memory; freed in the order of the streams that have used it.
 struct Block {
     ordinal: u32,
@@ -73,22 +28,6 @@ impl Drop for Block {
             cuda.give_back(self.address, self.held.bytes() as usize);
         }
     }
-}
-
-/// Whether the device's driver could lock the pages of this host memory, which it then transfers directly.
-pub fn pin(ordinal: u32, address: *mut u8, bytes: usize) -> bool {
-    let Ok(cuda) = Cuda::of(ordinal) else { return false };
-    let Ok(_entered) = cuda.enter() else { return false };
-    // SAFETY: the caller owns the memory, and calls `unpin` before it is freed.
-    unsafe { (cuda.driver.host_register)(address.cast(), bytes, api::CU_MEMHOSTREGISTER_PORTABLE) == SUCCESS }
-}
-
-/// Undoes `pin`.
-pub fn unpin(ordinal: u32, address: *mut u8) {
-    let Ok(cuda) = Cuda::of(ordinal) else { return };
-    let Ok(_entered) = cuda.enter() else { return };
-    // SAFETY: locked by `pin`; a status cannot be used here.
-    unsafe { (cuda.driver.host_unregister)(address.cast()) };
 }
 
 impl Source for Cuda {
@@ -255,65 +194,5 @@ impl Cuda {
     /// How many buffers are alive.
     pub fn buffers(&self) -> u64 {
         memory::account(self.device()).buffers()
-    }
-}
-
-/// Page-locked host memory that the device can read and write.
-pub struct Host {
-    pub host: *mut u8,
-    /// Its address on the device.
-    pub device: u64,
-    driver: &'static Driver,
-}
-
-// SAFETY: the memory belongs to this value alone.
-unsafe impl Send for Host {}
-// SAFETY: the fields are only read; who writes through the pointer must see to it.
-unsafe impl Sync for Host {}
-
-impl Host {
-    /// Cleared memory. The context must be current.
-    pub fn new(driver: &'static Driver, bytes: usize) -> Result<Host> {
-        let mut host = std::ptr::null_mut();
-        let mut device = 0;
-        // SAFETY: writes an address; the memory is as long as asked for.
-        unsafe {
-            let flags = api::CU_MEMHOSTALLOC_PORTABLE | api::CU_MEMHOSTALLOC_DEVICEMAP;
-            api::check(driver, (driver.host_allocate)(&mut host, bytes, flags), "cuMemHostAlloc")?;
-            let status = (driver.host_address)(&mut device, host, 0);
-            if let Err(error) = api::check(driver, status, "cuMemHostGetDevicePointer") {
-                (driver.host_free)(host);
-                return Err(error);
-            }
-            std::ptr::write_bytes(host.cast::<u8>(), 0, bytes);
-        }
-        Ok(Host { host: host.cast(), device, driver })
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if at_home() {
-            submit::settle();
-            // SAFETY: allocated in `new`, freed once, with nothing queued that uses it; a status cannot be used here.
-            unsafe { (self.driver.host_free)(self.host.cast()) };
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_blocks_are_kept_by_powers_of_two() {
-        assert_eq!(
-            [1, LEAST, LEAST + 1, SMALL, SMALL + 1].map(small),
-            [Some(0), Some(0), Some(1), Some(SIZES - 1), None]
-        );
-        for bytes in [1, 255, 256, 257, 4096, 40_000, SMALL] {
-            let size = small(bytes).unwrap();
-            assert!(LEAST << size >= bytes && (size == 0 || LEAST << size < 2 * bytes));
-        }
     }
 }

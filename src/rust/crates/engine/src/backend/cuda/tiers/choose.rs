@@ -6,82 +6,33 @@
 //! without NVRTC its values are interpreted into memory, and a shipped kernel reduces them.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use super::run::{self, Planned, Use};
+use super::planned::{known, planned, Planned, Use};
 use crate::backend::cuda::codegen::Variant;
-use crate::backend::cuda::context::device::{lock, Cuda};
+use crate::backend::cuda::compile::tier::{tier, Tier};
+use crate::backend::cuda::context::core::lock;
+use crate::backend::cuda::context::device::{Cuda, PerDevice};
+use crate::backend::cuda::driver::devices::at_home;
 use crate::backend::cuda::interpret;
+use crate::backend::cuda::launch::submit;
 use crate::plan::Plan;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::reduction::Reduction;
 
-/// What is allowed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Tier {
-    /// A plan's own kernel once it is compiled, until then an interpreter that is at hand.
-    Auto,
-    /// A plan's own kernel, waited for.
-    Compiled,
-    /// The interpreter and the shipped kernels.
-    Interpreted,
-}
-
-/// The names, for messages.
-pub const NAMES: &str = "\"auto\", \"compiled\" or \"interpreted\"";
-
-impl Tier {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Tier::Auto => "auto",
-            Tier::Compiled => "compiled",
-            Tier::Interpreted => "interpreted",
-        }
-    }
-
-    /// # Errors
-    /// `Argument` for any other name.
-    pub fn from_name(name: &str) -> Result<Tier> {
-        [Tier::Auto, Tier::Compiled, Tier::Interpreted].into_iter().find(|t| t.name() == name).ok_or_else(|| {
-            Error::new(Kind::Argument, format!("there is no tier \"{name}\""))
-                .advise("Tiers are \"auto\", \"compiled\" and \"interpreted\".")
-        })
-    }
-}
-
-static TIER: AtomicU8 = AtomicU8::new(UNSET);
-const UNSET: u8 = u8::MAX;
-
-pub fn set_tier(tier: Tier) {
-    TIER.store(tier as u8, Ordering::Relaxed);
-}
-
-/// The choice of `set_tier`, else of the environment variable `VERDIGRIS_TIER`.
-pub fn tier() -> Tier {
-    match TIER.load(Ordering::Relaxed) {
-        0 => Tier::Auto,
-        1 => Tier::Compiled,
-        2 => Tier::Interpreted,
-        _ => {
-            let named = std::env::var("VERDIGRIS_TIER").ok().and_then(|name| Tier::from_name(&name).ok());
-            set_tier(named.unwrap_or(Tier::Auto));
-            tier()
-        }
-    }
-}
-
 /// A device's plans under way to NVRTC, and counts.
 #[derive(Default)]
-pub struct Tiers {
+struct Tiers {
     /// Queued, being compiled, or refused by the compiler: not to be queued again.
     asked: Mutex<HashSet<(Plan, Use, Variant)>>,
     interpreted: AtomicU64,
     launched: AtomicU64,
 }
+
+static TIERS: PerDevice<Tiers> = PerDevice::new();
 
 /// How plans were carried out so far.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +46,7 @@ pub struct Counts {
 
 impl Cuda {
     pub fn tier_counts(&self) -> Counts {
-        let tiers = &self.kernels.tiers;
+        let tiers = TIERS.of(self);
         Counts {
             interpreted: tiers.interpreted.load(Ordering::Relaxed),
             compiled: tiers.launched.load(Ordering::Relaxed),
@@ -109,13 +60,13 @@ impl Cuda {
 
 /// The kernel that carries a plan out now; `None` for the interpreter.
 pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
-    let tiers = &cuda.kernels.tiers;
+    let tiers = TIERS.of(cuda);
     let found = match tier() {
         // no interpreter runs routines
-        _ if plan.calls() => Some(run::planned(cuda, plan, how, variant).map_err(needs_nvrtc)?),
+        _ if plan.calls() => Some(planned(cuda, plan, how, variant).map_err(needs_nvrtc)?),
         Tier::Interpreted => None,
-        Tier::Compiled => Some(run::planned(cuda, plan, how, variant)?),
-        Tier::Auto => match run::known(cuda, plan, how, variant) {
+        Tier::Compiled => Some(planned(cuda, plan, how, variant)?),
+        Tier::Auto => match known(cuda, plan, how, variant) {
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
             // a graph runs what it was recorded with for good
@@ -150,12 +101,12 @@ pub(crate) fn uses_kernels() -> bool {
 
 /// Counts a plan that its own kernel carries out.
 pub(crate) fn count_compiled(cuda: &Cuda) {
-    cuda.kernels.tiers.launched.fetch_add(1, Ordering::Relaxed);
+    TIERS.of(cuda).launched.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The plan's own kernel; `None` where there is no NVRTC.
 fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
-    match run::planned(cuda, plan, how, variant) {
+    match planned(cuda, plan, how, variant) {
         Err(error) if error.kind == Kind::Library => {
             NO_NVRTC.store(true, Ordering::Relaxed);
             Ok(None)
@@ -199,10 +150,10 @@ struct Job {
 impl Job {
     fn run(&self) -> Result<()> {
         let cuda = Cuda::of(self.ordinal)?;
-        let made = run::planned(cuda, &self.plan, self.how, self.variant);
+        let made = planned(cuda, &self.plan, self.how, self.variant);
         // what the compiler refuses stays with the interpreter
         if made.as_ref().err().is_none_or(|error| error.kind == Kind::Library) {
-            lock(&cuda.kernels.tiers.asked).remove(&(self.plan.clone(), self.how, self.variant));
+            lock(&TIERS.of(cuda).asked).remove(&(self.plan.clone(), self.how, self.variant));
         }
         made.map(drop)
     }
@@ -240,7 +191,7 @@ fn start() -> Option<&'static Worker> {
 }
 
 fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
-    let mut asked = lock(&cuda.kernels.tiers.asked);
+    let mut asked = lock(&TIERS.of(cuda).asked);
     let key = (plan.clone(), how, variant);
     if asked.contains(&key) {
         return;
@@ -306,9 +257,9 @@ fn idle(worker: &Worker, most: Duration) -> bool {
 /// Before the process ends: what was queued is with the driver, nothing more is, and a compilation that is under way is waited for. NVRTC must not work while
 /// its own clean-up runs.
 pub fn end() {
-    super::submit::end();
+    submit::end();
     // a forked child has no worker
-    if let (true, Some(worker)) = (crate::backend::cuda::context::device::at_home(), worker()) {
+    if let (true, Some(worker)) = (at_home(), worker()) {
         let mut state = lock(&worker.state);
         state.stopped = true;
         state.jobs.clear();
@@ -329,18 +280,5 @@ fn at_exit() {
         }
         // SAFETY: the function touches nothing that is gone by then; its library is never unloaded.
         unsafe { atexit(finish) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tiers_have_names() {
-        for tier in [Tier::Auto, Tier::Compiled, Tier::Interpreted] {
-            assert_eq!(Tier::from_name(tier.name()).unwrap(), tier);
-        }
-        assert_eq!(Tier::from_name("quick").unwrap_err().kind, Kind::Argument);
     }
 }

@@ -1,0 +1,17 @@
+//! Computes a plan's outputs: by the kernel that gathers, where that is all the plan does, else as the tiers choose.
+
+use std::sync::Arc;
+
+use super::select;
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::tiers::run;
+use crate::memory::buffer::Buffer;
+use crate::plan::{Bound, Plan};
+use verdigris_ops::error::Result;
+
+pub(crate) fn store(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
+    match select::gathers(plan, bound) {
+        Some((source, positions)) => select::gather(cuda, source, positions, bound.n, outputs[0].address),
+        None => run::run(cuda, plan, bound, outputs),
+    }
+}

@@ -1,0 +1,122 @@
+//! The list of kernels that come with the package. `compile::prebuilt` finds them; `tools/ptx.sh` writes them from this list.
+
+use super::codegen;
+use super::codegen::shipped::{plain, FORMS, PLAIN};
+use super::interpret::source as interpret;
+use super::interpret::Family;
+use super::ops::{grouped, rank, search, select, sort, unique};
+use verdigris_ops::dtype::natural_dtype;
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scan::Scan;
+
+/// The interpreters whose machine code is shipped. That of the others would take 1.1 MB of the package's 5.
+pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
+
+/// A kernel to ship.
+pub struct Shipped {
+    pub pack: &'static str,
+    pub name: String,
+    pub source: String,
+}
+
+/// Everything to ship.
+pub fn sources() -> Vec<Shipped> {
+    let mut out = Vec::new();
+    let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
+    for family in Family::ALL {
+        let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
+        add(pack, family.name().into(), interpret::source(family));
+    }
+    for reduction in Reduction::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
+            for form in FORMS {
+                for na_rm in [false, true] {
+                    let source = codegen::source_reduce(&plain(natural_dtype(class)), PLAIN, reduction, na_rm, form);
+                    add("reduce", format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
+                }
+            }
+        }
+    }
+    for scan in Scan::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
+            let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
+            add("scan", format!("{} {class:?}", scan.name()), source);
+        }
+    }
+    for keep_na in [false, true] {
+        // what a mask chooses is gathered by its positions
+        let source = codegen::compress::source(&plain(DType::Bool8), PLAIN, keep_na);
+        add("select", format!("positions {keep_na}"), source);
+    }
+    for size in [1, 2, 4, 8, 16] {
+        add("select", format!("gather {size}"), select::gather_source(size));
+        for wide in [false, true] {
+            add("select", format!("scatter {size} {wide}"), select::scatter_source(size, wide));
+        }
+    }
+    for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
+        // from 2^30 elements on other kernels serve, which need NVRTC
+        for positions in [false, true] {
+            let form = sort::Form { dtype, positions, wide_positions: false, wide_counts: false };
+            add("sort", format!("sort {dtype} {positions}"), form.source());
+        }
+    }
+    for dtype in DType::ALL.into_iter().filter(|d| grouped::counts(*d)) {
+        add("select", format!("count {dtype}"), grouped::count_source(dtype));
+    }
+    for reduction in Reduction::GROUPED {
+        for class in Class::ALL.into_iter().filter(|&c| grouped::serves(reduction, c)) {
+            for na_rm in [false, true] {
+                let source = grouped::reduce_source(reduction, class, na_rm);
+                add("reduce", format!("{} {class:?} by code {na_rm}", reduction.name()), source);
+            }
+        }
+    }
+    for class in [Class::I32, Class::I64, Class::F32, Class::F64] {
+        for strictly in [false, true] {
+            add("select", format!("search {class:?} {strictly}"), search::source(class, strictly));
+        }
+    }
+    for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
+        add("sort", format!("rank {dtype}"), rank::source(dtype));
+        add("sort", format!("distinct {dtype}"), unique::source(dtype));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cuda::compile::prebuilt::{find, index, machine_code, ARCHS};
+
+    #[test]
+    fn what_is_shipped_is_what_would_be_compiled() {
+        let sources = sources();
+        let stale: Vec<&str> = sources.iter().filter(|s| find(&s.source).is_none()).map(|s| &*s.name).collect();
+        assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());
+        assert_eq!(index().ptx.len(), sources.len(), "run `make ptx`: some kernels are not needed any more");
+        for entry in index().ptx.values() {
+            let text = entry.bytes();
+            assert!(text.starts_with(b".version") && text.ends_with(b"\0"), "the index is wrong about {}", entry.name);
+        }
+        for entry in &index().code {
+            assert!(index().ptx.contains_key(&entry.fingerprint), "run `make ptx`: {} changed", entry.name);
+        }
+    }
+
+    #[test]
+    fn machine_code_serves_its_generation() {
+        for family in COMPILED {
+            let code = |capability| machine_code(family.name(), capability);
+            for arch in ARCHS {
+                let code = code((arch / 10, arch % 10)).expect("code");
+                assert!(code.starts_with(b"\x7fELF"), "{arch}");
+            }
+            assert_eq!(code((8, 9)), code((8, 0)));
+            assert_ne!(code((9, 0)), code((8, 0)));
+            assert!(code((7, 0)).is_none() && code((11, 0)).is_none() && code((13, 0)).is_none());
+        }
+        assert!(machine_code(Family::Special.name(), (9, 0)).is_none());
+    }
+}

@@ -1,0 +1,30 @@
+//! Reductions within groups wait for their reader, which may take them in.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use crate::graph::evaluate::{holds_much, settle_together};
+use crate::graph::node::Node;
+use verdigris_ops::error::{Kind as ErrorKind, Result};
+
+thread_local! {
+    /// The reduction that was recorded last.
+    static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be done with it. It holds on to all that it reads, so
+/// there is at most one that is not computed, and none that reads much.
+pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
+    let earlier = LATEST.with(|latest| latest.replace(reduction));
+    if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
+        match settle_together(&[earlier]) {
+            // whatever else it failed for, its reader will hear of
+            Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
+            _ => {}
+        }
+    }
+    if holds_much(reads, node.len * node.dtype.size()) {
+        settle_together(std::slice::from_ref(node))?;
+    }
+    Ok(())
+}
