@@ -1,4 +1,4 @@
-# The short commands. Each installs what it needs first (tools/setup.sh: Debian packages, as root).
+# The short commands. Each installs what it needs first (tools/build/setup.sh: Debian packages, as root).
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 export PATH := $(HOME)/.cargo/bin:$(PATH)
@@ -41,31 +41,31 @@ library: setup-rust setup-r
 	R CMD INSTALL --no-multiarch --library=build/library .
 
 test: setup-rust setup-test setup-python
-	tools/test.sh
+	tools/test/test.sh
 
 test-one: library setup-test
-	$(USE) Rscript --vanilla tools/test.R R '^$(F)$$'
+	$(USE) Rscript --vanilla tools/test/test.R R '^$(F)$$'
 
 full:
 	.ci/full
 
 kernels: setup-rust setup-test setup-python
-	tools/kernels.sh
+	tools/gpu/kernels.sh
 
 examples: library setup-test
-	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test.R examples '^(examples|everyday-long)$$'
+	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test/test.R examples '^(examples|everyday-long)$$'
 
 emulate: library setup-test
-	tools/emulate.sh
+	tools/test/emulate.sh
 
 ptx: setup-rust setup-r setup-ptx
-	tools/ptx.sh
+	tools/gpu/ptx.sh
 
 guard: library setup-python setup-guard
-	tools/guard.sh
+	tools/test/guard.sh
 
 guard-bounds: library setup-python setup-guard
-	tools/guard.sh --write
+	tools/test/guard.sh --write
 
 lint: lint-rust lint-docs
 
@@ -81,40 +81,40 @@ lint-clippy: setup-rust setup-r
 	else echo "NOT CHECKED: this cargo has no clippy"; fi
 
 lint-docs: library setup-document setup-dist
-	tools/document.sh --check
-	tools/licenses.py --check
+	tools/doc/document.sh --check
+	tools/build/licenses.py --check
 
 document: library setup-document
-	tools/document.sh
+	tools/doc/document.sh
 
 bench: library setup-bench
 	$(USE) Rscript bench/cpu.R
 
 dist: setup-rust setup-check setup-dist
-	tools/dist.sh
+	tools/build/dist.sh
 
 check: dist
-	tools/check-offline.sh
-	tools/check.sh
+	tools/build/check-offline.sh
+	tools/build/check.sh
 
 test-r-versions: setup-debootstrap
-	tools/test-r-versions.sh $(SUITES)
+	tools/test/test-r-versions.sh $(SUITES)
 
 check-r-versions: dist setup-debootstrap
 	export R_VERSIONS_PACKAGES="pandoc devscripts qpdf r-cran-knitr r-cran-rmarkdown r-cran-vctrs"; \
-	for suite in $(SUITES); do tools/r-versions.sh $$suite tools/check.sh; done
+	for suite in $(SUITES); do tools/test/r-versions.sh $$suite tools/build/check.sh; done
 
 licenses: setup-rust setup-dist
-	tools/licenses.py
+	tools/build/licenses.py
 
 gpu-pack: library setup-test setup-bench
-	tools/gpu-pack.sh
+	tools/gpu/gpu-pack.sh
 
 clean:
 	./cleanup
 	rm -rf build src/rust/target
 
 setup-%:
-	@tools/setup.sh $*
+	@tools/build/setup.sh $*
 
 .PHONY: help demo install library test test-one full examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

@@ -1,7 +1,7 @@
 #' What base R's functions do with arrays
 #'
 #' The functions of base and stats that are about numbers, and where each computes when its data are arrays. This page is made by a program
-#' (`tools/coverage.R`) that calls each of them with arrays and counts what comes to the host; a test calls them again.
+#' (`tools/test/coverage.R`) that calls each of them with arrays and counts what comes to the host; a test calls them again.
 #'
 #' A function is *on the device* where no more than its result, or a few elements, came to the host; that may be because it has a method, because it is made of functions that have one, or because it reads
 #' no elements at all (`length()`, `dim()`, `is.numeric()`). It runs *through the host* where the elements were read: as everything does that is not on this page, and by the rule of
@@ -26,7 +26,7 @@
 #' @name verdigris-coverage
 NULL
 
-# The lists of the page, from the table that tools/coverage.R writes.
+# The lists of the page, from the table that tools/test/coverage.R writes.
 coverage_sections <- function(file) {
   table <- utils::read.csv(file, na.strings = character())
   kinds <- list(

@@ -109,7 +109,7 @@ limits_of <- function(x, log = "", axis = "x") {
 #' is fetched, and not on whether there are 1e6 points or 1e8. The picture looks as base R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count
 #' points in cells by `table()` and show them by `image()` then.
 #'
-#' A million points, drawn by base R (left) and thinned (right); `tools/thinning.R` makes the pictures:
+#' A million points, drawn by base R (left) and thinned (right); `tools/doc/thinning.R` makes the pictures:
 #'
 #' \if{html}{\figure{thinning.png}{options: width="640" alt="Two scatter plots that look the same."}}
 #'

@@ -1,7 +1,7 @@
-# ?verdigris-coverage says what is true: tools/coverage.R calls every function again.
+# ?verdigris-coverage says what is true: tools/test/coverage.R calls every function again.
 
 test_that("the page of coverage is not out of date", {
-  script <- test_path("..", "..", "tools", "coverage.R")
+  script <- test_path("..", "..", "tools", "test", "coverage.R")
   skip_if(!file.exists(script), "not in a checkout")
   skip_if(getRversion() < "4.2" || getRversion() >= "4.3", "the page is made with R 4.2")
   skip_if(test_device != "cpu", "the page is made on the cpu device")

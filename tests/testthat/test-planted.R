@@ -61,7 +61,7 @@ test_that("an interrupt while Rust works ends it, and the next call works", {
 })
 
 test_that("the bridge calls R so that no jump passes Rust", {
-  file <- test_path("..", "..", "tools", "lint-bridge.R")
+  file <- test_path("..", "..", "tools", "test", "lint-bridge.R")
   skip_if(!file.exists(file), "not in a checkout")
   lint <- new.env()
   sys.source(file, lint)

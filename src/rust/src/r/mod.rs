@@ -4,7 +4,7 @@
 //! interrupt at a collection. No such jump passes a frame that owns something: R is called in `protect`, which catches
 //! the jump and unwinds Rust, and C goes on with it when Rust has returned (`unwind.c`). So the functions here that
 //! have a name of R's may be called like any other. `raw` has R's own: those that jump are called in this file alone,
-//! others stand in `NEVER_JUMP` of `tools/lint-bridge.R`, which a test runs.
+//! others stand in `NEVER_JUMP` of `tools/test/lint-bridge.R`, which a test runs.
 #![allow(improper_ctypes)] // SEXPREC is opaque
 #![allow(non_snake_case)] // R's names
 

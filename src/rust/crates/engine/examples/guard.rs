@@ -1,4 +1,4 @@
-//! Fixed work whose instructions `tools/guard.sh` counts, and the instructions of fixed kernels.
+//! Fixed work whose instructions `tools/test/guard.sh` counts, and the instructions of fixed kernels.
 //!
 //! `guard list` names the work; `guard run NAME TIMES` does it so often, for callgrind, which counts two runs: their
 //! difference is the work alone. `guard kernels` compiles each of `kernels()` for sm_90 by the NVRTC that

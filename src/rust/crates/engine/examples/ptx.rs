@@ -1,4 +1,4 @@
-//! Writes what `ptx/` holds, the kernels that are shipped, before it is compressed: `tools/ptx.sh` runs this with the
+//! Writes what `ptx/` holds, the kernels that are shipped, before it is compressed: `tools/gpu/ptx.sh` runs this with the
 //! NVRTCs to use. Each run writes packs and appends their lines to `index.txt`.
 //!
 //! usage: VERDIGRIS_CUDA_PATH=<folder of libnvrtc> cargo run --release -p verdigris-engine --example ptx -- FOLDER ptx|75|80|...
@@ -48,7 +48,7 @@ fn main() {
     });
     let images = images.into_inner().unwrap();
     let mut index = std::fs::read_to_string(folder.join("index.txt"))
-        .unwrap_or_else(|_| "# made by tools/ptx.sh: fingerprint of the source, pack, from, to, name\n".into());
+        .unwrap_or_else(|_| "# made by tools/gpu/ptx.sh: fingerprint of the source, pack, from, to, name\n".into());
     let mut packs: Vec<(&str, Vec<u8>)> = Vec::new();
     for ((_, job), image) in jobs.iter().zip(images) {
         let known = packs.iter().position(|(pack, _)| *pack == job.pack);

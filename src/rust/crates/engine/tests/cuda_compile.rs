@@ -6,7 +6,7 @@
 //! does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that this
 //! NVRTC knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and
 //! compile time, and `VERDIGRIS_TRACED` a folder of kernels that a differential run left behind
-//! (`VERDIGRIS_KERNEL_TRACE` of the cpu device); with `VERDIGRIS_TRACED_ALL` each of those goes to every target. `tools/kernels.sh` runs both tests.
+//! (`VERDIGRIS_KERNEL_TRACE` of the cpu device); with `VERDIGRIS_TRACED_ALL` each of those goes to every target. `tools/gpu/kernels.sh` runs both tests.
 #![cfg(not(target_os = "macos"))]
 
 use std::collections::HashSet;

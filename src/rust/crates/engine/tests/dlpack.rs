@@ -326,8 +326,8 @@ fn numpy_and_the_engine_share_memory() {
     let python = std::env::var("VERDIGRIS_PYTHON").unwrap_or_else(|_| "python3".into());
     let has_numpy = Command::new(&python).args(["-c", "import numpy"]).output().is_ok_and(|o| o.status.success());
     if !has_numpy {
-        assert!(std::env::var_os("CI").is_none(), "CI needs numpy: run tools/setup.sh python");
-        eprintln!("skipped: {python} has no numpy; tools/setup.sh python installs it");
+        assert!(std::env::var_os("CI").is_none(), "CI needs numpy: run tools/build/setup.sh python");
+        eprintln!("skipped: {python} has no numpy; tools/build/setup.sh python installs it");
         return;
     }
     let name = format!("{}dlpack_producer{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);

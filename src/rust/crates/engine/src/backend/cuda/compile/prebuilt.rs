@@ -3,7 +3,7 @@
 //! code as well, since the driver takes seconds to compile them.
 //!
 //! `ptx/` holds them: `index.txt`, a line a kernel (fingerprint of its source, pack, place in the pack, name), and the
-//! packs, compressed. `tools/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
+//! packs, compressed. `tools/gpu/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
 //! source, so what has changed since is simply not found; a test says so.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub const ARCH: u32 = 75;
 /// Architectures whose machine code is shipped; code of one serves the later ones of the same generation.
 pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
 
-/// The NVRTCs that wrote PTX and machine code: `tools/ptx.sh` has them.
+/// The NVRTCs that wrote PTX and machine code: `tools/gpu/ptx.sh` has them.
 pub const PTX_IS_OF: (u32, u32) = (12, 0);
 pub const CODE_IS_OF: (u32, u32) = (12, 9);
 
@@ -39,8 +39,8 @@ fn contents(pack: usize) -> &'static [u8] {
     CONTENTS[pack].get_or_init(|| {
         let mut bytes = Vec::new();
         let decoder = ruzstd::decoding::StreamingDecoder::new(PACKS[pack].1);
-        let mut decoder = decoder.expect("the pack is as tools/ptx.sh made it");
-        decoder.read_to_end(&mut bytes).expect("the pack is as tools/ptx.sh made it");
+        let mut decoder = decoder.expect("the pack is as tools/gpu/ptx.sh made it");
+        decoder.read_to_end(&mut bytes).expect("the pack is as tools/gpu/ptx.sh made it");
         bytes
     })
 }

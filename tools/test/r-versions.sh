@@ -3,11 +3,11 @@
 # (sid) R 4.6. The first call makes a root folder with that Debian in it (two minutes, 1.1 GB); each
 # call binds cargo and the current folder into it and runs the command there.
 #
-# usage: tools/r-versions.sh trixie|sid COMMAND [ARG ...]        as root
+# usage: tools/test/r-versions.sh trixie|sid COMMAND [ARG ...]        as root
 #   R_VERSIONS_ROOT        where the root folders are kept; default /var/tmp/r-versions
 #   R_VERSIONS_PACKAGES    Debian packages that the command needs besides R and the tests' packages
 set -euo pipefail
-suite=${1:?usage: tools/r-versions.sh trixie|sid COMMAND [ARG ...]}; shift
+suite=${1:?usage: tools/test/r-versions.sh trixie|sid COMMAND [ARG ...]}; shift
 root=${R_VERSIONS_ROOT:-/var/tmp/r-versions}/$suite
 packages=(r-base-core r-base-dev r-cran-cli r-cran-rlang r-cran-testthat r-cran-bit64 r-cran-matrix r-cran-withr)
 
@@ -23,7 +23,7 @@ rmdir "$probe"; [ $may = yes ] || fail "this machine forbids mounts, without whi
 mirror=$({ grep -hoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } | head -1 | tr -d ' ')
 
 if [ ! -e "$root/.complete" ]; then
-  "$(dirname "$0")/setup.sh" debootstrap || fail "debootstrap could not be installed."
+  "$(dirname "$0")/../build/setup.sh" debootstrap || fail "debootstrap could not be installed."
   echo "r-versions.sh: making $root (Debian $suite with R); its log is $root.log"
   rm -rf --one-file-system "$root"; mkdir -p "$root"
   timeout --kill-after=20 900 debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" "$suite" "$root" ${mirror:+"$mirror"} </dev/null >"$root.log" 2>&1 ||

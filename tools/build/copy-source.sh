@@ -2,10 +2,10 @@
 # Copies the checkout, as git sees it (tracked files and new ones that are not ignored), into a folder,
 # which is emptied first. Times are kept, those of folders too, so cargo builds only what changed.
 #
-# usage: tools/copy-source.sh FOLDER
+# usage: tools/build/copy-source.sh FOLDER
 set -euo pipefail
-to=$(realpath -m "${1:?usage: tools/copy-source.sh FOLDER}")
-cd "$(dirname "$0")/.."
+to=$(realpath -m "${1:?usage: tools/build/copy-source.sh FOLDER}")
+cd "$(dirname "$0")/../.."
 rm -rf "$to"; mkdir -p "$to"
 git -c safe.directory="$PWD" ls-files -coz --exclude-standard |
   while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done |

@@ -6,8 +6,8 @@
 #
 # What the cpu device hands to base R but a GPU may compute is called again on an emulated GPU (tests/emulator).
 #
-# usage: Rscript tools/coverage.R          writes inst/coverage.csv, the table of the help page; verdigris must be in R_LIBS
-#        Rscript tools/coverage.R FILE     saves the table of the cpu device alone, for a test
+# usage: Rscript tools/test/coverage.R          writes inst/coverage.csv, the table of the help page; verdigris must be in R_LIBS
+#        Rscript tools/test/coverage.R FILE     saves the table of the cpu device alone, for a test
 
 # Keywords of R's help under which functions of numbers stand.
 KEYWORDS <- c("arith", "math", "array", "algebra", "univar", "multivariate", "distribution", "ts", "smooth", "nonlinear", "models", "regression", "htest", "manip", "logic", "iteration",
@@ -162,7 +162,7 @@ if (sys.nframe() == 0L) {
     found <- coverage()
     files <- tempfile(c("names", "rows"))
     writeLines(library_functions(found), files[1L])
-    if (system2("tools/emulator.sh", c("Rscript", "tools/coverage.R", files)) != 0L) stop("the emulated GPU did not run")
+    if (system2("tools/test/emulator.sh", c("Rscript", "tools/test/coverage.R", files)) != 0L) stop("the emulated GPU did not run")
     there <- readRDS(files[2L])
     at <- match(there$name, found$name)
     # where a GPU fails and the cpu does not is a matter for the tests

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Packs the crates of src/rust/Cargo.lock into a tar.xz small enough for a package on CRAN.
 
-usage: tools/vendor.py SRC_RUST OUT.tar.xz
+usage: tools/build/vendor.py SRC_RUST OUT.tar.xz
 
 `cargo vendor` brings whole crates. Left out here is what no build reads: tests, benchmarks, examples,
 continuous integration, import libraries for Windows, prose that no source includes, and the modules of
 cudarc whose features are off. Each crate's .cargo-checksum.json is cut to the files that remain, or
-cargo would refuse the crate. tools/check-offline.sh is the proof that what remains is enough.
+cargo would refuse the crate. tools/build/check-offline.sh is the proof that what remains is enough.
 """
 
 import json

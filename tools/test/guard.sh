@@ -3,10 +3,10 @@
 # (src/rust/crates/engine/examples/guard.rs) and of small calls from R, by callgrind; and those of generated kernels, which NVRTC
 # compiles for sm_90. bench/bounds.csv has what each took when it was last written; more than a tenth above that fails.
 #
-# usage: tools/guard.sh [--write]     --write: make what was counted the bounds. Say in the commit why they rose.
-# The bounds are for this compiler and R (Debian 12) and the NVRTC that tools/setup.sh pins; a count without a bound fails too.
+# usage: tools/test/guard.sh [--write]     --write: make what was counted the bounds. Say in the commit why they rose.
+# The bounds are for this compiler and R (Debian 12) and the NVRTC that tools/build/setup.sh pins; a count without a bound fails too.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}" RAYON_NUM_THREADS=1 LC_ALL=C
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 bounds=bench/bounds.csv counted=build/guard.csv
@@ -86,7 +86,7 @@ calls() { # DEVICE [COMMAND ...]
 
 (apart 1 kernels_and_engine) >"$work/counts1" & other=$!
 (apart 2 calls cpu) </dev/null >"$work/counts2"
-(apart 3 calls cuda tools/emulator.sh) </dev/null >"$work/counts3"
+(apart 3 calls cuda tools/test/emulator.sh) </dev/null >"$work/counts3"
 wait $other
 { echo subject,instructions; cat "$work"/counts[123]; } >$counted
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes LICENSE.note: the Rust crates that are compiled into the package, their authors and licences.
 
-usage: tools/licenses.py [--check]     --check: change nothing, and fail when something would change
+usage: tools/build/licenses.py [--check]     --check: change nothing, and fail when something would change
 """
 
 import json
@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOTE = ROOT / "LICENSE.note"
 
 
@@ -38,7 +38,7 @@ def main():
     found = crates()
     text = ("verdigris itself is under the MIT licence (see the file LICENSE). Its compiled code holds these Rust\n"
             "crates, or parts of them; their licence texts are in src/rust/vendor.tar.xz of the release tarball.\n"
-            "This file is written by tools/licenses.py from `cargo metadata`.\n\n" + "\n".join(map(entry, found)))
+            "This file is written by tools/build/licenses.py from `cargo metadata`.\n\n" + "\n".join(map(entry, found)))
     version, name = minimum(found)
     asked = ".".join(map(str, version[:2]))
     if f"rustc >= {asked}" not in (ROOT / "DESCRIPTION").read_text():

@@ -3,10 +3,10 @@
 # uses them. Takes an hour and stands in no gate: run it after a change of philox4x32().
 # dieharder 3.31.1 (-a, key 20260101) gave 147 results on 2026-11-21: none failed; three were weak at first and passed with more samples.
 #
-#   tools/dieharder.sh [KEY] [ARGUMENTS OF dieharder]      (default: 20260101 -a)
+#   tools/test/dieharder.sh [KEY] [ARGUMENTS OF dieharder]      (default: 20260101 -a)
 set -eu
-cd "$(dirname "$0")/.."
-command -v dieharder >/dev/null || { echo "tools/dieharder.sh needs dieharder (apt-get install dieharder)" >&2; exit 1; }
+cd "$(dirname "$0")/../.."
+command -v dieharder >/dev/null || { echo "tools/test/dieharder.sh needs dieharder (apt-get install dieharder)" >&2; exit 1; }
 key=${1:-20260101}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- -a

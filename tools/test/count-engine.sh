@@ -2,9 +2,9 @@
 # Adds what cargo said of the engine's tests to build/counts, a line "NAME passed failed skipped", and of each that failed its name
 # and why to build/failures.
 #
-# usage: tools/count-engine.sh NAME LOG
+# usage: tools/test/count-engine.sh NAME LOG
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 awk -v name="$1" '
   /^test result:/ { p += $4; f += $6; s += $8 }
   END { if (p + f == 0) f = 1; print name, p + 0, f + 0, s + 0 }' "$2" >>build/counts

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # R CMD check --as-cran of the release tarball; an error or a warning fails, notes are shown.
 #
-# usage: tools/check.sh [TARBALL]      default build/verdigris_*.tar.gz
+# usage: tools/build/check.sh [TARBALL]      default build/verdigris_*.tar.gz
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tarball=$(realpath "${1:-$(echo build/verdigris_*.tar.gz)}")
 export PATH="$HOME/.cargo/bin:$PATH"
 out=$PWD/build/check-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')

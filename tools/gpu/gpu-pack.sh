@@ -5,11 +5,11 @@
 #   .gpu/library            verdigris, as build/library has it; copied at every call
 # On the target (Linux, x86_64, glibc no older than this machine's), as root, in a copy of the checkout:
 #   tar -C / -xJf .gpu/r-runtime.tar.xz && . /opt/r-runtime/env
-#   R_LIBS=$PWD/.gpu/library VERDIGRIS_TEST_DEVICE=cuda Rscript tools/test.R cuda
+#   R_LIBS=$PWD/.gpu/library VERDIGRIS_TEST_DEVICE=cuda Rscript tools/test/test.R cuda
 #
-# usage: tools/gpu-pack.sh [--fresh] [R-PACKAGE ...]     --fresh: make the runtime again
+# usage: tools/gpu/gpu-pack.sh [--fresh] [R-PACKAGE ...]     --fresh: make the runtime again
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 fresh=no; [ "${1:-}" != --fresh ] || { fresh=yes; shift; }
 packages=(cli rlang testthat bit64 bench Matrix withr "$@")
 runtime=.gpu/r-runtime.tar.xz

@@ -2,9 +2,9 @@
 # Proves that the release tarball installs with no network: in a network namespace of its own, with an
 # empty home, no cargo registry, and no variables of this shell.
 #
-# usage: tools/check-offline.sh [TARBALL]      default build/verdigris_*.tar.gz
+# usage: tools/build/check-offline.sh [TARBALL]      default build/verdigris_*.tar.gz
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tarball=$(realpath "${1:-$(echo build/verdigris_*.tar.gz)}")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 mkdir "$work/home" "$work/library"

@@ -6,7 +6,7 @@
 # NVRTC 12.0 writes PTX 8.0, which every driver of CUDA 12.0 and later takes (525.60 and later). Machine code is 12.9's, the last one
 # before CUDA's functions changed: drivers of all of CUDA 12 and later take it. `prebuilt.rs` says both, for the values' sake.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH"
 
 nvrtc() { # VERSION: its folder, with pip's help

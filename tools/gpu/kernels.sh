@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Compiles CUDA kernels with NVRTC, which needs no GPU: those of the operation table, those that the differential tests
-# ask for, as tools/test.sh left them in build/kernels (5,000 at most), and those that select and sort. The table's are compiled for sm_90,
+# ask for, as tools/test/test.sh left them in build/kernels (5,000 at most), and those that select and sort. The table's are compiled for sm_90,
 # as machine code, and as PTX for sm_75, sm_80 and the newest architecture that NVRTC knows; the tests' for sm_90 (every fifth as machine code, the
 # others as PTX) and for one of the other three in turn (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is what a device would
 # get; the rest is compiled with little optimisation, which is where the time goes.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH"
 
 library=$(find "$PWD/build/venv" -name 'libnvrtc.so.*' | head -1)
@@ -15,7 +15,7 @@ if [ -z "$(find build/kernels -name '*.cu' -print -quit 2>/dev/null)" ]; then
   rm -rf build/kernels; mkdir -p build/kernels build/library
   export R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
   R CMD INSTALL --no-multiarch --library=build/library . >build/install.log 2>&1 || { tail -40 build/install.log >&2; exit 1; }
-  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test.R grid '^grid'
+  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test/test.R grid '^grid'
 fi
 
 export VERDIGRIS_NVRTC="$library" VERDIGRIS_TRACED="$PWD/build/kernels" VERDIGRIS_NVRTC_ARCHS=sm_90,compute_75,compute_80,compute_newest

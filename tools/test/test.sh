@@ -2,7 +2,7 @@
 # Runs the tests of the Rust crates, installs the package into build/library and runs its tests there. One that
 # fails does not keep the next from running. build/counts gets a line "NAME passed failed skipped" each.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
 [ ! -x build/venv/bin/python ] || export VERDIGRIS_PYTHON="$PWD/build/venv/bin/python" RETICULATE_PYTHON="$PWD/build/venv/bin/python"
 mkdir -p build/library
@@ -12,11 +12,11 @@ status=0
 # `R CMD` gives cargo R's environment: with another one the build scripts would run anew each time.
 # The profile is the package's, so what the tests build the installation need not build again.
 R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-ops -p verdigris-compile -p verdigris-engine --no-fail-fast 2>&1 | tee build/test-engine.log || status=1
-tools/count-engine.sh engine build/test-engine.log
+tools/test/count-engine.sh engine build/test-engine.log
 
 if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then
-  rm -rf build/kernels; mkdir build/kernels # for tools/kernels.sh
-  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
+  rm -rf build/kernels; mkdir build/kernels # for tools/gpu/kernels.sh
+  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
   [ "$(wc -l <build/counts)" = 2 ] || { echo "R 0 1 0" >>build/counts; status=1; } # R itself ended
 else
   echo "installation 0 1 0" >>build/counts; status=1

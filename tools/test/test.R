@@ -1,7 +1,7 @@
 # Runs the tests of the installed package and adds a line "NAME passed failed skipped" (tests, not
-# expectations) to build/counts, and what failed, with what it said, to build/failures. Two processes share the files (tools/test-worker.R).
+# expectations) to build/counts, and what failed, with what it said, to build/failures. Two processes share the files (tools/test/test-worker.R).
 #
-# usage: Rscript tools/test.R NAME [FILTER]       verdigris must be in R_LIBS
+# usage: Rscript tools/test/test.R NAME [FILTER]       verdigris must be in R_LIBS
 #   VERDIGRIS_TEST_WORKERS     how many processes; default 2, on a GPU 1, since the tests look at its memory
 
 arguments <- commandArgs(TRUE)
@@ -24,7 +24,7 @@ dir.create(folder)
 writeLines(files, file.path(folder, "files"))
 rscript <- file.path(R.home("bin"), "Rscript")
 logs <- file.path(folder, paste0("log", seq_len(workers)))
-running <- lapply(logs, function(log) pipe(sprintf("%s --vanilla tools/test-worker.R %s >%s 2>&1; echo $?", shQuote(rscript), shQuote(folder), shQuote(log))))
+running <- lapply(logs, function(log) pipe(sprintf("%s --vanilla tools/test/test-worker.R %s >%s 2>&1; echo $?", shQuote(rscript), shQuote(folder), shQuote(log))))
 for (process in running) open(process, "r")
 status <- vapply(running, function(process) as.integer(readLines(process)), 0L)
 for (process in running) close(process)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the package's tests under R 4.5 (trixie) and R 4.6 (sid), each in a copy of the checkout, and adds a line a version to
 # build/counts. What the checkout has built of the engine, which knows nothing of R, serves there too; the bridge is built anew.
-# (tools/check.sh builds all of it with that Debian's compilers.)
+# (tools/build/check.sh builds all of it with that Debian's compilers.)
 #
-# usage: tools/test-r-versions.sh [trixie] [sid]       as root
+# usage: tools/test/test-r-versions.sh [trixie] [sid]       as root
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- trixie sid
 mkdir -p build; touch build/counts
 
@@ -23,15 +23,15 @@ engine_for() { # FOLDER
 status=0
 for suite in "$@"; do
   home=build/$suite
-  tools/copy-source.sh "$home/verdigris"
+  tools/build/copy-source.sh "$home/verdigris"
   mkdir -p "$home/library"
   engine_for "$home/target"
   ln -s ../../../target "$home/verdigris/src/rust/target"
   # shellcheck disable=SC2016
-  tools/r-versions.sh "$suite" sh -c '
+  tools/test/r-versions.sh "$suite" sh -c '
     cd "$1/verdigris" && export R_LIBS="$PWD/../library"
     R CMD INSTALL --no-multiarch --no-docs --library="$R_LIBS" . >../install.log 2>&1 || { tail -40 ../install.log; exit 1; }
-    Rscript --vanilla tools/test.R "R-$(Rscript --vanilla -e "cat(as.character(getRversion()))")"' sh "$home" || {
+    Rscript --vanilla tools/test/test.R "R-$(Rscript --vanilla -e "cat(as.character(getRversion()))")"' sh "$home" || {
       [ $? != 77 ] || { [ $status != 0 ] || status=77; continue; } # it could not be tried
       status=1
     }

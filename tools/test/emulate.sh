@@ -3,12 +3,12 @@
 # of expressions run on the interpreters, and a part of them on kernels of their own: g++ takes a tenth of a second for each.
 # build/counts gets a line "NAME passed failed skipped" each.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
 logs=build/emulated; mkdir -p $logs
-tools/emulator.sh || exit 1
+tools/test/emulator.sh || exit 1
 status=0
-tools/emulator.sh build/emulator/test >$logs/emulator.log || status=1
+tools/test/emulator.sh build/emulator/test >$logs/emulator.log || status=1
 awk '/^ok:/ { p++ } /^FAILED:/ { f++ } END { if (p + f == 0) f = 1; print "emulator", p + 0, f + 0, 0 }' $logs/emulator.log >>build/counts
 
 # Kernels start their blocks and threads in any order, and memory ends where it ends.
@@ -16,12 +16,12 @@ export VERDIGRIS_EMULATOR_SHUFFLE=1
 # One thread uses a device, as in R: cargo's tests of a process come one after the other.
 engine() { # NAME TARGET ...
   local name=$1; shift
-  tools/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine "$@" cuda \
+  tools/test/emulator.sh R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine "$@" cuda \
     -- --test-threads=1 --skip cuda_every_row_in_every_type >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; return 1; }
 }
 tests() { # NAME FILTER [VARIABLE=VALUE ...]
   local name=$1 filter=$2; shift 2
-  tools/emulator.sh env "$@" Rscript --vanilla tools/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; status=1; }
+  tools/test/emulator.sh env "$@" Rscript --vanilla tools/test/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; status=1; }
 }
 
 # Left out for their time: a kernel for each row and type (the grids have them all), tests of full memory, most cases of long tables, and what the
@@ -33,6 +33,6 @@ tests package '^(a[^r]|ar[^o]|[bf]|c[^o]|co[^v]|d[^i]|e[^x]|h[^u]|[i-k]|l[^a]|m[
 tests sample '^grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/20
 tests late '^(deferred|chunked|travel|conditions|streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled VERDIGRIS_SUBMIT=always
 for each in $running; do wait "$each" || status=1; done
-for log in engine engine-device; do tools/count-engine.sh "emulated-$log" "$logs/$log.log"; done
+for log in engine engine-device; do tools/test/count-engine.sh "emulated-$log" "$logs/$log.log"; done
 tail -n 40 $logs/*.log | grep -v '^$'
 exit $status

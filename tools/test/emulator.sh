@@ -2,9 +2,9 @@
 # Builds the emulated GPU (tests/emulator/README.md) into build/emulator where its sources are newer, and runs a command with it
 # in place of a GPU.
 #
-# usage: tools/emulator.sh [COMMAND ...]
+# usage: tools/test/emulator.sh [COMMAND ...]
 set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 sources=$root/tests/emulator out=$root/build/emulator
 cxx=${CXX:-g++}
 mkdir -p "$out"
