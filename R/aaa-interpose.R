@@ -10,7 +10,7 @@
 INTERPOSED <- ".verdigris"
 
 # `among` names the arguments that may be arrays, or is a call that finds out, in which `.ours` is this package; `arguments` then names what the call looks at, and `is`
-# tells of a single value whether it counts, for masks of other packages' functions (masks.R).
+# tells of a single value whether it counts, for masks of other packages' functions (base-masks.R).
 interposed <- function(name, among, method, home = "base", class = "gpu_array", arguments = among, is = NULL) {
   theirs <- get(name, envir = asNamespace(home))
   f <- theirs

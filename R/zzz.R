@@ -55,7 +55,7 @@ when_loaded <- function(package, action) {
 }
 
 # The names that stand before others on the search path, and the package of base R whose function this package's
-# stands for (masks.R).
+# stands for (base-masks.R).
 PLAIN <- c("Vectorize", "storage.mode<-") # ordinary functions of ours
 MASKED <- local({
   here <- topenv()

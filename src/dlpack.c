@@ -1,5 +1,5 @@
 // What hands memory over is called often, and each is one .External2: C takes the arguments from the function's frame,
-// where R would make a list of them. What is not the plain case goes on in R (R/dlpack.R, R/torch.R).
+// where R would make a list of them. What is not the plain case goes on in R (R/interop-dlpack.R, R/interop-torch.R).
 #include "dlpack.h"
 #include "dots.h"
 #include "entry.h"

@@ -2,7 +2,7 @@
 // values, are Rust's (rust/src/entries/index.rs).
 //
 // The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors,
-// index matrices and what is at fault go to R/index.R, which calls back with positions.
+// index matrices and what is at fault go to R/array-index.R, which calls back with positions.
 #include <math.h>
 #include "subset.h"
 #include "altrep-array.h"

@@ -1,4 +1,4 @@
-"""DLPack capsules between R and Python, for R/python.R. Python's C API is reached by ctypes: nothing to compile."""
+"""DLPack capsules between R and Python, for R/interop-python.R. Python's C API is reached by ctypes: nothing to compile."""
 
 import ctypes
 

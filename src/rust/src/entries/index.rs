@@ -1,4 +1,4 @@
-//! Entries: subsetting and assignment. `subset.c` and `R/index.R` set names and dimensions.
+//! Entries: subsetting and assignment. `subset.c` and `R/array-index.R` set names and dimensions.
 
 use std::os::raw::c_int;
 

@@ -20,7 +20,7 @@ pub fn option(name: &'static CStr) -> SEXP {
     unsafe { r::Rf_GetOption1(r::symbol(name)) }
 }
 
-/// The error of a value that means nothing, in the words of `abort_option()` in `R/conditions.R`.
+/// The error of a value that means nothing, in the words of `abort_option()` in `R/utils-conditions.R`.
 pub fn refused(name: &CStr, expected: &str, value: SEXP) -> Error {
     let name = name.to_string_lossy();
     Error::new(Kind::Argument, format!("Option `{name}` must be {expected}, not {}.", shown(value)))

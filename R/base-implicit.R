@@ -41,6 +41,9 @@ implicit_method <- function(generic, home) {
   }
 }
 
+# For head.gpu_array(), whose file is evaluated before this one.
+head_of_others <- implicit_method("head", asNamespace("utils"))
+
 # Before R 4.3 base R's own warns that what has several classes loses its S4 bit.
 #' @rdname host
 #' @usage NULL

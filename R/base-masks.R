@@ -24,7 +24,7 @@ mask <- function(name, theirs) {
   tests <- mask_tests(looks, theirs, names(formals(ours)))
   if (!length(tests)) return(theirs)
   test <- Reduce(function(a, b) call("||", a, b), tests)
-  # beside an object of a class with methods its package decides; R/matrix.R gives it methods for arrays
+  # beside an object of a class with methods its package decides; R/interop-matrix.R gives it methods for arrays
   dispatched <- setdiff(dispatched_by(theirs), "...")
   if (length(dispatched) > 1L) {
     # before R 4.3 arrays have the bit of S4 objects

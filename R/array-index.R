@@ -95,7 +95,6 @@ NULL
 head.gpu_array <- function(x, n = 6L, ...) {
   if (is_plain(x) && is.numeric(n) && length(n) == 1L && isTRUE(n >= 0) && ...length() == 0L) x[seq_len(min(n, length(x)))] else head_of_others(x, n, ...)
 }
-head_of_others <- implicit_method("head", asNamespace("utils"))
 
 select <- function(x, given, drop) {
   out <- .Call(C_take, x, if (length(given) > 1L) on_axes(x, given) else list(on_vector(x, given[[1L]][[1L]])), drop)

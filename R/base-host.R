@@ -78,7 +78,7 @@ hosted_method <- function(f) {
 #' @name host
 NULL
 
-# Made from base R's functions, as in functions.R. Each generic takes 3 ms to load, so that the 56 functions of the other
+# Made from base R's functions, as in ops-math.R. Each generic takes 3 ms to load, so that the 56 functions of the other
 # distributions are none: what they give is an ordinary vector with the class, which works and is uploaded when it is used.
 HOSTED <- list(
   base = c("besselI", "besselJ", "besselK", "besselY", "psigamma"),
