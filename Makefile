@@ -12,7 +12,7 @@ help:
 	@echo "make demo              install into build/library and run examples/basket-option.R"
 	@echo "make install           install into R's own library"
 	@echo "make test              the engine's tests and the package's"
-	@echo "make test-one F=index  tests/testthat/test-index.R alone"
+	@echo "make test-one F=index  tests/testthat/test-array-index.R alone: F is a name or its end"
 	@echo "make full              the slow gates (.ci/slow), of which each CI run takes one"
 	@echo "make examples          R's own examples, all of them, with their numbers in arrays"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
@@ -44,7 +44,7 @@ test: setup-rust setup-test setup-python
 	tools/test/test.sh
 
 test-one: library setup-test
-	$(USE) Rscript --vanilla tools/test/test.R R '^$(F)$$'
+	$(USE) Rscript --vanilla tools/test/test.R R '(^|-)($(F))$$'
 
 full:
 	.ci/full
@@ -53,7 +53,7 @@ kernels: setup-rust setup-test setup-python
 	tools/gpu/kernels.sh
 
 examples: library setup-test
-	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test/test.R examples '^(examples|everyday-long)$$'
+	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test/test.R examples '^diff-(examples|everyday-long)$$'
 
 emulate: library setup-test
 	tools/test/emulate.sh

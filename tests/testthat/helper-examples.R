@@ -1,4 +1,4 @@
-# R's own examples, run twice: as they are, and with their numbers in arrays. See test-examples.R.
+# R's own examples, run twice: as they are, and with their numbers in arrays. See test-diff-examples.R.
 
 # A value without what differs on purpose: calls, environments, functions, and the array's class.
 plain_value <- function(x, depth = 0L) {

@@ -1,4 +1,4 @@
-# Calls that are made with and without the package attached, for test-masks.R: code for a child process.
+# Calls that are made with and without the package attached, for test-base-masks.R: code for a child process.
 
 # What a call gives, and what is heard of it.
 outcome_code <- quote({

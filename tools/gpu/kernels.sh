@@ -15,7 +15,7 @@ if [ -z "$(find build/kernels -name '*.cu' -print -quit 2>/dev/null)" ]; then
   rm -rf build/kernels; mkdir -p build/kernels build/library
   export R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
   R CMD INSTALL --no-multiarch --library=build/library . >build/install.log 2>&1 || { tail -40 build/install.log >&2; exit 1; }
-  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test/test.R grid '^grid'
+  VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test/test.R grid '^diff-grid'
 fi
 
 export VERDIGRIS_NVRTC="$library" VERDIGRIS_TRACED="$PWD/build/kernels" VERDIGRIS_NVRTC_ARCHS=sm_90,compute_75,compute_80,compute_newest

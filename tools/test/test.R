@@ -2,6 +2,7 @@
 # expectations) to build/counts, and what failed, with what it said, to build/failures. Two processes share the files (tools/test/test-worker.R).
 #
 # usage: Rscript tools/test/test.R NAME [FILTER]       verdigris must be in R_LIBS
+#   FILTER                     a regular expression (Perl's) for names of files without "test-" and ".R"; default all
 #   VERDIGRIS_TEST_WORKERS     how many processes; default 2, on a GPU 1, since the tests look at its memory
 
 arguments <- commandArgs(TRUE)
@@ -10,12 +11,18 @@ filter <- if (length(arguments) > 1) arguments[[2]] else ""
 on_gpu <- Sys.getenv("VERDIGRIS_TEST_DEVICE", "cpu") != "cpu" && !nzchar(Sys.getenv("VERDIGRIS_EMULATOR"))
 workers <- as.integer(Sys.getenv("VERDIGRIS_TEST_WORKERS", if (on_gpu) "1" else "2"))
 
+there <- sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$"))
+files <- grep(filter, there, value = TRUE, perl = TRUE)
+if (!length(files)) {
+  message("No test file matches ", filter, "; `make test-one F=NAME` takes a name or its end, from a dash on. The names:")
+  writeLines(strwrap(paste(there, collapse = " "), 120L), stderr())
+  quit(save = "no", status = 1L)
+}
 # Those that take longest come first, so that no worker is left with one of them at the end.
-files <- grep(filter, sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$")), value = TRUE)
-if (!length(files)) stop("no test file matches ", filter)
 long <- c(
-  "coverage", "compile-random", "rules-session", "everyday-codes", "everyday-order", "everyday-shape", "examples", "plots", "decompose", "leaks", "everyday-groups", "memory",
-  "grid-dtypes", "dlpack-forged", "distributions", "solve"
+  "base-coverage", "fuzz-compile-random", "prop-rules-session", "diff-everyday-codes", "diff-everyday-order",
+  "diff-everyday-shape", "diff-examples", "base-plots", "ops-decompose", "prop-leaks", "diff-everyday-groups",
+  "prop-memory", "diff-grid-dtypes", "fuzz-dlpack-forged", "stats-distributions", "ops-solve"
 )
 files <- c(intersect(long, files), setdiff(files, long))
 

@@ -44,7 +44,7 @@ over_keys <- function() {
   found <- list()
   try_each <- function(k, what, dtype = NULL) {
     x <- as.double(seq_along(k))
-    # by cut() and findInterval() breaks meet narrow floats as numbers do: tests/testthat/test-adopted.R
+    # by cut() and findInterval() breaks meet narrow floats as numbers do: test-diff-narrow-lookups.R
     calls <- if (is.null(dtype)) names(by_key) else setdiff(names(by_key), c("cut", "cut, left", "findInterval"))
     for (call in calls) if (is_next_ours()) found <<- c(found, compare(by_key[[call]], list(x, k), dtype = dtype, what = paste(call, "by", what)))
   }
