@@ -13,11 +13,17 @@ status=0
 # The profile is the package's, so what the tests build the installation need not build again.
 R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-ops -p verdigris-compile -p verdigris-engine --no-fail-fast 2>&1 | tee build/test-engine.log || status=1
 tools/test/count-engine.sh engine build/test-engine.log
+if [ "${VERDIGRIS_TEST_DEVICE:-}" = cuda ]; then
+  # the tests that need a device; those that need NVRTC are run by tools/gpu/kernels.sh
+  R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdigris-engine --lib --tests --no-fail-fast -- --ignored --test-threads=1 \
+    --skip sources_compile --skip kernels_compile --skip every_kernel_compiles 2>&1 | tee build/test-engine-device.log || status=1
+  tools/test/count-engine.sh engine-device build/test-engine-device.log
+fi
 
 if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then
   rm -rf build/kernels; mkdir build/kernels # for tools/gpu/kernels.sh
   VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
-  [ "$(wc -l <build/counts)" = 2 ] || { echo "R 0 1 0" >>build/counts; status=1; } # R itself ended
+  grep -q '^R-' build/counts || { echo "R 0 1 0" >>build/counts; status=1; } # R itself ended
 else
   echo "installation 0 1 0" >>build/counts; status=1
 fi

@@ -2,7 +2,7 @@
 //! operation table in every class, every way of reading an input, every reduction in every form. And those that
 //! a differential run asked for.
 //!
-//! Runs where `VERDIGRIS_NVRTC` is the path of libnvrtc. `VERDIGRIS_NVRTC_ARCHS` names the targets, as NVRTC
+//! Ignored unless asked for; `VERDIGRIS_NVRTC` is the path of libnvrtc then. `VERDIGRIS_NVRTC_ARCHS` names the targets, as NVRTC
 //! does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that this
 //! NVRTC knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and
 //! compile time, and `VERDIGRIS_TRACED` a folder of kernels that a differential run left behind
@@ -233,15 +233,11 @@ fn resources(cubin: &[u8]) -> (u32, u32) {
     (find(0x2f), find(0x11))
 }
 
-/// The path of NVRTC, made known to the engine; `None` where the tests have none.
-fn nvrtc() -> Option<()> {
-    let Some(path) = std::env::var_os("VERDIGRIS_NVRTC") else {
-        eprintln!("not run: VERDIGRIS_NVRTC is not set");
-        return None;
-    };
+/// Makes the path of NVRTC known to the engine.
+fn find_nvrtc() {
+    let path = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
     // both tests set it to the same folder, and before anything reads it
     std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
-    Some(())
 }
 
 fn targets() -> Vec<Target> {
@@ -400,10 +396,9 @@ fn distinct(jobs: Vec<Job>) -> Vec<Job> {
 }
 
 #[test]
+#[ignore = "needs NVRTC: VERDIGRIS_NVRTC is the path of libnvrtc"]
 fn cuda_sources_compile() {
-    if nvrtc().is_none() {
-        return;
-    }
+    find_nvrtc();
     let only = std::env::var("VERDIGRIS_NVRTC_ONLY").unwrap_or_default();
     let jobs = distinct(jobs().into_iter().filter(|(name, _)| name.contains(&only)).collect());
     for target in targets() {
@@ -413,12 +408,11 @@ fn cuda_sources_compile() {
 }
 
 #[test]
+#[ignore = "needs NVRTC and a trace: VERDIGRIS_NVRTC, VERDIGRIS_TRACED"]
 fn traced_kernels_compile() {
     const MOST: usize = 5000;
-    let (Some(()), Some(trace)) = (nvrtc(), std::env::var_os("VERDIGRIS_TRACED")) else {
-        eprintln!("not run: VERDIGRIS_NVRTC and VERDIGRIS_TRACED (a folder) are not both set");
-        return;
-    };
+    find_nvrtc();
+    let trace = std::env::var_os("VERDIGRIS_TRACED").expect("VERDIGRIS_TRACED is a folder of kernels");
     let mut files: Vec<_> = std::fs::read_dir(trace).expect("the folder is there").map(|f| f.unwrap().path()).collect();
     files.sort();
     assert!(files.len() > 500, "a differential run leaves more than {} kernels", files.len());

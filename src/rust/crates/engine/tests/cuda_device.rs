@@ -1,6 +1,6 @@
 //! The cuda device held against the cpu device: one body run on both, values compared.
 //!
-//! Needs a device: `VERDIGRIS_TEST_DEVICE=cuda`.
+//! Needs a device, and is ignored without: `VERDIGRIS_TEST_DEVICE=cuda cargo test ... -- --ignored`.
 #![cfg(not(target_os = "macos"))]
 
 use std::sync::atomic::Ordering;
@@ -19,14 +19,11 @@ use verdigris_ops::{Op, OpId, Rule};
 
 const CUDA: Device = Device::Cuda(0);
 
-fn wanted() -> bool {
-    let wanted = std::env::var("VERDIGRIS_TEST_DEVICE").is_ok_and(|d| d == "cuda");
-    if !wanted {
-        eprintln!("not run: VERDIGRIS_TEST_DEVICE is not cuda");
-    }
+/// What each test begins with.
+fn start() {
+    assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
     // nothing is compiled beside the end of this process, whose threads do not know of each other
     tier::set_tier(tier::Tier::Compiled);
-    wanted
 }
 
 /// Whether a test takes so many elements: the emulated device (tests/emulator) has no time for millions.
@@ -230,10 +227,9 @@ fn allowed(row: &Op, dtype: DType) -> f64 {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_every_row_in_every_type() {
-    if !wanted() {
-        return;
-    }
+    start();
     let mut failures = Vec::new();
     for op in OpId::all() {
         let row = op.row();
@@ -257,10 +253,9 @@ fn cuda_every_row_in_every_type() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_sources_by_index() {
-    if !wanted() {
-        return;
-    }
+    start();
     let mut failures = Vec::new();
     for (name, class, dtype, scalars) in [
         ("seq", DType::Int32.class(), DType::Int32, vec![Scalar::I32(5), Scalar::I32(-3)]),
@@ -353,10 +348,9 @@ fn accesses() -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_every_access_in_both_widths() {
-    if !wanted() {
-        return;
-    }
+    start();
     let mut failures = accesses();
     cuda::codegen::parameters::ALWAYS_WIDE.store(true, Ordering::Relaxed);
     failures.extend(accesses().into_iter().map(|f| format!("64-bit indices: {f}")));
@@ -370,10 +364,9 @@ fn overflows(reduction: Reduction, dtype: DType, n: usize) -> bool {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_whole_reductions() {
-    if !wanted() {
-        return;
-    }
+    start();
     let mut failures = Vec::new();
     for reduction in Reduction::ALL {
         for dtype in DType::ALL {
@@ -427,10 +420,9 @@ fn cuda_whole_reductions() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_reductions_within_groups() {
-    if !wanted() {
-        return;
-    }
+    start();
     let mut failures = Vec::new();
     let shapes = [
         (1, 1, 1),
@@ -483,10 +475,9 @@ fn cuda_reductions_within_groups() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_fused_expressions() {
-    if !wanted() {
-        return;
-    }
+    start();
     let mut failures = Vec::new();
     let names: Vec<&str> = ["add", "sub", "mul", "div"].into_iter().filter(|n| OpId::find(n).is_some()).collect();
     for seed in 0..40u64 {
@@ -520,10 +511,9 @@ fn cuda_fused_expressions() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_warnings_reach_their_sites() {
-    if !wanted() {
-        return;
-    }
+    start();
     use std::sync::Arc;
     use verdigris_engine::plan::warning;
     use verdigris_ops::call_site::CallSite;
@@ -561,10 +551,9 @@ fn cuda_warnings_reach_their_sites() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_transfers_keep_every_byte() {
-    if !wanted() {
-        return;
-    }
+    start();
     let card = backend::of(CUDA).unwrap();
     let mut r = Random(5);
     for n in [1usize, 3, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 37_000_001] {
@@ -582,10 +571,9 @@ fn cuda_transfers_keep_every_byte() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_memory_is_counted_and_its_end_is_an_error() {
-    if !wanted() {
-        return;
-    }
+    start();
     let device = cuda::context::device::Cuda::of(0).unwrap();
     let total = device.memory().unwrap().total;
     let error = device.allocate(total as usize * 2).err().expect("there is no such room");

@@ -1,6 +1,6 @@
 //! Kernels from source and DLPack on a CUDA device.
 //!
-//! Needs a device: `VERDIGRIS_TEST_DEVICE=cuda`.
+//! Needs a device, and is ignored without: `VERDIGRIS_TEST_DEVICE=cuda cargo test ... -- --ignored`.
 #![cfg(not(target_os = "macos"))]
 
 use std::sync::Arc;
@@ -24,14 +24,11 @@ extern "C" __global__ void axpy(const float* x, float* __restrict__ y, float a, 
   if (i < n) y[i] += a * x[i];
 }"#;
 
-fn wanted() -> bool {
-    let wanted = std::env::var("VERDIGRIS_TEST_DEVICE").is_ok_and(|d| d == "cuda");
-    if !wanted {
-        eprintln!("not run: VERDIGRIS_TEST_DEVICE is not cuda");
-    }
+/// What each test begins with.
+fn start() {
+    assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
     // nothing is compiled beside the end of this process
     tier::set_tier(tier::Tier::Compiled);
-    wanted
 }
 
 fn floats(x: &[f64]) -> Array {
@@ -60,10 +57,9 @@ fn address(x: &Array) -> u64 {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_kernels_write_in_place_and_spare_who_shares() {
-    if !wanted() {
-        return;
-    }
+    start();
     let x = floats(&(0..100_000).map(f64::from).collect::<Vec<_>>());
     let y = floats(&[1.0; 100_000]);
     let written = axpy(&x, &y, 2.0, Geometry::default()).unwrap();
@@ -87,10 +83,9 @@ fn cuda_kernels_write_in_place_and_spare_who_shares() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn cuda_memory_goes_out_and_in() {
-    if !wanted() {
-        return;
-    }
+    start();
     let x = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     for stream in [None, Some(0), Some(1), Some(2)] {
         let t = x.view(&[2, 3], &[Axis::whole(1, 3), Axis::whole(0, 2)]).unwrap();

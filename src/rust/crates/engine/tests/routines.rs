@@ -53,8 +53,9 @@ fn plan(routine: Routine) -> Plan {
 
 /// Writes each kernel's source to the folder that `VERDIGRIS_SOURCES` names.
 #[test]
+#[ignore = "needs NVRTC: VERDIGRIS_NVRTC is the path of libnvrtc"]
 fn sources_compile_for_every_generation() {
-    let Some(path) = std::env::var_os("VERDIGRIS_NVRTC") else { return };
+    let path = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
     std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
     let newest = known_archs().expect("NVRTC can be loaded").into_iter().max().expect("it knows an architecture");
     for routine in samples::all() {
@@ -234,10 +235,9 @@ fn compare(routine: &Routine, values: &[(Value, &[usize])], n: usize) {
 
 /// `VERDIGRIS_ROUTINES` says how many; compiling their kernels is what takes time.
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn random_routines_are_the_same_on_both_devices() {
-    if std::env::var("VERDIGRIS_TEST_DEVICE").as_deref() != Ok("cuda") {
-        return;
-    }
+    assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
     let n = EDGES.len() * EDGES.len();
     let wholes = (0..n as i32).map(|k| [0, 1, -3, 5, NA_I32, i32::MAX, 2][k as usize % 7]).collect();
     let values = [

@@ -19,12 +19,10 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::layout::Layout;
 use verdigris_ops::scalar::NA_F64;
 
-/// The devices to compare, where there is one to compare with.
-pub(crate) fn devices() -> Option<(&'static dyn Backend, &'static dyn Backend)> {
-    if std::env::var("VERDIGRIS_TEST_DEVICE").as_deref() != Ok("cuda") {
-        return None;
-    }
-    Some((of(Device::Cpu).unwrap(), of(Device::Cuda(0)).expect("VERDIGRIS_TEST_DEVICE asks for a device")))
+/// The devices to compare.
+pub(crate) fn devices() -> (&'static dyn Backend, &'static dyn Backend) {
+    assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
+    (of(Device::Cpu).unwrap(), of(Device::Cuda(0)).expect("VERDIGRIS_TEST_DEVICE asks for a device"))
 }
 
 /// Sebastiano Vigna's splitmix64.
@@ -123,8 +121,9 @@ pub(crate) fn lengths() -> &'static [usize] {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn gather_is_the_cpus() {
-    let Some((cpu, cuda)) = devices() else { return };
+    let (cpu, cuda) = devices();
     let mut random = Random(1);
     for dtype in DType::ALL {
         for (n, m) in [(0, 5), (1, 1), (5, 0), (63, 7), (64, 64), (257, 1000), (100_003, 65_537)] {
@@ -159,8 +158,9 @@ fn one_nan(dtype: DType, mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn scatter_is_the_cpus() {
-    let Some((cpu, cuda)) = devices() else { return };
+    let (cpu, cuda) = devices();
     let mut random = Random(2);
     for dtype in DType::ALL {
         for (count, n, length) in
@@ -191,8 +191,9 @@ fn scatter_is_the_cpus() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn positions_are_the_cpus() {
-    let Some((cpu, cuda)) = devices() else { return };
+    let (cpu, cuda) = devices();
     let mut random = Random(3);
     for &n in lengths() {
         for (kind, offset) in [(0, 0), (0, 16), (0, 5), (1, 0), (2, 0), (3, 1), (4, 0)] {
@@ -220,9 +221,9 @@ fn positions_are_the_cpus() {
 
 /// Bytes of what a computation gives on both devices. The NaNs of half types, whose sign and payload a register does
 /// not keep, are all the same.
-fn both(compute: impl Fn(&'static dyn Backend) -> Array) -> Option<[Vec<u8>; 2]> {
-    let (cpu, cuda) = devices()?;
-    Some([cpu, cuda].map(|device| {
+fn both(compute: impl Fn(&'static dyn Backend) -> Array) -> [Vec<u8>; 2] {
+    let (cpu, cuda) = devices();
+    [cpu, cuda].map(|device| {
         let view = compute(device).contiguous().unwrap();
         let infinity = match view.dtype {
             DType::Float16 => 0x7C00,
@@ -236,10 +237,11 @@ fn both(compute: impl Fn(&'static dyn Backend) -> Array) -> Option<[Vec<u8>; 2]>
             }
         }
         bytes
-    }))
+    })
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn what_a_mask_chooses_is_the_cpus() {
     let mut random = Random(7);
     for dtype in DType::ALL {
@@ -247,14 +249,12 @@ fn what_a_mask_chooses_is_the_cpus() {
             let raw = elements(&mut random, dtype, n, true);
             let mask: Vec<u8> = (0..n).map(|_| random.below(3) as u8).collect();
             for offset in [0, 1] {
-                let Some([a, b]) = both(|device| {
+                let [a, b] = both(|device| {
                     let x = Array::from_view(put(device, &raw, dtype, offset));
                     // a value that is recorded, where the type has one
                     let x = x.cast(if dtype == DType::Bool8 { DType::Int32 } else { dtype }, None).unwrap();
                     x.compress(&Array::from_view(put(device, &mask, DType::Bool8, offset))).unwrap()
-                }) else {
-                    return;
-                };
+                });
                 assert!(a == b, "{n} of {dtype} from {offset}");
             }
         }
@@ -262,26 +262,24 @@ fn what_a_mask_chooses_is_the_cpus() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn transposed_inputs_are_the_cpus() {
     let mut random = Random(8);
     for dtype in DType::ALL {
         for dim in [[64, 64, 1], [65, 33, 1], [1000, 16, 1], [17, 129, 3], [16, 2, 100], [31, 40, 40]] {
             for order in [[1, 0, 2], [2, 1, 0], [2, 0, 1]] {
                 let raw = elements(&mut random, dtype, dim.iter().product(), true);
-                let Some([a, b]) = both(|device| {
+                let [a, b] = both(|device| {
                     let x = Array::from_view(put(device, &raw, dtype, 1));
                     let t = x.view(&dim, &order.map(|k| verdigris_ops::layout::Axis::whole(k, dim[k]))).unwrap();
                     let same = crate::array::Operand::Array;
                     Array::apply(verdigris_ops::id::EQ, &[same(t), same(x)], None).unwrap()
-                }) else {
-                    return;
-                };
+                });
                 assert!(a == b, "{dim:?} by {order:?} of {dtype}, beside itself");
                 let [a, b] = both(|device| {
                     let x = Array::from_view(put(device, &raw, dtype, 1));
                     x.view(&dim, &order.map(|k| verdigris_ops::layout::Axis::whole(k, dim[k]))).unwrap()
-                })
-                .expect("there are both");
+                });
                 assert!(a == b, "{dim:?} by {order:?} of {dtype}");
             }
         }
@@ -289,26 +287,26 @@ fn transposed_inputs_are_the_cpus() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn random_numbers_are_the_cpus() {
     for op in verdigris_ops::OpId::all().filter(|op| op.row().pack().is_some()) {
         let class = op.row().result_class(verdigris_ops::dtype::Class::I64);
         let dtype = verdigris_ops::dtype::natural_dtype(class);
         for (n, to) in [(1, dtype), (7, dtype), (100_003, dtype), (100_003, DType::Float16), (100_003, DType::Float64)]
         {
-            let Some([a, b]) = both(|device| {
+            let [a, b] = both(|device| {
                 let key = [verdigris_ops::scalar::Scalar::I64(0x0123_4567_89AB_CDEF)];
                 Array::source(op, verdigris_ops::dtype::Class::I64, to, n, device.device(), &key).unwrap()
-            }) else {
-                return;
-            };
+            });
             assert!(a == b, "{n} {} as {to}", op.row().name);
         }
     }
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn sort_is_the_cpus() {
-    let Some((cpu, cuda)) = devices() else { return };
+    let (cpu, cuda) = devices();
     let mut random = Random(4);
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
         for &n in lengths() {
@@ -330,8 +328,9 @@ fn sort_is_the_cpus() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn sort_gives_the_same_on_every_run() {
-    let Some((_, cuda)) = devices() else { return };
+    let (_, cuda) = devices();
     let n = if emulated() { 200_000 } else { 3_000_000 };
     let raw = elements(&mut Random(5), DType::Float32, n, true);
     let view = put(cuda, &raw, DType::Float32, 0);
@@ -344,8 +343,9 @@ fn sort_gives_the_same_on_every_run() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn complex_values_are_refused() {
-    let Some((_, cuda)) = devices() else { return };
+    let (_, cuda) = devices();
     let view = put(cuda, &[0; 32], DType::Complex128, 0);
     assert_eq!(cuda.sort(&view, false, false).err().unwrap().kind, verdigris_ops::error::Kind::DType);
 }
@@ -394,8 +394,9 @@ fn plain<'a>(a: &'a Matrix, b: &'a Matrix, [m, n, k]: [usize; 3]) -> Product<'a>
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn products_are_exact_on_small_whole_numbers() {
-    let Some((_, cuda)) = devices() else { return };
+    let (_, cuda) = devices();
     let mut random = Random(6);
     let dtypes = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Complex64, DType::Complex128];
     for dtype in dtypes {
@@ -433,8 +434,9 @@ fn products_are_exact_on_small_whole_numbers() {
 }
 
 #[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn float32_products_do_not_round_to_tf32() {
-    let Some((_, cuda)) = devices() else { return };
+    let (_, cuda) = devices();
     // 1 + 2^-20 has more bits than TF32 keeps
     let x = 1.0f32 + 1.0 / 1_048_576.0;
     let n = 64;
@@ -454,8 +456,9 @@ fn float32_products_do_not_round_to_tf32() {
 }
 
 #[test]
+#[ignore = "needs NVRTC: VERDIGRIS_NVRTC is the path of libnvrtc"]
 fn every_kernel_compiles_for_every_generation() {
-    let Some(nvrtc) = std::env::var_os("VERDIGRIS_NVRTC") else { return };
+    let nvrtc = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
     library::set_search_paths(SearchPaths { option: vec![nvrtc.into()], ..SearchPaths::default() });
     let mut sources = Vec::new();
     for size in [1, 2, 4, 8, 16] {
