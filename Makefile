@@ -19,7 +19,7 @@ help:
 	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
 	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
 	@echo "make guard-bounds      make those the bounds"
-	@echo "make lint              formatting, clippy, documentation up to date"
+	@echo "make lint              formatting, clippy, documentation up to date, lines of at most 120 columns"
 	@echo "make document          write man/ and NAMESPACE"
 	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
 	@echo "make dist              the release tarball, crates included, in build/"
@@ -67,7 +67,7 @@ guard: library setup-python setup-guard
 guard-bounds: library setup-python setup-guard
 	tools/test/guard.sh --write
 
-lint: lint-rust lint-docs
+lint: lint-rust lint-docs lint-columns
 
 lint-rust: lint-format lint-clippy
 
@@ -83,6 +83,9 @@ lint-clippy: setup-rust setup-r
 lint-docs: library setup-document setup-dist
 	tools/doc/document.sh --check
 	tools/build/licenses.py --check
+
+lint-columns:
+	tools/test/columns.py
 
 document: library setup-document
 	tools/doc/document.sh
@@ -117,4 +120,4 @@ clean:
 setup-%:
 	@tools/build/setup.sh $*
 
-.PHONY: help demo install library test test-one full examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test test-one full examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

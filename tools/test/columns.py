@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Fails where more than 0.5% of the lines of code and documents are longer than 120 columns, and names them.
+
+usage: tools/test/columns.py [FILE ...]      default: all files of the checkout that are written by hand
+
+A table that reads better wide stands between two comments, `lint: wide` and `lint: end`, and its lines do not count.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+WIDTH, SHARE = 120, 0.005
+MARK = re.compile(r"\s*(?:#|//|/\*|<!--) *lint: (wide|end)\b")
+WRITTEN = re.compile(r"\.(R|rs|c|h|cpp|cuh|py|sh|md)$")
+GENERATED = re.compile(r"^(man/|bench/results\.md$|tests/testthat/_snaps/|src/rust/vendor/)")
+
+
+def files():
+    listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    return [f for f in listed.split("\0") if WRITTEN.search(f) and not GENERATED.match(f)]
+
+
+def lines_of(name):
+    """Numbers and columns of the lines that count."""
+    wide = None
+    for number, line in enumerate(pathlib.Path(name).read_text(encoding="utf-8").splitlines(), 1):
+        mark = MARK.match(line)
+        if mark:
+            wide = number if mark[1] == "wide" else None
+        elif wide is None:
+            yield number, len(line)
+    if wide is not None:
+        sys.exit(f"{name}:{wide}: `lint: wide` without `lint: end`")
+
+
+root = pathlib.Path(__file__).resolve().parents[2]
+given = [str(pathlib.Path(f).resolve().relative_to(root)) for f in sys.argv[1:]]
+os.chdir(root)
+counted, long = 0, []
+for name in given or [f for f in files() if pathlib.Path(f).is_file()]:
+    for number, columns in lines_of(name):
+        counted += 1
+        if columns > WIDTH:
+            long.append((name, number, columns))
+failed = len(long) > SHARE * counted
+for name, number, columns in long if failed else []:
+    print(f"{name}:{number}: {columns} columns")
+share = 100 * len(long) / max(counted, 1)
+print(f"columns.py: {len(long)} of {counted} lines have more than {WIDTH} columns: {share:.2f}%, at most {100 * SHARE}%")
+sys.exit(failed)
