@@ -1,6 +1,6 @@
-# What .ci/run and .ci/full share: a gate runs a command with a time limit and counts whether it succeeded; `sum_up` prints the
-# counts. A gate that this machine does not let run (it forbids mounts, say) says NOT CHECKED and counts as skipped.
-# To be sourced, with the words that gates' names must have as arguments; none: all gates.
+# What .ci/run and .ci/full share: a gate runs a command with a time limit and counts whether it succeeded; `sum_up`
+# prints the counts. A gate that this machine does not let run (it forbids mounts, say) says NOT CHECKED and counts as
+# skipped. To be sourced, with the words that gates' names must have as arguments; none: all gates.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
 logs=build/ci; mkdir -p $logs
@@ -13,8 +13,8 @@ wanted() { # NAME
   return 1
 }
 
-# The command's output goes by way of a file: what it leaves running holds that file open and not our output, for whose end
-# others may wait.
+# The command's output goes by way of a file: what it leaves running holds that file open and not our output, for whose
+# end others may wait.
 gate() { # NAME COMMAND ...
   local name=$1 log=$logs/${1//[^a-zA-Z0-9.]/-}.log from=$SECONDS status child limit; shift
   wanted "$name" || return 0

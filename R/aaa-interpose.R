@@ -1,16 +1,17 @@
-# Functions of base R that are no generics, exported under their own names and with their own formals: a call with an array (or an
-# object of another class) among its arguments goes to a function of this package, any other to base R's.
+# Functions of base R that are no generics, exported under their own names and with their own formals: a call with an
+# array (or an object of another class) among its arguments goes to a function of this package, any other to base R's.
 #
-# It reaches base R's function as an S4 generic's call reaches its method: with the same call, the same frames below and the same
-# promises, so conditions name what the user wrote and `missing()`, `nargs()`, `substitute()` and `match.call()` answer as ever. A
-# true generic would choose by classes, which does not see an array in a list, evaluates arguments to choose, and costs 3 to 4 ms
-# each when the package is loaded.
+# It reaches base R's function as an S4 generic's call reaches its method: with the same call, the same frames below and
+# the same promises, so conditions name what the user wrote and `missing()`, `nargs()`, `substitute()` and
+# `match.call()` answer as ever. A true generic would choose by classes, which does not see an array in a list,
+# evaluates arguments to choose, and costs 3 to 4 ms each when the package is loaded.
 
 # What an environment of interposed functions holds, by which `written_call()` knows them.
 INTERPOSED <- ".verdigris"
 
-# `among` names the arguments that may be arrays, or is a call that finds out, in which `.ours` is this package; `arguments` then names what the call looks at, and `is`
-# tells of a single value whether it counts, for masks of other packages' functions (base-masks.R).
+# `among` names the arguments that may be arrays, or is a call that finds out, in which `.ours` is this package;
+# `arguments` then names what the call looks at, and `is` tells of a single value whether it counts, for masks of other
+# packages' functions (base-masks.R).
 interposed <- function(name, among, method, home = "base", class = "gpu_array", arguments = among, is = NULL) {
   theirs <- get(name, envir = asNamespace(home))
   f <- theirs
@@ -38,8 +39,8 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
   f
 }
 
-# A generic, as far as `standardGeneric()` looks at it, that dispatches on the variable `.verdigris`, which is TRUE, and so always to
-# `method`. The variables beside it are what a method's frame has from its generic's (`?Methods_Details`).
+# A generic, as far as `standardGeneric()` looks at it, that dispatches on the variable `.verdigris`, which is TRUE, and
+# so always to `method`. The variables beside it are what a method's frame has from its generic's (`?Methods_Details`).
 always <- function(method) {
   table <- list2env(list(logical = method), parent = emptyenv())
   tables <- list(.SigArgs = list(as.name(INTERPOSED)), .SigLength = 1L, .AllMTable = table, .MTable = table)

@@ -95,7 +95,8 @@ describe <- function(x) {
   sprintf("a %s vector", typeof(x))
 }
 
-# A new array of x's elements with these attributes (`dim` before `dimnames`), checked by R, and the class that goes with them.
+# A new array of x's elements with these attributes (`dim` before `dimnames`), checked by R, and the class that goes
+# with them.
 with_attributes <- function(x, attributes) {
   y <- .Call(C_bare, x)
   attributes$class <- NULL

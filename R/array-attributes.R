@@ -43,8 +43,8 @@ retyped <- function(x, value, f) {
   if (is.numeric(out) || is.logical(out) || is.complex(out)) back_beside(out, x) else out
 }
 
-# R before 4.3 writes an object with the S4 bit as a call of new(), without its elements. As it is written here the array comes back as an
-# ordinary vector of the class, which works, as from later versions of R.
+# R before 4.3 writes an object with the S4 bit as a call of new(), without its elements. As it is written here the
+# array comes back as an ordinary vector of the class, which works, as from later versions of R.
 #' @name deparse
 #' @aliases deparse dput
 #' @rdname host

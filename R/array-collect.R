@@ -1,19 +1,19 @@
 #' Bring an array back to the host
 #'
-#' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()`
-#' give ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`, `dimnames`,
-#' `names`, `tsp` and others) kept.
+#' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()` give
+#' ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`,
+#' `dimnames`, `names`, `tsp` and others) kept.
 #'
 #' All compute what is recorded, wait, and copy the elements once.
 #'
 #' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
-#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`, whose methods the bit64 package has;
-#'   the others give its values as doubles, `NA` with a warning beyond 2^53.
+#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`, whose methods the
+#'   bit64 package has; the others give its values as doubles, `NA` with a warning beyond 2^53.
 #' @section Errors:
-#' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` where there is no room to compute it;
-#' on a GPU what its kernels failed with, `verdigris_error_launch`.
+#' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` where there is no room to compute
+#' it; on a GPU what its kernels failed with, `verdigris_error_launch`.
 #' @examples
 #' x <- as_gpu(matrix(1:4, 2), device = "cpu")
 #' as.vector(x)
@@ -42,8 +42,9 @@ collected <- function(x, exact) {
   y
 }
 
-# The array's attributes, as an ordinary vector has them, in an order in which they can be given one by one. R makes a wrapper around
-# a large vector that gets all at once, or that somebody else holds; base R's loops take longer through that.
+# The array's attributes, as an ordinary vector has them, in an order in which they can be given one by one. R makes a
+# wrapper around a large vector that gets all at once, or that somebody else holds; base R's loops take longer through
+# that.
 host_attributes <- function(x, exact = FALSE) {
   keep <- attributes(x)
   # most have a class alone
@@ -54,8 +55,8 @@ host_attributes <- function(x, exact = FALSE) {
   c(keep["dim"[!is.null(keep$dim)]], keep[names(keep) != "dim"], if (length(class)) list(class = class))
 }
 
-# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, since most of
-# base R would compute with the bits of an integer64; `exact` where bit64 has a method.
+# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles,
+# since most of base R would compute with the bits of an integer64; `exact` where bit64 has a method.
 host_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x)) return(x)
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
@@ -64,7 +65,8 @@ host_copy <- function(x, exact = FALSE) {
   collected(gpu_cast(x, "float64"), FALSE)
 }
 
-# For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a copy.
+# For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a
+# copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(x)
   (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% host_copy(x)

@@ -11,8 +11,8 @@
 #'   one of R's type of `value` and of what [base::seq()] would give.
 #' @returns An array.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, `verdigris_error_dtype` and `verdigris_error_device` for an unknown dtype or
-#' device.
+#' `verdigris_error_argument` for a wrong argument, `verdigris_error_dtype` and `verdigris_error_device` for an unknown
+#' dtype or device.
 #' @seealso [gpu_empty()] for memory that nothing is written to.
 #' @examples
 #' gpu_zeros(c(2, 3), device = "cpu")

@@ -53,19 +53,21 @@ is_index_matrix <- function(i, d) {
 #' Parts of arrays
 #'
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
-#' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are recorded: the kernel that
-#' reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store nothing in between. On the cpu device
-#' `x[i, j]` of an array that is computed is a copy.
+#' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are
+#' recorded: the kernel that reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store
+#' nothing in between. On the cpu device `x[i, j]` of an array that is computed is a copy.
 #' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
 #'
-#' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`. Subscripts from R are looked at on the host and copied; a subscript that is an array is
-#' looked through on the device for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
+#' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`.
+#' Subscripts from R are looked at on the host and copied; a subscript that is an array is looked through on the device
+#' for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
 #' @param x An array.
 #' @param i,... Subscripts: one, or one for each dimension.
 #' @param drop Whether extents of one are dropped.
-#' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has the type
-#'   of both: doubles make an integer array a double one, and adopt the width of a float32 one. Integers and logicals from R that all fit an int8, uint8
-#'   or int16 array (`NA` does not fit uint8) keep its dtype; others make it int32. What is no number, such as a string, makes the result an ordinary vector.
+#' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has
+#'   the type of both: doubles make an integer array a double one, and adopt the width of a float32 one. Integers and
+#'   logicals from R that all fit an int8, uint8 or int16 array (`NA` does not fit uint8) keep its dtype; others make it
+#'   int32. What is no number, such as a string, makes the result an ordinary vector.
 #' @returns An array on the same device; for `[[` an R number.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.

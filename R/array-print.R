@@ -12,22 +12,25 @@ VIEWED <- 1000L
 
 #' Showing arrays
 #'
-#' `print()` shows the type, shape and device of an array and its elements: all of a short one, the first of a long
-#' one. Only what is shown is copied from the device, and of a long array that is recorded only that is computed: the array
-#' stays recorded. `str()` and `format(x, what = "header")` compute nothing; `str()` shows elements where they are computed.
+#' `print()` shows the type, shape and device of an array and its elements: all of a short one, the first of a long one.
+#' Only what is shown is copied from the device, and of a long array that is recorded only that is computed: the array
+#' stays recorded. `str()` and `format(x, what = "header")` compute nothing; `str()` shows elements where they are
+#' computed.
 #'
-#' [utils::View()] and RStudio's viewer get the first 1,000 elements, with a message that says so; a column of a
-#' data frame is shown as far, then as dots. In a knitr document a chunk prints as R does, and inline code shows up to 1,000 elements of a
-#' vector, or the first of a longer one.
+#' [utils::View()] and RStudio's viewer get the first 1,000 elements, with a message that says so; a column of a data
+#' frame is shown as far, then as dots. In a knitr document a chunk prints as R does, and inline code shows up to 1,000
+#' elements of a vector, or the first of a longer one.
 #'
-#' An array that was freed, and an ordinary vector that only has the class (from a file, say; see [as_gpu()]), are shown as such.
+#' An array that was freed, and an ordinary vector that only has the class (from a file, say; see [as_gpu()]), are shown
+#' as such.
 #'
 #' @param x,object An array.
 #' @param n How many elements of a longer vector to show.
 #' @param what `"values"` formats every element on the host; `"header"` gives one line on the array.
 #' @param digits As in [base::summary()].
 #' @param ... Passed on to the method for ordinary vectors.
-#' @returns `print()`: `x`, invisibly. `format()`: strings of `x`'s shape. `summary()`: what base R gives, computed on the device.
+#' @returns `print()`: `x`, invisibly. `format()`: strings of `x`'s shape. `summary()`: what base R gives, computed on
+#'   the device.
 #' @examples
 #' x <- as_gpu(seq(0, 1, length.out = 1000), device = "cpu")
 #' x
@@ -105,8 +108,8 @@ whole <- function(x) {
   y
 }
 
-# `n` elements from `from` (0 is the first) on, to be shown. Those of an int64 array come as digits, since doubles do not
-# hold them and bit64 may not be there.
+# `n` elements from `from` (0 is the first) on, to be shown. Those of an int64 array come as digits, since doubles do
+# not hold them and bit64 may not be there.
 fetched <- function(x, from, n) {
   if (gpu_dtype(x) != "int64") return(.Call(C_fetch, x, from, n))
   format(.Call(C_digits, x, from, n), justify = "right")

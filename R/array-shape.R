@@ -37,8 +37,8 @@ device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_de
 # One after the other, in the dtype that all meet in.
 join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
 
-# Whether base R's own function on the host serves an array of the cpu device better than several passes on it. Tests switch that off,
-# so that what runs on a GPU is compared with base R where there is none.
+# Whether base R's own function on the host serves an array of the cpu device better than several passes on it. Tests
+# switch that off, so that what runs on a GPU is compared with base R where there is none.
 settings <- new.env(parent = emptyenv())
 settings$compose <- FALSE
 prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
@@ -72,8 +72,8 @@ labels_of <- function(expressions, level) {
   labels
 }
 
-# Arrays alone, all of them matrices or all vectors of one length, without names: beside or below each other, NULL of all else. What `bind()`
-# looks at takes longer than small arrays do.
+# Arrays alone, all of them matrices or all vectors of one length, without names: beside or below each other, NULL of
+# all else. What `bind()` looks at takes longer than small arrays do.
 bind_plain <- function(parts, by_row) {
   if (by_row && settings$compose) return(NULL)
   first <- attr(parts[[1L]], "dim")
@@ -172,13 +172,14 @@ as_elements <- function(x) if (is_gpu(x) || inherits(x, "integer64")) x else as.
 
 #' Arrays bound by columns or rows
 #'
-#' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the device. On a GPU what
-#' `rbind()` gives is a view of rows that lie one after the other. With a data frame among them the result is one, whose columns stay
-#' arrays; with what is no number, such as a string or a factor, base R decides, on the host.
+#' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the
+#' device. On a GPU what `rbind()` gives is a view of rows that lie one after the other. With a data frame among them
+#' the result is one, whose columns stay arrays; with what is no number, such as a string or a factor, base R decides,
+#' on the host.
 #' @param ... Arrays, numbers, matrices.
 #' @param deparse.level As in [base::cbind()].
-#' @returns A matrix of class `gpu_array` on the device of the first array, in the dtype that all meet in, with base R's dimnames. What is recorded is
-#'   computed first; nothing is waited for.
+#' @returns A matrix of class `gpu_array` on the device of the first array, in the dtype that all meet in, with base R's
+#'   dimnames. What is recorded is computed first; nothing is waited for.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_memory`.
 #' @examples
@@ -237,11 +238,13 @@ level_given <- function(f, level) {
 
 #' Matrices and arrays of elements
 #'
-#' [base::matrix()], [base::array()], [base::outer()], [base::kronecker()], [base::diag()] and their like, for arrays: on the device, by views of the
-#' elements where these repeat. With no array among the arguments they are base R's functions.
+#' [base::matrix()], [base::array()], [base::outer()], [base::kronecker()], [base::diag()] and their like, for arrays:
+#' on the device, by views of the elements where these repeat. With no array among the arguments they are base R's
+#' functions.
 #'
-#' `outer()` and `kronecker()` record their product, which is fused with what is done to it; other functions than operators get arrays
-#' and must compute elementwise, as in base R. `row()`, `col()`, `upper.tri()` and `lower.tri()` of an array give arrays.
+#' `outer()` and `kronecker()` record their product, which is fused with what is done to it; other functions than
+#' operators get arrays and must compute elementwise, as in base R. `row()`, `col()`, `upper.tri()` and `lower.tri()` of
+#' an array give arrays.
 #' @param data,x,X,Y Elements, or matrices.
 #' @param nrow,ncol,byrow,dimnames,dim,names As in [base::matrix()], [base::array()] and [base::diag()].
 #' @param FUN A function of two vectors, or the name of one.
@@ -361,7 +364,8 @@ matrix_like <- function(a, b) {
 
 as_doubles <- function(x) if (is.double(x)) x else gpu_cast(x, "float64")
 
-# For statistics, which are computed in float64 and rounded at the end: squares of float32 leave its range, means its digits.
+# For statistics, which are computed in float64 and rounded at the end: squares of float32 leave its range, means its
+# digits.
 as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "float64")
 
 #' @rdname shape

@@ -1,6 +1,7 @@
 # Functions along the margins of arrays: what reduces or sweeps runs on the device.
 
-# Which of base R's functions FUN is, of those with these names ("count" is length()): what the device computes; NA for another.
+# Which of base R's functions FUN is, of those with these names ("count" is length()): what the device computes; NA for
+# another.
 known_function <- function(FUN, names) {
   known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, any = base::any, all = base::all,
     count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
@@ -20,7 +21,8 @@ margin_axes <- function(x, MARGIN) {
   if (!anyNA(axes) && all(axes %in% seq_along(dim(x))) && !anyDuplicated(axes)) axes
 }
 
-# A reduction of x along its other dimensions than `kept`, flat; NULL where base R's answer is another than the device's.
+# A reduction of x along its other dimensions than `kept`, flat; NULL where base R's answer is another than the
+# device's.
 reduce_margin <- function(name, x, kept, na.rm) {
   d <- dim(x)
   rest <- setdiff(seq_along(d), kept)
@@ -53,15 +55,18 @@ reduce_margin <- function(name, x, kept, na.rm) {
 
 #' Functions along margins
 #'
-#' [base::apply()], [base::sweep()], [base::scale()], [base::asplit()], [base::marginSums()] and [base::proportions()] of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the
-#' device, with whatever was recorded in the array; other functions get the parts as ordinary vectors, on the host (see option
-#' `verdigris.host_access` in [verdigris-package]). `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()` record operations, in which the statistics are views that repeat.
+#' [base::apply()], [base::sweep()], [base::scale()], [base::asplit()], [base::marginSums()] and [base::proportions()]
+#' of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the device, with
+#' whatever was recorded in the array; other functions get the parts as ordinary vectors, on the host (see option
+#' `verdigris.host_access` in [verdigris-package]). `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()`
+#' record operations, in which the statistics are views that repeat.
 #' @param X,x An array with dimensions.
 #' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
 #' @param ... Passed on to `FUN`; of the functions that `apply()` knows `na.rm` is taken.
-#' @returns What base R gives (sums of `int64` are `int64`), in an array on the device of `x`; of `apply()` with another function what base R gives. `scale()` has its centres and scales
-#'   as ordinary vectors in its attributes, and waits for them.
+#' @returns What base R gives (sums of `int64` are `int64`), in an array on the device of `x`; of `apply()` with another
+#'   function what base R gives. `scale()` has its centres and scales as ordinary vectors in its attributes, and waits
+#'   for them.
 #' @section Errors:
 #' Base R's, in its words; those of [gpu_compute()]; `verdigris_error_host_access` where reads are forbidden.
 #' @examples
@@ -211,11 +216,16 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 
 #' Element by element
 #'
-#' [base::mapply()], [base::Map()], functions of [base::Vectorize()], [base::Position()], [base::Find()] and [stats::complete.cases()] of arrays are base R's on the host. All but the last call a function of R with each element, which they
-#' would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing where the arrays are.
+#' [base::mapply()], [base::Map()], functions of [base::Vectorize()], [base::Position()], [base::Find()] and
+#' [stats::complete.cases()] of arrays are base R's on the host. All but the last call a function of R with each
+#' element, which they would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by
+#' `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing
+#' where the arrays are.
 #'
-#' A function of [gpu_compile()] runs on the device instead: `mapply()`, `Map()` and `sapply()` of one are [gpu_map()], whose result is an array.
-#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args As in [base::mapply()], [base::Map()], [base::Vectorize()] and [base::Find()].
+#' A function of [gpu_compile()] runs on the device instead: `mapply()`, `Map()` and `sapply()` of one are [gpu_map()],
+#' whose result is an array.
+#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args As in [base::mapply()],
+#'   [base::Map()], [base::Vectorize()] and [base::Find()].
 #' @returns What base R gives: ordinary vectors and lists; of a compiled function what [gpu_map()] gives.
 #' @section Errors:
 #' Those of `FUN`; `verdigris_error_host_access` where reads are forbidden.

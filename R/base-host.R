@@ -1,5 +1,6 @@
-# Functions of base R that have no device code yet and would go wrong, or cost too much, by reading an array as a vector: their
-# C code copies the class to an ordinary result, they ask for a vector without attributes, or they compare elements in pairs.
+# Functions of base R that have no device code yet and would go wrong, or cost too much, by reading an array as a
+# vector: their C code copies the class to an ordinary result, they ask for a vector without attributes, or they compare
+# elements in pairs.
 
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
@@ -52,18 +53,18 @@ hosted_method <- function(f) {
 
 #' What base R computes on the host
 #'
-#' Functions of base R that have no device code yet. They copy their arrays to the host, and what they
-#' compute, where it is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
+#' Functions of base R that have no device code yet. They copy their arrays to the host, and what they compute, where it
+#' is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
 #'
 #' These are the Fourier transforms, Bessel functions and `psigamma()`.
 #'
 #' @section Everything else:
-#' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in [verdigris-package]), and
-#' gives an ordinary vector. There is one trap. Some C code gives its result all attributes of its argument, the class `gpu_array`
-#' too, though the result is an ordinary vector in R's memory: the densities, distribution and quantile functions of stats other than the
-#' normal ones do (`dgamma()`, `pbinom()`), and so do `attributes(y) <- attributes(x)` and [readRDS()]. Such a
-#' vector works: every operation uploads it first. `print()` and `str()` show it as being in ordinary memory, and
-#' `x <- as_gpu(x)` uploads it once for all.
+#' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in
+#' [verdigris-package]), and gives an ordinary vector. There is one trap. Some C code gives its result all attributes of
+#' its argument, the class `gpu_array` too, though the result is an ordinary vector in R's memory: the densities,
+#' distribution and quantile functions of stats other than the normal ones do (`dgamma()`, `pbinom()`), and so do
+#' `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works: every operation uploads it first. `print()`
+#' and `str()` show it as being in ordinary memory, and `x <- as_gpu(x)` uploads it once for all.
 #'
 #' Another package's own call of `fft()` and so on does not come here but to base R's function.
 #' @param x An array.
@@ -79,7 +80,8 @@ hosted_method <- function(f) {
 NULL
 
 # Made from base R's functions, as in ops-math.R. Each generic takes 3 ms to load, so that the 56 functions of the other
-# distributions are none: what they give is an ordinary vector with the class, which works and is uploaded when it is used.
+# distributions are none: what they give is an ordinary vector with the class, which works and is uploaded when it is
+# used.
 HOSTED <- list(
   base = c("besselI", "besselJ", "besselK", "besselY", "psigamma"),
   stats = c("fft", "mvfft")
@@ -93,7 +95,8 @@ for (from in names(HOSTED)) for (name in HOSTED[[from]]) {
 }
 rm(from, name, f)
 
-# What order() and sort.list() ask of a class: numbers in the same order. It is they who read them on the host, by the rule on access.
+# What order() and sort.list() ask of a class: numbers in the same order. It is they who read them on the host, by the
+# rule on access.
 #' @rdname host
 #' @export
 xtfrm.gpu_array <- function(x) {
@@ -112,7 +115,8 @@ xtfrm.gpu_array <- function(x) {
   y
 }
 
-# A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array itself.
+# A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array
+# itself.
 read_by <- function(name, x, copy = ordinary_copy) {
   rule <- access_rule()
   if (rule == "error") refuse_host_access(length(x), 8 * length(x), name)
@@ -120,8 +124,8 @@ read_by <- function(name, x, copy = ordinary_copy) {
   copy(x)
 }
 
-# A host copy in R's own memory, for functions of base R whose loops ask for one element after the other: they take up to four times
-# as long on a large vector in memory of ours, each of whose elements is a call.
+# A host copy in R's own memory, for functions of base R whose loops ask for one element after the other: they take up
+# to four times as long on a large vector in memory of ours, each of whose elements is a call.
 ordinary_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact))
   y <- .Call(C_collect_ordinary, x)

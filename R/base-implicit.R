@@ -1,5 +1,6 @@
-# R before 4.3 looks for S3 methods of an object with the S4 bit by its first class alone (see ?UseMethod): these generics of
-# R's own packages, whose methods for matrices, arrays, time series or numbers base R would find by the other classes, are told.
+# R before 4.3 looks for S3 methods of an object with the S4 bit by its first class alone (see ?UseMethod): these
+# generics of R's own packages, whose methods for matrices, arrays, time series or numbers base R would find by the
+# other classes, are told.
 
 IMPLICIT <- list(
   base = c("as.Date", "as.POSIXct", "as.POSIXlt", "determinant", "diff", "isSymmetric", "plot", "subset"),

@@ -1,22 +1,23 @@
 # Pictures of arrays: what would lie on the same dot of the device is left out before anything is fetched.
 #
-# A picture has far fewer dots than a large array has elements. Points are put into cells of a dot each, on the device where the array is, and of each
-# cell the last point is fetched, which is the one that base R would draw on top. Of a line the first, last, least and greatest value in each column
-# of dots draw the same line (Jugel, Jerzak, Hackenbroich and Markl, M4: A Visualization-Oriented Time Series Data Aggregation, VLDB 2014).
+# A picture has far fewer dots than a large array has elements. Points are put into cells of a dot each, on the device
+# where the array is, and of each cell the last point is fetched, which is the one that base R would draw on top. Of a
+# line the first, last, least and greatest value in each column of dots draw the same line (Jugel, Jerzak, Hackenbroich
+# and Markl, M4: A Visualization-Oriented Time Series Data Aggregation, VLDB 2014).
 
 # Arrays up to this size are fetched as they are.
 DRAWN_WHOLE <- 10000L
 
-# Columns and rows of dots in the region that is drawn in; of a device without dots (pdf) such as paper shows. Symbols as small as a dot
-# need smaller cells: the point that is left of a cell may lie on the next dot.
+# Columns and rows of dots in the region that is drawn in; of a device without dots (pdf) such as paper shows. Symbols
+# as small as a dot need smaller cells: the point that is left of a cell may lie on the next dot.
 dots <- function(panels = 1, pch = NULL, cex = NULL) {
   small <- "." %in% pch || is.numeric(cex) && any(cex < 0.4)
   resolution <- max(96, grDevices::dev.size("px") / grDevices::dev.size("in")) * (if (small) 2.5 else 1)
   pmax(16, ceiling(graphics::par("pin") * resolution / panels))
 }
 
-# In which of n cells between two limits each element lies, from 0; outside of them below 0 or from n on. There is more to see than
-# the limits: base R adds 4% on both sides, and symbols reach into the picture from outside.
+# In which of n cells between two limits each element lies, from 0; outside of them below 0 or from n on. There is more
+# to see than the limits: base R adds 4% on both sides, and symbols reach into the picture from outside.
 cells <- function(x, limits, n, logarithmic = FALSE, margin = 0.08) {
   if (logarithmic) {
     x <- log10(x)
@@ -61,7 +62,8 @@ unsorted_on_device <- function(x) {
   n > 1L && any(x[-1L] < x[-n])
 }
 
-# The coordinates of a plot of x, or of x and y: arrays of one length, and the names of the axes. NULL for what base R is to sort out.
+# The coordinates of a plot of x, or of x and y: arrays of one length, and the names of the axes. NULL for what base R
+# is to sort out.
 coordinates <- function(x, y, xname, yname) {
   if (is.complex(x) || !is.null(attr(x, "tsp")) || is.null(y) && length(dim(x)) == 2L && ncol(x) != 2L || length(dim(x)) > 2L) return(NULL)
   if (is.null(y) && length(dim(x)) == 2L) {
@@ -104,23 +106,28 @@ limits_of <- function(x, log = "", axis = "x") {
 
 #' Pictures of arrays
 #'
-#' Base R's plots. An array of more than 10,000 elements is thinned where it lives: of points that fall on the same dot of the picture the last is fetched and drawn, of a line the first, last, least and
-#' greatest value in each column of dots, of an image the cell under each dot, and of the outliers of a box plot those that fall on different dots. So it depends on the picture how much
-#' is fetched, and not on whether there are 1e6 points or 1e8. The picture looks as base R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count
-#' points in cells by `table()` and show them by `image()` then.
+#' Base R's plots. An array of more than 10,000 elements is thinned where it lives: of points that fall on the same dot
+#' of the picture the last is fetched and drawn, of a line the first, last, least and greatest value in each column of
+#' dots, of an image the cell under each dot, and of the outliers of a box plot those that fall on different dots. So it
+#' depends on the picture how much is fetched, and not on whether there are 1e6 points or 1e8. The picture looks as base
+#' R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count points in
+#' cells by `table()` and show them by `image()` then.
 #'
 #' A million points, drawn by base R (left) and thinned (right); `tools/doc/thinning.R` makes the pictures:
 #'
 #' \if{html}{\figure{thinning.png}{options: width="640" alt="Two scatter plots that look the same."}}
 #'
-#' Lines are thinned where `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time series and complex numbers are fetched whole. `pairs()` draws the points that one of its
-#' panels needs in all of them. `density()` spreads the elements over base R's grid on the device.
+#' Lines are thinned where `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time
+#' series and complex numbers are fetched whole. `pairs()` draws the points that one of its panels needs in all of them.
+#' `density()` spreads the elements over base R's grid on the device.
 #' @param x,y,height Arrays; `y` may be an ordinary vector, or missing.
-#' @param type,xlim,ylim,log,xlab,ylab,... As in [graphics::plot.default()]. A colour or symbol for each point goes with the points that are left.
+#' @param type,xlim,ylim,log,xlab,ylab,... As in [graphics::plot.default()]. A colour or symbol for each point goes with
+#'   the points that are left.
 #' @param z,zlim As in [graphics::image()].
 #' @param range,names,plot,outline,pars As in [graphics::boxplot()].
 #' @param bw,adjust,n,from,to,cut,na.rm As in [stats::density()].
-#' @returns What base R's functions return: `boxplot()` the statistics, `barplot()` the midpoints, `density()` an object of class `density`; the others `NULL`, invisibly.
+#' @returns What base R's functions return: `boxplot()` the statistics, `barplot()` the midpoints, `density()` an object
+#'   of class `density`; the others `NULL`, invisibly.
 #' @section Errors:
 #' Base R's, in its words.
 #' @examples
@@ -333,8 +340,8 @@ bandwidth <- function(x, rule) {
   0.9 * least * length(x)^-0.2
 }
 
-# Each element's share, 1 / length(x), divided between the two points of a regular grid around it: the sums at the points. Of elements beyond
-# an end of the grid, less than one step, that point has its part.
+# Each element's share, 1 / length(x), divided between the two points of a regular grid around it: the sums at the
+# points. Of elements beyond an end of the grid, less than one step, that point has its part.
 spread_over <- function(x, grid) {
   m <- length(grid)
   place <- (x - grid[1L]) * ((m - 1) / (grid[m] - grid[1L]))

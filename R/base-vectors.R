@@ -9,22 +9,22 @@ through_host <- function(x, f, ...) {
 
 #' Vectors of arrays: joining and repeating
 #'
-#' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the elements once, on the device. `all.equal()`
-#' reads the arrays on the host, and takes ordinary vectors beside them.
+#' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the
+#' elements once, on the device. `all.equal()` reads the arrays on the host, and takes ordinary vectors beside them.
 #'
 #' `unlist()` of a list of arrays and numbers gives an array, wherever in it they stand.
 #'
-#' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because base R looks
-#' for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays and numbers in any order to an
-#' array, by its own rules on types; slices of columns stay on the device.
+#' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because
+#' base R looks for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays
+#' and numbers in any order to an array, by its own rules on types; slices of columns stay on the device.
 #' @param x An array.
 #' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
 #' @param recursive,use.names As in [base::c()] and [base::unlist()].
 #' @param times,length.out,each As in [base::rep()].
 #' @param row.names,optional,nm As in [base::as.data.frame()].
-#' @returns `rev()`, `rep()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can hold the
-#'   elements; `c()` and `unlist()` with what is no number give what base R gives. `as.data.frame()`: a data frame whose columns are arrays.
-#'   `all.equal()`: as in base R.
+#' @returns `rev()`, `rep()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can
+#'   hold the elements; `c()` and `unlist()` with what is no number give what base R gives. `as.data.frame()`: a data
+#'   frame whose columns are arrays. `all.equal()`: as in base R.
 #' @section Errors:
 #' Those of [collect()] and [as_gpu()].
 #' @examples
@@ -70,7 +70,8 @@ lengths.gpu_array <- function(x, use.names = TRUE) {
   base::lengths(like)
 }
 
-# These give no names, as base R's, with one exception. (By their names R CMD check takes them for methods of rep(), hence the dots.)
+# These give no names, as base R's, with one exception. (By their names R CMD check takes them for methods of rep(),
+# hence the dots.)
 #' @rawNamespace S3method(rep.int,gpu_array)
 rep.int.gpu_array <- function(x, times, ...) {
   if (!is_count(times)) return(placed(x, call_base(base::rep.int, list(seq_along(x), host_copy(times)))))

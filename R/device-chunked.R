@@ -1,28 +1,31 @@
 #' Work on data larger than the device
 #'
-#' Streams a host vector, a matrix or what a function reads through `f`, a chunk after the other. The next chunk is on its way to
-#' the device while `f` works on this one, and the host waits for a result only when the chunk after it has been started.
+#' Streams a host vector, a matrix or what a function reads through `f`, a chunk after the other. The next chunk is on
+#' its way to the device while `f` works on this one, and the host waits for a result only when the chunk after it has
+#' been started.
 #'
-#' At most three chunks are on the device at a time; a chunk is freed once its result is there, so `f` must not keep it. A result
-#' that is an array is brought to the host (with `combine = "+"` and other functions of two values it stays on the device). A
-#' progress bar shows after two seconds; an interrupt ends the work between two chunks, and while the host waits.
+#' At most three chunks are on the device at a time; a chunk is freed once its result is there, so `f` must not keep it.
+#' A result that is an array is brought to the host (with `combine = "+"` and other functions of two values it stays on
+#' the device). A progress bar shows after two seconds; an interrupt ends the work between two chunks, and while the
+#' host waits.
 #'
-#' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one argument `n` that
-#'   returns the next at most `n` elements (or a matrix of at most `n` rows or columns, as `margin` says), and `NULL`
-#'   or nothing at the end. It may return an array that it has made on the device.
+#' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one
+#'   argument `n` that returns the next at most `n` elements (or a matrix of at most `n` rows or columns, as `margin`
+#'   says), and `NULL` or nothing at the end. It may return an array that it has made on the device.
 #' @param f A function of a chunk, an array; a matrix where `x` is one. The rest of its arguments by `...`.
-#' @param combine How the results are put together: `c`, `rbind`, `cbind` or `list` of all of them; any other function of two values
-#'   (`"+"`, `pmax`) is applied to the result so far and the next one, so that memory stays bounded.
-#' @param chunk Elements in a chunk; of a matrix rows or columns. The default comes from the free memory of the device: a
-#'   sixteenth of it, at most 256 MB (32 MB on the cpu).
+#' @param combine How the results are put together: `c`, `rbind`, `cbind` or `list` of all of them; any other function
+#'   of two values (`"+"`, `pmax`) is applied to the result so far and the next one, so that memory stays bounded.
+#' @param chunk Elements in a chunk; of a matrix rows or columns. The default comes from the free memory of the device:
+#'   a sixteenth of it, at most 256 MB (32 MB on the cpu).
 #' @param ... More arguments of `f`.
 #' @param margin 1 for chunks of whole rows, 2 of whole columns; 2 is the default for a matrix, and faster. For a reader
 #'   function, what `n` counts in a matrix that it returns.
 #' @param dtype,device As for [as_gpu()].
-#' @returns What `combine` makes of the results, on the host (for a function of two values, where these are); `NULL` of no chunks.
+#' @returns What `combine` makes of the results, on the host (for a function of two values, where these are); `NULL` of
+#'   no chunks.
 #' @section Errors:
-#' `verdigris_error_argument` and `verdigris_error_dtype` for what is no data, no function or no number; `verdigris_error_memory`
-#' where not even one chunk fits; those of `f`.
+#' `verdigris_error_argument` and `verdigris_error_dtype` for what is no data, no function or no number;
+#' `verdigris_error_memory` where not even one chunk fits; those of `f`.
 #' @examples
 #' x <- runif(1e5)
 #' gpu_chunked(x, function(x) sum(x^2), combine = "+", chunk = 3e4, device = "cpu")

@@ -1,34 +1,41 @@
 #' Record a block of code, and run it again
 #'
-#' A kernel takes some microseconds to launch from R; twenty small ones spend their time so. `gpu_graph()` runs a block of code once while the device records what
-#' is queued, and gives a function that runs all of that again by one call, on the same or on other inputs.
+#' A kernel takes some microseconds to launch from R; twenty small ones spend their time so. `gpu_graph()` runs a block
+#' of code once while the device records what is queued, and gives a function that runs all of that again by one call,
+#' on the same or on other inputs.
 #'
-#' **Inputs** are the arrays among the variables that the block names: `g(x = new)` copies `new` into the graph's own memory for `x` and
-#' runs. It must have the dim, dtype and device of the first; host vectors and matrices are uploaded. What is not given keeps the values that it had
-#' last. All else is as it was when it was recorded: numbers, other arrays (those in lists or behind functions; the graph holds them, and sees what is written to them in
-#' place), and random draws, whose key is recorded too. Warnings of what a graph computes ("NaNs produced") are not raised.
+#' **Inputs** are the arrays among the variables that the block names: `g(x = new)` copies `new` into the graph's own
+#' memory for `x` and runs. It must have the dim, dtype and device of the first; host vectors and matrices are uploaded.
+#' What is not given keeps the values that it had last. All else is as it was when it was recorded: numbers, other
+#' arrays (those in lists or behind functions; the graph holds them, and sees what is written to them in place), and
+#' random draws, whose key is recorded too. Warnings of what a graph computes ("NaNs produced") are not raised.
 #'
-#' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only what it queues on the device is recorded,
-#' not what R does around it: a loop is unrolled, and a branch is taken once and for all. What R would have to wait for
-#' cannot be recorded, and is an error of class `capture`: a number that R reads (`if (sum(x) > 1)`, `print(x)`), a
-#' length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on the device, such as `x / sum(x)`, can.
+#' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only what it queues on
+#' the device is recorded, not what R does around it: a loop is unrolled, and a branch is taken once and for all. What R
+#' would have to wait for cannot be recorded, and is an error of class `capture`: a number that R reads
+#' (`if (sum(x) > 1)`, `print(x)`), a length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on
+#' the device, such as `x / sum(x)`, can.
 #'
-#' Inputs do not change by what the block does to them, `gpu_compute(out = x)` and kernels included. Arrays that it puts elsewhere (`<<-`) lie in the graph's memory.
+#' Inputs do not change by what the block does to them, `gpu_compute(out = x)` and kernels included. Arrays that it puts
+#' elsewhere (`<<-`) lie in the graph's memory.
 #'
-#' **The memory** that the block allocates belongs to the graph until R collects it. Results are copied out of it, unless `copy = FALSE`: then they are that
-#' memory itself, which the next run overwrites.
+#' **The memory** that the block allocates belongs to the graph until R collects it. Results are copied out of it,
+#' unless `copy = FALSE`: then they are that memory itself, which the next run overwrites.
 #'
-#' A run is queued on the current stream (see [gpu_stream()]), and waits there for what other streams do with its inputs.
-#' On the cpu device there is nothing to record: each run evaluates the block. So there, what a GPU could not record works too.
+#' A run is queued on the current stream (see [gpu_stream()]), and waits there for what other streams do with its
+#' inputs. On the cpu device there is nothing to record: each run evaluates the block. So there, what a GPU could not
+#' record works too.
 #'
 #' @param expr A block of code, or a call. Its value is an array, or a list in which some elements are.
 #' @param copy Whether results are copies.
 #' @param device The device that records; `NULL` is that of the arrays, or the current one.
-#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, with new arrays in place of
-#'   those that were recorded: reductions to one number are arrays of length 1. Results are queued, not waited for. `print()` shows inputs, nodes and memory.
+#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, with new
+#'   arrays in place of those that were recorded: reductions to one number are arrays of length 1. Results are queued,
+#'   not waited for. `print()` shows inputs, nodes and memory.
 #' @section Errors:
-#' `verdigris_error_capture` for what cannot be recorded; of the function, `verdigris_error_argument` for an input that there is none of, and
-#' `verdigris_error_shape`, `verdigris_error_dtype` and `verdigris_error_device` for one that is not as the first. Nothing has run then.
+#' `verdigris_error_capture` for what cannot be recorded; of the function, `verdigris_error_argument` for an input that
+#' there is none of, and `verdigris_error_shape`, `verdigris_error_dtype` and `verdigris_error_device` for one that is
+#' not as the first. Nothing has run then.
 #' @seealso [gpu_compute()]: what is recorded there is an expression, here it is launches.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3), device = "cpu")
@@ -44,7 +51,8 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
   if (!isTRUE(copy) && !isFALSE(copy)) abort_argument("copy", "TRUE or FALSE", copy)
   code <- substitute(expr)
   caller <- parent.frame()
-  # looked at one by one: R counts a reference to each element of a list for good, and a pinned vector with two is copied when it is written
+  # looked at one by one: R counts a reference to each element of a list for good, and a pinned vector with two is
+  # copied when it is written
   named <- Filter(function(name) is_gpu(get0(name, envir = caller)), all.vars(code))
   inputs <- mget(named, envir = caller, inherits = TRUE)
   if (is.null(device) && length(inputs)) device <- gpu_device(inputs[[1L]])
@@ -96,7 +104,8 @@ graph_function <- function(inputs, run, info) {
   structure(call, class = "gpu_graph")
 }
 
-# An array of its own with the values of `x`, which keeps them when `x` is written to or freed, and the attributes of `like`.
+# An array of its own with the values of `x`, which keeps them when `x` is written to or freed, and the attributes of
+# `like`.
 own_values <- function(x, like = x) {
   y <- .Call(C_frozen, x)
   attributes(y) <- attributes(like)

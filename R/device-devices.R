@@ -14,9 +14,10 @@
 #' @param code Code to run while `device` is the current one.
 #' @param .local_envir The environment (of a function's call) at whose end the device before comes back.
 #' @returns
-#' - `gpu_devices()`: a data frame with a row for each device: `device`; `name`, the product; `memory` in bytes
-#'   (`NA` where unknown); `capability`, the compute capability, `""` for the cpu; `processors`, its multiprocessors
-#'   or threads; and `current`. A driver that is there and whose library cannot be loaded, such as a truncated file, is a warning.
+#' - `gpu_devices()`: a data frame with a row for each device: `device`; `name`, the product; `memory` in bytes (`NA`
+#'   where unknown); `capability`, the compute capability, `""` for the cpu; `processors`, its multiprocessors or
+#'   threads; and `current`. A driver that is there and whose library cannot be loaded, such as a truncated file, is a
+#'   warning.
 #' - `gpu_use()`, `local_gpu()`: invisibly the name of the device chosen before, or `NULL`.
 #' - `with_gpu()`: the value of `code`.
 #' - `gpu_sync()`: `NULL`, invisibly.
@@ -96,11 +97,12 @@ gpu_sync <- function(device = NULL) {
 #' Memory that arrays no longer need stays in the device's pool for the next ones, and other programs
 #' cannot have it; `gpu_memory(trim = TRUE)` gives it back to the system, after a garbage collection.
 #'
-#' R does not see what lies behind its arrays, so it is asked to collect garbage when they have grown much since the last time
-#' (for at most 5% of the time until three quarters of the limit are used). Where there is no room for an array, this is tried
-#' in turn: waiting for queued work, a quick collection, giving the pool's memory back, a full collection, and, on a GPU, moving
-#' those arrays to the host that were not used for longest; they come back when they are used. After that it is an error that
-#' lists the largest arrays with the calls that made them. Option `verdigris.memory_limit` sets a limit below the device's own.
+#' R does not see what lies behind its arrays, so it is asked to collect garbage when they have grown much since the
+#' last time (for at most 5% of the time until three quarters of the limit are used). Where there is no room for an
+#' array, this is tried in turn: waiting for queued work, a quick collection, giving the pool's memory back, a full
+#' collection, and, on a GPU, moving those arrays to the host that were not used for longest; they come back when they
+#' are used. After that it is an error that lists the largest arrays with the calls that made them. Option
+#' `verdigris.memory_limit` sets a limit below the device's own.
 #'
 #' An array that was freed keeps its length and can be removed; anything that needs its elements is an error, also
 #' under its other names. Memory that it shares with another array (a copy, a slice, what is recorded but not computed)
@@ -108,12 +110,15 @@ gpu_sync <- function(device = NULL) {
 #'
 #' @inheritParams gpu_devices
 #' @param trim Whether to collect garbage and give unused memory back to the system first.
-#' @param x An array; or a pinned vector ([gpu_pinned()]), whose pages are unlocked, and which stays as an ordinary vector.
-#' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, in arrays; `pending`, in arrays that R has
-#'   collected and that the next call frees; `cached`, kept in the pool; `pinned`, page-locked memory of the host; `limit`, what
-#'   arrays may hold; `free` and `total`, of the whole device (`NA` for the cpu). `gpu_free()`: `NULL`, invisibly.
+#' @param x An array; or a pinned vector ([gpu_pinned()]), whose pages are unlocked, and which stays as an ordinary
+#'   vector.
+#' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, in arrays; `pending`, in arrays that R
+#'   has collected and that the next call frees; `cached`, kept in the pool; `pinned`, page-locked memory of the host;
+#'   `limit`, what arrays may hold; `free` and `total`, of the whole device (`NA` for the cpu). `gpu_free()`: `NULL`,
+#'   invisibly.
 #' @section Errors:
-#' Using an array that was freed is a `verdigris_error_consumed`; an option that is no limit a `verdigris_error_argument`.
+#' Using an array that was freed is a `verdigris_error_consumed`; an option that is no limit a
+#' `verdigris_error_argument`.
 #' @examples
 #' x <- as_gpu(runif(1e5), device = "cpu")
 #' gpu_memory("cpu")

@@ -1,21 +1,21 @@
 #' What was found, and what is missing
 #'
-#' Prints the system, the NVIDIA driver, the devices, every CUDA library with its version and path, the cache of compiled
-#' kernels and the package's options; for each lack, the command that mends it. Libraries that this version does not use are
-#' listed as such, whether they are there or not. Run it first when
+#' Prints the system, the NVIDIA driver, the devices, every CUDA library with its version and path, the cache of
+#' compiled kernels and the package's options; for each lack, the command that mends it. Libraries that this version
+#' does not use are listed as such, whether they are there or not. Run it first when
 #' a GPU is not used, and put what it prints into a report of a bug.
 #'
-#' It looks anew for what was missing before, so that it can be repeated after an installation. What was found
-#' stays until R is restarted. Looking loads the libraries, which takes a second or two, and starts CUDA in this process.
+#' It looks anew for what was missing before, so that it can be repeated after an installation. What was found stays
+#' until R is restarted. Looking loads the libraries, which takes a second or two, and starts CUDA in this process.
 #'
 #' Libraries are searched in this order: option `verdigris.cuda_path` (folders or files) and the environment variable
 #' `VERDIGRIS_CUDA_PATH`; what the process has loaded already; the R packages `cuda12.8` and the like; `CUDA_HOME` and
 #' `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
 #' `/usr/local/cuda`. What the driver serves goes before what it does not.
 #'
-#' @returns A list of class `gpu_sitrep`, invisibly: `system`, `driver`, `devices` (see [gpu_devices()]), `libraries` (a list
-#'   for each, with `version`, `path` and `origin`, or `error` and `remedy`), `problem` (why a GPU cannot be used, or
-#'   `NULL`), `cache` and `options`.
+#' @returns A list of class `gpu_sitrep`, invisibly: `system`, `driver`, `devices` (see [gpu_devices()]), `libraries` (a
+#'   list for each, with `version`, `path` and `origin`, or `error` and `remedy`), `problem` (why a GPU cannot be used,
+#'   or `NULL`), `cache` and `options`.
 #' @examples
 #' gpu_sitrep()
 #' @export
@@ -144,7 +144,8 @@ print.gpu_sitrep <- function(x, ...) {
   invisible(x)
 }
 
-# What is wrong with an option or an environment variable that is read once, or NULL. Reads them unless that has been done.
+# What is wrong with an option or an environment variable that is read once, or NULL. Reads them unless that has been
+# done.
 start_problem <- function() tryCatch(.Call(C_start_options), verdigris_error = conditionMessage)
 
 # Where compiled kernels are kept between sessions, or NULL where option verdigris.cache_dir is NA or FALSE, or no path.

@@ -1,28 +1,31 @@
 #' Streams and events
 #'
-#' Work on a GPU is queued on a stream and runs in its order. One stream is there from the start and most code needs no other. Two
-#' streams let a copy and a kernel, or two small kernels, run at the same time.
+#' Work on a GPU is queued on a stream and runs in its order. One stream is there from the start and most code needs no
+#' other. Two streams let a copy and a kernel, or two small kernels, run at the same time.
 #'
 #' What is *computed* while a stream is the current one is queued on it. Arithmetic is recorded first, so end a block in
 #' [gpu_compute()]: what is only recorded in it is computed later, on the stream that is current then. A call of a kernel takes
 #' `stream =` (see [gpu_kernel()]), and [as_dlpack()] the stream on which a capsule will be used.
 #'
-#' Streams need no care for correctness. Each array remembers what used it last; work on one stream that reads what another writes, or
-#' writes what another reads, waits for just that, on the device, and memory that is freed is not used again before all
-#' streams are done with it. Warnings ("NaNs produced") come when their stream is waited for. As long as no stream was
-#' made this costs nothing; from the first `gpu_stream()` on each operation also records an event and notes what it used.
+#' Streams need no care for correctness. Each array remembers what used it last; work on one stream that reads what
+#' another writes, or writes what another reads, waits for just that, on the device, and memory that is freed is not
+#' used again before all streams are done with it. Warnings ("NaNs produced") come when their stream is waited for. As
+#' long as no stream was made this costs nothing; from the first `gpu_stream()` on each operation also records an event
+#' and notes what it used.
 #'
-#' An event is a point in a stream's work. `gpu_record()` places it behind what the stream has been given so far, `gpu_wait()` has another
-#' stream's further work wait for it, and `gpu_elapsed()` tells the time between two. With arrays alone events are needed for timing only.
-#' [gpu_copy()] to a pinned vector is what the host must wait for: `gpu_sync(event)`.
+#' An event is a point in a stream's work. `gpu_record()` places it behind what the stream has been given so far,
+#' `gpu_wait()` has another stream's further work wait for it, and `gpu_elapsed()` tells the time between two. With
+#' arrays alone events are needed for timing only. [gpu_copy()] to a pinned vector is what the host must wait for:
+#' `gpu_sync(event)`.
 #'
-#' On the cpu device work is done when a call returns: streams there are accepted and change nothing, and events read the clock.
+#' On the cpu device work is done when a call returns: streams there are accepted and change nothing, and events read
+#' the clock.
 #'
-#' @param priority A whole number. Kernels of streams with a higher priority go first where several wait; devices have a few
-#'   levels from 0 on, and the nearest is taken.
+#' @param priority A whole number. Kernels of streams with a higher priority go first where several wait; devices have a
+#'   few levels from 0 on, and the nearest is taken.
 #' @param device A device's name; `NULL` is the current device.
-#' @param stream What `gpu_stream()` gave; `NULL` is the one that is there from the start, or, for `gpu_record()` and `gpu_wait()`, the
-#'   current one.
+#' @param stream What `gpu_stream()` gave; `NULL` is the one that is there from the start, or, for `gpu_record()` and
+#'   `gpu_wait()`, the current one.
 #' @param code Code to run while `stream` is its device's current one.
 #' @param event,from,to What `gpu_event()` gave. For `gpu_wait()` a stream will do: all that it has been given so far.
 #' @param .local_envir The environment (of a function's call) at whose end the stream before comes back.
@@ -34,8 +37,9 @@
 #' - `gpu_record()`, `gpu_wait()`: `event`, invisibly. Neither waits.
 #' - `gpu_elapsed()`: seconds from `from` to `to`. Waits for both.
 #' @section Errors:
-#' `verdigris_error_argument` for what is no stream or event, and for an event that was not recorded; `verdigris_error_device` where they are of different devices;
-#' `verdigris_error_capture` where the stream is changed or an event is used while [gpu_graph()] records.
+#' `verdigris_error_argument` for what is no stream or event, and for an event that was not recorded;
+#' `verdigris_error_device` where they are of different devices; `verdigris_error_capture` where the stream is changed
+#' or an event is used while [gpu_graph()] records.
 #' @seealso [gpu_sync()] waits for a stream, an event or a device. [gpu_graph()] and [gpu_time()].
 #' @examples
 #' s <- gpu_stream(device = "cpu")
@@ -54,8 +58,8 @@ gpu_stream <- function(priority = 0, device = NULL) {
   structure(.Call(C_stream_new, device, as.double(priority)), class = "gpu_stream")
 }
 
-# The current stream of each device, by its name; absent where it is the one from the start. Held here, so that R does not
-# collect it meanwhile.
+# The current stream of each device, by its name; absent where it is the one from the start. Held here, so that R does
+# not collect it meanwhile.
 current_streams <- new.env(parent = emptyenv())
 
 # Makes a stream the current one of its device. Returns what brings the one before back.

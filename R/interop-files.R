@@ -1,32 +1,36 @@
 #' Save arrays to a file, and load them
 #'
-#' Files are in the safetensors format, which Python's safetensors and many other programs read and write. The data go straight from and
-#' to the device, in pieces: no copy of the whole is made on the host.
+#' Files are in the safetensors format, which Python's safetensors and many other programs read and write. The data go
+#' straight from and to the device, in pieces: no copy of the whole is made on the host.
 #'
-#' The same element has the same index everywhere: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python. The format
-#' is row-major, so what has two dimensions or more is transposed on its device on the way.
+#' The same element has the same index everywhere: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python.
+#' The format is row-major, so what has two dimensions or more is transposed on its device on the way.
 #'
-#' The file replaces one of the same name when it is whole and on the disk; where saving fails, or R is killed, that one stays as it was. It
-#' keeps the mode of the file that it replaces, and the owner where the system allows it. A symbolic link stays, and the file where it leads is
-#' replaced; other hard links of a file keep the old data. What is being written stands in the same folder, named `.verdigris-*.part`; what killed
-#' processes have left of that is removed at the next save. Only regular files are written and read, no devices, FIFOs and sockets.
+#' The file replaces one of the same name when it is whole and on the disk; where saving fails, or R is killed, that one
+#' stays as it was. It keeps the mode of the file that it replaces, and the owner where the system allows it. A symbolic
+#' link stays, and the file where it leads is replaced; other hard links of a file keep the old data. What is being
+#' written stands in the same folder, named `.verdigris-*.part`; what killed processes have left of that is removed at
+#' the next save. Only regular files are written and read, no devices, FIFOs and sockets.
 #'
-#' What R alone has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) is kept in the file's metadata, in
-#' entry `verdigris`, which other programs pass over. Types are kept: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL and C64 are the
-#' dtypes of their names. An `NA` in whole numbers is the smallest number there. A logical array with `NA` is saved as I8 (`NA` is -128), a
-#' complex128 array as F64 with a last dimension of 2, the real and the imaginary part; [gpu_load()] gives both back as they were.
+#' What R alone has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) is kept in the file's metadata, in entry
+#' `verdigris`, which other programs pass over. Types are kept: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL and C64
+#' are the dtypes of their names. An `NA` in whole numbers is the smallest number there. A logical array with `NA` is
+#' saved as I8 (`NA` is -128), a complex128 array as F64 with a last dimension of 2, the real and the imaginary part;
+#' [gpu_load()] gives both back as they were.
 #'
 #' @param x An array, or a list of arrays with names. Elements may be ordinary vectors too, which [as_gpu()] takes.
 #' @param path The file.
 #' @param metadata A character vector with names, for other programs, or `NULL`.
 #' @param names The tensors that are wanted, in this order. The default is all of them, in the file's order.
 #' @param device Where to load them to; the default is the current device.
-#' @returns `gpu_save()`: `path`, invisibly. `gpu_load()`: a list of arrays with names; attribute `"metadata"` is a character vector with
-#'   names, where the file has more than R's attributes. Of a file that was saved from one array, that array, unless there are `names`.
+#' @returns `gpu_save()`: `path`, invisibly. `gpu_load()`: a list of arrays with names; attribute `"metadata"` is a
+#'   character vector with names, where the file has more than R's attributes. Of a file that was saved from one array,
+#'   that array, unless there are `names`.
 #' @section Errors:
-#' `verdigris_error_file` where the file cannot be written or read, or is no safetensors file: cut off, not JSON, with tensors that overlap or
-#' lie outside it; `verdigris_error_argument` for names that are missing, double, or not in the file; `verdigris_error_dtype` for types that
-#' arrays do not have (F8, U16, U32, U64); `verdigris_error_device`; `verdigris_error_memory`.
+#' `verdigris_error_file` where the file cannot be written or read, or is no safetensors file: cut off, not JSON, with
+#' tensors that overlap or lie outside it; `verdigris_error_argument` for names that are missing, double, or not in the
+#' file; `verdigris_error_dtype` for types that arrays do not have (F8, U16, U32, U64); `verdigris_error_device`;
+#' `verdigris_error_memory`.
 #' @source The format: <https://github.com/huggingface/safetensors>.
 #' @examples
 #' file <- tempfile(fileext = ".safetensors")
@@ -77,7 +81,8 @@ gpu_load <- function(path, names = NULL, device = NULL) {
   out
 }
 
-# The array with the attributes that a file has for it; those that do not fit it, which another program may have left, are dropped.
+# The array with the attributes that a file has for it; those that do not fit it, which another program may have left,
+# are dropped.
 with_saved <- function(array, saved) {
   strings <- function(x) if (is.character(x)) x
   kept <- list(dim = dim(array))

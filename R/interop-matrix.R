@@ -18,7 +18,8 @@ register_matrix_methods <- function() {
   if (getRversion() >= "4.3.0") register_matrix_operators()
 }
 
-# Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours by these methods.
+# Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours
+# by these methods.
 register_own_methods <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   own <- function(f, signatures, method) {
@@ -58,7 +59,8 @@ register_matrix_operators <- function(matrix = asNamespace("Matrix")) {
   }
 }
 
-# Methods for (C, gpu_array) and (gpu_array, C) with each class C that Matrix serves beside ANY, so that ours are nearer.
+# Methods for (C, gpu_array) and (gpu_array, C) with each class C that Matrix serves beside ANY, so that ours are
+# nearer.
 register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   generic <- methods::getGeneric(f, where = matrix)
   taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))

@@ -1,18 +1,19 @@
-# Python's arrays, by reticulate, where the user has it: `__dlpack__` both ways. inst/python/verdigris_dlpack.py is the other side.
+# Python's arrays, by reticulate, where the user has it: `__dlpack__` both ways. inst/python/verdigris_dlpack.py is the
+# other side.
 
 #' Share memory with Python
 #'
-#' With reticulate, arrays and those of Python's libraries are exchanged by DLPack, without a copy: NumPy, CuPy, PyTorch,
-#' JAX, TVM and whatever else speaks it.
+#' With reticulate, arrays and those of Python's libraries are exchanged by DLPack, without a copy: NumPy, CuPy,
+#' PyTorch, JAX, TVM and whatever else speaks it.
 #'
-#' To Python: `reticulate::r_to_py(x)`, or an array as the argument of a Python function, is an object with `__dlpack__` and
-#' `__dlpack_device__`, for `np.from_dlpack()`, `torch.from_dlpack()`, `cupy.from_dlpack()` and so on, as often as wanted. It keeps the array
-#' alive. NumPy's functions take it as it is: where the array is on a GPU it is copied to the host for them. Libraries that know of
-#' DLPack 1.0 see it as read-only; what one writes all the same is seen in R.
+#' To Python: `reticulate::r_to_py(x)`, or an array as the argument of a Python function, is an object with `__dlpack__`
+#' and `__dlpack_device__`, for `np.from_dlpack()`, `torch.from_dlpack()`, `cupy.from_dlpack()` and so on, as often as
+#' wanted. It keeps the array alive. NumPy's functions take it as it is: where the array is on a GPU it is copied to the
+#' host for them. Libraries that know of DLPack 1.0 see it as read-only; what one writes all the same is seen in R.
 #'
 #' From Python: `as_gpu(object)` takes any object with `__dlpack__`. Keep objects in Python by
-#' `reticulate::import(..., convert = FALSE)`: what reticulate has converted is an R array already. Row-major memory becomes a strided view: the
-#' same element has the same index on both sides.
+#' `reticulate::import(..., convert = FALSE)`: what reticulate has converted is an R array already. Row-major memory
+#' becomes a strided view: the same element has the same index on both sides.
 #'
 #' On a CUDA device the other library's work on its current stream and the array's are put in order on the device.
 #'
@@ -22,9 +23,9 @@
 #' @param ... Ignored.
 #' @returns `as_gpu()`: an array. `r_to_py()`: a Python object.
 #' @section Errors:
-#' `verdigris_error_argument` for an object without `__dlpack__`, and where Python refuses (a PyTorch tensor that requires a gradient, say);
-#' `verdigris_error_dtype` for types that arrays do not have; `verdigris_error_device`. What `__dlpack__` refuses in Python is
-#' an exception there.
+#' `verdigris_error_argument` for an object without `__dlpack__`, and where Python refuses (a PyTorch tensor that
+#' requires a gradient, say); `verdigris_error_dtype` for types that arrays do not have; `verdigris_error_device`. What
+#' `__dlpack__` refuses in Python is an exception there.
 #' @seealso [as_dlpack()]
 #' @name python
 #' @examplesIf requireNamespace("reticulate", quietly = TRUE) && reticulate::py_module_available("numpy")

@@ -1,19 +1,22 @@
-# What is composed of compiled functions: margins, neighbourhoods, folds, scans and orders by R functions. Each is a function in R around the
-# person's, and is compiled with it.
+# What is composed of compiled functions: margins, neighbourhoods, folds, scans and orders by R functions. Each is a
+# function in R around the person's, and is compiled with it.
 
 #' Functions along margins and over neighbourhoods, on the device
 #'
-#' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix: it sees a vector, which it may sum, walk and index.
-#' `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector of `2 * radius + 1` elements where `x` is a
-#' vector, a matrix with as many rows and columns where it is a matrix, the element in the middle.
+#' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix: it sees a vector, which it may sum,
+#' walk and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector of
+#' `2 * radius + 1` elements where `x` is a vector, a matrix with as many rows and columns where it is a matrix, the
+#' element in the middle.
 #' @param x A vector or matrix: an array, or host values, which go to the device.
 #' @param MARGIN 1 for rows, 2 for columns.
 #' @param f A function that can be compiled (see [gpu_compile()]). `gpu_apply()` gives it a vector.
 #' @param radius How many neighbours to each side, from 1 to 5 (matrices: 3).
-#' @param edge What stands beyond the border: `NA`, a number, `"wrap"` (the other side), `"clamp"` (the nearest element) or `"reflect"` (mirrored, the border's own element once).
+#' @param edge What stands beyond the border: `NA`, a number, `"wrap"` (the other side), `"clamp"` (the nearest element)
+#'   or `"reflect"` (mirrored, the border's own element once).
 #' @param ... Further arguments of `f`: numbers, or arrays that are taken whole.
-#' @returns An array on the device of `x`: of `gpu_apply()` with an element for each row or column (a matrix with a row for each where `f` gives several numbers), of `gpu_stencil()`
-#'   with the shape of `x`. Nothing is computed or waited for.
+#' @returns An array on the device of `x`: of `gpu_apply()` with an element for each row or column (a matrix with a row
+#'   for each where `f` gives several numbers), of `gpu_stencil()` with the shape of `x`. Nothing is computed or waited
+#'   for.
 #' @section Errors:
 #' Those of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` for what is no matrix.
 #' @seealso [gpu_compile()], [gpu_reduce()].
@@ -115,19 +118,24 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
 
 #' Folds, scans and orders by R functions
 #'
-#' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each, as [base::Reduce()] does with and without
-#' `accumulate`. `f` takes two numbers and must be associative: the device combines neighbours first, in a fixed tree, so that the bits do not depend on
-#' the run. It need not be commutative. `gpu_sort_by(x, before)` sorts by a function of two numbers that says whether the first stands before the second; elements of which neither does
-#' keep their order.
+#' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each, as [base::Reduce()]
+#' does with and without `accumulate`. `f` takes two numbers and must be associative: the device combines neighbours
+#' first, in a fixed tree, so that the bits do not depend on the run. It need not be commutative.
+#' `gpu_sort_by(x, before)` sorts by a function of two numbers that says whether the first stands before the second;
+#' elements of which neither does keep their order.
 #' @param x A vector: an array, or host values, which go to the device.
 #' @param f A function of two numbers that gives one (see [gpu_compile()]).
-#' @param init Where `gpu_reduce()` begins: the left operand of the first element. Without it the first element stands there.
+#' @param init Where `gpu_reduce()` begins: the left operand of the first element. Without it the first element stands
+#'   there.
 #' @param before A function of two numbers that gives TRUE or FALSE: a strict order, as `function(a, b) a < b`.
-#' @returns `gpu_reduce()`: one number, as an array of length 1 (`init`, or an error, where `x` is empty); the others arrays like `x`. What `f` gives has the type that it has of two elements of `x`.
-#'   Computed at once, in steps: `gpu_reduce()` in log64(n) launches, `gpu_scan()` in log2(n), `gpu_sort_by()` in log2(n)^2 / 2.
+#' @returns `gpu_reduce()`: one number, as an array of length 1 (`init`, or an error, where `x` is empty); the others
+#'   arrays like `x`. What `f` gives has the type that it has of two elements of `x`. Computed at once, in steps:
+#'   `gpu_reduce()` in log64(n) launches, `gpu_scan()` in log2(n), `gpu_sort_by()` in log2(n)^2 / 2.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument` where `f` gives several numbers, or `x` is empty and there is no `init`.
-#' @seealso [gpu_compile()]; for sums, extremes, sorting by value and cumulative sums R's own functions are faster: `sum()`, `max()`, `sort()`, `cumsum()`.
+#' Those of [gpu_compile()]; `verdigris_error_argument` where `f` gives several numbers, or `x` is empty and there is no
+#' `init`.
+#' @seealso [gpu_compile()]; for sums, extremes, sorting by value and cumulative sums R's own functions are faster:
+#'   `sum()`, `max()`, `sort()`, `cumsum()`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' gpu_reduce(x, function(a, b) if (abs(a) > abs(b)) a else b)

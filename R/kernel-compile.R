@@ -1,51 +1,68 @@
-# R functions as functions of a device: gpu_compile(), and what stands around a function that is compiled. The language is the
-# engine's (`routine/compile`); here R's names are looked up, and calls are made.
+# R functions as functions of a device: gpu_compile(), and what stands around a function that is compiled. The language
+# is the engine's (`routine/compile`); here R's names are looked up, and calls are made.
 
 #' R functions as kernels
 #'
-#' `gpu_compile(f)` makes a function that runs `f` for each element of its arguments, on the device: one element, one path or one pixel a
-#' thread. The person writes the loop in R. `gpu_map(f, ...)` compiles and calls at once.
+#' `gpu_compile(f)` makes a function that runs `f` for each element of its arguments, on the device: one element, one
+#' path or one pixel a thread. The person writes the loop in R. `gpu_map(f, ...)` compiles and calls at once.
 #'
 #' @section The language:
-#' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals take it). Arithmetic, comparison and logic
-#'   with R's rules for `NA`, integer overflow and division; every operation that [gpu_operations()] lists; `c()`, `list()`,
-#'   `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`, `which.max`, `which.min`, `ifelse`, `switch` by number or by a string that is written in the code, `is.na` and their like.
-#' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`, `repeat`, `break`,
-#'   `next`, `return()`, `stop()` with a string, `stopifnot()`.
+#' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals take
+#'   it). Arithmetic, comparison and logic with R's rules for `NA`, integer overflow and division; every operation that
+#'   [gpu_operations()] lists; `c()`, `list()`, `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`,
+#'   `which.max`, `which.min`, `ifelse`, `switch` by number or by a string that is written in the code, `is.na` and
+#'   their like.
+#' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`,
+#'   `repeat`, `break`, `next`, `return()`, `stop()` with a string, `stopifnot()`.
 #' * Local variables. One that gets values of two types on different ways is of the wider type.
-#' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
-#'   on them is element by element, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
-#' * Subscripts by numbers, by logicals and by `-i`, of vectors and matrices: `mean(v[!is.na(v)])`, `v[v > 1] <- 0`, `for (x in v[-1])`, `m[-i, j]`, `which()`, and `na.rm = TRUE`.
-#'   How many elements a logical takes is not known when a function is compiled: they are reduced, walked over, assigned to, or one is taken (`v[v > 0][1]`), but they are no result.
-#' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`, `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is
-#'   copied to the device at each call: use [as_gpu()] before for one that is long.
+#' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`,
+#'   `matrix(0, 2, 2)`; arithmetic on them is element by element, and `%*%`, `crossprod()`, `tcrossprod()` and `t()`
+#'   have R's shapes.
+#' * Subscripts by numbers, by logicals and by `-i`, of vectors and matrices: `mean(v[!is.na(v)])`, `v[v > 1] <- 0`,
+#'   `for (x in v[-1])`, `m[-i, j]`, `which()`, and `na.rm = TRUE`. How many elements a logical takes is not known when
+#'   a function is compiled: they are reduced, walked over, assigned to, or one is taken (`v[v > 0][1]`), but they are
+#'   no result.
+#' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`,
+#'   `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is copied to the device at each call: use [as_gpu()]
+#'   before for one that is long.
 #' * Calls of other functions that are written in R from these; recursion is refused.
-#' * Random draws, one at a time: `runif(1)`, `rnorm(1)`, `rexp(1)`, `rbinom(1, n, p)`, `rpois`, `rgamma`, `rbeta`, `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has a stream
-#'   of its own; [set.seed()] decides, and both devices draw the same numbers.
+#' * Random draws, one at a time: `runif(1)`, `rnorm(1)`, `rexp(1)`, `rbinom(1, n, p)`, `rpois`, `rgamma`, `rbeta`,
+#'   `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has a stream of its own; [set.seed()] decides, and both
+#'   devices draw the same numbers.
 #'
-#' Where it is not R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow; `which.max()` of nothing but `NA` is `NA`; the extreme of integers that may be none is a double, and R's warning of
-#' no elements is left out; a subscript below 1 that is computed fails, where it is not written as `-i`, and so does an assignment beyond the end of
-#' a vector, which keeps its length; values that do not go into the assigned elements evenly fail; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
+#' Where it is not R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow;
+#' `which.max()` of nothing but `NA` is `NA`; the extreme of integers that may be none is a double, and R's warning of
+#' no elements is left out; a subscript below 1 that is computed fails, where it is not written as `-i`, and so does an
+#' assignment beyond the end of a vector, which keeps its length; values that do not go into the assigned elements
+#' evenly fail; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
 #'
-#' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where `f` would
-#' stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the error when values are read: of the first element that failed,
-#' with its number, and of a subscript that is outside with its value.
+#' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where
+#' `f` would stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the
+#' error when values are read: of the first element that failed, with its number, and of a subscript that is outside
+#' with its value.
 #'
-#' A call is recorded as other operations are: it is computed together with what it reads and what reads it, when values are
-#' needed, and again where that is cheaper than keeping them. A function is compiled once for each combination of types; another value of a captured number compiles nothing.
+#' A call is recorded as other operations are: it is computed together with what it reads and what reads it, when values
+#' are needed, and again where that is cheaper than keeping them. A function is compiled once for each combination of
+#' types; another value of a captured number compiles nothing.
 #' @param f A function that is written in R.
-#' @param whole Names of parameters of `f` that take all of their argument, to be read by subscripts, and not element by element.
-#' @param bounds What a subscript beyond the end is: `"R"` as in R (`NA` of a vector, an error of a matrix), `"NA"` or `"error"`.
-#' @param ... Arguments of `f`: arrays, vectors and numbers, recycled to the longest, with or without names. A vector of the host goes to the device.
+#' @param whole Names of parameters of `f` that take all of their argument, to be read by subscripts, and not element by
+#'   element.
+#' @param bounds What a subscript beyond the end is: `"R"` as in R (`NA` of a vector, an error of a matrix), `"NA"` or
+#'   `"error"`.
+#' @param ... Arguments of `f`: arrays, vectors and numbers, recycled to the longest, with or without names. A vector of
+#'   the host goes to the device.
 #' @param MoreArgs A list of further arguments of `f` that are taken whole, as in [base::mapply()].
 #' @param device Where it runs; by default the device of the arguments, else the current one (see [gpu_use()]).
-#' @param type,x What `gpu_source()` shows: `"cuda"`, the CUDA C, or `"form"`, the intermediate form; of a function that has been called.
-#' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, give an array of the arguments' common length with
-#'   the dimensions and names of the first argument of that length; a list of arrays where `f` gives several numbers by `list()` or `c()` with names, and
-#'   a matrix with a row for each element where it gives a vector. Nothing is computed or waited for.
+#' @param type,x What `gpu_source()` shows: `"cuda"`, the CUDA C, or `"form"`, the intermediate form; of a function that
+#'   has been called.
+#' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, give an
+#'   array of the arguments' common length with the dimensions and names of the first argument of that length; a list of
+#'   arrays where `f` gives several numbers by `list()` or `c()` with names, and a matrix with a row for each element
+#'   where it gives a vector. Nothing is computed or waited for.
 #' @section Errors:
-#' `verdigris_error_compile` for what cannot be compiled; `verdigris_error_argument` for arguments that are no numbers; `verdigris_error_device` for
-#' arrays of different devices; `verdigris_error_value` where an element failed, when values are read. On CUDA a function needs NVRTC (see [gpu_sitrep()]).
+#' `verdigris_error_compile` for what cannot be compiled; `verdigris_error_argument` for arguments that are no numbers;
+#' `verdigris_error_device` for arrays of different devices; `verdigris_error_value` where an element failed, when
+#' values are read. On CUDA a function needs NVRTC (see [gpu_sitrep()]).
 #' @seealso [gpu_kernel()] for CUDA C; [gpu_apply()], [gpu_stencil()], [gpu_reduce()].
 #' @examples
 #' escape <- gpu_compile(function(re, im) {
@@ -127,7 +144,8 @@ print.gpu_function <- function(x, ...) {
   invisible(x)
 }
 
-# The environment of a compiled function. One that is not compiled is looked up among the last ones, so that gpu_map() in a loop compiles once.
+# The environment of a compiled function. One that is not compiled is looked up among the last ones, so that gpu_map()
+# in a loop compiles once.
 compiled_self <- function(f, whole = character(), name = "f") {
   if (is_compiled(f)) {
     self <- environment(f)
@@ -199,7 +217,8 @@ run_variant <- function(self, variant, arguments, n, device, call) {
   .Call(C_routine_call, variant$pointer, arguments, self$whole, captured, n, if (variant$draws) stream_key(), device, call)
 }
 
-# Whether the functions that were written into a variant are what their names mean now, and nothing was read from a file.
+# Whether the functions that were written into a variant are what their names mean now, and nothing was read from a
+# file.
 is_current <- function(variant) {
   if (is_stale(variant$pointer)) return(FALSE)
   for (f in variant$functions) if (!identical(get0(f$name, envir = f$env, mode = "function"), f$value)) return(FALSE)
@@ -250,8 +269,9 @@ shaped_results <- function(arrays, variant, arguments, n) {
 
 # ---- what stands around a function ----------------------------------------------------------------------------------------------
 
-# Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the number of their scope), and for each
-# scope its variables and functions (the number of one that is written in R; the name of base R's; list(what it is) of another).
+# Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the
+# number of their scope), and for each scope its variables and functions (the number of one that is written in R; the
+# name of base R's; list(what it is) of another).
 surroundings <- function(f, name, stack) {
   functions <- list()
   values <- list()
@@ -333,7 +353,8 @@ inner_defaults <- function(code) {
   found
 }
 
-# Bytes of R's stack that are not in use, and how many R, and the compiler, take for one call within another when they walk over code.
+# Bytes of R's stack that are not in use, and how many R, and the compiler, take for one call within another when they
+# walk over code.
 free_stack <- function() {
   stack <- Cstack_info()
   free <- stack[["size"]] - stack[["current"]]

@@ -9,22 +9,25 @@ setOldClass(c("gpu_qr", "qr"))
 #' [base::qr()] and its family, for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LINPACK.
 #'
 #' @section Rank and pivots:
-#' Base R's `qr()` moves a column to the end when what is left of it, beside the columns before, is less than `tol` times its norm. cuSOLVER does not
-#' pivot; so the diagonal of R is compared with the columns' norms. Where every column is clear of the limit (by a factor of 2; of float32 matrices by what float32 can tell),
-#' base R would not have moved any either, and this is its decomposition, in LINPACK's form: any function that takes base R's takes it. Else
-#' the matrix goes through the host (see option `verdigris.host_access` in [verdigris-package]), and base R decides rank and pivots. So does every complex matrix, `LAPACK = TRUE`, and
-#' what is not finite.
-#' `qr.Q()`, `qr.R()`, `qr.X()`, `qr.qy()`, `qr.qty()`, `qr.coef()`, `qr.fitted()`, `qr.resid()` and `qr.solve()` have base R's arguments; a right side may be
-#' of the device or of the host.
+#' Base R's `qr()` moves a column to the end when what is left of it, beside the columns before, is less than `tol`
+#' times its norm. cuSOLVER does not pivot; so the diagonal of R is compared with the columns' norms. Where every column
+#' is clear of the limit (by a factor of 2; of float32 matrices by what float32 can tell), base R would not have moved
+#' any either, and this is its decomposition, in LINPACK's form: any function that takes base R's takes it. Else the
+#' matrix goes through the host (see option `verdigris.host_access` in [verdigris-package]), and base R decides rank and
+#' pivots. So does every complex matrix, `LAPACK = TRUE`, and what is not finite.
+#' `qr.Q()`, `qr.R()`, `qr.X()`, `qr.qy()`, `qr.qty()`, `qr.coef()`, `qr.fitted()`, `qr.resid()` and `qr.solve()` have
+#' base R's arguments; a right side may be of the device or of the host.
 #' @param x A matrix.
 #' @param tol,LAPACK,... As in [base::qr()].
 #' @param a What `qr()` gave.
 #' @param b A matrix or a vector; without one, `solve()` gives the inverse.
-#' @returns `qr()` gives base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux` and `pivot`; [collect()] makes base R's of it. The others give
-#'   arrays of base R's shape and dimnames, as narrow among the float types as the decomposition. `qr()` waits for the device, to learn the rank;
-#'   `qr.coef()` and what rests on it too.
+#' @returns `qr()` gives base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux` and
+#'   `pivot`; [collect()] makes base R's of it. The others give arrays of base R's shape and dimnames, as narrow among
+#'   the float types as the decomposition. `qr()` waits for the device, to learn the rank; `qr.coef()` and what rests on
+#'   it too.
 #' @section Errors:
-#' Base R's, in its words; on a GPU `verdigris_error_library` where cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' Base R's, in its words; on a GPU `verdigris_error_library` where cuSOLVER or cuBLAS is missing (see [gpu_sitrep()])
+#' and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(cbind(1, c(1, 2, 4, 7)), device = "cpu")
 #' q <- qr(x)
@@ -259,17 +262,21 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 #'
 #' [base::svd()] and [base::eigen()] for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LAPACK.
 #'
-#' Vectors are determined up to a sign (a factor of modulus 1 where they are complex), which is not base R's. Singular values
-#' come by the polar decomposition, which works with products of matrices, and are as accurate as LAPACK's; where the matrix is next to singular and that
-#' method does not reach it, by bidiagonalisation. Eigenvalues of a symmetric matrix (and a Hermitian one) by divide and conquer. Of others on the device where cuSOLVER has the
-#' function for it (CUDA 12.6, update 2, and later), else, and where they are complex matrices, through the host (see option `verdigris.host_access` in [verdigris-package]).
+#' Vectors are determined up to a sign (a factor of modulus 1 where they are complex), which is not base R's. Singular
+#' values come by the polar decomposition, which works with products of matrices, and are as accurate as LAPACK's; where
+#' the matrix is next to singular and that method does not reach it, by bidiagonalisation. Eigenvalues of a symmetric
+#' matrix (and a Hermitian one) by divide and conquer. Of others on the device where cuSOLVER has the function for it
+#' (CUDA 12.6, update 2, and later), else, and where they are complex matrices, through the host (see option
+#' `verdigris.host_access` in [verdigris-package]).
 #'
 #' Integers and logicals are computed in float64, halves in float32.
 #' @param x A matrix.
 #' @param nu,nv,LINPACK,symmetric,only.values,EISPACK As in [base::svd()] and [base::eigen()].
-#' @returns Base R's list, of arrays on the device of `x`, as narrow among the float types as that. The device is waited for.
+#' @returns Base R's list, of arrays on the device of `x`, as narrow among the float types as that. The device is waited
+#'   for.
 #' @section Errors:
-#' Base R's, in its words; on a GPU `verdigris_error_library` where cuSOLVER is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' Base R's, in its words; on a GPU `verdigris_error_library` where cuSOLVER is missing (see [gpu_sitrep()]) and
+#' `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu")
 #' svd(x)$d

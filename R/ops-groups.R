@@ -1,16 +1,18 @@
 # Groups: what is computed of the elements that share a key.
 #
-# Keys become codes, and each code has an accumulator to which its elements are added in a fixed order (`C_reduce_coded`). Where there are too many
-# groups for that on a GPU, some ten thousand, the elements are put in the order of their groups by one sort of the codes. A group is then cut into
-# pieces of a fixed length, the last one filled up with what changes nothing, and all pieces are reduced at once; so are the pieces' results, until
-# each group has one.
+# Keys become codes, and each code has an accumulator to which its elements are added in a fixed order
+# (`C_reduce_coded`). Where there are too many groups for that on a GPU, some ten thousand, the elements are put in the
+# order of their groups by one sort of the codes. A group is then cut into pieces of a fixed length, the last one filled
+# up with what changes nothing, and all pieces are reduced at once; so are the pieces' results, until each group has
+# one.
 
 GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last")
 
 # Pieces of groups: so much is wasted at most in each group.
 PIECE <- 64
 
-# The keys as places among their levels: `codes`, an array (NA where a key is missing); `levels`, names of each key's levels.
+# The keys as places among their levels: `codes`, an array (NA where a key is missing); `levels`, names of each key's
+# levels.
 grouping <- function(keys, device) {
   coded <- lapply(keys, function(key) {
     if (!is_gpu(key)) {
@@ -141,22 +143,28 @@ pieced <- function(y, counts, name) {
 
 #' Groups of elements
 #'
-#' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their codes; where there are more
-#' groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes. [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`, `var`, `sd`, `min`, `max` and `length`, run so too; with other functions
-#' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. `split()` gives views of
-#' the elements, put in the order of their groups once, which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and
-#' with one of these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no whole numbers.
+#' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their
+#' codes; where there are more groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes.
+#' [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`,
+#' `var`, `sd`, `min`, `max` and `length`, run so too; with other functions `tapply()` and `ave()` call them with the
+#' array of each group, as [split()] gives them. `split()` gives views of the elements, put in the order of their groups
+#' once, which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and with
+#' one of these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no
+#' whole numbers.
 #'
-#' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place of each group come to the host; which groups there are is waited for.
+#' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place
+#' of each group come to the host; which groups there are is waited for.
 #' @param x,X An array: a vector, or for `rowsum()` a matrix too.
-#' @param g,group,INDEX The groups: an array or a vector or factor, as long as `x`; for `gpu_group()` and `tapply()` a list of several, of which each combination is a group.
-#' @param f What is computed: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or `"last"`; for `split()` the groups.
+#' @param g,group,INDEX The groups: an array or a vector or factor, as long as `x`; for `gpu_group()` and `tapply()` a
+#'   list of several, of which each combination is a group.
+#' @param f What is computed: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or
+#'   `"last"`; for `split()` the groups.
 #' @param na.rm Whether missing elements are left out. Elements whose key is missing always are, but in `rowsum()`.
 #' @param FUN,default,simplify,reorder,drop As in [base::tapply()], [base::rowsum()] and [base::split()].
 #' @param ... Passed on to `FUN`; for `ave()` the groups.
-#' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each key and the levels in its dimnames, as `tapply()` has them; in groups that have no elements `NA`,
-#'   and 0 for `"count"`. `rowsum()`: a matrix with a row for each group. `ave()`: an array like `x`.
-#'   `split()`: a list of arrays.
+#' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each key and the levels in
+#'   its dimnames, as `tapply()` has them; in groups that have no elements `NA`, and 0 for `"count"`. `rowsum()`: a
+#'   matrix with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays.
 #' @section Errors:
 #' `verdigris_error_argument` for groups of another length; base R's, in its words.
 #' @examples
@@ -307,7 +315,8 @@ ave_array <- function(x, keys, FUN) {
   x
 }
 
-# All groups in one assignment, on which unsplit() rests: base R's method makes one for each group, and each is a new array.
+# All groups in one assignment, on which unsplit() rests: base R's method makes one for each group, and each is a new
+# array.
 #' @rdname gpu_group
 #' @usage NULL
 #' @export

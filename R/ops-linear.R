@@ -14,7 +14,8 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)
   extents <- product_extents(x, y, turn_x, turn_y)
-  # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three dimensions
+  # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three
+  # dimensions
   by_host <- function() .Call(C_result, on_base(), product_dtype(x, y), device)
   # of a column and a row nothing is added up
   outer <- device == "cpu" && isTRUE(extents[2L] == 1) && !is_int64(x) && !is_int64(y) && !anyNA(x) && !anyNA(y)
@@ -44,7 +45,8 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out
 }
 
-# Of matrices on the cpu device that fit, neither a row or a column nor one element between them, what base R is lent; NULL of others.
+# Of matrices on the cpu device that fit, neither a row or a column nor one element between them, what base R is lent;
+# NULL of others.
 plain_factors <- function(x, y, turn_x, turn_y) {
   dx <- attr(x, "dim")
   dy <- attr(y, "dim")
@@ -57,8 +59,8 @@ plain_factors <- function(x, y, turn_x, turn_y) {
 # A factor as an array on the device of the other.
 beside <- function(x, like, device) if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
 
-# Numbers of R as they meet an array: rounded to its float type first, as by an operator (section "Numbers beside an array" of
-# `?elementwise`). An array is as it is.
+# Numbers of R as they meet an array: rounded to its float type first, as by an operator (section "Numbers beside an
+# array" of `?elementwise`). An array is as it is.
 adopt <- function(x, like) {
   if (is_gpu(x)) return(strip(x))
   if (!inherits(x, "integer64")) return(as_gpu(as.vector(x), dtype = host_dtype(x, like), device = gpu_device(like)))
@@ -121,8 +123,8 @@ product_dtype <- function(x, y) {
 # What float32 factors are rounded to.
 PRECISIONS <- c("float32", "tf32", "bfloat16")
 
-# Which way is taken, for tests and benchmarks: whether a product of a matrix and its own transpose is computed by halves (0 no, 1 yes,
-# 2 as the extents say), and whether singular values come by the polar decomposition.
+# Which way is taken, for tests and benchmarks: whether a product of a matrix and its own transpose is computed by
+# halves (0 no, 1 yes, 2 as the extents say), and whether singular values come by the polar decomposition.
 products <- new.env(parent = emptyenv())
 products$halves <- 2
 products$polar <- TRUE
@@ -135,14 +137,17 @@ product_options <- function() {
 
 #' Matrix products
 #'
-#' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a CUDA device, by R's BLAS on the cpu, unless one of
-#' them is a vector of doubles. What is recorded in a factor is computed first. On a GPU the product is queued, not waited for, and a factor that is
-#' transposed (`t(x) %*% y`), or a range of a matrix's rows or columns, costs no copy; R's BLAS works on copies. A matrix times its own transpose is
-#' symmetric to the last bit, and where it is large half of it is computed. Integers and logicals become float64; float16 and bfloat16 add in float32.
+#' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a
+#' CUDA device, by R's BLAS on the cpu, unless one of them is a vector of doubles. What is recorded in a factor is
+#' computed first. On a GPU the product is queued, not waited for, and a factor that is transposed (`t(x) %*% y`), or a
+#' range of a matrix's rows or columns, costs no copy; R's BLAS works on copies. A matrix times its own transpose is
+#' symmetric to the last bit, and where it is large half of it is computed. Integers and logicals become float64;
+#' float16 and bfloat16 add in float32.
 #'
 #' @section Precision:
-#' Products are computed in the factors' own precision. `options(verdigris.matmul_precision = "tf32")` lets float32 factors (complex64 too) be rounded to
-#' 10 bits on the way into a product on a GPU's tensor cores, `"bfloat16"` to 7; the sums stay float32. `"float32"` is the default.
+#' Products are computed in the factors' own precision. `options(verdigris.matmul_precision = "tf32")` lets float32
+#' factors (complex64 too) be rounded to 10 bits on the way into a product on a GPU's tensor cores, `"bfloat16"` to 7;
+#' the sums stay float32. `"float32"` is the default.
 #' @param x,y Matrices or vectors, at least one of them an array; a vector is the row or the column that fits.
 #' @returns A matrix of class `gpu_array` on the device of the arrays, with the dimnames that base R gives.
 #' @section Errors:
@@ -189,15 +194,15 @@ if (getRversion() < "4.3.0") {
 
 #' Many matrix products at once
 #'
-#' The products of the slices of two arrays of three dimensions: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or an array of one slice, is a
-#' factor of each product. On a GPU by one call of cuBLAS, queued and not waited for; transposed slices (`aperm(x, c(2, 1, 3))`) and ranges
-#' cost no copy. On the cpu slice by slice, by R's BLAS.
+#' The products of the slices of two arrays of three dimensions: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or
+#' an array of one slice, is a factor of each product. On a GPU by one call of cuBLAS, queued and not waited for;
+#' transposed slices (`aperm(x, c(2, 1, 3))`) and ranges cost no copy. On the cpu slice by slice, by R's BLAS.
 #' @param x,y Arrays of three dimensions, or matrices; at least one of them a `gpu_array`.
-#' @returns A `gpu_array` of three dimensions, rows of `x` by columns of `y` by slices, on the device of the arrays, in the dtype of
-#'   [matmult]. Dimnames are not kept.
+#' @returns A `gpu_array` of three dimensions, rows of `x` by columns of `y` by slices, on the device of the arrays, in
+#'   the dtype of [matmult]. Dimnames are not kept.
 #' @section Errors:
-#' `verdigris_error_shape` where the extents do not fit each other; `verdigris_error_argument` for what is no matrix and no array of three
-#' dimensions; those of [matmult].
+#' `verdigris_error_shape` where the extents do not fit each other; `verdigris_error_argument` for what is no matrix and
+#' no array of three dimensions; those of [matmult].
 #' @examples
 #' x <- as_gpu(array(1:12, c(2, 3, 2)), device = "cpu")
 #' gpu_matmul(x, aperm(x, c(2, 1, 3)))

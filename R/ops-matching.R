@@ -1,10 +1,11 @@
-# Equal elements: distinct ones, matches, bins, counts. What is larger than a few elements rests on a stable sort, whose runs of equal
-# elements say which is the first, and which of two vectors it comes from.
+# Equal elements: distinct ones, matches, bins, counts. What is larger than a few elements rests on a stable sort, whose
+# runs of equal elements say which is the first, and which of two vectors it comes from.
 
 # Tables of so many numbers are compared one by one, in one kernel.
 FEW <- 8L
 
-# Where x is missing: NA and NaN are different elements for these functions, as in base R. Each is a logical array or NULL.
+# Where x is missing: NA and NaN are different elements for these functions, as in base R. Each is a logical array or
+# NULL.
 missing_parts <- function(x) {
   if (!length(x) || !anyNA(x)) return(NULL)
   if (!is.double(x)) return(list(na = is.na(x)))
@@ -49,21 +50,28 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE) !is_switch(fromLast
 
 #' Distinct elements, matches and counts
 #'
-#' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()], [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where
-#' they live, by sorting; on the cpu device by base R; and [base::union()], [base::intersect()], [base::setdiff()], [base::setequal()] and [base::is.element()], which rest on these. `match()` and `%in%` with a table of a few numbers compare with each of them, in one kernel with whatever else was recorded.
+#' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()],
+#' [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where they live, by sorting; on the cpu
+#' device by base R; and [base::union()], [base::intersect()], [base::setdiff()], [base::setequal()] and
+#' [base::is.element()], which rest on these. `match()` and `%in%` with a table of a few numbers compare with each of
+#' them, in one kernel with whatever else was recorded.
 #'
-#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its breaks are the first two.
+#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its
+#' breaks are the first two.
 #'
-#' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows, complex numbers, `incomparables`, and matching with
-#' strings or factors.
-#' Ordinary numbers are rounded to the type of a float32 or narrower array before they are compared with it, however many they are (see section "Numbers beside
-#' an array" of [elementwise]); int64 is compared as it is.
+#' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows,
+#' complex numbers, `incomparables`, and matching with strings or factors.
+#' Ordinary numbers are rounded to the type of a float32 or narrower array before they are compared with it, however
+#' many they are (see section "Numbers beside an array" of [elementwise]); int64 is compared as it is.
 #' @param x,el An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
 #' @param table,y,set What is matched with, an array or a vector.
-#' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()], [base::tabulate()] and [base::table()].
+#' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()],
+#'   [base::tabulate()] and [base::table()].
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()].
-#' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of base R.
-#' @returns Arrays on the device of `x`, of base R's type; `match()`, `%in%`, `intersect()` and `setdiff()` of an ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
+#' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of
+#'   base R.
+#' @returns Arrays on the device of `x`, of base R's type; `match()`, `%in%`, `intersect()` and `setdiff()` of an
+#'   ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
 #'   `anyDuplicated()` what base R gives.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_memory`.
@@ -384,8 +392,8 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
 # Most bins in which whole numbers are counted.
 MOST_BINS <- 2^20
 
-# The distinct known elements, in order, how many there are of each, and how many elements are missing, of whole numbers that lie near each
-# other; NULL of others.
+# The distinct known elements, in order, how many there are of each, and how many elements are missing, of whole numbers
+# that lie near each other; NULL of others.
 counted_whole <- function(x) {
   x <- strip(x)
   n <- length(x)
@@ -403,7 +411,8 @@ counted_whole <- function(x) {
   list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else counts[at], missing = others)
 }
 
-# The distinct known elements, in order, and how many there are of each: ordinary vectors, but of int64 that lie far from each other an array.
+# The distinct known elements, in order, and how many there are of each: ordinary vectors, but of int64 that lie far
+# from each other an array.
 counted <- function(x) {
   whole <- counted_whole(x)
   if (!is.null(whole)) return(whole)

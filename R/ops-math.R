@@ -16,54 +16,69 @@ recycled <- function(row, f, ...) {
 #' Elementwise functions of several arguments
 #'
 #' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device when the values are
-#' needed. Arguments are recycled as base R recycles them, and attributes are those that base R keeps. Numbers that stand beside
-#' an array take its float type, longer vectors too, which are copied to its device.
+#' needed. Arguments are recycled as base R recycles them, and attributes are those that base R keeps. Numbers that
+#' stand beside an array take its float type, longer vectors too, which are copied to its device.
 #'
-#' Functions of one argument (`sqrt()`, `exp()`, `abs()`, `is.na()`, `Re()` and so on) and the operators have methods too; [gpu_operations()] lists
-#' all. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and their like are S4 generics made from base R's functions: they
-#' serve code that finds them through this package, while another package's own call reads the array on the host.
+#' Functions of one argument (`sqrt()`, `exp()`, `abs()`, `is.na()`, `Re()` and so on) and the operators have methods
+#' too; [gpu_operations()] lists all. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and their like are S4 generics made
+#' from base R's functions: they serve code that finds them through this package, while another package's own call reads
+#' the array on the host.
 #'
-#' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is their
-#' common type even where only one of them is used, and warnings of the other are heard.
+#' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is
+#' their common type even where only one of them is used, and warnings of the other are heard.
 #'
 #' @section Numbers beside an array:
-#' One rule holds wherever an ordinary number or vector meets an array of `float32`, `float16` or `bfloat16`: it is rounded to that type first, and then computed or compared with. So `x == 0.7` finds the `0.7`
-#' that was stored in a float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`, `findInterval()`, `cut()` and `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` are as
-#' narrow as `x`. (Arithmetic with float16 and bfloat16 is float32 inside, in which a number is not rounded further.) An array keeps its own type: two arrays meet in the wider one, as `x == as_gpu(0.7)` does. Statistics of two variables ([cov()][covariance]) and [hist()][histogram] take ordinary numbers as they are.
+#' One rule holds wherever an ordinary number or vector meets an array of `float32`, `float16` or `bfloat16`: it is
+#' rounded to that type first, and then computed or compared with. So `x == 0.7` finds the `0.7` that was stored in a
+#' float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`, `findInterval()`, `cut()` and
+#' `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` are as narrow as `x`. (Arithmetic with float16
+#' and bfloat16 is float32 inside, in which a number is not rounded further.) An array keeps its own type: two arrays
+#' meet in the wider one, as `x == as_gpu(0.7)` does. Statistics of two variables ([cov()][covariance]) and
+#' [hist()][histogram] take ordinary numbers as they are.
 #'
 #' @section int64 beyond 2^53:
 #' Doubles do not tell all integers beyond 2^53 apart. One rule holds for each kind of result:
-#' * A result that can be `int64` is, and is exact: arithmetic of `int64` with `int64`, integers and logicals, `c()`, `ifelse()`, `pmin()`, `pmax()`, `cbind()`, `outer()` and assignment of these, `round()`, sums (of all elements, along
-#'   margins, of groups), scans and parts. `integer64` vectors beside an array count as `int64`. An overflow is `NA` with bit64's warning, "NAs produced by integer64 overflow".
-#' * Comparisons are exact, also with doubles: `==`, `<`, [match()], sets, keys of groups, [order()], `which.max()`, intervals.
-#' * A result that is float64 is computed from the nearest doubles: arithmetic with doubles, `/`, `^`, mathematical functions, products of matrices, means, variances, casts and whatever joins `int64` and doubles. Where an element is
-#'   rounded, R warns "integer precision lost while converting to double" (class `verdigris_warning_precision`), once for each array that an operation converts. Recorded operations warn when their values are computed. Float32 and narrower types round without a warning, as they round doubles.
-#' * What R itself reads as doubles is `NA` where no double is the same integer, with a warning of the same class at the first reading of an array: `as.vector(x)`, `max(x)`, `x[[1]]`, files. `collect(x)` gives an `integer64`, which the bit64 package computes with.
+#' * A result that can be `int64` is, and is exact: arithmetic of `int64` with `int64`, integers and logicals, `c()`,
+#'   `ifelse()`, `pmin()`, `pmax()`, `cbind()`, `outer()` and assignment of these, `round()`, sums (of all elements,
+#'   along margins, of groups), scans and parts. `integer64` vectors beside an array count as `int64`. An overflow is
+#'   `NA` with bit64's warning, "NAs produced by integer64 overflow".
+#' * Comparisons are exact, also with doubles: `==`, `<`, [match()], sets, keys of groups, [order()], `which.max()`,
+#'   intervals.
+#' * A result that is float64 is computed from the nearest doubles: arithmetic with doubles, `/`, `^`, mathematical
+#'   functions, products of matrices, means, variances, casts and whatever joins `int64` and doubles. Where an element
+#'   is rounded, R warns "integer precision lost while converting to double" (class `verdigris_warning_precision`), once
+#'   for each array that an operation converts. Recorded operations warn when their values are computed. Float32 and
+#'   narrower types round without a warning, as they round doubles.
+#' * What R itself reads as doubles is `NA` where no double is the same integer, with a warning of the same class at the
+#'   first reading of an array: `as.vector(x)`, `max(x)`, `x[[1]]`, files. `collect(x)` gives an `integer64`, which the
+#'   bit64 package computes with.
 #' @section Where base R's answer is another:
 #' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
 #' differ on purpose:
-#' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1), which base R turns into NaN by multiplying them with i:
-#'   here they are those of the C standard (C99, Annex G). Complex quotients and powers that overflow are infinite
-#'   where base R may give NaN parts.
+#' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1), which base R turns into NaN by
+#'   multiplying them with i: here they are those of the C standard (C99, Annex G). Complex quotients and powers that
+#'   overflow are infinite where base R may give NaN parts.
 #' * `sinpi` and `cospi` are exact to the last digit; base R without a C library that has them is off by 4e-16.
-#' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` next to their zeros, and `gamma`, `lgamma`, `digamma` and `trigamma` next to
-#'   their poles below 0, where base R loses up to seven digits.
+#' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` next to their zeros, and `gamma`, `lgamma`, `digamma` and
+#'   `trigamma` next to their poles below 0, where base R loses up to seven digits.
 #' * `digamma` and `trigamma` within 1e-150 of 0, where base R gives NaN.
-#' * `%%` and `%/%` where the quotient has more digits than a number holds: base R's remainder is arbitrary, as its warning says
-#'   (which comes here too).
-#' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the last bit.
-#' * Of NA and NaN the sum and the product are the first operand, and the power the second; base R leaves that to its compiler.
+#' * `%%` and `%/%` where the quotient has more digits than a number holds: base R's remainder is arbitrary, as its
+#'   warning says (which comes here too).
+#' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the
+#'   last bit.
+#' * Of NA and NaN the sum and the product are the first operand, and the power the second; base R leaves that to its
+#'   compiler.
 #' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that leave the range.
-#' @param x,y,q,p,a,b,n,k,test,yes,no Numbers or arrays, at least one of them an array; for `ifelse()`, `dnorm()`, `pnorm()` and
-#'   `qnorm()` the first.
+#' @param x,y,q,p,a,b,n,k,test,yes,no Numbers or arrays, at least one of them an array; for `ifelse()`, `dnorm()`,
+#'   `pnorm()` and `qnorm()` the first.
 #' @param base The base of the logarithm.
 #' @param digits Decimal places or significant digits.
 #' @param mean,sd Of the normal distribution.
 #' @param log,log.p,lower.tail As in [stats::pnorm()].
 #' @param ... Arrays or numbers.
 #' @param na.rm Whether missing values are passed over.
-#' @returns An array on the device of the arguments, of the type that base R gives, and among the float types the widest of the
-#'   arrays'. Nothing is computed or waited for. Warnings ("NaNs produced") come when the values are computed.
+#' @returns An array on the device of the arguments, of the type that base R gives, and among the float types the widest
+#'   of the arrays'. Nothing is computed or waited for. Warnings ("NaNs produced") come when the values are computed.
 #' @section Errors:
 #' `verdigris_error_dtype` for types that base R refuses too (complex where there is no complex function),
 #' `verdigris_error_device` for arrays on different devices.

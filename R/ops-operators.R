@@ -91,9 +91,9 @@ chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE
 #'
 #' Every elementwise operation that runs on the devices, a row each: what the methods, the kernels
 #' and the tests are made from.
-#' @returns A data frame: `name` (the row's own), `r` (base R's name, or ""), `group`, `arity`, `rule` (how
-#'   operand types make the result's), `ulp` (the greatest difference from base R's answer that is allowed, in units in the
-#'   last place), `doc`. No device is asked.
+#' @returns A data frame: `name` (the row's own), `r` (base R's name, or ""), `group`, `arity`, `rule` (how operand
+#'   types make the result's), `ulp` (the greatest difference from base R's answer that is allowed, in units in the last
+#'   place), `doc`. No device is asked.
 #' @examples
 #' head(gpu_operations())
 #' subset(gpu_operations(), group == "Math", c(r, doc))

@@ -2,13 +2,16 @@
 
 #' Positions and order
 #'
-#' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they live. Missing values and ties are
-#' treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch the few values that they need, and `mad()`, `IQR()` and
-#' `stats::fivenum()` rest on them. On the cpu device base R finds the order by several keys that are no integers.
+#' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they
+#' live. Missing values and ties are treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch
+#' the few values that they need, and `mad()`, `IQR()` and `stats::fivenum()` rest on them. On the cpu device base R
+#' finds the order by several keys that are no integers.
 #'
-#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers, `sort(partial = )`, whose result is as partly in order as base R's, and `sort(index.return = TRUE)`, ranks
-#' with random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or `rank()` reaches base R's
-#' function, which reads the array on the host; there `rank()` compares its elements pair by pair, which is slow: give it `as.vector(x)`.
+#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers,
+#' `sort(partial = )`, whose result is as partly in order as base R's, and `sort(index.return = TRUE)`, ranks with
+#' random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or
+#' `rank()` reaches base R's function, which reads the array on the host; there `rank()` compares its elements pair by
+#' pair, which is slow: give it `as.vector(x)`.
 #' @param x An array.
 #' @param decreasing,na.last As in [base::sort()], [base::order()] and [base::rank()].
 #' @param method As in [base::order()]; the device has one.
@@ -16,7 +19,8 @@
 #' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
 #' @param arr.ind,useNames As in [stats::IQR()] and [base::which()].
 #' @param ... For `order()` the keys, arrays or vectors. Else further arguments.
-#' @returns `sort()`, `order()`, `rank()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a matrix an ordinary one), the others R numbers.
+#' @returns `sort()`, `order()`, `rank()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a
+#'   matrix an ordinary one), the others R numbers.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_memory`.
 #' @examples
@@ -116,7 +120,8 @@ order_first <- function(key, decreasing) {
   ifelse(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)
 }
 
-# An array's elements in order, those that are not missing: `at`, their places; `first`, whether each is the first of a run of equal ones.
+# An array's elements in order, those that are not missing: `at`, their places; `first`, whether each is the first of a
+# run of equal ones.
 runs <- function(x) {
   x <- strip(x)
   n <- length(x)
@@ -208,7 +213,8 @@ unsorted_array <- function(x, na.rm, strictly) {
   n > 1L && !in_order(x, n)
 }
 
-# The elements at some ranks, a function of how many are known, and that number. The device finds a few without sorting all.
+# The elements at some ranks, a function of how many are known, and that number. The device finds a few without sorting
+# all.
 at_ranks <- function(x, ranks) {
   n <- length(x)
   found <- if (n > 0L) .Call(C_ranks, x, ranks(n))

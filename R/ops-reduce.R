@@ -60,14 +60,14 @@ reduce_parts <- function(name, x, na.rm) {
 #' an array are computed where it lives, in one pass that takes in whatever was recorded before, and
 #' give ordinary R values, of the type and with the warnings that base R gives.
 #'
-#' Float64 sums and means are accumulated in two doubles (compensated sums), integer sums exactly, float32 and narrower in
-#' float64; the order is fixed, so that the same call gives the same bits on every run.
-#' Along margins of float32 and narrower arrays they are rounded to float32, once, so that what is made of both is float32; there the variance of what lies around
-#' 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
-#' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`, `var`, `sd`, `prod`, `min` and `max` of
-#' integers too) return before the device has computed: the number is waited for when something looks at it, so
-#' `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for R in every respect; failures and
-#' warnings of what was recorded come when it is looked at. The other reductions wait.
+#' Float64 sums and means are accumulated in two doubles (compensated sums), integer sums exactly, float32 and narrower
+#' in float64; the order is fixed, so that the same call gives the same bits on every run. Along margins of float32 and
+#' narrower arrays they are rounded to float32, once, so that what is made of both is float32; there the variance of
+#' what lies around 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
+#' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`,
+#' `var`, `sd`, `prod`, `min` and `max` of integers too) return before the device has computed: the number is waited for
+#' when something looks at it, so `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for
+#' R in every respect; failures and warnings of what was recorded come when it is looked at. The other reductions wait.
 #'
 #' `var()` of a matrix or of two arguments is [cov()][covariance]'s; a trimmed mean runs on the host.
 #'
@@ -77,7 +77,8 @@ reduce_parts <- function(name, x, na.rm) {
 #' @param na.rm Whether missing values are left out.
 #' @param finite Whether infinite values are left out too.
 #' @param trim A fraction trimmed from each end; other than 0 the mean is computed on the host.
-#' @returns An R number, logical or complex, as base R gives. `range()` gives two; `var()` of a matrix an ordinary matrix.
+#' @returns An R number, logical or complex, as base R gives. `range()` gives two; `var()` of a matrix an ordinary
+#'   matrix.
 #' @section Errors:
 #' `verdigris_error_dtype` for complex arrays where base R refuses them; those of [gpu_compute()] for what was recorded.
 #' @examples
@@ -142,8 +143,8 @@ weighted.mean.gpu_array <- function(x, w, ..., na.rm = FALSE) {
 }
 weighted_mean <- utils::getS3method("weighted.mean", "default", envir = asNamespace("stats"))
 
-# Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R. They are added in float64; of arrays
-# that are no wider than float32 they are float32, so that what is made of both is, too.
+# Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R. They are added in
+# float64; of arrays that are no wider than float32 they are float32, so that what is made of both is, too.
 margin <- function(name, x, na.rm, dims, rows) {
   d <- attr(x, "dim")
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
@@ -177,13 +178,14 @@ setGeneric("which.min")
 #' Sums and means along margins
 #'
 #' As [base::colSums()]; the result is an array on the same device. It is recorded: one pass over `x` takes in whatever
-#' was recorded in that, and goes on to what is done with the sums, so `sqrt(rowSums(x^2))` is one kernel. It runs when the values are asked for,
-#' or another sum along a margin is recorded; at once where `x` has more than 256 MiB, which would be held meanwhile.
-#' On a GPU it is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
+#' was recorded in that, and goes on to what is done with the sums, so `sqrt(rowSums(x^2))` is one kernel. It runs when
+#' the values are asked for, or another sum along a margin is recorded; at once where `x` has more than 256 MiB, which
+#' would be held meanwhile. On a GPU it is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
 #' @param x An array of at least two dimensions.
 #' @param na.rm Whether missing values are left out.
 #' @param dims How many dimensions count as rows.
-#' @returns An array of class `gpu_array`, double (or complex; sums of `int64` are `int64`), with the names that base R gives.
+#' @returns An array of class `gpu_array`, double (or complex; sums of `int64` are `int64`), with the names that base R
+#'   gives.
 #' @section Errors:
 #' Base R's, for what is no matrix and for wrong `dims`; those of [gpu_compute()].
 #' @examples

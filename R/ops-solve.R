@@ -8,7 +8,8 @@ order_of <- function(x) {
   if (is_gpu(x) && gpu_device(x) != "cpu" && length(d) == 2L && d[1L] == d[2L] && d[1L] > 0L) as.double(d[1L])
 }
 
-# f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go back to the device.
+# f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go
+# back to the device.
 hosted_by <- function(name, f, args, frame = parent.frame()) {
   numbers_back(call_base(f, lapply(args, read_for, name = name), frame), args)
 }
@@ -56,7 +57,8 @@ lu_of <- function(x, n) {
 
 lu_solve <- function(f, b, columns, transpose = FALSE) .Call(C_lu_solve, f$lu, f$pivots, b, c(f$n, columns), transpose)
 
-# LAPACK's estimate of the 1-norm of an inverse (dlacn2; Higham, ACM TOMS 14, 1988): `solve(b, transpose)` takes and gives an ordinary vector.
+# LAPACK's estimate of the 1-norm of an inverse (dlacn2; Higham, ACM TOMS 14, 1988): `solve(b, transpose)` takes and
+# gives an ordinary vector.
 inverse_norm <- function(solve, n) {
   v <- solve(rep(1 / n, n), FALSE)
   if (n == 1 || anyNA(v)) return(sum(abs(v)))
@@ -92,16 +94,18 @@ strip_names <- function(x) {
   x
 }
 
-# How much larger than what some random vectors say of it the norm of an inverse may be: of four normal vectors in any direction the
-# largest component is below a thousandth with probability 4e-13 (Kenney and Laub, SIAM J. Sci. Comput. 15, 1994).
+# How much larger than what some random vectors say of it the norm of an inverse may be: of four normal vectors in any
+# direction the largest component is below a thousandth with probability 4e-13 (Kenney and Laub, SIAM J. Sci. Comput.
+# 15, 1994).
 PROBES <- 4
 SLACK <- 1000
 
 # Draws that do not touch R's generator.
 probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
 
-# Solves a x = b, with the columns of b, as solve.default() does. NULL where the precision is too small to tell that the matrix is not singular, unless
-# it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several solves is certain in most cases from a few more right sides.
+# Solves a x = b, with the columns of b, as solve.default() does. NULL where the precision is too small to tell that the
+# matrix is not singular, unless it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several
+# solves is certain in most cases from a few more right sides.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
@@ -130,27 +134,33 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 
 #' Solving linear systems
 #'
-#' Base R's functions for square and triangular matrices, for arrays. On a CUDA device by cuSOLVER and cuBLAS, on the cpu by R's LAPACK.
+#' Base R's functions for square and triangular matrices, for arrays. On a CUDA device by cuSOLVER and cuBLAS, on the
+#' cpu by R's LAPACK.
 #'
 #' @section What is computed where:
-#' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`, `kappa()` and `norm()` compute on the device
-#' of their array. Of complex matrices only `solve()` does. `chol(pivot = TRUE)`, and whatever else they do not take, goes through the host (see option `verdigris.host_access` in
-#' [verdigris-package]).
+#' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`,
+#' `kappa()` and `norm()` compute on the device of their array. Of complex matrices only `solve()` does.
+#' `chol(pivot = TRUE)`, and whatever else they do not take, goes through the host (see option `verdigris.host_access`
+#' in [verdigris-package]).
 #'
-#' Integers and logicals are computed in float64, halves in float32. `solve()` and `chol()` of narrower matrices than float64 that are singular, or next to it, in
-#' float32 are computed again in float64, and say what base R says of the values as they are stored.
+#' Integers and logicals are computed in float64, halves in float32. `solve()` and `chol()` of narrower matrices than
+#' float64 that are singular, or next to it, in float32 are computed again in float64, and say what base R says of the
+#' values as they are stored.
 #'
-#' `solve()` finds a matrix singular where base R does: by a zero among the pivots, or by the reciprocal condition number. LAPACK estimates that number by several
-#' further solves. Here a few random right sides, solved beside yours, show that most matrices are far from that limit; LAPACK's estimate is computed for the others alone.
-#' `rcond()` has base R's arguments.
+#' `solve()` finds a matrix singular where base R does: by a zero among the pivots, or by the reciprocal condition
+#' number. LAPACK estimates that number by several further solves. Here a few random right sides, solved beside yours,
+#' show that most matrices are far from that limit; LAPACK's estimate is computed for the others alone. `rcond()` has
+#' base R's arguments.
 #' @param a,x,r,l,z Matrices.
 #' @param b Right sides: a matrix or a vector, of the device or the host. Without one `solve()` gives the inverse.
-#' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these names.
-#' @returns Arrays on the device of the matrix, as narrow among the float types as that, with base R's dimnames. `rcond()`, `kappa()` and `norm()` give ordinary numbers,
-#'   and so does `determinant()`. The device is waited for, to learn whether the matrix is singular; by `backsolve()` and `forwardsolve()` for the diagonal.
+#' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these
+#'   names.
+#' @returns Arrays on the device of the matrix, as narrow among the float types as that, with base R's dimnames.
+#'   `rcond()`, `kappa()` and `norm()` give ordinary numbers, and so does `determinant()`. The device is waited for, to
+#'   learn whether the matrix is singular; by `backsolve()` and `forwardsolve()` for the diagonal.
 #' @section Errors:
-#' Base R's, in its words, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a GPU `verdigris_error_library` where cuSOLVER or cuBLAS is
-#' missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' Base R's, in its words, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a GPU
+#' `verdigris_error_library` where cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' a <- as_gpu(matrix(c(4, 1, 1, 3), 2), device = "cpu")
 #' solve(a, c(1, 2))

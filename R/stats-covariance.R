@@ -2,8 +2,10 @@
 
 #' Covariances and correlations
 #'
-#' [stats::var()], [stats::cov()] and [stats::cor()] of arrays: centred on the device, and multiplied there, for `use` of `"everything"`, `"all.obs"`, `"complete.obs"` and `"na.or.complete"` and
-#' Pearson's and Spearman's methods; `cov.wt()` by base R's own operations. All is computed in float64, also of float32 and narrower arrays. Kendall's method and `"pairwise.complete.obs"` run on the host, and so does everything on the cpu device.
+#' [stats::var()], [stats::cov()] and [stats::cor()] of arrays: centred on the device, and multiplied there, for `use`
+#' of `"everything"`, `"all.obs"`, `"complete.obs"` and `"na.or.complete"` and Pearson's and Spearman's methods;
+#' `cov.wt()` by base R's own operations. All is computed in float64, also of float32 and narrower arrays. Kendall's
+#' method and `"pairwise.complete.obs"` run on the host, and so does everything on the cpu device.
 #' @param x,y Matrices, or vectors of one length.
 #' @param use,method As in [stats::cor()].
 #' @returns An ordinary number or matrix, as base R gives. The device is waited for.
@@ -104,8 +106,8 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 
 #' Histograms
 #'
-#' [graphics::hist()] of an array: the bins are counted on the device, and only their counts come to the host. Breaks that are a function, or the name of
-#' another rule than Sturges', are found on the host.
+#' [graphics::hist()] of an array: the bins are counted on the device, and only their counts come to the host. Breaks
+#' that are a function, or the name of another rule than Sturges', are found on the host.
 #' @param x An array of finite numbers; others are left out.
 #' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
 #' @returns An object of class `histogram`, invisibly where it is drawn. The device is waited for.

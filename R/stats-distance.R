@@ -2,8 +2,9 @@
 
 #' Distances
 #'
-#' [stats::dist()] of an array: the rows are compared in pairs on the device, as views that repeat, in one kernel for each block of rows; nothing of the size of all pairs times all columns is stored. On the
-#' host run matrices in which something is missing or infinite, the binary distance, and everything on the cpu device.
+#' [stats::dist()] of an array: the rows are compared in pairs on the device, as views that repeat, in one kernel for
+#' each block of rows; nothing of the size of all pairs times all columns is stored. On the host run matrices in which
+#' something is missing or infinite, the binary distance, and everything on the cpu device.
 #' @param x A matrix.
 #' @param method,diag,upper,p As in [stats::dist()].
 #' @returns An ordinary object of class `dist`. The device is waited for.

@@ -2,25 +2,27 @@
 
 #' Draws from distributions on the device
 #'
-#' Base R's generators for arrays, with base R's arguments. Draws are recorded, and computed when they are used, inside the kernel that uses
-#' them: `mean(gpu_rgamma(1e9, 2) > 5)` allocates nothing. Each call takes a key from R's generator, so that [set.seed()] decides; element `i`
-#' is a function of the key, `i` and its parameters, and the same on every device to the last bit.
+#' Base R's generators for arrays, with base R's arguments. Draws are recorded, and computed when they are used, inside
+#' the kernel that uses them: `mean(gpu_rgamma(1e9, 2) > 5)` allocates nothing. Each call takes a key from R's
+#' generator, so that [set.seed()] decides; element `i` is a function of the key, `i` and its parameters, and the same
+#' on every device to the last bit.
 #'
-#' Algorithms: gamma by Marsaglia and Tsang (2000), and beta, chi-square, t and negative binomial from gammas; Poisson and binomial by
-#' Hoermann's PTRS and BTRS (1993), and by inversion where fewer than 10 are expected; the others by inversion or from a normal. Which are not base R's, so that the
-#' numbers of one seed are others.
+#' Algorithms: gamma by Marsaglia and Tsang (2000), and beta, chi-square, t and negative binomial from gammas; Poisson
+#' and binomial by Hoermann's PTRS and BTRS (1993), and by inversion where fewer than 10 are expected; the others by
+#' inversion or from a normal. Which are not base R's, so that the numbers of one seed are others.
 #' @param n How many, or a vector whose length says so.
-#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda Parameters as base R's function has them: numbers or
-#'   arrays, recycled, and no longer than `n`.
-#' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R gives integers). Draws are made in float64 and
-#'   rounded; log-normal, Weibull, Cauchy and logistic ones go on from draws of [gpu_rnorm()], [gpu_rexp()] and [gpu_runif()] of the dtype.
+#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda Parameters as base R's
+#'   function has them: numbers or arrays, recycled, and no longer than `n`.
+#' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R gives integers). Draws are made in
+#'   float64 and rounded; log-normal, Weibull, Cauchy and logistic ones go on from draws of [gpu_rnorm()], [gpu_rexp()]
+#'   and [gpu_runif()] of the dtype.
 #' @param device Where; by default the device of the parameters, else the current one (see [gpu_use()]).
-#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, but of counts whose parameters are arrays: whether they
-#'   fit in integers is asked of the largest (or smallest) parameter. Where parameters have no distribution the draw is NaN (NA for
-#'   counts), with base R's warning "NAs produced" when it is computed.
+#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, but of counts whose parameters
+#'   are arrays: whether they fit in integers is asked of the largest (or smallest) parameter. Where parameters have no
+#'   distribution the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong `n` or a parameter that is no number; `verdigris_error_dtype`, `verdigris_error_device`; base R's where it
-#' refuses two arguments together.
+#' `verdigris_error_argument` for a wrong `n` or a parameter that is no number; `verdigris_error_dtype`,
+#' `verdigris_error_device`; base R's where it refuses two arguments together.
 #' @seealso [gpu_rnorm()], [gpu_sample()], [gpu_rmvnorm()].
 #' @examples
 #' set.seed(1)
@@ -102,8 +104,8 @@ gpu_rlogis <- function(n, location = 0, scale = 1, dtype = NULL, device = NULL) 
 # The dtype of counts that are not above `largest` but for a chance below 2^-53.
 count_dtype <- function(largest) if (isTRUE(largest > .Machine$integer.max)) "float64" else "int32"
 
-# The extreme of a parameter, which on a device is one number to wait for; NA where that is no positive number, or infinite
-# and so without a distribution.
+# The extreme of a parameter, which on a device is one number to wait for; NA where that is no positive number, or
+# infinite and so without a distribution.
 extreme_of <- function(x, f, infinite = FALSE) {
   out <- if (is.numeric(x) && length(x)) suppressWarnings(as.numeric(f(x, na.rm = TRUE))) else NA
   if (isTRUE(out > 0 && (infinite || is.finite(out)))) out else NA_real_
@@ -158,10 +160,12 @@ gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
 #'
 #' @param n How many draws.
 #' @param mean The means, a vector of length `d`; 0 by default.
-#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. Read on the host, which factors it.
+#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. Read on the host, which
+#'   factors it.
 #' @param dtype,device As for [gpu_rnorm()].
-#' @returns A matrix of `n` rows and `d` columns, an array on the device: normals times a root of `sigma`, plus the means. The product is the device's own,
-#'   so that its last bits differ between devices. Columns have the names that `sigma` has for them, else those of `mean`.
+#' @returns A matrix of `n` rows and `d` columns, an array on the device: normals times a root of `sigma`, plus the
+#'   means. The product is the device's own, so that its last bits differ between devices. Columns have the names that
+#'   `sigma` has for them, else those of `mean`.
 #' @section Errors:
 #' `verdigris_error_argument` for a `sigma` that is no covariance matrix, or a `mean` of another length.
 #' @examples

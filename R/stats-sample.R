@@ -2,21 +2,25 @@
 
 #' Samples and permutations
 #'
-#' [base::sample()] and [base::sample.int()] on the device. Sampling is as base R's: with or without replacement, with equal or given
-#' probabilities; `gpu_sample(5)` is a permutation of `1:5`. The numbers of one seed are others than base R's, and the same on every device.
+#' [base::sample()] and [base::sample.int()] on the device. Sampling is as base R's: with or without replacement, with
+#' equal or given probabilities; `gpu_sample(5)` is a permutation of `1:5`. The numbers of one seed are others than base
+#' R's, and the same on every device.
 #'
-#' With replacement and equal probabilities the positions are recorded, and drawn when they are used (Lemire's unbiased integers); with probabilities by searching
-#' their running sum. Without replacement by sorting random keys (with probabilities exponentials divided by these: Efraimidis and Spirakis 2006), or, for a small part of
-#' many, by drawing until enough are different.
+#' With replacement and equal probabilities the positions are recorded, and drawn when they are used (Lemire's unbiased
+#' integers); with probabilities by searching their running sum. Without replacement by sorting random keys (with
+#' probabilities exponentials divided by these: Efraimidis and Spirakis 2006), or, for a small part of many, by drawing
+#' until enough are different.
 #' @param x A vector, array or factor to sample from, or one number: its positions `1:x`.
 #' @param n How many positions there are to choose from.
 #' @param size How many to draw; by default as many as there are.
 #' @param replace Whether an element may be drawn again.
 #' @param prob Weights of the elements, which need not add up to 1. Read on the host.
-#' @param dtype Of positions: `"int32"`, or `"float64"` beyond the largest integer. For `gpu_sample()` of values, the dtype of the result.
+#' @param dtype Of positions: `"int32"`, or `"float64"` beyond the largest integer. For `gpu_sample()` of values, the
+#'   dtype of the result.
 #' @param device Where; by default the device of `x`, else the current one (see [gpu_use()]).
-#' @returns `gpu_sample_int()`: an array of positions. `gpu_sample()`: the elements at such positions, with their names: an array, or, of factors, strings and
-#'   other vectors that no device holds, a vector on the host. Sampling without replacement computes at once.
+#' @returns `gpu_sample_int()`: an array of positions. `gpu_sample()`: the elements at such positions, with their names:
+#'   an array, or, of factors, strings and other vectors that no device holds, a vector on the host. Sampling without
+#'   replacement computes at once.
 #' @section Errors:
 #' Base R's, in its words.
 #' @examples

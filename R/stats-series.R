@@ -2,13 +2,16 @@
 
 #' Differences and times of arrays
 #'
-#' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series and read no
-#' elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` run on the host. `window()` and `lag()` are base R's and give arrays.
+#' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series
+#' and read no elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` run on the host. `window()` and
+#' `lag()` are base R's and give arrays.
 #'
-#' On R before 4.3 `is.ts()` is `FALSE` for an array, so that other functions for time series take it for a vector there: use [collect()].
+#' On R before 4.3 `is.ts()` is `FALSE` for an array, so that other functions for time series take it for a vector
+#' there: use [collect()].
 #' @param x An array.
 #' @param lag,differences,... As in [base::diff()], [stats::time()] and [stats::aggregate()].
-#' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. `diffinv()`, `kernapply()` and `toeplitz()`: arrays. The others: what base R gives.
+#' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. `diffinv()`,
+#'   `kernapply()` and `toeplitz()`: arrays. The others: what base R gives.
 #' @section Errors:
 #' Base R's, in its words.
 #' @examples
@@ -56,7 +59,8 @@ time.gpu_array <- function(x, ...) time(timed(x), ...)
 #' @export
 cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 
-# A series is aggregated by base R's method of series, on the host; any other vector or matrix as a data frame of arrays.
+# A series is aggregated by base R's method of series, on the host; any other vector or matrix as a data frame of
+# arrays.
 #' @rawNamespace S3method(stats::aggregate,gpu_array)
 aggregate.gpu_array <- function(x, ...) {
   if (is.null(attr(x, "tsp"))) aggregate_frame(as.data.frame(x), ...) else stats::aggregate(host_copy(x), ...)

@@ -2,19 +2,22 @@
 
 #' Moving windows
 #'
-#' `gpu_roll()` gives the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()] of an array gives a view of its
-#' windows, which takes no memory. [stats::filter()] runs convolutions on the device.
+#' `gpu_roll()` gives the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()] of
+#' an array gives a view of its windows, which takes no memory. [stats::filter()] runs convolutions on the device.
 #'
-#' A window's sum is made of sums of windows half as wide, so that `gpu_roll()` reads the array about `2 * log2(k)` times, and an `NA` or infinite element
-#' spoils only the windows that it is in, as in a sum of each.
+#' A window's sum is made of sums of windows half as wide, so that `gpu_roll()` reads the array about `2 * log2(k)`
+#' times, and an `NA` or infinite element spoils only the windows that it is in, as in a sum of each.
 #' @param x An array: a vector, or a matrix for `embed()`.
 #' @param k How many elements a window has.
 #' @param f What is computed of each: `"sum"`, `"mean"`, `"min"` or `"max"`.
-#' @param align Which element of the window its value stands at: the last (`"right"`), the first or the middle one (left of the middle where `k` is even).
+#' @param align Which element of the window its value stands at: the last (`"right"`), the first or the middle one (left
+#'   of the middle where `k` is even).
 #' @param fill What stands where a window would leave the array; `NULL` leaves these places out.
-#' @param dimension,filter,method,sides,circular,init As in [stats::embed()] and [stats::filter()]; recursive filters, and those of matrices, run on the host.
-#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or of `length(x) - k + 1` elements with `fill = NULL`; double, but for `"min"` and `"max"` of
-#'   integers. `embed()` and `filter()`: what base R gives, as an array. Nothing is waited for.
+#' @param dimension,filter,method,sides,circular,init As in [stats::embed()] and [stats::filter()]; recursive filters,
+#'   and those of matrices, run on the host.
+#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or of `length(x) - k + 1` elements with
+#'   `fill = NULL`; double, but for `"min"` and `"max"` of integers. `embed()` and `filter()`: what base R gives, as an
+#'   array. Nothing is waited for.
 #' @section Errors:
 #' `verdigris_error_argument` for a wrong `k` or `fill`; base R's, in its words.
 #' @examples
@@ -44,7 +47,8 @@ gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right"
   join(c(if (before > 0) list(rep(fill, before)), list(out), if (after > 0) list(rep(fill, after))))
 }
 
-# Windows of k elements joined in twos: those of 1, 2, 4 ... are made of each other, and k of those whose sizes add up to it.
+# Windows of k elements joined in twos: those of 1, 2, 4 ... are made of each other, and k of those whose sizes add up
+# to it.
 rolled <- function(x, k, f) {
   n <- length(x)
   part <- function(y, from, count) if (from == 0 && count == length(y)) y else strided(y, length(y), 1, count, start = from)

@@ -22,8 +22,8 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
   )
 }
 
-# The call as the user wrote it that led to one of the package's frames: of the package's functions that are running, the
-# outermost, by the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
+# The call as the user wrote it that led to one of the package's frames: of the package's functions that are running,
+# the outermost, by the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
 written_call <- function(frame = parent.frame()) {
   frames <- sys.frames()
   k <- 1L
@@ -72,7 +72,8 @@ recycled_array <- function(place, frame) {
 # The same from C, for the function that called it.
 say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame(-1L) else globalenv())
 
-# Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the data stand.
+# Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the
+# data stand.
 call_base <- function(f, args, frame = parent.frame()) {
   # a method that f has called has the data in its call as do.call() quotes them
   quoted <- function(call) any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && identical(a[[1L]], quote(base::quote)), NA))
@@ -98,7 +99,8 @@ abort_argument <- function(argument, expected, got, call = parent.frame()) {
   stop_verdigris("argument", sprintf("`%s` must be %s, not %s.", argument, expected, describe(got)), call = call)
 }
 
-# One of several words for an argument of the package's own functions; the vector of all, which is its default, means the first.
+# One of several words for an argument of the package's own functions; the vector of all, which is its default, means
+# the first.
 one_of <- function(argument, value, choices, call = parent.frame()) {
   if (identical(value, choices)) return(choices[1L])
   if (is_choice(value, choices)) return(value)

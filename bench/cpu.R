@@ -1,14 +1,16 @@
 # The cpu device against base R, operation by operation: what is slower than base R, and by how much.
 #
-#   Rscript bench/cpu.R [--sizes=1e5,1e6,1e7] [--chain=1e3,1e4,1e5,1e6,1e7,1e8] [--only=PREFIX,...] [--seconds=0.15] [--clock=wall|cpu] [--csv=OUT]
+#   Rscript bench/cpu.R [--sizes=1e5,1e6,1e7] [--chain=1e3,1e4,1e5,1e6,1e7,1e8] [--only=PREFIX,...] [--seconds=0.15]
+#   [--clock=wall|cpu] [--csv=OUT]
 #
-# Each case is one R function, called on ordinary vectors and on arrays. The answers are compared first. Base R and the device
-# are timed in turn, so that whatever else the machine does falls on both, and the fastest repeat of each is
-# taken. Arrays are computed in each repeat (gpu_compute()); results are dropped, as a loop drops them.
-# The project asks that nothing here is slower than 1.2 times base R from 1e5 elements on. Calls that have to do with few elements stand apart.
+# Each case is one R function, called on ordinary vectors and on arrays. The answers are compared first. Base R and the
+# device are timed in turn, so that whatever else the machine does falls on both, and the fastest repeat of each is
+# taken. Arrays are computed in each repeat (gpu_compute()); results are dropped, as a loop drops them. The project asks
+# that nothing here is slower than 1.2 times base R from 1e5 elements on. Calls that have to do with few elements stand
+# apart.
 #
-# --clock=cpu takes processor time of all threads (bench/clock.c) instead of the clock's, which says little about two threads, but can be trusted
-# where others use the machine: with RAYON_NUM_THREADS=1 it is what the work costs one core.
+# --clock=cpu takes processor time of all threads (bench/clock.c) instead of the clock's, which says little about two
+# threads, but can be trusted where others use the machine: with RAYON_NUM_THREADS=1 it is what the work costs one core.
 suppressPackageStartupMessages(library(verdigris))
 options(warn = -1)
 
@@ -164,7 +166,8 @@ cases <- c(cases, list(
     permutation = function(o) o$draw$sample.int(o$n), replaced = function(o) o$draw$sample.int(1000L, o$n, TRUE), weighted = function(o) o$draw$sample.int(100L, o$n, TRUE, 1:100), few = function(o) o$draw$sample.int(1000L * o$n, o$n), few.weighted = function(o) o$draw$sample.int(o$n, 100L, FALSE, o$p)
   )
 ))
-# Calls that have to do with few elements, however long their operands: what they take is told, and is no part of the comparison.
+# Calls that have to do with few elements, however long their operands: what they take is told, and is no part of the
+# comparison.
 few <- list(
   few.head = function(o) head(o$x, 10L) + 0, few.rows = function(o) o$m[1:10, ] + 0, few.columns = function(o) o$m[, 1:10] + 0, few.diag = function(o) diag(o$m) + 0,
   few.kronecker = function(o) kronecker(o$v, diag(1, 2)) + 0, few.solve = function(o) solve(crossprod(o$c[1:100, ]))

@@ -73,7 +73,8 @@ check_small <- function(case, f, small, reference) {
   TRUE
 }
 
-# On all elements, where that is cheap on the host: a sample of an elementwise result, a reduction's value, the moments of random numbers.
+# On all elements, where that is cheap on the host: a sample of an elementwise result, a reduction's value, the moments
+# of random numbers.
 full_answers <- new.env()
 check_full <- function(case, f, o) {
   if (!case$check %in% c("sample", "full", "normal", "uniform")) return(TRUE)
@@ -119,7 +120,8 @@ repeats <- function(once, least = 7L, most = 100L, collect = TRUE) {
   rows <- list()
   while (length(rows) < least || (now() - from < seconds && length(rows) < most)) {
     rows[[length(rows) + 1L]] <- once()
-    # what results hold: a full collection takes longer than most batches, and what it found is freed at the next call of ours
+    # what results hold: a full collection takes longer than most batches, and what it found is freed at the next call
+    # of ours
     if (collect) {
       gc(FALSE)
       gpu_sync(device)
@@ -199,7 +201,8 @@ measure_many <- function(case, round, f, calls = 2000L) {
   emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6, launches = used[["launches"]] / calls / nrow(times))
 }
 
-# Transfers: one call a repeat; what `before` gives is made outside the time, and the results of the repeat before are collected.
+# Transfers: one call a repeat; what `before` gives is made outside the time, and the results of the repeat before are
+# collected.
 measure_host <- function(case, round, f, before = NULL, sync = FALSE, once = FALSE) {
   one <- function() {
     given <- if (is.null(before)) list() else list(before())

@@ -1,10 +1,11 @@
-# Compiled R functions: against kernels that are written by hand in CUDA C (on a GPU), or against the byte-compiled R loop on one core
-# (--device=cpu; set RAYON_NUM_THREADS=1). And what compiling costs without NVRTC.
+# Compiled R functions: against kernels that are written by hand in CUDA C (on a GPU), or against the byte-compiled R
+# loop on one core (--device=cpu; set RAYON_NUM_THREADS=1). And what compiling costs without NVRTC.
 #
 #   Rscript bench/routines.R [--device=cuda|cpu] [--scale=1] [--seconds=0.5] [--csv=OUT]
 #
-# On a GPU at scale 1: 1e7 paths of 252 steps, and 4096 x 4096 pixels of at most 1000 turns. Answers are compared first: escape counts are
-# equal, means of paths agree within their standard errors (the hand-written kernel draws other numbers).
+# On a GPU at scale 1: 1e7 paths of 252 steps, and 4096 x 4096 pixels of at most 1000 turns. Answers are compared first:
+# escape counts are equal, means of paths agree within their standard errors (the hand-written kernel draws other
+# numbers).
 suppressPackageStartupMessages(library(verdigris))
 option <- function(name, default) {
   given <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), commandArgs(TRUE), value = TRUE))
@@ -16,7 +17,8 @@ seconds <- as.numeric(option("seconds", "0.5"))
 csv <- option("csv", "")
 gpu_use(device)
 
-# Seconds of a run: the fastest of repeats of about `seconds` together, each of as many runs as take 50 ms; the first, which compiles, does not count.
+# Seconds of a run: the fastest of repeats of about `seconds` together, each of as many runs as take 50 ms; the first,
+# which compiles, does not count.
 fastest <- function(run) {
   now <- function() as.numeric(Sys.time())
   times <- 1

@@ -2,8 +2,8 @@
 //
 // torch for R offers no DLPack, but libtorch has it, and two of torch's C callables make R objects of tensors. Neither
 // of them has a header that could be used here without Rcpp or libtorch, so what is known of their layout is written
-// down below, and C_torch_start checks it against the running torch before anything relies on it. Only this file
-// knows of libtorch; torch.rs has the entries, R/interop-torch.R the rest. (Facts: torch 0.13 to 0.17, libtorch 2.0 to 2.11.)
+// down below, and C_torch_start checks it against the running torch before anything relies on it. Only this file knows
+// of libtorch; torch.rs has the entries, R/interop-torch.R the rest. (Facts: torch 0.13 to 0.17, libtorch 2.0 to 2.11.)
 //
 // No C++ exception and no R error leaves a function that Rust calls.
 #include <cerrno>

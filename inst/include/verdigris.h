@@ -1,9 +1,10 @@
 // Exchanging arrays with the R package verdigris from another package's C, C++ or Rust, without linking to it.
 //
-// In DESCRIPTION: `LinkingTo: verdigris` for this header and `Imports: verdigris`, which must be loaded before one of these
-// functions is called (importFrom(verdigris, as_dlpack) in NAMESPACE does that). A tensor is a DLManagedTensorVersioned, or, where
-// `versioned` is 0, a DLManagedTensor, of dlpack.h (https://github.com/dmlc/dlpack), passed as `void *`. The vignette
-// `dlpack` of the package says what an R package that gives out or takes tensors has to do.
+// In DESCRIPTION: `LinkingTo: verdigris` for this header and `Imports: verdigris`, which must be loaded before one of
+// these functions is called (importFrom(verdigris, as_dlpack) in NAMESPACE does that). A tensor is a
+// DLManagedTensorVersioned, or, where `versioned` is 0, a DLManagedTensor, of dlpack.h
+// (https://github.com/dmlc/dlpack), passed as `void *`. The vignette `dlpack` of the package says what an R package
+// that gives out or takes tensors has to do.
 //
 // R's thread only. No function but verdigris_raise() jumps: a failure gives NULL, and verdigris_message() and
 // verdigris_raise() tell of the last one. So they can be called with C++ or Rust frames on the stack.
@@ -23,7 +24,8 @@ extern "C" {
 // What `copy` of verdigris_import() says.
 enum { VERDIGRIS_NEVER_COPY = 0, VERDIGRIS_ALWAYS_COPY = 1, VERDIGRIS_COPY_IF_NEEDED = 2 };
 
-// What `stream` of verdigris_export() says instead of a stream: wait here until the values are there; or wait for nothing.
+// What `stream` of verdigris_export() says instead of a stream: wait here until the values are there; or wait for
+// nothing.
 enum { VERDIGRIS_WAIT = 0, VERDIGRIS_NO_WAIT = -1 };
 
 #define VERDIGRIS_CALLABLE_(type, name, parameters)                                                          \
@@ -52,30 +54,33 @@ static inline int verdigris_version(void) { return verdigris_version_found_()();
 static inline int verdigris_is_array(SEXP x) { return verdigris_is_array_found_()(x); }
 
 // A tensor over the memory of an array, of a double, integer, complex or raw vector, or of an integer64, with the shape
-// that `dim` says, column-major or strided. The caller owns it, and calls its deleter once, on any thread; the memory lives until
-// then. Vectors that are no arrays go out as they are, read-only. `writable`: whether the caller will write, which R then sees; else
-// he must not. `stream`: a CUDA stream that is made to wait for the values, or one of the two above. NULL on failure.
+// that `dim` says, column-major or strided. The caller owns it, and calls its deleter once, on any thread; the memory
+// lives until then. Vectors that are no arrays go out as they are, read-only. `writable`: whether the caller will
+// write, which R then sees; else he must not. `stream`: a CUDA stream that is made to wait for the values, or one of
+// the two above. NULL on failure.
 static inline void *verdigris_export(SEXP x, int versioned, int writable, int64_t stream) {
   return verdigris_export_found_()(x, versioned, writable, stream);
 }
 
-// An array over a tensor's memory, which is verdigris's from then on: its deleter is called when R has collected the array, or
-// at once, if the data were copied. NULL on failure; then the tensor is still the caller's. Protect the result.
+// An array over a tensor's memory, which is verdigris's from then on: its deleter is called when R has collected the
+// array, or at once, if the data were copied. NULL on failure; then the tensor is still the caller's. Protect the
+// result.
 static inline SEXP verdigris_import(void *tensor, int versioned, int copy) {
   return verdigris_import_found_()(tensor, versioned, copy);
 }
 
-// A capsule, an R object that owns a tensor until someone takes it; R's collector calls the deleter if nobody does. NULL on
-// failure; then the tensor is still the caller's. Protect the result.
+// A capsule, an R object that owns a tensor until someone takes it; R's collector calls the deleter if nobody does.
+// NULL on failure; then the tensor is still the caller's. Protect the result.
 static inline SEXP verdigris_capsule(void *tensor, int versioned) {
   return verdigris_capsule_found_()(tensor, versioned);
 }
 
-// The tensor of a capsule, which is the caller's from then on, and marks the capsule as used. NULL on failure: it was used, it is
-// none, or it holds the other form.
+// The tensor of a capsule, which is the caller's from then on, and marks the capsule as used. NULL on failure: it was
+// used, it is none, or it holds the other form.
 static inline void *verdigris_take(SEXP capsule, int versioned) { return verdigris_take_found_()(capsule, versioned); }
 
-// Why the last of the functions above failed: text in UTF-8, cut to `room` bytes with its NUL, "" where it did not fail.
+// Why the last of the functions above failed: text in UTF-8, cut to `room` bytes with its NUL, "" where it did not
+// fail.
 static inline void verdigris_message(char *out, int room) { verdigris_message_found_()(out, room); }
 
 // Raises that as an R error, of class verdigris_error_<kind>; returns where nothing has failed.

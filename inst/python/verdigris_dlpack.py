@@ -13,8 +13,8 @@ api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 names = [b"dltensor", b"dltensor_versioned"]
 used = [b"used_dltensor", b"used_dltensor_versioned"]
 
-# The capsules' destructor is native code of the package, since it may run while an exception is pending, as where a consumer refuses a
-# tensor: no Python code may run then. R gives its address (start()).
+# The capsules' destructor is native code of the package, since it may run while an exception is pending, as where a
+# consumer refuses a tensor: no Python code may run then. R gives its address (start()).
 destructor = None
 
 

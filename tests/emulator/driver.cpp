@@ -1,5 +1,5 @@
-// libcuda.so.1: the functions of the driver that the package asks for (src/backend/cuda/api.rs), on emulated devices. Those of
-// modules and launches are in modules.cpp.
+// libcuda.so.1: the functions of the driver that the package asks for (src/backend/cuda/api.rs), on emulated devices.
+// Those of modules and launches are in modules.cpp.
 // Numbers of attributes and statuses are those of cuda.h.
 #include <unistd.h>
 

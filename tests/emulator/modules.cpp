@@ -290,7 +290,8 @@ struct Attribute { unsigned id, padding; union { int cooperative; unsigned clust
 struct Config { unsigned gx, gy, gz, bx, by, bz, shared; void* stream; Attribute* attributes; unsigned count; };
 }  // namespace
 
-// Blocks run one after the other: those that wait for each other wait for good, so only the limits of cooperative launches and clusters are here.
+// Blocks run one after the other: those that wait for each other wait for good, so only the limits of cooperative
+// launches and clusters are here.
 API cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void** extra) {
   ENTER;
   for (unsigned k = 0; k < config->count; k++) {

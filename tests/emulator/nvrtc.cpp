@@ -169,7 +169,8 @@ std::vector<string> compiler_flags(bool checked) {
   return flags;
 }
 
-// Where the headers that a preprocessed source begins with end: at the line marker of the first line that is the source's own. 0 where there are none.
+// Where the headers that a preprocessed source begins with end: at the line marker of the first line that is the
+// source's own. 0 where there are none.
 size_t end_of_headers(const string& text, const string& source) {
   const string file = '"' + source + '"';
   bool inside = false;
@@ -187,8 +188,8 @@ size_t end_of_headers(const string& text, const string& source) {
   return 0;
 }
 
-// A header that g++ has compiled, of this text: "" where that failed. Every process finds it by its text, in which the names of a process's own folders
-// do not stand.
+// A header that g++ has compiled, of this text: "" where that failed. Every process finds it by its text, in which the
+// names of a process's own folders do not stand.
 string precompiled(string text, const string& own, const string& headers, const char* cxx, std::vector<string> command) {
   for (const string& name : {own, headers})
     for (size_t at; (at = text.find(name)) != string::npos;) text.erase(at, name.size());

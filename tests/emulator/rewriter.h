@@ -1,4 +1,5 @@
-// What C++ has no way to say in preprocessed CUDA C, written otherwise, and a list of the kernels behind it. For nvrtc.cpp.
+// What C++ has no way to say in preprocessed CUDA C, written otherwise, and a list of the kernels behind it. For
+// nvrtc.cpp.
 #pragma once
 #include <cctype>
 #include <cstdlib>

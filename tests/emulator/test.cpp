@@ -1,4 +1,5 @@
-// Whether the emulated GPU notices what it is there to notice. Each case runs in a process of its own, since a fault is for good.
+// Whether the emulated GPU notices what it is there to notice. Each case runs in a process of its own, since a fault is
+// for good.
 // usage: test (by tools/test/emulate.sh)
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,7 +2,8 @@
 
 sizes_tried <- c(0L, 1L, 2L, 63L, 64L, 255L, 257L)
 
-# Vectors of a type: `edges` has NA, NaN and infinities, `ties` few values and NA, `plain` finite numbers that all differ.
+# Vectors of a type: `edges` has NA, NaN and infinities, `ties` few values and NA, `plain` finite numbers that all
+# differ.
 variants <- list(
   edges = function(type, n) values(type, n),
   ties = function(type, n) {
@@ -66,5 +67,6 @@ composed <- function(code) {
   force(code)
 }
 
-# The same calls once more by composed(), on the cpu device: on a GPU nothing is left to base R, and they would be the same calls.
+# The same calls once more by composed(), on the cpu device: on a GPU nothing is left to base R, and they would be the
+# same calls.
 expect_composed_same <- function(run) if (test_device == "cpu") expect_all_same(composed(run()))

@@ -5,7 +5,8 @@ test_device <- Sys.getenv("VERDIGRIS_TEST_DEVICE", "cpu")
 if (test_device == "cuda") test_device <- "cuda:0"
 emulated <- nzchar(Sys.getenv("VERDIGRIS_EMULATOR")) # by tests/emulator
 
-# What base R says to odd arguments counts too. Where it takes several values for a condition R CMD check --as-cran would end R (below 4.3).
+# What base R says to odd arguments counts too. Where it takes several values for a condition R CMD check --as-cran
+# would end R (below 4.3).
 Sys.unsetenv("_R_CHECK_LENGTH_1_LOGIC2_")
 
 gpu <- function(x, dtype = NULL) as_gpu(x, dtype = dtype, device = test_device)
@@ -146,8 +147,8 @@ difference <- function(got, want, ulp = 0, eps = 2^-52, payload = TRUE, fine = F
           format(got[k], digits = 17), format(want[k], digits = 17))
 }
 
-# On a CUDA device the modulus is CUDA's hypot (2 units in the last place, CUDA C++ Programming Guide, mathematical functions),
-# and a power goes by its exp, log and atan2: complex results are not the bits of the host's C library.
+# On a CUDA device the modulus is CUDA's hypot (2 units in the last place, CUDA C++ Programming Guide, mathematical
+# functions), and a power goes by its exp, log and atan2: complex results are not the bits of the host's C library.
 complex_ulp <- c(abs = 2, sqrt = 4, "^" = 64)
 
 cases <- new.env()
@@ -188,7 +189,8 @@ compare <- function(f, args, dtype = NULL, ulp = 0, what = "", row = NULL, befor
     if (is.complex(want$value)) want$value[] <- collect(gpu(as.vector(want$value), "complex64"))
   }
   fine <- excused(row, hosts, want$value, got$value)
-  # where base R's own sums keep the first of NA and NaN (R 4.6 of Debian), which of the two comes out of a function is no matter
+  # where base R's own sums keep the first of NA and NaN (R 4.6 of Debian), which of the two comes out of a function is
+  # no matter
   payload <- exact && (!is.null(row) || !is.nan(sum(c(NaN, NA))))
   said <- difference(got$value, want$value, ulp, eps, payload = payload, fine = fine$elements)
   for (text in fine$mute) {
@@ -207,7 +209,8 @@ expect_all_same <- function(found) {
   invisible()
 }
 
-# Where each new expression is compiled, several processes may share the long files: VERDIGRIS_PART=2/4 is the second quarter.
+# Where each new expression is compiled, several processes may share the long files: VERDIGRIS_PART=2/4 is the second
+# quarter.
 part <- as.integer(strsplit(Sys.getenv("VERDIGRIS_PART", "1/1"), "/")[[1L]])
 is_ours <- function(k) k %% part[2L] == part[1L] %% part[2L]
 # The same for cases without a number, in the order in which they are met.

@@ -1,9 +1,11 @@
-# Random programs, run by base R on host vectors and by the package on arrays. Each statement makes a value of earlier ones, assigns to parts of
-# one, or has one computed; all values are compared at the end. What is made is exact in binary, so that no sum depends on its order.
+# Random programs, run by base R on host vectors and by the package on arrays. Each statement makes a value of earlier
+# ones, assigns to parts of one, or has one computed; all values are compared at the end. What is made is exact in
+# binary, so that no sum depends on its order.
 
 # ---- leaves ------------------------------------------------------------------------------------------
 
-# Sources that are computed (`as_gpu`) and sources that are only recorded. Code that makes an array; the host has its copy.
+# Sources that are computed (`as_gpu`) and sources that are only recorded. Code that makes an array; the host has its
+# copy.
 hunt_leaf <- function(n) {
   one <- function(...) list(...)[[sample.int(...length(), 1L)]]
   some <- function(k = n) sample(c(-6:6, 0.5, -1.25), k, TRUE)
@@ -35,7 +37,8 @@ hunt_position <- function(n) {
     sample(c(TRUE, FALSE), n, TRUE), bquote(gpu(.(sample.int(n, min(n, 5L), TRUE)))), c(a, 0L, b))
 }
 
-# Calls by what they take: each has a value `x` of the program (`v`, what it is on the host) and a generator of others, `more(test)`.
+# Calls by what they take: each has a value `x` of the program (`v`, what it is on the host) and a generator of others,
+# `more(test)`.
 HUNT_ANY <- list(
   function(x, v, more) call(hunt_pick("-", "abs", "floor", "is.na", "!", "sign", "ceiling"), x),
   function(x, v, more) call(hunt_pick("+", "-", "*", "<", ">=", "==", "&", "|", "%%"), x, sample(c(2, -1, 0.5, 3L, 1L), 1L)),

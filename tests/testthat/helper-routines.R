@@ -1,7 +1,7 @@
 # Functions that people write in R: run by R itself for each element, and compiled on the device under test.
 
-# What R gives, element by element: values of each result, which elements fail, warnings, and the errors' messages. Arguments that are
-# named in `whole` are handed over whole.
+# What R gives, element by element: values of each result, which elements fail, warnings, and the errors' messages.
+# Arguments that are named in `whole` are handed over whole.
 by_element <- function(f, args, whole = character()) {
   is_whole <- if (is.null(names(args))) rep(FALSE, length(args)) else names(args) %in% whole
   single <- args[!is_whole]
@@ -66,8 +66,8 @@ in_columns <- function(got) {
   })
 }
 
-# Compares them. `wider`: the type may be wider than that of R's values, where ways with another type are not taken by any element.
-# `payload`: whether NA and NaN are told apart (where several of them meet R leaves it to the machine).
+# Compares them. `wider`: the type may be wider than that of R's values, where ways with another type are not taken by
+# any element. `payload`: whether NA and NaN are told apart (where several of them meet R leaves it to the machine).
 compare_routine <- function(f, args, whole = character(), bounds = "R", ulp = 0, wider = FALSE, payload = TRUE, what = deparse1(f)) {
   cases$n <- cases$n + 1L
   want <- by_element(f, args, whole)

@@ -1,9 +1,12 @@
-# Random programs on arrays that share memory: exports, imports, `out =`, copies, assignment, views, graphs and what was recorded before,
-# beside a model on the host. In the model a name is elements `at` of a memory, a vector in an environment:
+# Random programs on arrays that share memory: exports, imports, `out =`, copies, assignment, views, graphs and what was
+# recorded before, beside a model on the host. In the model a name is elements `at` of a memory, a vector in an
+# environment:
 #
 # * what is lent to be written to, and a strided view, is the same memory as the array that it is made of;
-# * what is read-only *follows* a memory: a write there is either seen or not, as long as each value is one that the memory has had;
-# * all else that is made of an array, a part of a read-only one too, has memory of its own, with the values of that moment.
+# * what is read-only *follows* a memory: a write there is either seen or not, as long as each value is one that the
+#   memory has had;
+# * all else that is made of an array, a part of a read-only one too, has memory of its own, with the values of that
+#   moment.
 
 shared_program <- function(seed, steps = 24L, device = test_device) {
   set.seed(seed)
@@ -19,7 +22,8 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
     made$values <- values
     made
   }
-  # ro: not to be written to, NA where that is not known; follows: list(memory, at); may: values that it may have besides
+  # ro: not to be written to, NA where that is not known; follows: list(memory, at); may: values that it may have
+  # besides
   thing <- function(x, memory, at, ro = FALSE, follows = NULL, may = list()) {
     made <- new.env()
     made$x <- x
@@ -135,7 +139,8 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
         pointer = gpu_from_pointer(gpu_pointer(x, writable = FALSE)),
         address = { p <- gpu_pointer(x, writable = FALSE); gpu_from_pointer(p$address, n, p$dtype, p$strides, device, owner = list(p)) }
       )
-      # whether the older form and a bare address can be written to depends on who else has the memory; here nobody tries
+      # whether the older form and a bare address can be written to depends on who else has the memory; here nobody
+      # tries
       made <- reader(y, t)
       if (kind %in% c("old dlpack", "address")) made$ro <- NA
       return(add(made))

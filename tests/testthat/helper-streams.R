@@ -1,5 +1,5 @@
-# A random program on a handful of arrays, the same for a seed whatever streams it runs on: what it leaves is compared by bits.
-# `streams` is a list of streams (NULL is the one from the start), of which each step takes one at random.
+# A random program on a handful of arrays, the same for a seed whatever streams it runs on: what it leaves is compared
+# by bits. `streams` is a list of streams (NULL is the one from the start), of which each step takes one at random.
 random_program <- function(seed, steps, streams = list(NULL), n = 257L, device = test_device) {
   draw <- local({
     state <- seed
@@ -60,7 +60,8 @@ random_program <- function(seed, steps, streams = list(NULL), n = 257L, device =
   lapply(x, as.vector)
 }
 
-# Steps of `random_program()` with kernels of a module that has variables: called on a stream by `stream =`, in place and with new arrays.
+# Steps of `random_program()` with kernels of a module that has variables: called on a stream by `stream =`, in place
+# and with new arrays.
 kernel_steps <- function(host, choose) {
   module <- gpu_module('
     __device__ double weights[4];

@@ -150,7 +150,8 @@ test_that("the subsets are as many as they were", {
 
 test_that("subscripts may be arguments that the caller has not got", {
   skip_on_cran()
-  # in an R of its own: where a package has S4 methods of `[`, as Matrix has, R evaluates the subscripts before any method sees them
+  # in an R of its own: where a package has S4 methods of `[`, as Matrix has, R evaluates the subscripts before any
+  # method sees them
   said <- in_new_r(
     "m <- matrix(1:12 + 0, 3L)", "a <- array(1:24 + 0, 2:4)", sprintf('up <- function(v) as_gpu(v, device = "%s")', test_device),
     "rows <- function(v, i, j, ...) v[i, j, ...]", "third <- function(v, k) v[1, 2, k]", "put <- function(v, i) { v[i, 2] <- 0; v }",

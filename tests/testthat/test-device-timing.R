@@ -79,7 +79,8 @@ test_that("ranges are transparent", {
 test_that("ranges go to the library that a profiler names", {
   skip_on_os("windows")
   folder <- withr::local_tempdir()
-  # what a profiler's library does, by the interface of NVTX 3: it asks for the table of functions, and puts its own there
+  # what a profiler's library does, by the interface of NVTX 3: it asks for the table of functions, and puts its own
+  # there
   writeLines(c(
     "#include <stdio.h>",
     "#include <stdlib.h>",

@@ -1,4 +1,5 @@
-# Counts, extents, margins, digits, flags and words of base R's functions, with values that nobody means: what base R makes of them, or says.
+# Counts, extents, margins, digits, flags and words of base R's functions, with values that nobody means: what base R
+# makes of them, or says.
 
 odd_arguments <- quote(list(
   NULL, NA, NA_real_, NaN, Inf, -Inf, "a", "2", TRUE, 1i, as.raw(1), list(1), list(), sum, factor("b"), numeric(), character(), 1:2, c(TRUE, FALSE), 0.5, -1, 0, 1, 2L, -2^31,

@@ -1,4 +1,5 @@
-# Blocks: where many elements are computed together, what is uncommon among them is computed as before. Base R is the judge.
+# Blocks: where many elements are computed together, what is uncommon among them is computed as before. Base R is the
+# judge.
 
 set.seed(11)
 n <- 3000L

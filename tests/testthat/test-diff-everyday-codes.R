@@ -1,5 +1,5 @@
-# What rests on codes, tables and ranks: counts, groups, matches, distinct elements and order statistics of many elements, many groups
-# and large tables, over dtypes, against base R; also as on a GPU.
+# What rests on codes, tables and ranks: counts, groups, matches, distinct elements and order statistics of many
+# elements, many groups and large tables, over dtypes, against base R; also as on a GPU.
 
 many <- 100001L
 

@@ -1,5 +1,5 @@
-# The differential grid: every row of the operation table that R can name, in every dtype that R has no type for (and bool8),
-# in every layout.
+# The differential grid: every row of the operation table that R can name, in every dtype that R has no type for (and
+# bool8), in every layout.
 
 dtypes <- c("float32", "float16", "bfloat16", "int8", "uint8", "int16", "int64", "bool8", "complex64")
 
@@ -32,13 +32,15 @@ laid_out <- function(layout, dtype, arity) {
 }
 layouts_tried <- c("contiguous", "recycled", "transposed", "0", "1", "63", "64", "65", "257")
 
-# Lengths share a kernel, layouts do not: where each is compiled an operation meets every other dtype in every other layout.
+# Lengths share a kernel, layouts do not: where each is compiled an operation meets every other dtype in every other
+# layout.
 layouts_for <- function(name, dtype, k) {
   left_out <- c(if (name == "select") "0", if (test_device != "cpu") c("recycled", "transposed")[(k + match(dtype, dtypes)) %% 2L + 1L])
   setdiff(layouts_tried, left_out)
 }
 
-# What R calls a row, as a function of its operands. Rows without a name of R's, casts and integers' bits have their own tests.
+# What R calls a row, as a function of its operands. Rows without a name of R's, casts and integers' bits have their own
+# tests.
 call_of_row <- function(row) {
   if (startsWith(row$rule, "To") || startsWith(row$name, "bit_")) return(NULL)
   # the mean of a quantile is 0: a sum may cancel

@@ -1,5 +1,5 @@
-# Numbers of R beside narrow floats adopt their type: they are rounded first, then compared or computed with, by every function and for tables of any
-# length. What an array brings along keeps its type.
+# Numbers of R beside narrow floats adopt their type: they are rounded first, then compared or computed with, by every
+# function and for tables of any length. What an array brings along keeps its type.
 
 calls_beside <- list(
   equal = function(x, h) x == rep_len(h, length(x)), "equal to one" = function(x, h) x == h[1L], "less than one" = function(x, h) x < h[2L], "the other way" = function(x, h) h[1L] >= x, product = function(x, h) x * h[1L],

@@ -1,5 +1,5 @@
-# Statistics of float32 and narrower arrays are computed in float64 and rounded once at the end. Means of elements around 1e7
-# have more digits than float32 holds; squares of 1e-25 and 1e20 are outside its range.
+# Statistics of float32 and narrower arrays are computed in float64 and rounded once at the end. Means of elements
+# around 1e7 have more digits than float32 holds; squares of 1e-25 and 1e20 are outside its range.
 
 columns <- list(
   "around 1e7" = function(n) 1e7 + runif(n, 0, 20), "around 1e-25" = function(n) rnorm(n) * 1e-25, "around 1e20" = function(n) (2 + rnorm(n)) * 1e20, "around 1" = function(n) rnorm(n),
@@ -21,7 +21,8 @@ statistics <- list(
   "aggregate sd" = function(m, g) aggregate(data.frame(v = m[, 1L]), list(g = g), sd)$v, ecdf = function(m, g) ecdf(m[, 1L])(as.vector(m[1:5, 1L])), hist = function(m, g) hist(m[, 1L], plot = FALSE)[c("counts", "breaks")], prcomp = function(m, g) prcomp(m)$sdev, "cut in three" = function(m, g) as.integer(cut(m[, 1L], 3))
 )
 
-# Where a call of an array differs from that of an ordinary vector with the same elements: by more than `off` of the largest element of the answer.
+# Where a call of an array differs from that of an ordinary vector with the same elements: by more than `off` of the
+# largest element of the answer.
 differs <- function(f, x, g, off) {
   want <- outcome(f(collect(x), g))$value
   got <- outcome(f(x, g))$value

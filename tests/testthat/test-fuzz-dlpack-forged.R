@@ -1,5 +1,5 @@
-# Tensors that are wrong, made by the package in exchanger/: each is refused with a classed error and stays its owner's, or it is an
-# array that can be read. VERDIGRIS_EXAMPLES=all fuzzes longer.
+# Tensors that are wrong, made by the package in exchanger/: each is refused with a classed error and stays its owner's,
+# or it is an array that can be read. VERDIGRIS_EXAMPLES=all fuzzes longer.
 
 base <- list() # eight doubles, 1-d
 big <- 2^62
@@ -106,7 +106,8 @@ test_that("fuzzed tensors end in a classed error or in an array", {
   near <- c(-9:9, 2^c(20, 31, 32, 46, 47, 48, 62), -2^c(31, 47, 62))
   pick <- function(x, n = 1) x[sample.int(length(x), n, replace = TRUE)]
   errors <- 0
-  # An error of rlang's takes ten times as long as all else, most of it for its backtrace: from the 401st tensor on it has none.
+  # An error of rlang's takes ten times as long as all else, most of it for its backtrace: from the 401st tensor on it
+  # has none.
   plain <- function(kind, message, ...) {
     stop(structure(list(message = message, call = NULL), class = c(paste0("verdigris_error_", kind), "verdigris_error", "error", "condition")))
   }

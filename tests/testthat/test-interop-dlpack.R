@@ -108,7 +108,8 @@ test_that("what R only reads stays shared, and is read again", {
   expect_identical(collect(y), c(3, 1, 2))
 })
 
-# Reads of every kind, of which none may be a copy that was kept: an element, a region, a pointer, what is computed, a view.
+# Reads of every kind, of which none may be a copy that was kept: an element, a region, a pointer, what is computed, a
+# view.
 reads <- list(
   element = function(y) y[[2]], elements = function(y) vapply(seq_along(y), function(k) .subset2(y, k), 0),
   region = function(y) utils::head(as.vector(y), 3), pointer = function(y) base::rev(base::order(y)), all = function(y) collect(y),

@@ -1,4 +1,5 @@
-# On a stand-in for torch for R (tests/torch/README.md). Its own tensors are on the CPU; what it borrows may be on the emulated GPU.
+# On a stand-in for torch for R (tests/torch/README.md). Its own tensors are on the CPU; what it borrows may be on the
+# emulated GPU.
 
 stand_in <- local({
   made <- NULL

@@ -1,4 +1,5 @@
-# Code that is nested deep: it gives its value or is refused, and never ends R, with the usual stack and with a small one.
+# Code that is nested deep: it gives its value or is refused, and never ends R, with the usual stack and with a small
+# one.
 
 deep_code <- quote({
   nested <- function(n, start, step) { e <- start; for (k in seq_len(n)) e <- step(e, k); e }

@@ -1,5 +1,5 @@
-# Wrong calls and broken sources: each is an error of its class, R goes on, and no array has changed. Rows that need a compiler
-# or a device are left out where there is none.
+# Wrong calls and broken sources: each is an error of its class, R goes on, and no array has changed. Rows that need a
+# compiler or a device are left out where there is none.
 
 kernels <- '
 struct pair { int a; double b; };

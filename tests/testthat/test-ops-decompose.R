@@ -96,8 +96,9 @@ test_that("qr() takes views and what is recorded, and what is not finite says so
   expect_identical(qr(gpu(hilbert(9L)), tol = 1e-3)$rank, qr(hilbert(9L), tol = 1e-3)$rank)
 })
 
-# NIST's Statistical Reference Datasets, linear least squares (https://www.itl.nist.gov/div898/strd/): certified coefficients, their standard
-# errors and the residual sum of squares. Longley's data ship with R, Filip's are in data/, and Wampler's are a polynomial and multiples of one disturbance.
+# NIST's Statistical Reference Datasets, linear least squares (https://www.itl.nist.gov/div898/strd/): certified
+# coefficients, their standard errors and the residual sum of squares. Longley's data ship with R, Filip's are in data/,
+# and Wampler's are a polynomial and multiples of one disturbance.
 certified <- list(
   longley = list(coef = c(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683, -1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
     se = c(890420.383607373, 84.9149257747669, 0.334910077722432e-01, 0.488399681651699, 0.214274163161675, 0.226073200069370, 455.478499142212), rss = 836424.055505915),
@@ -138,7 +139,8 @@ test_that("regressions have NIST's certified values, and lm()'s", {
     expect_lt(certified_error(wampler, rowSums(wampler) + size * disturbance, of, 1e-7), 1e-5)
   }
 
-  # a polynomial of degree 10 with a condition number of 1.8e15: R's own error is 6e-8, at a tolerance that keeps all columns
+  # a polynomial of degree 10 with a condition number of 1.8e15: R's own error is 6e-8, at a tolerance that keeps all
+  # columns
   filip <- utils::read.csv(test_path("data", "nist-filip.csv"))
   powers <- outer(filip$x, 0:10, `^`)
   expect_lt(certified_error(powers, filip$y, certified$filip, 1e-10), 1e-5)

@@ -1,8 +1,10 @@
-# Compiled kernels on disk: files that are damaged, under another name, or other people's are not used, and the values stay right.
+# Compiled kernels on disk: files that are damaged, under another name, or other people's are not used, and the values
+# stay right.
 
 skip_on_os(c("mac", "windows"))
 
-# In an R of its own that keeps its kernels in `folder`: values that a kernel each computes, then how many sources were compiled.
+# In an R of its own that keeps its kernels in `folder`: values that a kernel each computes, then how many sources were
+# compiled.
 kernels_in <- function(folder, ...) {
   code <- c(
     sprintf("options(verdigris.cache_dir = %s, verdigris.tier = 'compiled')", deparse(folder)),

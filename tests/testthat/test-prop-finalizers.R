@@ -1,7 +1,8 @@
-# What finalizers of R code do with arrays and all else that owns memory of ours: R finalizes both after one collection, in its own order.
+# What finalizers of R code do with arrays and all else that owns memory of ours: R finalizes both after one collection,
+# in its own order.
 
-# Objects by kind, and what is done with them; in children, since what is wrong here ends R. The finalizer is registered before the object is
-# made, so that R runs it after the object's own.
+# Objects by kind, and what is done with them; in children, since what is wrong here ends R. The finalizer is registered
+# before the object is made, so that R runs it after the object's own.
 grid <- quote({
   objects <- list(
     computed = function() gpu_compute(as_gpu(c(1, 2, 3)) * 2), recorded = function() as_gpu(c(1, 2, 3)) * 2, kept = function() {

@@ -1,4 +1,5 @@
-# int64 beyond 2^53, which doubles do not tell apart: functions of equal elements and of order are exact, and what must be an R double says that it is NA.
+# int64 beyond 2^53, which doubles do not tell apart: functions of equal elements and of order are exact, and what must
+# be an R double says that it is NA.
 
 skip_if_not_installed("bit64")
 texts <- c("9007199254740993", "9007199254740992", "5", NA, "9007199254740993", "-9007199254740995", "9007199254740994", "4611686018427387905", "4611686018427387904", "-9007199254740996", "0")

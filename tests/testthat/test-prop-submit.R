@@ -1,4 +1,5 @@
-# Launches that a thread of the package's makes (backend/cuda/launch/submit.rs): whatever comes between them, the driver sees the order in which they were asked for.
+# Launches that a thread of the package's makes (backend/cuda/launch/submit.rs): whatever comes between them, the driver
+# sees the order in which they were asked for.
 
 run <- function(mode, code) {
   file <- script_of(c("suppressMessages(library(verdigris))", "gpu_use(\"cuda\")", code))

@@ -11,7 +11,8 @@ void lantern_shape(void *tensor, int64_t *shape, int64_t *strides);
 const char *lantern_dtype(void *tensor);
 void *lantern_address(void *tensor);
 double lantern_value(void *tensor, int64_t place); // an element, `place` elements past the first
-// "mul_", "fill_", "resize_" (in place), "t", "conj", "neg_view", "detach", "requires_grad_", "to_sparse", "grad", "select", "flip", "cuda" (the real one): a tensor, or null
+// "mul_", "fill_", "resize_" (in place), "t", "conj", "neg_view", "detach", "requires_grad_", "to_sparse", "grad",
+// "select", "flip", "cuda" (the real one): a tensor, or null
 void *lantern_change(void *tensor, const char *what, const double *arguments, int n);
 double lantern_live(); // bytes that tensors own; NaN where it is not known
 }

@@ -1,4 +1,5 @@
-# With torch for R itself, where it is installed and started: what test-interop-torch.R asks of the stand-in, and the vignette's calls.
+# With torch for R itself, where it is installed and started: what test-interop-torch.R asks of the stand-in, and the
+# vignette's calls.
 # usage: R_LIBS=build/library Rscript tests/torch/real.R [cuda]         prints what each way costs, and "ok"
 library(torch)
 library(verdigris)

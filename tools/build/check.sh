@@ -11,7 +11,8 @@ rm -rf "$out"; mkdir -p "$out"
 
 # What compares with the packages now on CRAN is off, and suggested packages that Debian lacks (torch) may be missing.
 export _R_CHECK_CRAN_INCOMING_=false _R_CHECK_CRAN_INCOMING_REMOTE_=false _R_CHECK_FORCE_SUGGESTS_=false _R_CHECK_SYSTEM_CLOCK_=false
-# One check (for orphaned packages) asks CRAN all the same, and R CMD check stops where it cannot: an empty CRAN serves it.
+# One check (for orphaned packages) asks CRAN all the same, and R CMD check stops where it cannot: an empty CRAN serves
+# it.
 Rscript --vanilla - "$out/cran" <<'RS'
 mirror <- commandArgs(TRUE)
 dir.create(file.path(mirror, "web/packages"), recursive = TRUE)

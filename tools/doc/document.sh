@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Writes man/ and NAMESPACE from the comments in R/, by roxygen2 on the installed package, and inst/coverage.csv for ?verdigris-coverage.
-# Install the package anew when a function was exported, and call this again: coverage is that of the installed package.
+# Writes man/ and NAMESPACE from the comments in R/, by roxygen2 on the installed package, and inst/coverage.csv for
+# ?verdigris-coverage. Install the package anew when a function was exported, and call this again: coverage is that of
+# the installed package.
 #
 # usage: tools/doc/document.sh [--check]     --check: change nothing, and fail when something would change
 set -euo pipefail

@@ -1,8 +1,9 @@
 # Which functions of base and stats take arrays, and where each computes: what ?verdigris-coverage shows.
 #
-# Nothing here is written by hand but what the functions are called with. Which functions there are, and which of them are about numbers,
-# is read from R's help (its keywords); what each does with an array is seen by calling it, while the package counts the bytes that
-# come to the host. On the cpu device the package runs as on a GPU meanwhile, and leaves nothing to base R that it would not leave there.
+# Nothing here is written by hand but what the functions are called with. Which functions there are, and which of them
+# are about numbers, is read from R's help (its keywords); what each does with an array is seen by calling it, while the
+# package counts the bytes that come to the host. On the cpu device the package runs as on a GPU meanwhile, and leaves
+# nothing to base R that it would not leave there.
 #
 # What the cpu device hands to base R but a GPU may compute is called again on an emulated GPU (tests/emulator).
 #
@@ -17,8 +18,8 @@ PAGES <- c("funprog", "sets", "toString", "identical", "summary", "do.call", "wi
 # Words of the language, and what would wait, draw without an end or change the session.
 NO_CALLS <- c("for", "while", "repeat", "break", "next", "if", "function", "return", "else", "readline", "invisible", "oldClass<-", "class<-", "attributes<-", "mostattributes<-", "interactive", "Sys.time", "Sys.Date", "date", "file.choose", "RNGkind", "RNGversion", "set.seed", ".Random.seed")
 
-# What stands for the data: a vector, another, probabilities, counts, logicals, complex numbers, matrices (tall, square, symmetric and positive), three dimensions, a series,
-# groups (a factor), a small vector and a frame.
+# What stands for the data: a vector, another, probabilities, counts, logicals, complex numbers, matrices (tall, square,
+# symmetric and positive), three dimensions, a series, groups (a factor), a small vector and a frame.
 coverage_data <- function() {
   set.seed(8)
   n <- 4096L
@@ -87,7 +88,8 @@ bare <- function(x) {
   if (is.numeric(x) || is.logical(x) || is.complex(x)) as.vector(unclass(x)) else if (is.function(x) || is.language(x) || is.environment(x)) NULL else as.vector(x)
 }
 
-# One function: NULL where it is not about numbers, else a row. Each call has arrays of its own: one that was read keeps what came to the host.
+# One function: NULL where it is not about numbers, else a row. Each call has arrays of its own: one that was read keeps
+# what came to the host.
 cover <- function(name, package, host, device) {
   here <- function(data) list2env(data, parent = globalenv())
   for (call in calls_of(name, package)) {

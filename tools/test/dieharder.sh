@@ -1,7 +1,7 @@
 #!/bin/sh
-# Debian's dieharder on the raw generator: the words that kernels/random.h makes of one key, in the order in which a stream
-# uses them. Takes an hour and stands in no gate: run it after a change of philox4x32().
-# dieharder 3.31.1 (-a, key 20260101) gave 147 results on 2026-11-21: none failed; three were weak at first and passed with more samples.
+# Debian's dieharder on the raw generator: the words that kernels/random.h makes of one key, in the order in which a
+# stream uses them. Takes an hour and stands in no gate: run it after a change of philox4x32(). dieharder 3.31.1 (-a,
+# key 20260101) gave 147 results on 2026-11-21: none failed; three were weak at first and passed with more samples.
 #
 #   tools/test/dieharder.sh [KEY] [ARGUMENTS OF dieharder]      (default: 20260101 -a)
 set -eu
@@ -31,5 +31,6 @@ int main(int, char** arguments) {
 }
 CPP
 ${CXX:-g++} -std=c++14 -O3 -ffp-contract=off -I src/rust/crates/ops/kernels -o "$out/words" "$out/words.cpp"
-# 200: raw binary words from stdin; -k 2: exact Kolmogorov-Smirnov; -Y 1: a weak result is taken up again with more samples
+# 200: raw binary words from stdin; -k 2: exact Kolmogorov-Smirnov; -Y 1: a weak result is taken up again with more
+# samples
 "$out/words" "$key" | dieharder -g 200 -k 2 -Y 1 "$@"

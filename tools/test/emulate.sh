@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests on the emulated device (tests/emulator/README.md), of the package that is installed in build/library. The grids
-# of expressions run on the interpreters, and a part of them on kernels of their own: g++ takes a tenth of a second for each.
-# build/counts gets a line "NAME passed failed skipped" each.
+# Runs the tests on the emulated device (tests/emulator/README.md), of the package that is installed in build/library.
+# The grids of expressions run on the interpreters, and a part of them on kernels of their own: g++ takes a tenth of a
+# second for each. build/counts gets a line "NAME passed failed skipped" each.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
@@ -25,8 +25,9 @@ tests() { # NAME FILTER [VARIABLE=VALUE ...]
   tools/test/emulator.sh env "$@" Rscript --vanilla tools/test/test.R "emulated-$name" "$filter" >"$logs/$name.log" 2>&1 || { echo "FAILED: $name"; status=1; }
 }
 
-# Left out: tests that need NVRTC or a GPU's two compilers; and for their time a kernel for each row and type (the grids have them all), tests of full memory, most cases of long tables, and what the
-# cpu device shows as well: examples, plots, models, distributions.
+# Left out: tests that need NVRTC or a GPU's two compilers; and for their time a kernel for each row and type (the grids
+# have them all), tests of full memory, most cases of long tables, and what the cpu device shows as well: examples,
+# plots, models, distributions.
 package='^(?!(diff-(grid|examples|narrow-.*)|fuzz-(hunt|odd)|int-around|base-(coverage|plots)|stats-distributions|device-cuda-graph|prop-(large|memory|planted)).*)'
 engine engine --lib & running=$!
 engine engine-device --test cuda_device --test cuda_exchange & running="$running $!"

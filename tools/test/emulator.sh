@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the emulated GPU (tests/emulator/README.md) into build/emulator where its sources are newer, and runs a command with it
-# in place of a GPU.
+# Builds the emulated GPU (tests/emulator/README.md) into build/emulator where its sources are newer, and runs a command
+# with it in place of a GPU.
 #
 # usage: tools/test/emulator.sh [COMMAND ...]
 set -euo pipefail

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Counts instructions, which are the same on every run and need no GPU: of recording, planning and the cpu evaluator
-# (src/rust/crates/engine/examples/guard.rs) and of small calls from R, by callgrind; and those of generated kernels, which NVRTC
-# compiles for sm_90. bench/bounds.csv has what each took when it was last written; more than a tenth above that fails.
+# (src/rust/crates/engine/examples/guard.rs) and of small calls from R, by callgrind; and those of generated kernels,
+# which NVRTC compiles for sm_90. bench/bounds.csv has what each took when it was last written; more than a tenth above
+# that fails.
 #
 # usage: tools/test/guard.sh [--write]     --write: make what was counted the bounds. Say in the commit why they rose.
-# The bounds are for this compiler and R (Debian 12) and the NVRTC that tools/build/setup.sh pins; a count without a bound fails too.
+# The bounds are for this compiler and R (Debian 12) and the NVRTC that tools/build/setup.sh pins; a count without a
+# bound fails too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}" RAYON_NUM_THREADS=1 LC_ALL=C
@@ -38,8 +40,8 @@ kernels_and_engine() {
   $guard kernels | sed 's/^/kernel /'
   $guard list | while read -r name; do echo "$name,$(each 5 25 engine "$name" </dev/null)"; done
 }
-# What R does for each body, in one run: callgrind writes what it has counted so far, and begins anew, where a function of ours
-# is called. R's heap has room for all of it, since a collection falls into one part or another by chance.
+# What R does for each body, in one run: callgrind writes what it has counted so far, and begins anew, where a function
+# of ours is called. R's heap has room for all of it, since a collection falls into one part or another by chance.
 script=$work/calls.R
 cat >"$script" <<'R'
 suppressMessages(library(verdigris))

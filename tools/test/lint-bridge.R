@@ -1,9 +1,11 @@
-# Finds calls of R in the bridge that could jump over Rust's frames, and locks that are held around them. Prints what is wrong; the exit status is 1
+# Finds calls of R in the bridge that could jump over Rust's frames, and locks that are held around them. Prints what is
+# wrong; the exit status is 1
 # then. usage: Rscript tools/test/lint-bridge.R [src/rust/src]
 #
 # - Only r/mod.rs names R's functions: no other file uses extendr_ffi, or declares functions of C.
-# - What r/mod.rs passes on as it is (`pub use raw::{...}`) never jumps: it stands in NEVER_JUMP, or is one of our own C functions
-#   that contain what jumps in them (CONTAINED). Everything else is `protected!`, `of_vectors!` or called in `protect`.
+# - What r/mod.rs passes on as it is (`pub use raw::{...}`) never jumps: it stands in NEVER_JUMP, or is one of our own C
+#   functions that contain what jumps in them (CONTAINED). Everything else is `protected!`, `of_vectors!` or called in
+#   `protect`.
 # - A cell or lock is not filled or held by an expression that calls R.
 
 NEVER_JUMP <- c(

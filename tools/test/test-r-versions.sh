@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the package's tests under R 4.5 (trixie) and R 4.6 (sid), each in a copy of the checkout, and adds a line a version to
-# build/counts. What the checkout has built of the engine, which knows nothing of R, serves there too; the bridge is built anew.
-# (tools/build/check.sh builds all of it with that Debian's compilers.)
+# Runs the package's tests under R 4.5 (trixie) and R 4.6 (sid), each in a copy of the checkout, and adds a line a
+# version to build/counts. What the checkout has built of the engine, which knows nothing of R, serves there too; the
+# bridge is built anew. (tools/build/check.sh builds all of it with that Debian's compilers.)
 #
 # usage: tools/test/test-r-versions.sh [trixie] [sid]       as root
 set -euo pipefail
@@ -9,8 +9,8 @@ cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- trixie sid
 mkdir -p build; touch build/counts
 
-# Libraries, what build scripts made, and what cargo knows of them. What links R is left out: cargo looks at the path of R's headers,
-# which is the same for every version, and would take the other version's for built.
+# Libraries, what build scripts made, and what cargo knows of them. What links R is left out: cargo looks at the path of
+# R's headers, which is the same for every version, and would take the other version's for built.
 engine_for() { # FOLDER
   local built=src/rust/target/release
   rm -rf "$1"; mkdir -p "$1/release/deps"

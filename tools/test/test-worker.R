@@ -1,4 +1,5 @@
-# One of the processes that tools/test/test.R shares the tests among: runs each file that no other has taken yet, and leaves its results.
+# One of the processes that tools/test/test.R shares the tests among: runs each file that no other has taken yet, and
+# leaves its results.
 #
 # usage: Rscript tools/test/test-worker.R FOLDER       FOLDER/files names the test files; FOLDER/NAME.rds gets the results of one
 

@@ -1,5 +1,6 @@
-# Runs the tests of the installed package and adds a line "NAME passed failed skipped" (tests, not
-# expectations) to build/counts, and what failed, with what it said, to build/failures. Two processes share the files (tools/test/test-worker.R).
+# Runs the tests of the installed package and adds a line "NAME passed failed skipped" (tests, not expectations) to
+# build/counts, and what failed, with what it said, to build/failures. Two processes share the files
+# (tools/test/test-worker.R).
 #
 # usage: Rscript tools/test/test.R NAME [FILTER]       verdigris must be in R_LIBS
 #   FILTER                     a regular expression (Perl's) for names of files without "test-" and ".R"; default all

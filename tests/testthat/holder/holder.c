@@ -1,4 +1,5 @@
-// C code that keeps the address of a vector's elements while it calls R, in the ways that packages do (test-prop-held.R).
+// C code that keeps the address of a vector's elements while it calls R, in the ways that packages do
+// (test-prop-held.R).
 #define R_NO_REMAP
 #include <R.h>
 #include <Rinternals.h>

@@ -1,5 +1,6 @@
-# Rscript planted.R LIBRARY MODE MOST PART PARTS: for each entry, and each of its first MOST calls of R's allocating functions, lets that
-# call fail (MODE 0) or be interrupted (1). Ends with "end"; what is wrong stands in lines before that begin with "WRONG". planted.so is preloaded.
+# Rscript planted.R LIBRARY MODE MOST PART PARTS: for each entry, and each of its first MOST calls of R's allocating
+# functions, lets that call fail (MODE 0) or be interrupted (1). Ends with "end"; what is wrong stands in lines before
+# that begin with "WRONG". planted.so is preloaded.
 arguments <- commandArgs(TRUE)
 mode <- as.integer(arguments[[2]])
 most <- as.integer(arguments[[3]])

@@ -53,7 +53,8 @@ fn main() {
     let mut declared = String::new();
     let mut units = Vec::new();
     for (k, rows) in table::TABLES.iter().enumerate() {
-        // special functions, complex numbers and distributions are calls and branches, which wider registers do not serve
+        // special functions, complex numbers and distributions are calls and branches, which wider registers do not
+        // serve
         units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3 | 6), &mut declared)));
     }
     units.push(("memory".into(), memory(&mut declared)));
@@ -116,7 +117,8 @@ const CLONES: &str = r#"
 #endif
 "#;
 
-/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`, `gammas.h`) than by the table's function for each element.
+/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`, `gammas.h`) than by the
+/// table's function for each element.
 fn quick(op: &Op, class: Class) -> Option<&'static str> {
     match (op.name, class) {
         ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
@@ -253,7 +255,8 @@ fn scans(declared: &mut String) -> String {
     text
 }
 
-/// What routines call beyond the table's loops: `lanes.h`, and the rows that draw for lanes, each with a key of its own.
+/// What routines call beyond the table's loops: `lanes.h`, and the rows that draw for lanes, each with a key of its
+/// own.
 fn lanes(ops: &[&Op], declared: &mut String) -> String {
     let mut text = String::from("#include \"lanes.h\"\n");
     for op in ops.iter().filter(|op| op.rule == Rule::Drawn) {

@@ -1,4 +1,5 @@
-//! How an element failed: which of a call's, and at what subscript. Of all that fail a call tells of the first, as a loop in R would stop there.
+//! How an element failed: which of a call's, and at what subscript. Of all that fail a call tells of the first, as a
+//! loop in R would stop there.
 
 use std::fmt::Write as _;
 
@@ -26,7 +27,8 @@ impl Failed {
         other.filter(|other| other.element <= self.element).unwrap_or(self)
     }
 
-    /// The record in a device's words, as `note_failed` of kernels/routine.cuh leaves them: all 0 where nothing has failed.
+    /// The record in a device's words, as `note_failed` of kernels/routine.cuh leaves them: all 0 where nothing has
+    /// failed.
     pub fn read(words: [u64; Failed::WORDS]) -> Option<Failed> {
         let [a, b, c, d, e] = words.map(|word| !word & ((1 << PART) - 1));
         (words[0] != 0).then_some(Failed {

@@ -1,12 +1,12 @@
 //! Functions that people write in R, as the devices run them: one element, one row or one path a thread.
 //!
-//! Data flows one way: [`syntax`] (what R parsed, without R), [`compile`] (types, and what R means), a [`Routine`] (this
-//! file: structured code over registers), and from there the two devices: `backend/cpu/routine` runs it over blocks of lanes,
-//! `backend/cuda/codegen/routine` writes CUDA C. A call is an operation of the graph like others ([`verdigris_engine::graph::node::Operation::Call`]),
-//! so it fuses with what it reads and with what reads it.
+//! Data flows one way: [`syntax`] (what R parsed, without R), [`compile`] (types, and what R means), a [`Routine`]
+//! (this file: structured code over registers), and from there the two devices: `backend/cpu/routine` runs it over
+//! blocks of lanes, `backend/cuda/codegen/routine` writes CUDA C. A call is an operation of the graph like others
+//! ([`verdigris_engine::graph::node::Operation::Call`]), so it fuses with what it reads and with what reads it.
 //!
-//! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws too are functions of a key,
-//! the element and a count. So it may be computed again, in any order, anywhere.
+//! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws too
+//! are functions of a key, the element and a count. So it may be computed again, in any order, anywhere.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,14 +14,16 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::OpId;
 
-/// The number of a register: a slot of one class, which may be written many times. It is written before it is read on every way.
+/// The number of a register: a slot of one class, which may be written many times. It is written before it is read on
+/// every way.
 pub type Register = u16;
 
 /// What a statement reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand {
     Register(Register),
-    /// Written into the code. What a closure captures is a parameter instead, so that another value needs no other kernel.
+    /// Written into the code. What a closure captures is a parameter instead, so that another value needs no other
+    /// kernel.
     Constant(Scalar),
 }
 
@@ -56,8 +58,8 @@ impl Hash for Operand {
     }
 }
 
-/// The number of a failure in `Routine::failures`. An element that fails leaves the routine at once, and all its results are NA. R raises an
-/// error when it hears of it: that of the first element that failed ([`Failed`]).
+/// The number of a failure in `Routine::failures`. An element that fails leaves the routine at once, and all its
+/// results are NA. R raises an error when it hears of it: that of the first element that failed ([`Failed`]).
 pub type FailureId = u8;
 
 /// The most failures of a routine: their numbers are bytes.
@@ -78,8 +80,9 @@ pub type Block = Vec<Statement>;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Statement {
-    /// `to = row(args)`, computed in `class`. The row's operands have the classes of `Op::operand_class`, and `to` that of
-    /// `Op::result_class`. Rows that use the index are not among them. What it notes goes to the row's bits in `notes`.
+    /// `to = row(args)`, computed in `class`. The row's operands have the classes of `Op::operand_class`, and `to` that
+    /// of `Op::result_class`. Rows that use the index are not among them. What it notes goes to the row's bits in
+    /// `notes`.
     Apply {
         to: Register,
         op: OpId,
@@ -91,15 +94,17 @@ pub enum Statement {
         to: Register,
         from: Operand,
     },
-    /// `to = from + counter * step`, where nothing is NA and nothing overflows: a loop's variable. Of class I32, or F64 with `counter` as a double.
+    /// `to = from + counter * step`, where nothing is NA and nothing overflows: a loop's variable. Of class I32, or F64
+    /// with `counter` as a double.
     Step {
         to: Register,
         from: Operand,
         counter: Register,
         step: Operand,
     },
-    /// R's subscript `from` (I32, I64, F32 or F64; fractions are cut off), as a position (I64) from 0. It is -1 for NA, and for what is beyond
-    /// `extent` (I64) where that is no failure. Below 1 fails with `low`, beyond the extent with `high`.
+    /// R's subscript `from` (I32, I64, F32 or F64; fractions are cut off), as a position (I64) from 0. It is -1 for NA,
+    /// and for what is beyond `extent` (I64) where that is no failure. Below 1 fails with `low`, beyond the extent with
+    /// `high`.
     Position {
         to: Register,
         from: Operand,
@@ -109,12 +114,14 @@ pub enum Statement {
         /// Whether it is known to be neither NA nor outside.
         inside: bool,
     },
-    /// The position in memory (I64) of positions along axes: the sum of position * stride, or -1 where any position is -1.
+    /// The position in memory (I64) of positions along axes: the sum of position * stride, or -1 where any position is
+    /// -1.
     Place {
         to: Register,
         at: Vec<(Operand, Operand)>,
     },
-    /// The element of a table at a position (I64) from 0; NA at -1 and outside. `to` has the class of the table's dtype.
+    /// The element of a table at a position (I64) from 0; NA at -1 and outside. `to` has the class of the table's
+    /// dtype.
     Read {
         to: Register,
         table: u16,
@@ -146,7 +153,8 @@ pub enum Statement {
         then: Block,
         otherwise: Block,
     },
-    /// `body` for `counter` (I32) = 0, 1 ... `times` - 1; `times` (I32, not NA) is read once. The body does not write the counter.
+    /// `body` for `counter` (I32) = 0, 1 ... `times` - 1; `times` (I32, not NA) is read once. The body does not write
+    /// the counter.
     For {
         counter: Register,
         times: Operand,
@@ -164,14 +172,16 @@ pub enum Statement {
     Fail(FailureId),
 }
 
-/// What is drawn. An element's draws of a family are numbered; each is a function of the call's key, the element's index and its number.
+/// What is drawn. An element's draws of a family are numbered; each is a function of the call's key, the element's
+/// index and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Draw {
     /// Standard draws in float64, each a family: two of them share a Philox block (`kernels/routine.h`).
     Uniform,
     Normal,
     Exponential,
-    /// A row of the rule `Drawn`, with its parameters but without its key: a key for each draw is derived from the call's.
+    /// A row of the rule `Drawn`, with its parameters but without its key: a key for each draw is derived from the
+    /// call's.
     Row(OpId),
 }
 

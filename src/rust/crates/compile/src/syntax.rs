@@ -84,7 +84,8 @@ pub type Path = Vec<String>;
 
 /// What the function's surroundings know.
 pub trait Scope {
-    /// What a path means where the functions of a scope were made; a function if `function`. None where there is no such thing.
+    /// What a path means where the functions of a scope were made; a function if `function`. None where there is no
+    /// such thing.
     fn meaning(&self, scope: u32, path: &[String], function: bool) -> Option<Meaning>;
     /// The R code of a place, on one line.
     fn text(&self, place: Place) -> String;
@@ -165,7 +166,8 @@ impl Expr {
         }
     }
 
-    /// Whether a call of one of these functions stands within, functions that stand in it left out; loops too where `loops`.
+    /// Whether a call of one of these functions stands within, functions that stand in it left out; loops too where
+    /// `loops`.
     pub fn calls(&self, names: &[&str], loops: bool) -> bool {
         match &self.form {
             Form::Call(name, args) => {

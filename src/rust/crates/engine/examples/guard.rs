@@ -138,8 +138,8 @@ fn kernels() -> Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-/// Instructions of a cubin's functions. It is a little-endian ELF file of 64 bits; a section `.text.NAME` has a function's code,
-/// 16 bytes an instruction since compute capability 7.0.
+/// Instructions of a cubin's functions. It is a little-endian ELF file of 64 bits; a section `.text.NAME` has a
+/// function's code, 16 bytes an instruction since compute capability 7.0.
 fn instructions(cubin: &[u8]) -> usize {
     let number = |at: usize, size: usize| cubin[at..at + size].iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
     let (sections, size, count, names) = (number(40, 8), number(58, 2), number(60, 2), number(62, 2));

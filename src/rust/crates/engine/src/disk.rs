@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Opens a regular file to read it, and tells its size. A FIFO or a device is refused at once: opening it as usual may wait for ever.
+/// Opens a regular file to read it, and tells its size. A FIFO or a device is refused at once: opening it as usual may
+/// wait for ever.
 pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -65,7 +66,8 @@ fn kind_of(facts: &fs::Metadata) -> &'static str {
     }
 }
 
-/// A file that is being written under a name of its own beside its place. Dropped before it is put there, it is removed.
+/// A file that is being written under a name of its own beside its place. Dropped before it is put there, it is
+/// removed.
 pub struct Part {
     file: File,
     path: PathBuf,
@@ -78,12 +80,13 @@ pub struct Part {
 
 const PREFIX: &str = ".verdigris-";
 const SUFFIX: &str = ".part";
-/// A part is locked while its writer lives. Between its creation and the lock is a moment, so that young ones are left alone.
+/// A part is locked while its writer lives. Between its creation and the lock is a moment, so that young ones are left
+/// alone.
 const YOUNG: Duration = Duration::from_secs(60);
 
 impl Part {
-    /// For a file that will stand at `target`, or where `target`, a link, leads. A file that is there is replaced, and its mode and owner
-    /// are kept; `mode` is that of a new one, which the umask restricts.
+    /// For a file that will stand at `target`, or where `target`, a link, leads. A file that is there is replaced, and
+    /// its mode and owner are kept; `mode` is that of a new one, which the umask restricts.
     ///
     /// # Errors
     /// Where the path has something that is no regular file, or its folder cannot be written to.
@@ -138,14 +141,16 @@ impl Part {
         &self.file
     }
 
-    /// Puts the file in its place, once its bytes are on the disk. What stood there is replaced in one step, or stays as it was.
+    /// Puts the file in its place, once its bytes are on the disk. What stood there is replaced in one step, or stays
+    /// as it was.
     pub fn put(mut self) -> io::Result<()> {
         #[cfg(unix)]
         if let Some(kept) = &self.kept {
             use std::os::unix::fs::{fchown, MetadataExt, PermissionsExt};
             let own = self.file.metadata()?;
             if (own.uid(), own.gid()) != (kept.uid(), kept.gid()) {
-                // the owner may be changed by root alone, the group by its members; then the file is its writer's, as it is after `mv`
+                // the owner may be changed by root alone, the group by its members; then the file is its writer's, as
+                // it is after `mv`
                 let changed = fchown(&self.file, Some(kept.uid()), Some(kept.gid()))
                     .or_else(|_| fchown(&self.file, None, Some(kept.gid())));
                 let _ = changed;

@@ -2,11 +2,12 @@
 //! operation table in every class, every way of reading an input, every reduction in every form. And those that
 //! a differential run asked for.
 //!
-//! Ignored unless asked for; `VERDIGRIS_NVRTC` is the path of libnvrtc then. `VERDIGRIS_NVRTC_ARCHS` names the targets, as NVRTC
-//! does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that this
-//! NVRTC knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and
+//! Ignored unless asked for; `VERDIGRIS_NVRTC` is the path of libnvrtc then. `VERDIGRIS_NVRTC_ARCHS` names the targets,
+//! as NVRTC does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that
+//! this NVRTC knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and
 //! compile time, and `VERDIGRIS_TRACED` a folder of kernels that a differential run left behind
-//! (`VERDIGRIS_KERNEL_TRACE` of the cpu device); with `VERDIGRIS_TRACED_ALL` each of those goes to every target. `tools/gpu/kernels.sh` runs both tests.
+//! (`VERDIGRIS_KERNEL_TRACE` of the cpu device); with `VERDIGRIS_TRACED_ALL` each of those goes to every target.
+//! `tools/gpu/kernels.sh` runs both tests.
 #![cfg(not(target_os = "macos"))]
 
 use std::collections::HashSet;
@@ -426,15 +427,17 @@ fn traced_kernels_compile() {
         kernels = (0..MOST).map(|k| kernels[k * all / MOST].clone()).collect(); // evenly: names are hashes
         eprintln!("{MOST} kernels of {all}");
     }
-    // No source of ours asks for the architecture: what is for one and not for another are the intrinsics of NVRTC's own headers, which the
-    // operation table has for all. So each kernel is one target's machine code or PTX, and PTX for one of the others in turn, or for all of them.
+    // No source of ours asks for the architecture: what is for one and not for another are the intrinsics of NVRTC's
+    // own headers, which the operation table has for all. So each kernel is one target's machine code or PTX, and PTX
+    // for one of the others in turn, or for all of them.
     let whole = std::env::var_os("VERDIGRIS_TRACED_ALL").is_some();
     let part = |kernels: &[Job], of: usize, k: usize| kernels.iter().skip(k).step_by(of).cloned().collect::<Vec<_>>();
     let (cubins, texts): (Vec<_>, Vec<_>) =
         targets().into_iter().partition(|target| matches!(target, Target::Cubin(_)));
     for target in cubins {
         let Target::Cubin(arch) = target else { unreachable!() };
-        // the assembler takes five times as long as the compiler: every fifth kernel goes through both, the others end as PTX
+        // the assembler takes five times as long as the compiler: every fifth kernel goes through both, the others end
+        // as PTX
         let (through, text): (Vec<_>, Vec<_>) = kernels.iter().cloned().enumerate().partition(|(k, _)| k % 5 == 0);
         let jobs = |part: Vec<(usize, Job)>| part.into_iter().map(|(_, job)| job).collect::<Vec<_>>();
         compile_all("differential tests", &jobs(through), target, Effort::Quick);

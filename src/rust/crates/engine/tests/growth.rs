@@ -1,5 +1,6 @@
-//! What allocates as much as users' data ask for does so by `memory::fallible` or a block of host memory, which give an error where there is no
-//! memory. `vec!`, `collect()` and their like end the process then. Where they stand nevertheless is listed here, with what bounds them.
+//! What allocates as much as users' data ask for does so by `memory::fallible` or a block of host memory, which give an
+//! error where there is no memory. `vec!`, `collect()` and their like end the process then. Where they stand
+//! nevertheless is listed here, with what bounds them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

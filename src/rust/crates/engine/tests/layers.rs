@@ -1,5 +1,5 @@
-//! Imports run downwards: a layer uses those before it in its list and none behind it, and no file imports, by way of others,
-//! itself. Between crates the compiler sees to that.
+//! Imports run downwards: a layer uses those before it in its list and none behind it, and no file imports, by way of
+//! others, itself. Between crates the compiler sees to that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-// What is computed of elements by a code that each has: how many there are of each, and a reduction of those with the same.
+// What is computed of elements by a code that each has: how many there are of each, and a reduction of those with the
+// same.
 //
-// Nothing depends on the order in which threads run. Counts are whole numbers. A reduction's warps have tables of their own, with an
-// accumulator a code, and add to them in the order of their elements; lanes with the same code merge in a fixed tree first. Tables are
-// merged in the order of the elements.
+// Nothing depends on the order in which threads run. Counts are whole numbers. A reduction's warps have tables of their
+// own, with an accumulator a code, and add to them in the order of their elements; lanes with the same code merge in a
+// fixed tree first. Tables are merged in the order of the elements.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"
@@ -24,8 +25,8 @@ VG_FN u32 bin_of(i16 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 VG_FN u32 bin_of(i8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 VG_FN u32 bin_of(u8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 
-// Adds to `out[0 .. bins]`. A block counts in shared memory, `counts`, in `copies` (a power of two) that its lanes have in turn, or, where there
-// are none, where the result is.
+// Adds to `out[0 .. bins]`. A block counts in shared memory, `counts`, in `copies` (a power of two) that its lanes have
+// in turn, or, where there are none, where the result is.
 template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32 copies, u64* out, u32* counts) {
   const int ahead = 8;
   for (u32 k = threadIdx.x; k < (bins + 1) * copies; k += blockDim.x) counts[k] = 0;
@@ -102,8 +103,8 @@ template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
   }
 }
 
-// `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has `each` elements, a multiple of WARP * ROWS.
-// `tables` lie in shared memory, one a warp; `parts` gets one a block.
+// `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has `each` elements, a multiple of WARP *
+// ROWS. `tables` lie in shared memory, one a warp; `parts` gets one a block.
 template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x, const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
   const int rows = 4;
   const u32 warp = threadIdx.x / WARP, warps = blockDim.x / WARP;

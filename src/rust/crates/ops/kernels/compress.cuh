@@ -5,8 +5,8 @@
 //   K         elements that a thread has in flight
 //   Kept      the type that is stored, and keep(out, at, y, i, na), which stores one
 //
-// Every warp has a stretch of its own. One kernel counts, so that the result can be allocated; one writes, each warp from
-// the sum of what was counted before it. Nothing waits for other blocks, and the expression is cheaper to compute
+// Every warp has a stretch of its own. One kernel counts, so that the result can be allocated; one writes, each warp
+// from the sum of what was counted before it. Nothing waits for other blocks, and the expression is cheaper to compute
 // twice than to store.
 #pragma once
 #include "block.cuh"

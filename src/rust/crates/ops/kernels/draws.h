@@ -1,8 +1,9 @@
-// Draws from distributions with parameters: element i of a key, for any parameters of its own. What needs an unknown number of
-// uniforms takes the blocks of try 0, 1, 2 ... of the element, so it stays a function of key, index and parameters.
+// Draws from distributions with parameters: element i of a key, for any parameters of its own. What needs an unknown
+// number of uniforms takes the blocks of try 0, 1, 2 ... of the element, so it stays a function of key, index and
+// parameters.
 //
-// As in random.h both devices give the same bits (portable.h). Each notes in w where parameters have no distribution ("NAs
-// produced"), and gives NaN there; limits that are point masses are those of base R.
+// As in random.h both devices give the same bits (portable.h). Each notes in w where parameters have no distribution
+// ("NAs produced"), and gives NaN there; limits that are point masses are those of base R.
 #pragma once
 #include "random.h"
 
@@ -78,9 +79,10 @@ VG_FN f64 log1p_beyond_third(f64 y) {
 // value * exp(log), for shapes below 1 may leave the range of numbers
 struct stretched { f64 value, log; };
 
-// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); shapes below 1 by their
-// last section. A try takes a block: 64 bits for the normal's radius, 32 for its angle and 32 for the test. With d = shape - 1/3 and
-// y = x / (3 sqrt(d)), their log(u) < x^2/2 + d - d v + d log(v) is log(u) < 3 d (log(1 + y) - y + y^2/2 - y^3/3).
+// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); shapes below 1 by
+// their last section. A try takes a block: 64 bits for the normal's radius, 32 for its angle and 32 for the test. With
+// d = shape - 1/3 and y = x / (3 sqrt(d)), their log(u) < x^2/2 + d - d v + d log(v) is log(u) < 3 d (log(1 + y) - y +
+// y^2/2 - y^3/3).
 VG_CALL stretched gamma_draw(i64 key, i64 i, u32 purpose, f64 shape) {
   stretched g = {0.0, 0.0};
   if (shape < 1) {
@@ -163,8 +165,8 @@ VG_FN f64 log_binomial(f64 k, f64 n, f64 p) {
 }
 
 // ---- counts -----------------------------------------------------------------------------------------------
-// Below 10 by adding up probabilities. From there on W. Hoermann, "The transformed rejection method for generating Poisson random
-// variables", Insurance: Mathematics and Economics 12 (1993): PTRS.
+// Below 10 by adding up probabilities. From there on W. Hoermann, "The transformed rejection method for generating
+// Poisson random variables", Insurance: Mathematics and Economics 12 (1993): PTRS.
 VG_CALL f64 poisson_draw(i64 key, i64 i, f64 mean) {
   if (mean < 10) {
     f64 u = uniform_of(word64(block_of(key, i, 0u, FOR_COUNT), 0)), p = own_exp(-mean), k = 0;
@@ -188,8 +190,8 @@ VG_CALL f64 poisson_draw(i64 key, i64 i, f64 mean) {
   }
   return k;
 }
-// p <= 1/2. Where fewer than 10 are expected by adding up probabilities; else W. Hoermann, "The generation of binomial random
-// variates", Journal of Statistical Computation and Simulation 46 (1993): BTRS.
+// p <= 1/2. Where fewer than 10 are expected by adding up probabilities; else W. Hoermann, "The generation of binomial
+// random variates", Journal of Statistical Computation and Simulation 46 (1993): BTRS.
 VG_CALL f64 binomial_draw(i64 key, i64 i, f64 n, f64 p) {
   f64 q = 1.0 - p;
   if (n * p < 10) {
@@ -262,7 +264,8 @@ VG_FN u64 high_product(u64 a, u64 b) {
   u64 middle = ah * bl + (al * bl >> 32), other = al * bh + (u32)middle;
   return ah * bh + (middle >> 32) + (other >> 32);
 }
-// 1 ... n (below 2^53), each as likely as the others: D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019)
+// 1 ... n (below 2^53), each as likely as the others: D. Lemire, "Fast random integer generation in an interval", ACM
+// TOMACS 29 (2019)
 VG_FN f64 index_of(i64 key, i64 i, f64 n) {
   u64 count = (u64)n, high = 0;
   for (u32 j = 0; j < MOST_TRIES; j++) {

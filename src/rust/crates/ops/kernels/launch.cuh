@@ -29,9 +29,9 @@ template <int V, class T> VG_FN void write_pack(T* p, const T* x) {
   for (int c = 0; c < count; c++) ((W*)p)[c] = w[c];
 }
 
-// No load that comes before this is made behind it. Where that saves registers the compiler would compute with the first packs before it
-// sends for the next, so that they are not on their way together; across an event of the performance monitor, one instruction, it
-// moves none.
+// No load that comes before this is made behind it. Where that saves registers the compiler would compute with the
+// first packs before it sends for the next, so that they are not on their way together; across an event of the
+// performance monitor, one instruction, it moves none.
 VG_FN void loads_together() { asm volatile("pmevent 0;" ::: "memory"); }
 
 // ---- division by a number that the host has prepared (codegen/parameters.rs) -----------------------

@@ -1,6 +1,8 @@
-// Logarithm, exponential and their like with the same bits on both devices, for random numbers: only integer operations,
-// + - * / and sqrt stand here, each rounded as IEEE says. No result rests on a fused multiply-add, which many processors lack, and
-// but for the ends of the range nothing branches, so that the compiler of the cpu device can use vectors.
+// Logarithm, exponential and their like with the same bits on both devices, for random numbers: only integer
+// operations,
+// + - * / and sqrt stand here, each rounded as IEEE says. No result rests on a fused multiply-add, which many
+// processors lack, and but for the ends of the range nothing branches, so that the compiler of the cpu device can use
+// vectors.
 //
 // The coefficients are minimax (Remez), found in 60 digits.
 #pragma once
@@ -50,7 +52,8 @@ VG_TABLE log_entry LOGARITHMS[64] = {
   {1.0158730158730158, -0.015748356968139168}, {1.0078740157480315, -0.007843177461025893},
 };
 
-// The card reads an entry at once. Of plain numbers the compiler of the cpu device makes a gather, of entries a loop without vectors.
+// The card reads an entry at once. Of plain numbers the compiler of the cpu device makes a gather, of entries a loop
+// without vectors.
 #ifdef VG_DEVICE
 VG_FN log_entry logarithm_of(u32 k) { return LOGARITHMS[k]; }
 #else
@@ -62,8 +65,8 @@ VG_FN log_entry logarithm_of(u32 k) {
 #endif
 
 // log(x) of a positive normal number, within 2 ulp, and within one next to 1. x = 2^k m with m in 0.699 ... 1.398, and
-// m = c (1 + f) with c the nearest number of the table (P. T. P. Tang, "Table-driven implementation of the logarithm function in
-// IEEE floating-point arithmetic", ACM TOMS 16, 1990); m - c is exact, and |f| < 2^-7.
+// m = c (1 + f) with c the nearest number of the table (P. T. P. Tang, "Table-driven implementation of the logarithm
+// function in IEEE floating-point arithmetic", ACM TOMS 16, 1990); m - c is exact, and |f| < 2^-7.
 VG_FN f64 own_log(f64 x) {
   u64 b = bits_of(x);
   u32 high = (u32)(b >> 32);
@@ -101,8 +104,9 @@ VG_FN f64 own_exp(f64 x) {
   return y * f64_of_bits((u64)(1023 + half) << 52) * f64_of_bits((u64)(1023 + (k - half)) << 52);
 }
 
-// sqrt(x) of normal numbers, rounded as IEEE says. On the card the steps of CUDA's own (a root's reciprocal to 20 bits, refined, and
-// the remainder), without its branch for the ends of the range, which keeps the compiler from mixing the work of several elements.
+// sqrt(x) of normal numbers, rounded as IEEE says. On the card the steps of CUDA's own (a root's reciprocal to 20 bits,
+// refined, and the remainder), without its branch for the ends of the range, which keeps the compiler from mixing the
+// work of several elements.
 #ifdef VG_DEVICE
 VG_FN f64 root_of_normal(f64 x) {
   f64 r;

@@ -1,13 +1,15 @@
 // Random numbers as functions of a key and an index: Philox4x32-10 of J. Salmon, M. Moraes,
 // R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose constants these are.
 //
-// Both devices give the same bits: portable.h says how. Nothing branches, so that the compiler of the cpu device can use vectors.
+// Both devices give the same bits: portable.h says how. Nothing branches, so that the compiler of the cpu device can
+// use vectors.
 #pragma once
 #include "portable.h"
 
 struct philox_block { u32 x0, x1, x2, x3; };
 
-// CUDA's compiler adds the high word's zero to each product that it makes of 64-bit factors: a fifth of a block's instructions.
+// CUDA's compiler adds the high word's zero to each product that it makes of 64-bit factors: a fifth of a block's
+// instructions.
 #ifdef VG_DEVICE
 VG_FN u64 wide_product(u32 a, u32 b) {
   u64 p;
@@ -49,9 +51,9 @@ VG_FN f32 own_minus_two_log(f32 x) {
 }
 
 // ---- normal: Box and Muller (1958) ----------------------------------------------------------------------
-// Neighbours 2j and 2j + 1 are the cosine and the sine of one angle times one radius. The angle is
-// pi/2 (q + t), q from two bits and t, an odd multiple of 2^-52 (2^-23) in (-1/2, 1/2), from the others; q - 1 turns the cosine
-// into the sine.
+// Neighbours 2j and 2j + 1 are the cosine and the sine of one angle times one radius. The angle is pi/2 (q + t), q from
+// two bits and t, an odd multiple of 2^-52 (2^-23) in (-1/2, 1/2), from the others; q - 1 turns the cosine into the
+// sine.
 VG_FN f64 turned_cosine(u64 word, u32 back) {
   u32 q = (u32)(word >> 62) - back;
   f64 t = f64_of_bits(0x3FF0000000000001ull | (word << 2) >> 12) - 1.5;
@@ -64,7 +66,8 @@ VG_FN f32 turned_cosine(u32 word, u32 back) {
   u32 y = (q & 1u) ? bits_of(quarter_sine(t)) : bits_of(quarter_cosine(t));
   return f32_of_bits(y ^ ((q + 1u) & 2u) << 30);
 }
-// all 32 bits, of 2^-33 ... 1 - 2^-24, so that tails end at 6.7 and not at 5.7; the factor is the number below 2^-32, which keeps off 1
+// all 32 bits, of 2^-33 ... 1 - 2^-24, so that tails end at 6.7 and not at 5.7; the factor is the number below 2^-32,
+// which keeps off 1
 VG_FN f32 unit_of(u32 word) { return (f32)word * 2.32830629776081821e-10f + 1.1641532182693481e-10f; }
 VG_FN f64 radius_of(u64 word) { return root_of_normal(-2.0 * own_log(uniform_of(word))); }
 VG_FN f32 radius_of(u32 word) { return root_of_normal(own_minus_two_log(unit_of(word))); }
@@ -78,8 +81,8 @@ VG_FN f32 normal32(const philox_block& c, u32 k) { return radius_of(word32(c, k 
 VG_FN f64 exponential64(const philox_block& c, u32 k) { return -own_log(uniform_of(word64(c, k))); }
 VG_FN f32 exponential32(const philox_block& c, u32 k) { return 0.5f * own_minus_two_log(unit_of(word32(c, k))); }
 
-// A stream: element i of a key, where a block serves 2^LOG elements. For the card also packs of V elements from i on, i a
-// multiple of V: a block serves all of its elements, and what they share (a radius, an angle) is computed once.
+// A stream: element i of a key, where a block serves 2^LOG elements. For the card also packs of V elements from i on, i
+// a multiple of V: a block serves all of its elements, and what they share (a radius, an angle) is computed once.
 #define VG_STREAM_ELEMENT(name, T, LOG, of)                             \
   VG_FN T name(i64 key, i64 i) {                                        \
     u64 b = (u64)i >> LOG;                                              \

@@ -1,5 +1,6 @@
-// Order statistics without a sort of everything: the first two digits (11 bits each) of the keys that stand at the wanted ranks are
-// found by counting, then the elements that have these digits are taken out, which are few unless there are many ties.
+// Order statistics without a sort of everything: the first two digits (11 bits each) of the keys that stand at the
+// wanted ranks are found by counting, then the elements that have these digits are taken out, which are few unless
+// there are many ties.
 #pragma once
 #include "sort.cuh"
 

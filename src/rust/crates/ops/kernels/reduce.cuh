@@ -30,8 +30,8 @@ struct Job {
 #endif
 };
 
-// Tells the host a result of 16 bytes at most, and its status. A word's halves arrive together, so nobody waits until one store is
-// there before the other (the LL protocol of NCCL).
+// Tells the host a result of 16 bytes at most, and its status. A word's halves arrive together, so nobody waits until
+// one store is there before the other (the LL protocol of NCCL).
 VG_FN void tell(const Job& job, const A::value& value, u32 status) {
   u32 words[5] = {};
   static_assert(sizeof(value) <= 16, "a result of more than four words");
@@ -52,8 +52,8 @@ VG_FN void put(const Job& job, i64 group, const A& a) {
 #endif
 }
 
-// All threads' accumulators in thread 0, in a fixed tree. The warps' parts: one thread merges those that are little, which takes it
-// less than sending them about.
+// All threads' accumulators in thread 0, in a fixed tree. The warps' parts: one thread merges those that are little,
+// which takes it less than sending them about.
 VG_FN A merge_block(A a) {
   constexpr int WARPS = THREADS / 32;
   __shared__ A parts[WARPS];
@@ -86,7 +86,8 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
   return last;
 }
 
-// Adds the elements `from .. end` of the group that begins at `start`: this thread is number `rank` of `team` that share them.
+// Adds the elements `from .. end` of the group that begins at `start`: this thread is number `rank` of `team` that
+// share them.
 constexpr int L = ADDS_ALL<A> ? 1 : V < 4 ? V : 4;  // divides V
 #ifdef KEPT
 #define KEPT_IN , T* kept
@@ -123,7 +124,8 @@ VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, 
     }
     return add_all(lane[0], y);
   };
-  // without a look at the end as long as there are U packs: for this thread, or for all of a team within a warp, so that none waits for others
+  // without a look at the end as long as there are U packs: for this thread, or for all of a team within a warp, so
+  // that none waits for others
   i64 pack = first + rank;
 #pragma unroll 1
   for (; U > 1 && (team < 32 ? pack - rank + U * team <= last : pack + (U - 1) * team < last); pack += U * team) {
@@ -289,7 +291,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 #endif
 
 #ifdef SEGMENTS_PACKS
-// Groups of 1, 2, 4 or 8 packs, each read by a thread: neighbours read neighbouring packs, U stretches of THREADS packs together.
+// Groups of 1, 2, 4 or 8 packs, each read by a thread: neighbours read neighbouring packs, U stretches of THREADS packs
+// together.
 extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
   u32 w[W] = {};
   constexpr int team = SEGMENTS_PACKS;

@@ -1,7 +1,7 @@
 // Reductions: accumulators that both devices combine in a fixed tree.
 //
-// An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same
-// sequence, and `finish(out, status)`. Float64 sums are kept in two doubles, because R adds in 80 bits: compensated sums where
+// An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same sequence, and
+// `finish(out, status)`. Float64 sums are kept in two doubles, because R adds in 80 bits: compensated sums where
 // elements are added, double-double (Dekker 1971, Knuth TAOCP 4.2.2) where parts are computed with. Float32 and
 // narrower are added in float64.
 #pragma once
@@ -257,12 +257,13 @@ template <> struct Mean<c128> {
   VG_FN c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
 };
 
-// Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass over the data serves (the sums are
-// compensated; merging moves b to a's pivot, in double-double). The differences are rounded. Since p is one of the values, its distance from their mean
-// is no greater than the root of their squares' sum, so what rounding changes of the variance is 2^-52 of it where roundings go both
-// ways, and sqrt(n) as much at worst.
-// From the first value beyond 2^480 on all are kept times 2^-600, since squares would not fit: base R's 80 bits hold them. Next to
-// such a value nothing counts that becomes 0 by that. Where something is missing the variance is NA, as in base R, also of NaN.
+// Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass over the data serves
+// (the sums are compensated; merging moves b to a's pivot, in double-double). The differences are rounded. Since p is
+// one of the values, its distance from their mean is no greater than the root of their squares' sum, so what rounding
+// changes of the variance is 2^-52 of it where roundings go both ways, and sqrt(n) as much at worst.
+// From the first value beyond 2^480 on all are kept times 2^-600, since squares would not fit: base R's 80 bits hold
+// them. Next to such a value nothing counts that becomes 0 by that. Where something is missing the variance is NA, as
+// in base R, also of NaN.
 VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
   typedef f64 value; f64 pivot; dd s, q; i64 n;
@@ -281,7 +282,8 @@ template <class T> struct Var {
     a.q.hi = a.q.hi * by * by; a.q.lo = a.q.lo * by * by;
     a.usual = 0;
   }
-  // What is seldom so: the first value, one that is missing, infinite or huge, or any after a huge one. False for one that does not count.
+  // What is seldom so: the first value, one that is missing, infinite or huge, or any after a huge one. False for one
+  // that does not count.
   VG_FN bool admit(Var& a, f64& x, bool narm) {
     if (x != x) {
       if (narm) return false;
@@ -302,8 +304,8 @@ template <class T> struct Var {
     add_up(a.s, d);
     add_up(a.q, two_product(d, d));
   }
-  // Several that are as usual, without a branch among them. Their squares are added to a sum of their own, in halves, whose roundings
-  // are N / 2 + 1 times 2^-53 of it at most.
+  // Several that are as usual, without a branch among them. Their squares are added to a sum of their own, in halves,
+  // whose roundings are N / 2 + 1 times 2^-53 of it at most.
   template <int N> VG_FN bool add_all(Var& a, const T (&v)[N]) {
     u32 greatest = 0;
 #pragma unroll
@@ -352,8 +354,8 @@ template <class T> struct Var {
   }
 };
 
-// float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so. q is NaN where something is
-// missing, and infinite where a value is.
+// float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so. q is NaN where
+// something is missing, and infinite where a value is.
 template <> struct Var<f32> {
   typedef f64 value; f64 pivot, s, q; i64 n;
   VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; return a; }

@@ -13,11 +13,13 @@ template <int N, class T> VG_FN void set(T (&a)[N], i64 at, T value) {
 }
 
 // ---- failures -------------------------------------------------------------------------------------------------
-// How an element has failed: `code` is 1 more than the failure's number, 0 where it has not. Of a subscript also what it was, and of how many.
+// How an element has failed: `code` is 1 more than the failure's number, 0 where it has not. Of a subscript also what
+// it was, and of how many.
 struct Failed { u32 code; f64 subscript; i64 extent; };
 
-// Keeps of all failures of a launch the first element's: its number stands in front of a part of the record in each of five words, so the largest
-// complement of each is the first element's, whichever thread comes when. `Failed::read` (routine/failed.rs) takes it apart.
+// Keeps of all failures of a launch the first element's: its number stands in front of a part of the record in each of
+// five words, so the largest complement of each is the first element's, whichever thread comes when. `Failed::read`
+// (routine/failed.rs) takes it apart.
 VG_FN void note_failed(const Failed& failed, i64 i, u32* flags, int at, u32* any) {
   if (failed.code == 0u || flags == nullptr) return;
   u64* record = (u64*)(flags + at);
@@ -57,8 +59,8 @@ VG_FN u64 next_word(i64 key, i64 i, i32& d, u32 purpose, u64& spare) {
 }
 VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) { return uniform_of(next_word(key, i, d, FOR_UNIFORMS, spare)); }
 VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) { return -own_log(uniform_of(next_word(key, i, d, FOR_EXPONENTIALS, spare))); }
-// Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other: written so, no lanes
-// wait for each other at a branch.
+// Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other:
+// written so, no lanes wait for each other at a branch.
 VG_FN void normal_pair(const philox_block& c, f64& first, f64& second) {
   const u64 word = word64(c, 1);
   const u32 q = (u32)(word >> 62);

@@ -1,10 +1,11 @@
-// What functions written in R (src/routine) need beyond the operation table: positions, a loop's variable, and draws that
-// are numbered. Both devices give the same bits.
+// What functions written in R (src/routine) need beyond the operation table: positions, a loop's variable, and draws
+// that are numbered. Both devices give the same bits.
 #pragma once
 #include "draws.h"
 
 // ---- positions --------------------------------------------------------------------------------------------
-// R's subscript x as a position from 0 below an extent, or one of these: NA, below 1, beyond the extent. Fractions are cut off.
+// R's subscript x as a position from 0 below an extent, or one of these: NA, below 1, beyond the extent. Fractions are
+// cut off.
 #define AT_NONE (-1ll)
 #define AT_LOW (-2ll)
 #define AT_HIGH (-3ll)

@@ -1,7 +1,7 @@
 // Scans: running sums, products, maxima and minima.
 //
-// A state has `add(x)` for one element, `merge(later)` for what follows, and `value(status)`. R keeps running sums and products of
-// doubles in 80 bits: so does the cpu device where the machine has them; the card keeps double-doubles.
+// A state has `add(x)` for one element, `merge(later)` for what follows, and `value(status)`. R keeps running sums and
+// products of doubles in 80 bits: so does the cpu device where the machine has them; the card keeps double-doubles.
 #pragma once
 #include "reduce.h"
 
@@ -47,7 +47,8 @@ template <> struct CumSum<c128> {
   VG_FN void merge(CumSum& a, const CumSum& b) { CumSum<f64>::merge(a.re, b.re); CumSum<f64>::merge(a.im, b.im); }
   VG_FN c128 value(const CumSum& a, u32& w) { c128 r; r.re = CumSum<f64>::value(a.re, w); r.im = CumSum<f64>::value(a.im, w); return r; }
 };
-// From the first NA on, all are NA. A sum that does not fit is NA too, and says so; that what follows it is NA is the caller's matter.
+// From the first NA on, all are NA. A sum that does not fit is NA too, and says so; that what follows it is NA is the
+// caller's matter.
 template <> struct CumSum<i32> {
   Sum<i32> s;
   VG_FN CumSum start() { CumSum a; a.s = Sum<i32>::start(); return a; }

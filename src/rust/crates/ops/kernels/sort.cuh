@@ -41,9 +41,9 @@ VG_FLOAT(float64, u64, 0x7FF0000000000000ull)
 template <class K> VG_FN u32 digit(K key, u32 pass) { return (u32)(key >> (8 * pass)) & (DIGITS - 1); }
 
 // ---- how often each digit occurs, for all passes in one reading -----------------------------------------
-// Warps count in copies of their own, so that equal digits seldom wait for each other, and a digit that a warp's elements share is
-// counted once: exponents, and the low bits of what was rounded, often are. `bins` gets, behind the counts of all passes, a byte
-// for each (zero before), which says that all elements have the same digit.
+// Warps count in copies of their own, so that equal digits seldom wait for each other, and a digit that a warp's
+// elements share is counted once: exponents, and the low bits of what was rounded, often are. `bins` gets, behind the
+// counts of all passes, a byte for each (zero before), which says that all elements have the same digit.
 template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ in, i64 n, u32 down, u64* bins) {
   typedef typename Key::K K;
   const int passes = sizeof(K), copies = passes > 4 ? 4 : 8, ahead = 8;
@@ -120,7 +120,8 @@ VG_FN u32 same_digit(u32 d) {
   return same;
 }
 
-// Where a pass stands among those that move anything: a digit that all elements share needs none, but for the last where all do.
+// Where a pass stands among those that move anything: a digit that all elements share needs none, but for the last
+// where all do.
 struct Turn { u32 before, count; };
 VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
   Turn t;
@@ -131,7 +132,8 @@ VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
   return t;
 }
 
-// What the passes read and write. They write in turn to `out` and `spare`, so that the last one writes to the result; positions likewise.
+// What the passes read and write. They write in turn to `out` and `spare`, so that the last one writes to the result;
+// positions likewise.
 template <class T, class Index> struct Buffers {
   const T* in;
   T *out, *spare;

@@ -2,14 +2,16 @@
 #pragma once
 #include "prelude.h"
 
-// Extents and squares of the result's first axis and of the one that the transposed inputs are read along, and the axes between.
+// Extents and squares of the result's first axis and of the one that the transposed inputs are read along, and the axes
+// between.
 struct Tiles {
   u32 across, along, tiles_across, tiles_along, between;
   u32 mirrored;  // whether what is read transposed is read in the result's order too
 };
 
-// Square `b`, counted along both axes. Mirrored: a square and its mirror image one after the other, since each reads what the other
-// does, and the second finds it in the second-level cache. Then those whose greater count is `s` are number s^2 to (s + 1)^2 - 1.
+// Square `b`, counted along both axes. Mirrored: a square and its mirror image one after the other, since each reads
+// what the other does, and the second finds it in the second-level cache. Then those whose greater count is `s` are
+// number s^2 to (s + 1)^2 - 1.
 VG_FN void square(const Tiles& q, u32 b, u32& across, u32& along) {
   const u32 least = min(q.tiles_across, q.tiles_along);
   if (!q.mirrored) {

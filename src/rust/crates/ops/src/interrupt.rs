@@ -31,7 +31,8 @@ impl Watch {
         Watch { began, next: began + PERIOD }
     }
 
-    /// Between two looks at what is waited for: asks, and leaves the processor to others if there are some, after a while in any case.
+    /// Between two looks at what is waited for: asks, and leaves the processor to others if there are some, after a
+    /// while in any case.
     ///
     /// # Errors
     /// `Interrupt`.

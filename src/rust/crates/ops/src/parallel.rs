@@ -30,7 +30,8 @@ fn look(ends: &AtomicBool) {
     WATCH.set(watch);
 }
 
-/// Whether a task is to go on: long ones ask now and then, and end early where it is not; `spread` then gives `Interrupt`.
+/// Whether a task is to go on: long ones ask now and then, and end early where it is not; `spread` then gives
+/// `Interrupt`.
 pub fn goes_on() -> bool {
     let ends = ENDS.get();
     if ends.is_null() {
@@ -70,7 +71,8 @@ fn ended(ends: &AtomicBool) -> Result<()> {
     }
 }
 
-/// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing left.
+/// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing
+/// left.
 struct Job {
     body: *const (dyn Fn(usize) + Sync),
     tasks: usize,
@@ -123,7 +125,8 @@ pub fn width() -> usize {
 }
 
 fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
-    // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for those.
+    // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for
+    // those.
     let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
     let job = Arc::new(Job {
         body,

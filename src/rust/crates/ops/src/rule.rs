@@ -31,7 +31,8 @@ fn wider(a: DType, b: DType) -> DType {
     }
 }
 
-/// The type that several operands meet in, as R's c() orders them. Values that R brings along adopt the arrays' float type.
+/// The type that several operands meet in, as R's c() orders them. Values that R brings along adopt the arrays' float
+/// type.
 pub fn promote(operands: &[Typed]) -> DType {
     let kind = operands.iter().map(|t| t.kind()).max().unwrap_or(Kind::Logical);
     let floats = || {

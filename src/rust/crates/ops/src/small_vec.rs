@@ -1,4 +1,5 @@
-//! A handful of values where they stand; where there are more, all of them are on the heap. A launch asks for no memory.
+//! A handful of values where they stand; where there are more, all of them are on the heap. A launch asks for no
+//! memory.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};

@@ -408,8 +408,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA nothing is assigned,
-    /// by `x[i]`.
+    /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA
+    /// nothing is assigned, by `x[i]`.
     fn stored_position(&mut self, n: Number, axis: &Axis) -> Compiled<Operand> {
         let Axis { extent, strict, place, own, .. } = *axis;
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {

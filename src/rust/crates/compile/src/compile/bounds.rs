@@ -1,8 +1,9 @@
-//! Subscripts that are certainly inside: of loops over `seq_along(v)`, `seq_len(nrow(m))`, `1:ncol(m)` and numbers that stand in the code, and
-//! behind `if (a >= 1 && a <= nrow(m))`. Their positions need no test.
+//! Subscripts that are certainly inside: of loops over `seq_along(v)`, `seq_len(nrow(m))`, `1:ncol(m)` and numbers that
+//! stand in the code, and behind `if (a >= 1 && a <= nrow(m))`. Their positions need no test.
 //!
-//! What is known of a register holds wherever it is read, since only registers that are written by one statement are looked at: that statement stands
-//! before all that reads it. A loop's variable may be written by other loops too, but by nothing else in its own.
+//! What is known of a register holds wherever it is read, since only registers that are written by one statement are
+//! looked at: that statement stands before all that reads it. A loop's variable may be written by other loops too, but
+//! by nothing else in its own.
 
 use std::collections::HashMap;
 
@@ -184,8 +185,8 @@ impl Facts {
         }
     }
 
-    /// The variable of a counted loop, where its values are 1, 2 ... up to an extent; and whether they are those of `1:n`, whose first turn there is in
-    /// any case, with 1.
+    /// The variable of a counted loop, where its values are 1, 2 ... up to an extent; and whether they are those of
+    /// `1:n`, whose first turn there is in any case, with 1.
     fn variable(&self, counter: Register, times: Operand, body: &Block) -> Option<(Inside, bool)> {
         let (to, from, step) = body.iter().find_map(|statement| match statement {
             Statement::Step { to, from, counter: own, step } if *own == counter => Some((*to, *from, *step)),
@@ -209,10 +210,11 @@ impl Facts {
         }
     }
 
-    /// What a loop over `1:n` with such a variable asks in front of it, once, so that its turns need not: that there is an element at all, and
-    /// subscripts that do not change. They stand where nothing before them in a turn warns or fails, so the first turn, which there is in any case,
-    /// would come to the same end; where what is beyond is NA and no failure, the second turn would, with subscript 0, if nothing leaves before. Empty where
-    /// the variable is no such subscript.
+    /// What a loop over `1:n` with such a variable asks in front of it, once, so that its turns need not: that there is
+    /// an element at all, and subscripts that do not change. They stand where nothing before them in a turn warns or
+    /// fails, so the first turn, which there is in any case, would come to the same end; where what is beyond is NA and
+    /// no failure, the second turn would, with subscript 0, if nothing leaves before. Empty where the variable is no
+    /// such subscript.
     fn checked_once(&mut self, body: &mut Block, variable: Inside, inside: &[Inside], first: usize) -> Block {
         let changes = written(body);
         let fixed = |x: Operand| x.register().is_none_or(|r| !changes.contains(&r));

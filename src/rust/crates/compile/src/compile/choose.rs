@@ -218,7 +218,8 @@ impl Compiler<'_> {
         Ok(value)
     }
 
-    /// `switch(k, a, b, c)` by number, and by a string that is known here. Alternatives that are not taken for sure are not found.
+    /// `switch(k, a, b, c)` by number, and by a string that is known here. Alternatives that are not taken for sure are
+    /// not found.
     fn switch(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
         let at = args.iter().position(|a| a.name.as_deref() == Some("EXPR")).unwrap_or(0);
         let which = nth(args, at, place, "switch")?;

@@ -160,8 +160,9 @@ impl Compiler<'_> {
 
     // ---- loops --------------------------------------------------------------------------------------
 
-    /// Writes a loop. `head` writes what comes before the body in each turn (it may leave the loop), `body` the body; `make` makes the
-    /// statement. Gives what the variables are where a turn ends. Written again while an end of a turn turns out to have a wider type than its beginning.
+    /// Writes a loop. `head` writes what comes before the body in each turn (it may leave the loop), `body` the body;
+    /// `make` makes the statement. Gives what the variables are where a turn ends. Written again while an end of a turn
+    /// turns out to have a wider type than its beginning.
     fn turns(
         &mut self,
         assigned: &[String],
@@ -216,8 +217,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// What the variables are behind a loop. Those that were there before lie where its turns begin; what the body made has a
-    /// value only where every way out has passed it.
+    /// What the variables are behind a loop. Those that were there before lie where its turns begin; what the body made
+    /// has a value only where every way out has passed it.
     fn after_loop(&self, head: Variables, breaks: Vec<Variables>, endless: bool, place: Place) -> Variables {
         let mut after = head.clone();
         for (frame, variables) in after.iter_mut().enumerate() {

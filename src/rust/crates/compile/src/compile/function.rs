@@ -78,7 +78,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Whether a function is being written, so that a call of it is recursion. An argument that is found late belongs to the frame that gave it.
+    /// Whether a function is being written, so that a call of it is recursion. An argument that is found late belongs
+    /// to the frame that gave it.
     fn is_open(&self, lambda: &Lambda) -> bool {
         let mut next = Some(self.frames.len() - 1);
         while let Some(k) = next {
@@ -191,8 +192,8 @@ impl Compiler<'_> {
         Ok(values)
     }
 
-    /// The value of an argument, found in a frame. R finds it where the function first reads it: one that may warn or fail is left until
-    /// then, where the function may end without it.
+    /// The value of an argument, found in a frame. R finds it where the function first reads it: one that may warn or
+    /// fail is left until then, where the function may end without it.
     fn argument(&mut self, lambda: &Lambda, name: &str, expr: &Expr, frame: usize) -> Compiled<Value> {
         let plain = expr.assigns() || expr.calls(&["return", "break", "next"], true);
         if plain || lambda.body.assigned_at(name).is_some() || surely_reads(self.scope, lambda, &lambda.body, name) {

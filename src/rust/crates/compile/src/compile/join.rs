@@ -98,8 +98,8 @@ impl Compiler<'_> {
         (self.routine.arrays.len() - 1) as u16
     }
 
-    /// Writes the elements of a vector into an array of its type and length. They are all found before any is written, where the vector may
-    /// read the array.
+    /// Writes the elements of a vector into an array of its type and length. They are all found before any is written,
+    /// where the vector may read the array.
     pub(super) fn fill(&mut self, array: u16, from: &Vector, place: Place) -> Compiled<()> {
         match from {
             Vector::Local { array: other, .. } if *other == array => return Ok(()),
@@ -182,7 +182,8 @@ impl Compiler<'_> {
 
     // ---- where ways meet ----------------------------------------------------------------------------
 
-    /// Goes on from several ways, each with its block and the variables at its end. The blocks get what brings their values together.
+    /// Goes on from several ways, each with its block and the variables at its end. The blocks get what brings their
+    /// values together.
     pub(super) fn merge(&mut self, ways: &mut [(&mut Block, Variables)], place: Place, why: &str) -> Compiled<()> {
         let frames = ways[0].1.len();
         let mut merged: Variables = Vec::with_capacity(frames);
@@ -224,8 +225,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// Where ways meet: what their values, one for each block, are from then on. The blocks get what brings them there: to the slots and arrays of
-    /// the variable that owns them (of a frame, with a name), else to new ones. Unset where they are of different forms.
+    /// Where ways meet: what their values, one for each block, are from then on. The blocks get what brings them there:
+    /// to the slots and arrays of the variable that owns them (of a frame, with a name), else to new ones. Unset where
+    /// they are of different forms.
     pub(super) fn meet(
         &mut self,
         owner: Option<(usize, &str)>,
@@ -323,7 +325,8 @@ impl Compiler<'_> {
         result
     }
 
-    /// Before a loop: what its body assigns lies in registers of its own type `typed` for that name, so that turns find it there.
+    /// Before a loop: what its body assigns lies in registers of its own type `typed` for that name, so that turns find
+    /// it there.
     pub(super) fn settle_at_head(
         &mut self,
         assigned: &[String],
@@ -367,7 +370,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// At an end of a turn: brings what the variables are now to where the turn began. What does not fit is noted as wider.
+    /// At an end of a turn: brings what the variables are now to where the turn began. What does not fit is noted as
+    /// wider.
     pub(super) fn back_to_head(&mut self, place: Place) -> Compiled<()> {
         let context = self.loops.last().expect("a loop is open");
         let head = context.head.clone();

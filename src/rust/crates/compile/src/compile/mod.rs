@@ -1,10 +1,12 @@
 //! From R's tree to a routine: what names mean, types, and what R means by its operators.
 //!
-//! Every variable has a register for each type that it takes. Where ways meet, a variable that came with two types gets the wider one (logical,
-//! integer, double, complex), as R's own `c()` would have it; a loop whose body widens what it began with is written again with the wider
-//! type. Functions that are called are written in place. A vector that is not assigned is found element by element, so `sum((x - m)^2)` makes none.
+//! Every variable has a register for each type that it takes. Where ways meet, a variable that came with two types gets
+//! the wider one (logical, integer, double, complex), as R's own `c()` would have it; a loop whose body widens what it
+//! began with is written again with the wider type. Functions that are called are written in place. A vector that is
+//! not assigned is found element by element, so `sum((x - m)^2)` makes none.
 //!
-//! The types of single operations are those of the operation table (`ops::rule`), so a number that R brings along takes an array's float type here too.
+//! The types of single operations are those of the operation table (`ops::rule`), so a number that R brings along takes
+//! an array's float type here too.
 
 mod assign;
 mod bounds;
@@ -63,11 +65,13 @@ pub struct Request<'a> {
     pub arguments: &'a [Option<ArgumentType>],
     pub bounds: Bounds,
     pub scope: &'a dyn Scope,
-    /// How much of the thread's stack (bytes) may be used. The caller has made sure that walks over the tree, which take less, have room beside.
+    /// How much of the thread's stack (bytes) may be used. The caller has made sure that walks over the tree, which
+    /// take less, have room beside.
     pub stack: usize,
 }
 
-/// Something outside of the function that it reads. Its place in the list follows those of the arguments that are given.
+/// Something outside of the function that it reads. Its place in the list follows those of the arguments that are
+/// given.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Capture {
     pub scope: u32,
@@ -108,7 +112,8 @@ pub fn compile(request: &Request) -> Compiled<Output> {
 const DEEPEST: usize = 64;
 /// The most statements of a routine: what is longer was unrolled by mistake.
 const MOST_STATEMENTS: usize = 20_000;
-/// How deep blocks of statements may stand in each other. What is done with a routine, and compilers of CUDA C, walk over them by recursion.
+/// How deep blocks of statements may stand in each other. What is done with a routine, and compilers of CUDA C, walk
+/// over them by recursion.
 const DEEPEST_BLOCK: usize = 100;
 
 struct Frame {

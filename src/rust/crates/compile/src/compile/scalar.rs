@@ -47,7 +47,8 @@ impl Compiler<'_> {
         Ok(Number::register(to, typed))
     }
 
-    /// The operands of a comparison of int64 with a constant double as they are compared: see the engine's `array::exact`.
+    /// The operands of a comparison of int64 with a constant double as they are compared: see the engine's
+    /// `array::exact`.
     fn exact(&mut self, op: OpId, args: &[Number]) -> Option<[Number; 2]> {
         let [a, b] = *args else { return None };
         if op.row().rule != Rule::Compare {

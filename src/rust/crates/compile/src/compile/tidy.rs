@@ -85,7 +85,8 @@ fn each_failure(block: &mut Block, visit: &mut dyn FnMut(&mut FailureId)) {
     }
 }
 
-/// What something is found from that is a result, or that warns or fails. A register that only its own next value needs is not.
+/// What something is found from that is a result, or that warns or fails. A register that only its own next value needs
+/// is not.
 struct Live {
     registers: Vec<bool>,
     arrays: Vec<bool>,

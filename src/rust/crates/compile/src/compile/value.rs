@@ -1,4 +1,5 @@
-//! What expressions are worth while a function is compiled: numbers in registers, and vectors whose elements are found when they are asked for.
+//! What expressions are worth while a function is compiled: numbers in registers, and vectors whose elements are found
+//! when they are asked for.
 
 use std::rc::Rc;
 
@@ -106,7 +107,8 @@ pub fn word(typed: Typed) -> &'static str {
 pub enum Vector {
     /// Elements of its own, which assignments change. `dim` of a matrix.
     Local { array: u16, typed: Typed, length: u16, dim: Option<(u16, u16)> },
-    /// Elements of a table from a position on, some distance apart. `dim` are extents (I64) of a whole table with dimensions.
+    /// Elements of a table from a position on, some distance apart. `dim` are extents (I64) of a whole table with
+    /// dimensions.
     Table { table: u16, typed: Typed, start: Operand, step: Operand, length: Operand, dim: Vec<Operand> },
     /// One number, as often as it says.
     Same { value: Number, length: Operand, dim: Option<(u16, u16)> },

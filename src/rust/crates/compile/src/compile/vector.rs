@@ -9,7 +9,8 @@ use verdigris_ops::rule::{resolve, Typed};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId, Rule};
 
-/// The most parts of a vector that is found element by element: walks over them are recursive, and each use writes all of them.
+/// The most parts of a vector that is found element by element: walks over them are recursive, and each use writes all
+/// of them.
 const MOST_PARTS: usize = 300;
 /// Up to so many elements a walk is written out, with no loop.
 const WRITTEN_OUT: i64 = 4;
@@ -121,7 +122,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Calls `write` for each index (I32, from 0) below a length (I64): in a loop, or one after the other where they are few.
+    /// Calls `write` for each index (I32, from 0) below a length (I64): in a loop, or one after the other where they
+    /// are few.
     pub(super) fn each(
         &mut self,
         length: Operand,
@@ -142,7 +144,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Folds a vector: `next(state, element, index)` for each element, beginning with the given numbers. The states keep their types.
+    /// Folds a vector: `next(state, element, index)` for each element, beginning with the given numbers. The states
+    /// keep their types.
     pub(super) fn fold(
         &mut self,
         v: &Vector,
@@ -173,7 +176,8 @@ impl<'a> Compiler<'a> {
         Ok(states)
     }
 
-    /// Sum of a vector's elements. Doubles are added with the error of each addition kept (Knuth, TAOCP 2, 4.2.2), as R's long double keeps it.
+    /// Sum of a vector's elements. Doubles are added with the error of each addition kept (Knuth, TAOCP 2, 4.2.2), as
+    /// R's long double keeps it.
     pub(super) fn sum(&mut self, v: &Vector, place: Place) -> Compiled<Number> {
         let dtype = value::dtype(v.typed());
         match dtype.kind() {
@@ -337,7 +341,8 @@ impl<'a> Compiler<'a> {
         }
         let a = if a.kind() == Kind::Logical { self.cast(a, DType::Int32) } else { a };
         let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32) } else { b };
-        // a double that stands in the code and is whole begins integers; one that is computed may not be whole, and gives doubles of the same values
+        // a double that stands in the code and is whole begins integers; one that is computed may not be whole, and
+        // gives doubles of the same values
         let from = match a.whole() {
             Some(k) if a.kind() == Kind::Double && i32::try_from(k).is_ok() => Number::integer(k as i32),
             _ => a,

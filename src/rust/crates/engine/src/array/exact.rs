@@ -20,7 +20,8 @@ fn half(types: &[Typed]) -> Option<DType> {
     }
 }
 
-/// Whether this is such a comparison. (An int64 that R brings along beside a narrow array is a number that adopts its type.)
+/// Whether this is such a comparison. (An int64 that R brings along beside a narrow array is a number that adopts its
+/// type.)
 pub fn concerns(op: OpId, types: &[Typed]) -> bool {
     let (Rule::Compare, [a, b]) = (op.row().rule, types) else { return false };
     if half(types).is_some() {
@@ -77,8 +78,8 @@ pub fn compare(op: OpId, operands: &[Operand], n: usize, device: Device) -> Resu
             ordered(Operand::Array(nearest(as_array(wide, DType::Int64)?)?), other.clone()).map(Some)
         };
     }
-    // Where an int64 rounded to double is another number than x, the two compare as these do. Where it is x, x is whole, and
-    // is compared as int64.
+    // Where an int64 rounded to double is another number than x, the two compare as these do. Where it is x, x is
+    // whole, and is compared as int64.
     let number = |x: f64| Operand::Value(Scalar::F64(x), Kind::Double);
     let wide = as_array(wide, DType::Int64)?;
     let rounded = nearest(wide.clone())?;

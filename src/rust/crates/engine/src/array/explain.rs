@@ -291,8 +291,8 @@ fn joined(strides: &[isize]) -> String {
     strides.iter().map(isize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds the program in R's notation, a line for each operation: `t3 <- x1 * x2`. Inputs are named from `first` on, but for
-/// one that is made before. Returns the registers' names.
+/// Adds the program in R's notation, a line for each operation: `t3 <- x1 * x2`. Inputs are named from `first` on, but
+/// for one that is made before. Returns the registers' names.
 fn listing(
     plan: &Plan,
     bound: &Bound,

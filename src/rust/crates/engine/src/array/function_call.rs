@@ -23,13 +23,13 @@ pub struct Given<'a> {
     pub dim: &'a [usize],
 }
 
-/// Records `n` runs of an interned routine: an array for each of its results. What is given for parameters is cast to what they take, and
-/// recycled; tables are computed and brought together. `key` is that of random draws, where there are any. The site hears of
-/// warnings and failures, when values are computed.
+/// Records `n` runs of an interned routine: an array for each of its results. What is given for parameters is cast to
+/// what they take, and recycled; tables are computed and brought together. `key` is that of random draws, where there
+/// are any. The site hears of warnings and failures, when values are computed.
 ///
 /// # Errors
-/// `Shape` where a parameter has more than `n` elements, or some where `n` is not 0 and it has none; `Device` where an array is on
-/// another device; those of computing tables.
+/// `Shape` where a parameter has more than `n` elements, or some where `n` is not 0 and it has none; `Device` where an
+/// array is on another device; those of computing tables.
 pub fn call(
     routine: &'static Routine,
     given: &[Given],
@@ -113,8 +113,8 @@ fn argument(operand: &Operand, dtype: DType, n: usize, device: Device) -> Result
     }
 }
 
-/// A table in memory, one element after the other. An empty one has an element that no position reaches, since kernels read
-/// some element before they know that they need none.
+/// A table in memory, one element after the other. An empty one has an element that no position reaches, since kernels
+/// read some element before they know that they need none.
 fn whole_table(operand: &Operand, dtype: DType, device: Device) -> Result<Array> {
     match operand {
         Operand::Value(scalar, _) => {

@@ -9,8 +9,8 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
 impl Array {
-    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result is
-    /// recorded, unless it would keep far more memory from being freed than it takes.
+    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result
+    /// is recorded, unless it would keep far more memory from being freed than it takes.
     pub fn gather(&self, positions: &Array) -> Result<Array> {
         let (n, dtype) = (positions.len(), self.dtype());
         if self.is_empty() || n == 0 {
@@ -36,8 +36,8 @@ impl Array {
         Ok(if is_own { self.clone() } else { Array::from_view(view) })
     }
 
-    /// `gather`, where all positions are known to be inside. Of a few operations on one array in memory only the elements that are
-    /// asked for are computed: `(x * 2)[i]` is `x[i] * 2`.
+    /// `gather`, where all positions are known to be inside. Of a few operations on one array in memory only the
+    /// elements that are asked for are computed: `(x * 2)[i]` is `x[i] * 2`.
     pub fn gather_inside(&self, positions: &Array) -> Result<Array> {
         if let (false, true) = (self.is_ready(), positions.len() <= self.len()) {
             if let Some(leaf) = only_leaf(self.node()) {
@@ -51,8 +51,8 @@ impl Array {
     }
 }
 
-/// The one array in memory that a recorded one is made of, element by element; None where there is more to it: another length or
-/// order, what depends on the index, warnings, which concern all elements, or many operations.
+/// The one array in memory that a recorded one is made of, element by element; None where there is more to it: another
+/// length or order, what depends on the index, warnings, which concern all elements, or many operations.
 fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
     fn below(node: &Arc<Node>, len: usize, walk: Walk, leaf: &mut Option<Arc<Node>>) -> bool {
         if !walk.visit(node) {
@@ -68,8 +68,8 @@ fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
     (root.weight <= CHEAP && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
 }
 
-/// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a plan has
-/// it once.
+/// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a
+/// plan has it once.
 fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Result<Option<Arc<Node>>> {
     if Arc::ptr_eq(node, leaf) {
         return Ok(Some(instead.clone()));

@@ -22,8 +22,8 @@ fn no_complex(dtype: DType) -> Result<()> {
 }
 
 impl Array {
-    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none or are missing
-    /// (int64).
+    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none or
+    /// are missing (int64).
     ///
     /// # Errors
     /// `DType` for complex values; `Memory`.
@@ -40,8 +40,8 @@ impl Array {
         Ok(Array::from_view(View::contiguous(counts, DType::Int64, bins + 1)))
     }
 
-    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere) to a value each, in a fixed order.
-    /// Sums of whole numbers are int64. None where there are too many groups to do so without a sort.
+    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere) to a value each, in a
+    /// fixed order. Sums of whole numbers are int64. None where there are too many groups to do so without a sort.
     ///
     /// # Errors
     /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
@@ -80,7 +80,8 @@ impl Array {
         results.checked(reduction, na_rm, self.dtype(), least).map(Some)
     }
 
-    /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it (int32).
+    /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it
+    /// (int32).
     ///
     /// # Errors
     /// `DType` for complex values, `Device`, `Memory`.
@@ -90,8 +91,8 @@ impl Array {
         Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
     }
 
-    /// The place in `table` (int32, from 1) where each element stands first; 0 where it does not or is missing. None where the caller
-    /// should search a sorted table.
+    /// The place in `table` (int32, from 1) where each element stands first; 0 where it does not or is missing. None
+    /// where the caller should search a sorted table.
     ///
     /// # Errors
     /// As `search`.
@@ -112,7 +113,8 @@ impl Array {
         Ok((self.cast(natural, None)?.contiguous()?, table.cast(natural, None)?.contiguous()?))
     }
 
-    /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller should sort.
+    /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller
+    /// should sort.
     ///
     /// # Errors
     /// `DType` for complex values; `Memory`.
@@ -130,8 +132,8 @@ impl Array {
         Ok(backend::of(self.device())?.firsts(&values, between)?.map(Array::from_view))
     }
 
-    /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where there are not as
-    /// many as a rank asks for. None where the caller should sort.
+    /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where
+    /// there are not as many as a rank asks for. None where the caller should sort.
     pub fn ranks(&self, ranks: &[usize]) -> Result<Option<(Option<Array>, usize)>> {
         let found = backend::of(self.device())?.ranks(&self.contiguous()?, ranks)?;
         Ok(found.map(|found| (found.values.map(Array::from_view), found.missing)))

@@ -29,7 +29,8 @@ impl Array {
         Ok(Array::from_view(View::contiguous(output, dtype, n)))
     }
 
-    /// The rows of matrices with so many columns, one below the other, in one pass; None where the device does it by views.
+    /// The rows of matrices with so many columns, one below the other, in one pass; None where the device does it by
+    /// views.
     pub fn join_rows(parts: &[Array], columns: usize, dtype: DType, device: Device) -> Result<Option<Array>> {
         if device != Device::Cpu {
             return Ok(None);
@@ -41,8 +42,8 @@ impl Array {
         Ok(Some(Array::from_view(View::contiguous(output, dtype, n))))
     }
 
-    /// A view whose axes each walk one of this array's, of shape `dim`: several may walk the same one, whose index is then the sum
-    /// of theirs, and an axis with a step of 0 repeats.
+    /// A view whose axes each walk one of this array's, of shape `dim`: several may walk the same one, whose index is
+    /// then the sum of theirs, and an axis with a step of 0 repeats.
     ///
     /// # Errors
     /// `Shape` where a view would leave the array.

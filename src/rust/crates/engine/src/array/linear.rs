@@ -41,8 +41,8 @@ pub fn factor_dtype(dtype: DType) -> DType {
     }
 }
 
-/// The matrix where it lies, if a library can read it there; else a contiguous copy. `rows × columns` matrices, `count` of them;
-/// beside it the elements from one to the next.
+/// The matrix where it lies, if a library can read it there; else a contiguous copy. `rows × columns` matrices, `count`
+/// of them; beside it the elements from one to the next.
 fn stored(x: &Array, rows: usize, columns: usize, count: usize) -> Result<(Matrix, usize)> {
     let view = x.settle()?;
     // extents of one have no stride of their own
@@ -89,9 +89,9 @@ pub struct Options {
     pub halves: Option<bool>,
 }
 
-/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in the type that both meet in (integers become float64).
-/// `None` where the device leaves products to the host's BLAS. A view that a library can read where it lies costs no copy, and the product of a
-/// matrix and its own transpose is symmetric to the last bit.
+/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in the type that both meet in (integers become float64). `None`
+/// where the device leaves products to the host's BLAS. A view that a library can read where it lies costs no copy, and
+/// the product of a matrix and its own transpose is symmetric to the last bit.
 pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -> Result<Option<Array>> {
     let dtype = product_dtype(a.dtype(), b.dtype());
     let backend = backend::of(common_device(&[Operand::Array(a.clone()), Operand::Array(b.clone())])?)?;
@@ -113,8 +113,8 @@ pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -
     Ok(Some(if own { mirrored(&out, m)? } else { out }))
 }
 
-/// The products of `count` pairs of matrices, the slices of two arrays of three dimensions; a factor of one slice (false in `many`)
-/// serves all. `None` where the device leaves them to the host's BLAS.
+/// The products of `count` pairs of matrices, the slices of two arrays of three dimensions; a factor of one slice
+/// (false in `many`) serves all. `None` where the device leaves them to the host's BLAS.
 pub fn multiply_batched(
     a: &Array,
     b: &Array,
@@ -231,7 +231,8 @@ fn working(x: &Array) -> Result<Array> {
     x.cast(factor_dtype(x.dtype()), None)
 }
 
-/// L and U of an `n × n` matrix in one, the rows exchanged (int64, from 1), and the first zero on U's diagonal (from 1), or 0.
+/// L and U of an `n × n` matrix in one, the rows exchanged (int64, from 1), and the first zero on U's diagonal (from
+/// 1), or 0.
 pub fn lu(x: &Array, n: usize) -> Result<(Array, Array, i32)> {
     checked(x, n, n)?;
     let x = working(x)?;
@@ -253,8 +254,8 @@ pub fn lu_solve(lu: &Array, pivots: &Array, b: &Array, n: usize, columns: usize,
     Ok(array_of(b, lu.dtype, n * columns))
 }
 
-/// The upper Cholesky factor of an `n × n` matrix of which the upper triangle is read, and the order of the first leading
-/// minor that is not positive, or 0. Recorded in its last step.
+/// The upper Cholesky factor of an `n × n` matrix of which the upper triangle is read, and the order of the first
+/// leading minor that is not positive, or 0. Recorded in its last step.
 pub fn cholesky(x: &Array, n: usize) -> Result<(Array, i32)> {
     checked(x, n, n)?;
     let x = turned(&working(x)?, n, n)?;
@@ -274,9 +275,10 @@ pub fn triangular_solve(r: &Array, n: usize, b: &Array, columns: usize, upper: b
     Ok(array_of(b, dtype, n * columns))
 }
 
-/// The QR decomposition of a real `m × n` matrix in LINPACK's form: LAPACK's reflectors `v`, whose first element is 1, times their
-/// factor `tau` are LINPACK's, and `tau` is their first element. Beside it in one array of float64, so that they are
-/// fetched together: the columns' norms, the first `min(m, n)` elements of the diagonal, and what LINPACK calls qraux.
+/// The QR decomposition of a real `m × n` matrix in LINPACK's form: LAPACK's reflectors `v`, whose first element is 1,
+/// times their factor `tau` are LINPACK's, and `tau` is their first element. Beside it in one array of float64, so that
+/// they are fetched together: the columns' norms, the first `min(m, n)` elements of the diagonal, and what LINPACK
+/// calls qraux.
 pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
     checked(x, m, n)?;
     let x = working(x)?;
@@ -360,8 +362,8 @@ pub fn qr_apply(
     Ok(array_of(c, dtype, m * columns))
 }
 
-/// Eigenvalues in ascending order, and vectors where asked for, of a symmetric or Hermitian matrix of which the lower triangle
-/// is read; LAPACK's `info`.
+/// Eigenvalues in ascending order, and vectors where asked for, of a symmetric or Hermitian matrix of which the lower
+/// triangle is read; LAPACK's `info`.
 pub fn eigen_symmetric(x: &Array, n: usize, vectors: bool) -> Result<(Array, Option<Array>, i32)> {
     checked(x, n, n)?;
     let x = working(x)?;
@@ -372,7 +374,8 @@ pub fn eigen_symmetric(x: &Array, n: usize, vectors: bool) -> Result<(Array, Opt
     Ok((array_of(values, real(dtype), n), vectors.then(|| array_of(a, dtype, n * n)), info))
 }
 
-/// Real and imaginary parts of the eigenvalues of a real matrix (`n` and `n` elements), and vectors, packed as LAPACK's dgeev does.
+/// Real and imaginary parts of the eigenvalues of a real matrix (`n` and `n` elements), and vectors, packed as LAPACK's
+/// dgeev does.
 pub fn eigen_general(x: &Array, n: usize, vectors: bool) -> Result<(Array, Option<Array>, i32)> {
     checked(x, n, n)?;
     let x = working(x)?;

@@ -140,8 +140,8 @@ impl Array {
         self.leading(n)
     }
 
-    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for, or
-    /// nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for,
+    /// or nothing is to be computed. The array itself stays recorded, and no node hears of it.
     pub fn leading(&self, n: usize) -> Result<Option<Array>> {
         if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
             return Ok(None);
@@ -204,7 +204,8 @@ impl Array {
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
 
-    /// Records `n` draws of a row with parameters: its key, then numbers or arrays, of at most `n` elements, which are recycled.
+    /// Records `n` draws of a row with parameters: its key, then numbers or arrays, of at most `n` elements, which are
+    /// recycled.
     ///
     /// # Errors
     /// `Device` where the parameters are on another device.
@@ -287,8 +288,8 @@ impl Array {
         Ok(Array { node: Arc::new(node) })
     }
 
-    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it. Of int64 that is rounded to double R
-    /// hears without a site, too: where that is no matter the row `nearest` makes the doubles.
+    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it. Of int64 that is rounded to
+    /// double R hears without a site, too: where that is no matter the row `nearest` makes the doubles.
     pub fn cast(&self, dtype: DType, site: Option<CallSite>) -> Result<Array> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -325,8 +326,8 @@ impl Array {
         evaluate::settle(&self.node)
     }
 
-    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the memory is
-    /// shared with another library, whose writes are to be seen here.
+    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the
+    /// memory is shared with another library, whose writes are to be seen here.
     pub fn contiguous(&self) -> Result<View> {
         evaluate::contiguous(&self.node)
     }
@@ -375,8 +376,8 @@ impl Array {
         Ok((reduction.result(class), outcome))
     }
 
-    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where it
-    /// does not, or where what the value is like depends on the elements.
+    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where
+    /// it does not, or where what the value is like depends on the elements.
     pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
         let (array, class) = self.reducible(reduction)?;
         if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
@@ -393,8 +394,8 @@ impl Array {
         self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
     }
 
-    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what is done with
-    /// the values next, if that asks for them.
+    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what
+    /// is done with the values next, if that asks for them.
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         self.reduced(reduction, na_rm, groups, false)
     }
@@ -409,7 +410,8 @@ impl Array {
         )
     }
 
-    /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the least elements.
+    /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the
+    /// least elements.
     pub(crate) fn checked(
         self,
         reduction: Reduction,
@@ -452,8 +454,8 @@ impl Array {
         Ok(out)
     }
 
-    /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not fit
-    /// counts as one, and is told of beside the result.
+    /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not
+    /// fit counts as one, and is told of beside the result.
     pub fn scan(&self, scan: Scan) -> Result<(Array, bool)> {
         let class = scan.class(self.dtype().class()).ok_or_else(|| {
             Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))
@@ -508,15 +510,16 @@ impl Array {
         Array::source(verdigris_ops::id::CONSTANT, value.class(), dtype, n, device, &[value])
     }
 
-    /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the count.
+    /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the
+    /// count.
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
         let mask = self.in_dtype(DType::Bool8)?;
         let (plan, bound) = mask.planned(true)?;
         Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
     }
 
-    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are computed from
-    /// is read once. Waits for the count.
+    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are
+    /// computed from is read once. Waits for the count.
     pub fn compress(&self, mask: &Array) -> Result<Array> {
         let (plan, bound) = self.chosen(mask)?;
         Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))

@@ -67,8 +67,8 @@ pub fn column_major(dim: &[usize]) -> Vec<i64> {
         .collect()
 }
 
-/// Strides of each dimension, in elements; an extent of one gets the stride that column-major order would give. None where the
-/// elements do not lie so that strides say it.
+/// Strides of each dimension, in elements; an extent of one gets the stride that column-major order would give. None
+/// where the elements do not lie so that strides say it.
 pub fn strides_of(layout: &Layout, dim: &[usize]) -> Option<Vec<i64>> {
     if layout.is_empty() {
         return Some(column_major(dim));
@@ -143,9 +143,9 @@ impl Array {
         Array::duplicate(&self.settle()?)
     }
 
-    /// Another view of this array's memory: `offset` counts elements from its first one. Both see what is written to either
-    /// where it lies, as long as both live. An array whose memory nobody else writes to has its elements brought together first,
-    /// and gives no more than these; of others the memory is what their elements reach.
+    /// Another view of this array's memory: `offset` counts elements from its first one. Both see what is written to
+    /// either where it lies, as long as both live. An array whose memory nobody else writes to has its elements brought
+    /// together first, and gives no more than these; of others the memory is what their elements reach.
     ///
     /// # Errors
     /// `Shape` where the view would leave that.

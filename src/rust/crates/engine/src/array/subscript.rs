@@ -198,8 +198,8 @@ fn is_regular<T: Copy>(x: &[T], step: i64, wide: impl Fn(T) -> i64) -> bool {
     })
 }
 
-/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two quick passes, of
-/// which `highest` is one: the greatest number, or None where one is less than 1 or NA.
+/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two
+/// quick passes, of which `highest` is one: the greatest number, or None where one is less than 1 or NA.
 enum Places {
     Range { start: usize, step: isize, count: usize, top: usize },
     List { positions: Vec<i64>, top: usize },
@@ -266,7 +266,8 @@ fn range(positions: &[i64]) -> Option<(usize, isize)> {
     regular.then_some((first as usize, step as isize))
 }
 
-/// Reads a subscript that lives on the device. `None` where it holds zeros or negatives, for which the host must look at it.
+/// Reads a subscript that lives on the device. `None` where it holds zeros or negatives, for which the host must look
+/// at it.
 pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<std::result::Result<Selection, Fault>>> {
     if subscript.dtype().kind() == Kind::Logical {
         if subscript.len() > n && bounded {
@@ -415,8 +416,8 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
     }
 }
 
-/// The elements that a selection on each axis of `dim` means, of an array in memory on the cpu: to copy them takes less than to write
-/// their positions. None of all others.
+/// The elements that a selection on each axis of `dim` means, of an array in memory on the cpu: to copy them takes less
+/// than to write their positions. None of all others.
 pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<Option<Array>> {
     if array.device() != Device::Cpu || dim.len() < 2 || !array.is_ready() {
         return Ok(None);

@@ -89,8 +89,8 @@ impl Coming {
 }
 
 impl Array {
-    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and waits
-    /// only until the host memory may change again. The site hears of what does not fit the dtype.
+    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and
+    /// waits only until the host memory may change again. The site hears of what does not fit the dtype.
     pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
         let (wire, natural, bytes) = data.wire();
         let dtype = dtype.unwrap_or(natural);
@@ -124,7 +124,8 @@ impl Array {
         Ok(out)
     }
 
-    /// As `upload`, but the copy goes on while other work does. With `rows` (of the matrix, first, count) only these rows.
+    /// As `upload`, but the copy goes on while other work does. With `rows` (of the matrix, first, count) only these
+    /// rows.
     ///
     /// # Safety
     /// The elements must live, and not be written, until the result is taken or dropped.
@@ -158,8 +159,8 @@ impl Array {
         Ok(Coming { ahead, brought, dtype, site })
     }
 
-    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes all, or,
-    /// where few are asked for at the start, those alone: the array then stays as it is.
+    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes
+    /// all, or, where few are asked for at the start, those alone: the array then stays as it is.
     pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
         let (wire, bytes) = room.wire();
         let n = bytes.len() / wire.size();

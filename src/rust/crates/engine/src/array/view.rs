@@ -11,8 +11,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::{Axis, Layout};
 
 impl Array {
-    /// The same values in another order, or some of them: on the same memory where they are computed, recorded where they are a
-    /// few recorded operations. `dim` is this array's shape; `axes` describe the view, fastest first.
+    /// The same values in another order, or some of them: on the same memory where they are computed, recorded where
+    /// they are a few recorded operations. `dim` is this array's shape; `axes` describe the view, fastest first.
     pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
         let n = crate::memory::fallible::product(axes.iter().map(|a| a.extent))?;
         if n > 0 && !self.is_ready() && self.node().weight <= CHEAP && dim.iter().product::<usize>() == self.len() {
@@ -39,8 +39,9 @@ impl Array {
     }
 }
 
-/// The operations of a recorded array on views of what they read; None where there is more to it than elements: what depends on
-/// the index, what may warn, which concerns all elements, or an operand that does not repeat along whole axes.
+/// The operations of a recorded array on views of what they read; None where there is more to it than elements: what
+/// depends on the index, what may warn, which concerns all elements, or an operand that does not repeat along whole
+/// axes.
 fn recorded(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc<Node>>> {
     let len: usize = dim.iter().product();
     if node.len != len {

@@ -15,13 +15,14 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 /// Computes `value` as the new values of `target`, cast to its dtype; the site hears of what does not fit. Returns the
 /// array that the target is from now on; what else holds the old one keeps its values.
 ///
-/// The values go to new memory, and the old memory back to the pool when nobody holds it any more. Where there is no room
-/// for both, and nobody else holds the target, its own memory is written. Memory that others may write to is written in any
-/// case; so is memory that was asked for with strides, and what others may only read, if nothing here reads the old values.
-/// `holders` counts the references to the target's node that are the caller's own.
+/// The values go to new memory, and the old memory back to the pool when nobody holds it any more. Where there is no
+/// room for both, and nobody else holds the target, its own memory is written. Memory that others may write to is
+/// written in any case; so is memory that was asked for with strides, and what others may only read, if nothing here
+/// reads the old values. `holders` counts the references to the target's node that are the caller's own.
 ///
 /// # Errors
-/// `Shape` for another length and for such memory in which elements overlap, `Device` for another device; those of computing.
+/// `Shape` for another length and for such memory in which elements overlap, `Device` for another device; those of
+/// computing.
 pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<CallSite>) -> Result<Array> {
     if value.len() != target.len() {
         let message = format!("`out` has {} elements, the expression {}", target.len(), value.len());

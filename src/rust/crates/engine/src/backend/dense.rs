@@ -5,16 +5,16 @@ use std::cell::Cell;
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::DType;
 
-/// A matrix where it lies in memory: columns `leading` elements apart from the view's offset on, stored as it is meant or
-/// transposed. The view's own layout says nothing more.
+/// A matrix where it lies in memory: columns `leading` elements apart from the view's offset on, stored as it is meant
+/// or transposed. The view's own layout says nothing more.
 pub struct Matrix {
     pub view: View,
     pub transposed: bool,
     pub leading: usize,
 }
 
-/// Products of pairs of matrices that lie at equal distances: elements from one left factor to the next, and from one right
-/// factor to the next. 0 is the same matrix each time.
+/// Products of pairs of matrices that lie at equal distances: elements from one left factor to the next, and from one
+/// right factor to the next. 0 is the same matrix each time.
 #[derive(Clone, Copy)]
 pub struct Batch {
     pub count: usize,
@@ -53,22 +53,24 @@ pub enum Task<'a> {
     Lu { a: &'a Buffer, n: usize, pivots: &'a Buffer },
     /// `b` (`n × columns`) becomes the solution of `a x = b`, or of `t(a) x = b`.
     LuSolve { lu: &'a View, pivots: &'a View, n: usize, b: &'a Buffer, columns: usize, transpose: bool },
-    /// The lower triangle of `a` becomes its Cholesky factor; what is above it is not read, and means nothing then. (cuSOLVER takes
-    /// more than twice as long for an upper one.)
+    /// The lower triangle of `a` becomes its Cholesky factor; what is above it is not read, and means nothing then.
+    /// (cuSOLVER takes more than twice as long for an upper one.)
     Cholesky { a: &'a Buffer, n: usize },
-    /// `b` becomes the solution of `r x = b` with the upper or lower triangle of what `r` stores; `transpose` beside `r`'s own.
+    /// `b` becomes the solution of `r x = b` with the upper or lower triangle of what `r` stores; `transpose` beside
+    /// `r`'s own.
     Triangular { r: &'a Matrix, upper: bool, transpose: bool, n: usize, b: &'a Buffer, columns: usize },
     /// `a` (`m × n`) becomes R and, below the diagonal, the reflectors as LAPACK stores them; `tau` their factors.
     Qr { a: &'a Buffer, m: usize, n: usize, tau: &'a Buffer },
     /// `c` (`m × columns`) becomes `Q c` or `t(Q) c`, with the first `k` reflectors of `qr`. Real types alone.
     QrApply { qr: &'a View, tau: &'a View, m: usize, k: usize, c: &'a Buffer, columns: usize, transpose: bool },
-    /// Of the symmetric (or Hermitian) matrix whose lower triangle `a` holds: `values` in ascending order, of the real type; `a` becomes
-    /// the vectors where these are asked for, or nothing that means anything.
+    /// Of the symmetric (or Hermitian) matrix whose lower triangle `a` holds: `values` in ascending order, of the real
+    /// type; `a` becomes the vectors where these are asked for, or nothing that means anything.
     Symmetric { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: bool },
-    /// Of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as LAPACK's dgeev does.
+    /// Of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as LAPACK's dgeev
+    /// does.
     General { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: Option<&'a Buffer> },
-    /// `a` (`m × n`, `m >= n`) is destroyed; `d` has `n` values of the real type. `moved` is by how much they may be off, where the method
-    /// works on a matrix beside one that is singular; else 0.
+    /// `a` (`m × n`, `m >= n`) is destroyed; `d` has `n` values of the real type. `moved` is by how much they may be
+    /// off, where the method works on a matrix beside one that is singular; else 0.
     Svd {
         a: &'a Buffer,
         m: usize,

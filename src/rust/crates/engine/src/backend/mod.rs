@@ -55,7 +55,8 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// A device. Work is queued on its current stream, in order; only `download`, `reduce` to the host and `synchronize` wait.
+/// A device. Work is queued on its current stream, in order; only `download`, `reduce` to the host and `synchronize`
+/// wait.
 pub trait Backend: Send + Sync {
     fn device(&self) -> Device;
 
@@ -104,7 +105,8 @@ pub trait Backend: Send + Sync {
     /// Reduces the plan's value over everything, to the host.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
 
-    /// As `reduce`, but does not wait for the value; None where the device has nothing to gain by that, or no room for it.
+    /// As `reduce`, but does not wait for the value; None where the device has nothing to gain by that, or no room for
+    /// it.
     fn reduce_later(
         &self,
         _plan: &Plan,
@@ -115,8 +117,8 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue, and where that is
-    /// over the elements into one more for the results; there are no status bits.
+    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue, and
+    /// where that is over the elements into one more for the results; there are no status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -127,15 +129,17 @@ pub trait Backend: Send + Sync {
         outputs: &[Arc<Buffer>],
     ) -> Result<()>;
 
-    /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns whether a sum did not fit, from which on all
-    /// are NA; waits where one may not, which are sums of whole numbers.
+    /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns whether a sum did not fit, from
+    /// which on all are NA; waits where one may not, which are sums of whole numbers.
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool>;
 
-    /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed over.
+    /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed
+    /// over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 
-    /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE, and
-    /// NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA -1).
+    /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE,
+    /// and NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA
+    /// -1).
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `place_dtype`) that
@@ -152,12 +156,13 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none: int64. Of the
-    /// dtypes that are real and not half.
+    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none:
+    /// int64. Of the dtypes that are real and not half.
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>>;
 
-    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere), stored as their class computes, to a
-    /// value each; None where there are too many groups to do so without a sort. Of the cpu device the values may be several columns as long as the codes.
+    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere), stored as their class
+    /// computes, to a value each; None where there are too many groups to do so without a sort. Of the cpu device the
+    /// values may be several columns as long as the codes.
     fn reduce_coded(
         &self,
         values: &View,
@@ -167,18 +172,19 @@ pub trait Backend: Send + Sync {
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>>;
 
-    /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same. Stored as its
-    /// class computes. None where a sort serves better. `between`: the smallest and the largest value of whole numbers, if known.
+    /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same.
+    /// Stored as its class computes. None where a sort serves better. `between`: the smallest and the largest value of
+    /// whole numbers, if known.
     fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>>;
 
-    /// The place in a table (int32, from 1) where each value stands first, 0 where it does not or is missing; both are of one dtype, stored
-    /// as its class computes. None where the caller should search a sorted table.
+    /// The place in a table (int32, from 1) where each value stands first, 0 where it does not or is missing; both are
+    /// of one dtype, stored as its class computes. None where the caller should search a sorted table.
     fn matches(&self, _values: &View, _table: &View) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }
 
-    /// How many elements of a table in order, which has nothing missing, are at most each value, or less than it: int32, NA for what
-    /// is missing. Both are of one dtype, stored as its class computes.
+    /// How many elements of a table in order, which has nothing missing, are at most each value, or less than it:
+    /// int32, NA for what is missing. Both are of one dtype, stored as its class computes.
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;
 
     /// A product of matrices, or several; false where the caller should use the host's BLAS.
@@ -204,8 +210,8 @@ pub trait Backend: Send + Sync {
         Err(no_kernels(self.device()))
     }
 
-    /// What stands for all variables of a module in the order of streams: a kernel of it reads this, who copies from or to a
-    /// variable writes it. None for a module that has none.
+    /// What stands for all variables of a module in the order of streams: a kernel of it reads this, who copies from or
+    /// to a variable writes it. None for a module that has none.
     fn variables(&self, _module: &Module) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }
@@ -223,8 +229,8 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Before work is queued that only its maker knows: it waits for what other streams do with these buffers (each with whether it is
-    /// written). What is returned lives until the work is queued.
+    /// Before work is queued that only its maker knows: it waits for what other streams do with these buffers (each
+    /// with whether it is written). What is returned lives until the work is queued.
     fn touching<'a>(&'a self, _touched: &[(&'a Arc<Buffer>, bool)]) -> Result<Option<Box<dyn Touching + 'a>>> {
         Ok(None)
     }

@@ -1,4 +1,5 @@
-//! Streams, events and graphs, for backends that have them. The cpu device has none: its work is done when a call returns.
+//! Streams, events and graphs, for backends that have them. The cpu device has none: its work is done when a call
+//! returns.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -75,7 +76,8 @@ pub trait Streams: Send + Sync {
 
     fn is_capturing(&self) -> bool;
 
-    /// While a graph is recorded: a copy of a whole buffer that is done now, on the stream that is there from the start.
+    /// While a graph is recorded: a copy of a whole buffer that is done now, on the stream that is there from the
+    /// start.
     fn copy_aside(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, bytes: usize) -> Result<()>;
 
     /// Keeps something as long as the graph that is being recorded.

@@ -86,15 +86,16 @@ fn lengths(from: usize, to: usize) -> Result<()> {
     Err(Error::new(Kind::Shape, format!("`from` has {from} elements, `to` has {to}")))
 }
 
-/// Writes all of an array's values; the array that the target is from now on. `holders` counts the references to the target's
-/// node that are the caller's own.
+/// Writes all of an array's values; the array that the target is from now on. `holders` counts the references to the
+/// target's node that are the caller's own.
 fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) -> Result<Array> {
     let (view, other) = kernel_call::own(target, target.contiguous()?, holders, true)?;
     put(&view)?;
     Ok(other.unwrap_or_else(|| target.clone()))
 }
 
-/// The view of a target that others write to and whose elements do not lie one after the other: it is written where it lies.
+/// The view of a target that others write to and whose elements do not lie one after the other: it is written where it
+/// lies.
 fn strided(target: &Array) -> Result<Option<View>> {
     if !target.is_volatile() {
         return Ok(None);
@@ -124,7 +125,8 @@ pub fn array_to_array(from: &Array, to: &Array, holders: usize) -> Result<Array>
     })
 }
 
-/// Copies a host vector over an array. Queued where it is page-locked (`block` holds it) and stored as the array is; else done.
+/// Copies a host vector over an array. Queued where it is page-locked (`block` holds it) and stored as the array is;
+/// else done.
 pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, holders: usize) -> Result<Array> {
     let (wire, natural, bytes) = from.wire();
     lengths(bytes.len() / wire.size(), to.len())?;
@@ -136,7 +138,8 @@ pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, hol
         let backend = backend::of(to.device())?;
         let at = view.layout.offset() * wire.size();
         if let Some(block) = block {
-            // SAFETY: the block is kept until the copy is done; what is written to it meanwhile is the caller's affair, who was told.
+            // SAFETY: the block is kept until the copy is done; what is written to it meanwhile is the caller's affair,
+            // who was told.
             if unsafe { backend.upload_queued(bytes, &view.buffer, at)? } {
                 return keep(to.device(), block);
             }
@@ -145,7 +148,8 @@ pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, hol
     })
 }
 
-/// Copies an array over a page-locked host vector in R's representation: queued where the device writes it as it is stored.
+/// Copies an array over a page-locked host vector in R's representation: queued where the device writes it as it is
+/// stored.
 pub fn array_to_host(from: &Array, to: HostMut<'_>, block: &Arc<Block>) -> Result<()> {
     let (wire, bytes) = to.wire();
     lengths(from.len(), bytes.len() / wire.size())?;

@@ -88,8 +88,8 @@ impl Drop for Recording {
 }
 
 impl Graph {
-    /// Runs it: inputs that are not given keep the values that they had last. The results are copies, or, without `copy`, the graph's
-    /// own memory, which the next run writes.
+    /// Runs it: inputs that are not given keep the values that they had last. The results are copies, or, without
+    /// `copy`, the graph's own memory, which the next run writes.
     ///
     /// # Errors
     /// `DType`, `Shape` and `Device` for an input that is not as the first one; nothing has run then.

@@ -187,7 +187,8 @@ impl Builder {
         (register, input)
     }
 
-    /// The register that holds a node's value already; None where nothing that was built does. The builder takes nothing more then.
+    /// The register that holds a node's value already; None where nothing that was built does. The builder takes
+    /// nothing more then.
     pub fn find(&mut self, node: &Node) -> Option<Register> {
         fn is_plain(node: &Node) -> bool {
             node.look(|state| match state {

@@ -26,8 +26,9 @@ pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
 }
 
-/// Whether nobody will ask for the results themselves: they are the operand of a root, which is stored, and of nothing else. (Another
-/// node may be asked for again, and would reduce again.) The caller holds them twice, in its list of reductions and as the host.
+/// Whether nobody will ask for the results themselves: they are the operand of a root, which is stored, and of nothing
+/// else. (Another node may be asked for again, and would reduce again.) The caller holds them twice, in its list of
+/// reductions and as the host.
 pub(crate) fn is_passing(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
     let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, host)));
     // the operand itself, if a copy of the root's operands is not held any more
@@ -53,8 +54,8 @@ pub(crate) fn repeating(results: View, length: usize) -> View {
     View { layout, ..results }
 }
 
-/// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None where
-/// there is more to it.
+/// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None
+/// where there is more to it.
 pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Node>>> {
     let n = node.len * length;
     match node.expr() {

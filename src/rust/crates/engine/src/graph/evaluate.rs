@@ -21,8 +21,8 @@ pub(crate) fn settle(node: &Arc<Node>) -> Result<View> {
     node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
 }
 
-/// As `settle`, with a strided view's elements brought together: for good, the node keeps the new buffer, unless the memory is
-/// shared with another library, whose writes are to be seen here.
+/// As `settle`, with a strided view's elements brought together: for good, the node keeps the new buffer, unless the
+/// memory is shared with another library, whose writes are to be seen here.
 pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
     let view = settle(node)?;
     if view.layout.is_contiguous() {
@@ -40,8 +40,8 @@ pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
     Ok(view)
 }
 
-/// The plan that computes a node's values, after what cannot be fused is computed; `root_too`: and after the node itself, where
-/// that is to be kept.
+/// The plan that computes a node's values, after what cannot be fused is computed; `root_too`: and after the node
+/// itself, where that is to be kept.
 pub(crate) fn planned(node: &Arc<Node>, root_too: bool) -> Result<(Plan, Bound)> {
     let _used = spill::Used::new();
     let mut builder = builder(std::slice::from_ref(node), root_too)?;
@@ -221,8 +221,8 @@ pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     Ok(View::contiguous(buffer, node.dtype, n))
 }
 
-/// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has computed
-/// it on the way before.
+/// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has
+/// computed it on the way before.
 pub(crate) fn is_kept(node: &Node) -> bool {
     node.was_passed() && node.weight >= COSTLY && !node.is_call()
 }
@@ -303,7 +303,8 @@ pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
     Ok(args.nodes().count() as u32)
 }
 
-/// Whether a result that is recorded had better be computed at once: it is small, and what it reads could not be freed meanwhile.
+/// Whether a result that is recorded had better be computed at once: it is small, and what it reads could not be freed
+/// meanwhile.
 pub(crate) fn holds_much(reads: usize, bytes: usize) -> bool {
     const MUCH: usize = 256 << 20;
     reads > MUCH && reads / 8 > bytes

@@ -22,8 +22,8 @@ pub enum Arg {
     Scalar(Scalar),
 }
 
-/// The operands of one operation: up to three in place, so that recording a row asks for no memory of their own. (The crate smallvec
-/// was tried: recording and planning took a tenth more instructions.)
+/// The operands of one operation: up to three in place, so that recording a row asks for no memory of their own. (The
+/// crate smallvec was tried: recording and planning took a tenth more instructions.)
 #[derive(Clone)]
 pub struct Args {
     list: [Arg; 3],
@@ -100,15 +100,17 @@ impl FromIterator<Arg> for Args {
 pub enum Operation {
     /// A row of the operation table, element by element.
     Row(OpId),
-    /// The elements of an array at given positions: operands are the positions (int64, from 0; outside and NA give NA), and
-    /// the array, which is computed and contiguous.
+    /// The elements of an array at given positions: operands are the positions (int64, from 0; outside and NA give NA),
+    /// and the array, which is computed and contiguous.
     Pick,
-    /// The operand reduced within groups: one value each. Computed by a kernel of its own, which may go on to what reads it.
+    /// The operand reduced within groups: one value each. Computed by a kernel of its own, which may go on to what
+    /// reads it.
     Reduce { reduction: Reduction, na_rm: bool, groups: Groups },
-    /// Each element of the operand, a reduction within groups of `length` neighbours, as often as its group has elements.
+    /// Each element of the operand, a reduction within groups of `length` neighbours, as often as its group has
+    /// elements.
     Repeat { length: usize },
-    /// A routine's run for each element: operands are its parameters in order, then its tables, which are computed and contiguous.
-    /// It has no values itself. Its results have: nodes of their own, which read nothing but this one.
+    /// A routine's run for each element: operands are its parameters in order, then its tables, which are computed and
+    /// contiguous. It has no values itself. Its results have: nodes of their own, which read nothing but this one.
     Call(Interned),
     /// One of the results of the operand, a call.
     Result(u8),
@@ -151,8 +153,8 @@ pub struct Expr {
 }
 
 impl Expr {
-    /// Whether an element depends on nothing but the operands' elements in its place, wherever that is: not on its index; and
-    /// whether it stays silent, since warnings concern all elements.
+    /// Whether an element depends on nothing but the operands' elements in its place, wherever that is: not on its
+    /// index; and whether it stays silent, since warnings concern all elements.
     pub fn is_by_element(&self) -> bool {
         // calls are too long to be done again in another place
         matches!(self.op, Operation::Row(op) if !op.row().rule.uses_index() && !op.may_warn(self.class))
@@ -319,8 +321,8 @@ impl Node {
         self.results.get().into_iter().flatten().filter_map(Weak::upgrade).filter(|node| !node.is_ready())
     }
 
-    /// What is recorded here, its `expr`, on other arrays: what `other` gives for each operand, of `len` elements. None where it
-    /// gives none.
+    /// What is recorded here, its `expr`, on other arrays: what `other` gives for each operand, of `len` elements. None
+    /// where it gives none.
     pub fn over(
         &self,
         expr: Expr,

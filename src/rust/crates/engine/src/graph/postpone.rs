@@ -12,8 +12,9 @@ thread_local! {
     static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be done with it. It holds on to all that it reads, so
-/// there is at most one that is not computed, and none that reads much.
+/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be
+/// done with it. It holds on to all that it reads, so there is at most one that is not computed, and none that reads
+/// much.
 pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
     let earlier = LATEST.with(|latest| latest.replace(reduction));
     if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {

@@ -27,8 +27,8 @@ use verdigris_ops::reduction::Reduction;
 
 /// Bytes that go at a time: enough for the ring's threads to share.
 const PIECE: usize = 32 << 20;
-/// Up to so many bytes are brought into the file's order as a whole; beyond, on the cpu, by pieces: that takes less memory, and
-/// more time where rows are long.
+/// Up to so many bytes are brought into the file's order as a whole; beyond, on the cpu, by pieces: that takes less
+/// memory, and more time where rows are long.
 const WHOLE: usize = 1 << 30;
 
 /// An array to be written.
@@ -88,8 +88,8 @@ enum Step {
     End,
 }
 
-/// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for nothing: a disk that hangs
-/// must not keep R.
+/// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for nothing: a disk that
+/// hangs must not keep R.
 struct Writer {
     steps: SyncSender<Step>,
     outcome: Receiver<io::Result<()>>,
@@ -346,8 +346,8 @@ pub fn open(path: &Path) -> Result<Source> {
 }
 
 impl Source {
-    /// Reads a tensor to a device: an array in column-major order, and its dimensions. `pairs` says that the last dimension
-    /// holds real and imaginary parts.
+    /// Reads a tensor to a device: an array in column-major order, and its dimensions. `pairs` says that the last
+    /// dimension holds real and imaginary parts.
     ///
     /// # Errors
     /// `DType` for a type that arrays do not have; `File` where the file has changed or a bool is neither 0 nor 1.

@@ -41,8 +41,8 @@ mod system {
         !*TELLS.get_or_init(|| ask(here)) || ask(at)
     }
 
-    /// Whether a range lies in the heap below the program's break, where the C library keeps what is small: all of that can be
-    /// read, as long as it is below. Asks the system once.
+    /// Whether a range lies in the heap below the program's break, where the C library keeps what is small: all of that
+    /// can be read, as long as it is below. Asks the system once.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     pub fn is_heap(address: u64, bytes: usize) -> bool {
         use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,8 +91,8 @@ mod system {
     }
 }
 
-/// Whether all of a range is mapped: quick, and said of each page, but not whether it may be read, except of the last one.
-/// On Windows everything is.
+/// Whether all of a range is mapped: quick, and said of each page, but not whether it may be read, except of the last
+/// one. On Windows everything is.
 pub fn is_mapped(address: u64, bytes: usize) -> bool {
     if bytes == 0 {
         return true;
@@ -103,8 +103,8 @@ pub fn is_mapped(address: u64, bytes: usize) -> bool {
     return address.checked_add(bytes as u64).is_some();
 }
 
-/// Whether a range is memory of this process that can be read, as far as that is known without asking the system, which takes
-/// a microsecond on some virtual machines.
+/// Whether a range is memory of this process that can be read, as far as that is known without asking the system, which
+/// takes a microsecond on some virtual machines.
 pub fn is_heap(address: u64, bytes: usize) -> bool {
     #[cfg(unix)]
     return system::is_heap(address, bytes);
@@ -112,8 +112,8 @@ pub fn is_heap(address: u64, bytes: usize) -> bool {
     return false;
 }
 
-/// Whether all of a range may be read, and whether it may be written; None where the system does not tell. Reads a list of
-/// all mappings, which takes a tenth of a millisecond.
+/// Whether all of a range may be read, and whether it may be written; None where the system does not tell. Reads a list
+/// of all mappings, which takes a tenth of a millisecond.
 pub fn access(address: u64, bytes: usize) -> Option<(bool, bool)> {
     let end = match address.checked_add(bytes as u64) {
         Some(end) => end,

@@ -97,8 +97,8 @@ impl Header {
     /// Reads a header; `data` is how many bytes follow it.
     ///
     /// # Errors
-    /// `File` where it is not JSON, a tensor's type, shape and place do not fit each other, or the tensors overlap, leave gaps, or
-    /// do not end where the file does.
+    /// `File` where it is not JSON, a tensor's type, shape and place do not fit each other, or the tensors overlap,
+    /// leave gaps, or do not end where the file does.
     pub fn parse(text: &[u8], data: u64) -> Result<Header> {
         let text = std::str::from_utf8(text).map_err(|_| malformed("its header is not UTF-8"))?;
         if !text.starts_with('{') {
@@ -141,8 +141,8 @@ impl Header {
         }
     }
 
-    /// A header for tensors (name, dtype as the format calls it, shape, bytes) that follow each other in the order of `places`. Padded
-    /// so that the data begin at a multiple of 8.
+    /// A header for tensors (name, dtype as the format calls it, shape, bytes) that follow each other in the order of
+    /// `places`. Padded so that the data begin at a multiple of 8.
     pub fn write(entries: &[Entry], metadata: &[(String, String)]) -> Vec<u8> {
         let integers = |numbers: &[u64]| Json::Array(numbers.iter().map(|&n| Json::Integer(n)).collect());
         let mut members = Vec::with_capacity(entries.len() + 1);

@@ -197,8 +197,8 @@ fn u64_at(b: &[u8], at: usize) -> Option<u64> {
     Some(u64::from(u32_at(b, at)?) | u64::from(u32_at(b, at.checked_add(4)?)?) << 32)
 }
 
-/// Whether a symbol is a C++ function or variable of this name, by the Itanium ABI's mangling: `_Z5twicePdi` is `twice`,
-/// `_ZN1a5twiceEPd` is `a::twice`. Parameters are not compared.
+/// Whether a symbol is a C++ function or variable of this name, by the Itanium ABI's mangling: `_Z5twicePdi` is
+/// `twice`, `_ZN1a5twiceEPd` is `a::twice`. Parameters are not compared.
 pub fn is_mangled(symbol: &str, name: &str) -> bool {
     let parts: Vec<String> = name.split("::").map(|part| format!("{}{part}", part.len())).collect();
     match parts.as_slice() {

@@ -28,7 +28,8 @@ pub fn is_ptx(text: &str) -> bool {
     bare(text).trim_start().starts_with(".version")
 }
 
-/// The kernels, with the types of their parameters as far as PTX has them. What cannot be read is left out: the driver decides.
+/// The kernels, with the types of their parameters as far as PTX has them. What cannot be read is left out: the driver
+/// decides.
 pub fn entries(text: &str) -> Vec<Signature> {
     let text = bare(text);
     let mut found = Vec::new();

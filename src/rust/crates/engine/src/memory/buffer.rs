@@ -103,7 +103,8 @@ impl Buffer {
         self.bools = true;
     }
 
-    /// The greatest byte of bools that someone else may write; None where nobody else writes. 2 is NA, in memory of ours alone.
+    /// The greatest byte of bools that someone else may write; None where nobody else writes. 2 is NA, in memory of
+    /// ours alone.
     pub fn greatest_bool(&self) -> Option<i32> {
         match self.origin.as_ref().and_then(Weak::upgrade) {
             Some(origin) if self.bools || origin.bools => Some(if origin.bools { 1 } else { 2 }),
@@ -135,7 +136,8 @@ impl Buffer {
         .advise("Make the array again with `as_gpu(tensor)`."))
     }
 
-    /// Marks this buffer as an alias of `origin`: writes there show here. It is read-only unless `origin` was lent to a writer.
+    /// Marks this buffer as an alias of `origin`: writes there show here. It is read-only unless `origin` was lent to a
+    /// writer.
     pub fn set_origin(&mut self, origin: &Arc<Buffer>) {
         if origin.origin.is_none() {
             self.read_only |= origin.read_only || !origin.is_volatile();
@@ -183,7 +185,8 @@ impl Buffer {
         }
     }
 
-    /// Whether this array has lent it, and no other one: who borrowed it sees what this array becomes, and of others he does not.
+    /// Whether this array has lent it, and no other one: who borrowed it sees what this array becomes, and of others he
+    /// does not.
     pub fn is_lent_by(&self, number: u64) -> bool {
         self.lender.load(Ordering::Acquire) == number
     }
@@ -193,13 +196,14 @@ impl Buffer {
         self.lent.load(Ordering::Acquire) as usize
     }
 
-    /// Whether our work on it and work of someone outside are to be kept in order: he may write to it, or it is his. Who was promised that
-    /// it does not change, and only reads, needs no order.
+    /// Whether our work on it and work of someone outside are to be kept in order: he may write to it, or it is his.
+    /// Who was promised that it does not change, and only reads, needs no order.
     pub fn is_contested(&self) -> bool {
         self.shared.load(Ordering::Acquire) || self.lent_to_write.load(Ordering::Acquire) > 0
     }
 
-    /// Whether someone may write at any time by another way than this buffer: what is computed from the content is computed at once.
+    /// Whether someone may write at any time by another way than this buffer: what is computed from the content is
+    /// computed at once.
     pub fn is_volatile(&self) -> bool {
         self.shared.load(Ordering::Acquire) && !self.read_only
             || self.lent_to_write.load(Ordering::Acquire) > 0

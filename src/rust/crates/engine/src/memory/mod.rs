@@ -92,8 +92,8 @@ pub fn is_pressed() -> bool {
     PRESSED.load(Ordering::Relaxed)
 }
 
-/// Whether it still may, `otherwise` or because some device holds as much: R's own collections free much too, and one right
-/// after another finds nothing.
+/// Whether it still may, `otherwise` or because some device holds as much: R's own collections free much too, and one
+/// right after another finds nothing.
 pub fn is_still_pressed(otherwise: bool) -> bool {
     let pressed = otherwise || ACCOUNTS.iter().any(|a| a.live() > a.next.load(Ordering::Relaxed));
     if !pressed {
@@ -353,7 +353,8 @@ pub trait Source {
 }
 
 /// Memory from a source, within the device's limit. Where there is none, in this order: wait for queued work, a quick
-/// collection by R, trim the pool, a full collection (after which torch empties its own pool), spill arrays to the host.
+/// collection by R, trim the pool, a full collection (after which torch empties its own pool), spill arrays to the
+/// host.
 ///
 /// # Errors
 /// `Memory`, naming what is held.

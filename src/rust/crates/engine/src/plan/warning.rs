@@ -69,7 +69,8 @@ pub fn rounded(site: Option<&CallSite>) {
     note(OpId::cast(DType::Float64), 8, site);
 }
 
-/// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has failed.
+/// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has
+/// failed.
 pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site: Option<&CallSite>) {
     for (&op, &bits) in routine.notes.iter().zip(words).filter(|(_, bits)| **bits != 0) {
         note(op, bits, site);

@@ -281,7 +281,8 @@ pub fn branches() -> Routine {
     let root = w.f(&mut otherwise, "sqrt", &[r(x)]);
     otherwise.push(w.apply(out, "sub", Class::F64, &[root, r(y)]));
     all.push(when(both, Some(missing), then, otherwise));
-    // repeat { turns <- turns + 1L; if (is.na(out)) return; for (...) { if (out == 3) next; if (out < 0.5) break; out <- out / 2 }
+    // repeat { turns <- turns + 1L; if (is.na(out)) return; for (...) { if (out == 3) next; if (out < 0.5) break; out
+    // <- out / 2 }
     //   if (flag || turns >= 5) break; if (out > 1e6) stop("too far") }
     let mut inner = vec![];
     let three = w.f(&mut inner, "eq", &[r(out), d(3.0)]);

@@ -11,8 +11,8 @@ use crate::OpId;
 /// Elements that are converted together, while those behind them are on their way.
 const ROUND: usize = BLOCK / 4;
 
-/// Asks for memory that will be read soon: processors look ahead by themselves, but not beyond a page. Elements of float64 became
-/// float32 at 8.8 GB/s without this and at 10.9 with it, int32 at 5.6 and 8.0.
+/// Asks for memory that will be read soon: processors look ahead by themselves, but not beyond a page. Elements of
+/// float64 became float32 at 8.8 GB/s without this and at 10.9 with it, int32 at 5.6 and 8.0.
 fn expect(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {

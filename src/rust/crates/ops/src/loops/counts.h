@@ -1,6 +1,7 @@
-// Blocks of Poisson and binomial counts on the cpu: the bits of poisson_of and binomial_of (draws.h), for many elements side by side.
-// Inversion walks the probabilities of 0, 1, 2 ... with all elements, of which those that have arrived wait; of Hoermann's rejections
-// the first try is made with all. What that does not decide, and odd parameters, are drawn anew one by one.
+// Blocks of Poisson and binomial counts on the cpu: the bits of poisson_of and binomial_of (draws.h), for many elements
+// side by side. Inversion walks the probabilities of 0, 1, 2 ... with all elements, of which those that have arrived
+// wait; of Hoermann's rejections the first try is made with all. What that does not decide, and odd parameters, are
+// drawn anew one by one.
 #pragma once
 #include "draws.h"
 
@@ -143,8 +144,8 @@ VG_FN bool binomial_try(f64& k, f64 u, f64 v, f64 n, f64 p, const binomial_shape
   return (k >= 0) & (k <= n) & (rest >= 0.07) & (v <= s.sure);
 }
 
-// What no first try decides, of one number of trials and one probability: binomial_draw(), whose shape is known, and the logarithm
-// at the mode.
+// What no first try decides, of one number of trials and one probability: binomial_draw(), whose shape is known, and
+// the logarithm at the mode.
 static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n, f64 p, const binomial_shape& s, f64 top) {
   f64 height = (2.83 + 5.1 / s.b) * sqrt(n * p * (1.0 - p)), k = 0;
   for (u32 j = 0; j < MOST_TRIES; j++) {

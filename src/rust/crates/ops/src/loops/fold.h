@@ -1,7 +1,8 @@
-// How the cpu device takes many elements into the accumulators of reduce.h: in lanes, where elements need not wait for each
-// other, and with a look at what is missing once a block instead of once an element.
+// How the cpu device takes many elements into the accumulators of reduce.h: in lanes, where elements need not wait for
+// each other, and with a look at what is missing once a block instead of once an element.
 //
-// Only the cpu device is compiled with this (build.rs). What it gives does not depend on the target that the compiler writes for.
+// Only the cpu device is compiled with this (build.rs). What it gives does not depend on the target that the compiler
+// writes for.
 #pragma once
 #include "scan.h"
 
@@ -173,7 +174,8 @@ template <> struct Groups<Mean<f64>, f64> {
   VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Mean<f64>>(o, x, length, n, narm, w); }
 };
 
-// By code. What is not finite is for the accumulator; where it has come to a sum, or the sum has overflowed, there is no rest.
+// By code. What is not finite is for the accumulator; where it has come to a sum, or the sum has overflowed, there is
+// no rest.
 template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x, const i32* __restrict codes, i32 n, i32 groups, bool narm) {
   for (i32 k = 0; k < n; k++) {
     const u32 g = (u32)codes[k] - 1u;

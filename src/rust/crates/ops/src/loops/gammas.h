@@ -1,5 +1,6 @@
-// Blocks of gamma draws, and of what is made of them, on the cpu: the bits of gamma_of, beta_of and t_of (draws.h). The first try is made
-// with many elements side by side; what it does not decide, and odd parameters, are drawn anew one by one.
+// Blocks of gamma draws, and of what is made of them, on the cpu: the bits of gamma_of, beta_of and t_of (draws.h). The
+// first try is made with many elements side by side; what it does not decide, and odd parameters, are drawn anew one by
+// one.
 #pragma once
 #include "counts.h"
 

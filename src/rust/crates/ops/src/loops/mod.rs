@@ -19,7 +19,8 @@ pub type Gather = unsafe extern "C" fn(*mut c_void, *const c_void, i64, *const i
 /// Registers to storage, to index `i` on.
 pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 
-/// A row that draws with parameters, for lanes: result, the call's key, index of element 0, which elements, their counts, parameters, how many, flag word.
+/// A row that draws with parameters, for lanes: result, the call's key, index of element 0, which elements, their
+/// counts, parameters, how many, flag word.
 pub type Numbered =
     unsafe extern "C" fn(*mut c_void, i64, i64, *const i32, *mut i32, *const c_void, *const c_void, i32, *mut u32);
 
@@ -33,7 +34,8 @@ pub struct Folding {
     pub rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
     /// Whole groups of neighbours, of some length, so many: their values, and status bits.
     pub short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
-    /// Elements with codes, so many, into the accumulators of their codes, which are 1 to some number; others are passed over.
+    /// Elements with codes, so many, into the accumulators of their codes, which are 1 to some number; others are
+    /// passed over.
     pub coded: unsafe extern "C" fn(*mut c_void, *const c_void, *const i32, i32, i32, i32),
     pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),
     pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,

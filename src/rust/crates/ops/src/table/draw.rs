@@ -1,4 +1,5 @@
-//! Distributions (kernels/draws.h): what goes on from a standard draw, and draws with a key and parameters of their own.
+//! Distributions (kernels/draws.h): what goes on from a standard draw, and draws with a key and parameters of their
+//! own.
 
 use super::*;
 

@@ -66,12 +66,14 @@ pub enum Rule {
     Select,
     /// The operand becomes the named type. `as.integer`
     To(DType),
-    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller names. `seq`
+    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller
+    /// names. `seq`
     Source,
-    /// No array operand: scalar `a`, of class I64, is the key of the stream; the result has the named class, F32 or F64. `runif`
+    /// No array operand: scalar `a`, of class I64, is the key of the stream; the result has the named class, F32 or
+    /// F64. `runif`
     Random(Class),
-    /// `a` is the key of a stream, of class I64; parameters `b`, `c` are of the computing class, as the result is. It is a function of the
-    /// index too. `rgamma`
+    /// `a` is the key of a stream, of class I64; parameters `b`, `c` are of the computing class, as the result is. It
+    /// is a function of the index too. `rgamma`
     Drawn,
 }
 
@@ -95,8 +97,9 @@ pub enum Flag {
     NAsProduced,
     /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
     IntegerOverflow,
-    /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4 "out-of-range values treated as 0 in coercion to raw", 8
-    /// "integer precision lost while converting to double", as bit64 says
+    /// Bits of `w`: 1 "NAs introduced by coercion to integer range", 2 "imaginary parts discarded in coercion", 4
+    /// "out-of-range values treated as 0 in coercion to raw", 8 "integer precision lost while converting to double", as
+    /// bit64 says
     Coercion,
 }
 
@@ -222,7 +225,7 @@ mod math;
 mod source;
 mod special;
 
-/// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs files by
-/// their place.
+/// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs
+/// files by their place.
 pub const TABLES: &[&[Op]] =
     &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS, draw::ROWS];

@@ -23,7 +23,8 @@ use verdigris_ops::{id, OpId};
 const BLOCKS: usize = 16;
 /// What one task takes, in loads (some 0.2 ns each): 20 microseconds.
 const TASK: usize = 100_000;
-/// What is not worth a second thread, which takes some microseconds to wake up, and longer where others use the machine.
+/// What is not worth a second thread, which takes some microseconds to wake up, and longer where others use the
+/// machine.
 const ALONE: usize = 4 * TASK;
 /// A recycled vector of this many elements or more is read run by run.
 const RUN: usize = 32;
@@ -148,8 +149,8 @@ impl<'a> Schedule<'a> {
         Schedule { plan, bound, places, slots, most: BLOCK, flags, failed: Mutex::default() }
     }
 
-    /// Takes longer blocks, for one loop over inputs in memory whose last value is computed where it belongs: what a block costs
-    /// beside its loops is a tenth of a sum's time.
+    /// Takes longer blocks, for one loop over inputs in memory whose last value is computed where it belongs: what a
+    /// block costs beside its loops is a tenth of a sum's time.
     fn lengthen(&mut self) {
         let in_memory = |k: usize| matches!(self.places[k], Place::Input(_) | Place::Run(..));
         let last = self.plan.code.len() - 1;
@@ -173,8 +174,9 @@ impl<'a> Schedule<'a> {
         1 + self.plan.code.iter().map(of).sum::<usize>()
     }
 
-    /// Whether an operation, and at most a cast before it, takes less time than memory does to be written in elements of 8 bytes. In longer loops
-    /// the processor's own looking ahead is enough, and what is asked for by hand would stand in the way of their reads.
+    /// Whether an operation, and at most a cast before it, takes less time than memory does to be written in elements
+    /// of 8 bytes. In longer loops the processor's own looking ahead is enough, and what is asked for by hand would
+    /// stand in the way of their reads.
     fn waits_for_memory(&self) -> bool {
         let mut left = 2;
         self.plan.code.iter().all(|instruction| match instruction {
@@ -187,8 +189,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// How many elements a task takes, whole blocks, where they are worth more than one thread. Of a long function, whose turns are
-    /// worth a dispatch each for fewer elements too, a part of a block.
+    /// How many elements a task takes, whole blocks, where they are worth more than one thread. Of a long function,
+    /// whose turns are worth a dispatch each for fewer elements too, a part of a block.
     pub fn task(&self) -> usize {
         let most = TASK / self.cost();
         if most == 0 && self.plan.calls() {
@@ -216,7 +218,8 @@ impl<'a> Schedule<'a> {
                 let bytes = self.bound.scalars[*s as usize].bytes();
                 let (first, all) = (scratch.slot(slot), most.min(BLOCK) * class.size());
                 let mut done = class.size();
-                // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends where it should.
+                // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends where it
+                // should.
                 unsafe {
                     std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
                     while done < all {
@@ -290,7 +293,8 @@ impl<'a> Schedule<'a> {
                 Instruction::Result { .. } => {
                     let own = self.value(scratch, k as Register, i);
                     if place != own {
-                        // SAFETY: the call has put n values of the class there, and the caller has room for them elsewhere.
+                        // SAFETY: the call has put n values of the class there, and the caller has room for them
+                        // elsewhere.
                         unsafe { std::ptr::copy_nonoverlapping(own, place, n * self.plan.class(k as Register).size()) };
                     }
                 }
@@ -328,7 +332,8 @@ impl<'a> Schedule<'a> {
         let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
         let mut words = vec![0; call.routine.notes.len()];
-        // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables are whole inputs.
+        // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables
+        // are whole inputs.
         let failed = unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
         if words.iter().any(|&bits| bits != 0) {
             self.note(register, &words);
@@ -453,7 +458,8 @@ fn words(plan: &Plan, register: Register) -> usize {
     }
 }
 
-/// Whether a row takes a few instructions: most operators and casts, and what the processor itself has of the math functions.
+/// Whether a row takes a few instructions: most operators and casts, and what the processor itself has of the math
+/// functions.
 pub(super) fn is_plain(op: OpId) -> bool {
     let from = |file: usize| TABLES[..file].iter().map(|rows| rows.len()).sum::<usize>();
     let k = op.0 as usize;
@@ -488,8 +494,8 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     }
     let mut schedule = Schedule::new(plan, bound);
     let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
-    // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies there:
-    // the loops' pointers do not alias
+    // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies
+    // there: the loops' pointers do not alias
     let written = plan.outputs.iter().position(|&(register, dtype)| {
         let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
         register == last && computed && stored_as_computed(dtype) && plan.class(register) == dtype.class()

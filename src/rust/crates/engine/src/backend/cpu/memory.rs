@@ -1,4 +1,5 @@
-//! Buffers of the cpu device: blocks of host memory, within the device's limit; and memory that a computation takes for itself.
+//! Buffers of the cpu device: blocks of host memory, within the device's limit; and memory that a computation takes for
+//! itself.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -20,7 +21,8 @@ struct Owned {
 
 struct Host;
 
-/// From here on the system is asked whether it has as much: it promises memory that it does not have, and ends the process that uses it.
+/// From here on the system is asked whether it has as much: it promises memory that it does not have, and ends the
+/// process that uses it.
 const ASKED: usize = 1 << 30;
 
 impl Source for Host {
@@ -85,11 +87,13 @@ pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
     })
 }
 
-/// From so many bytes on a buffer is likely to lie in no cache: R finds garbage late, and a block is used again after many others.
+/// From so many bytes on a buffer is likely to lie in no cache: R finds garbage late, and a block is used again after
+/// many others.
 pub const FAR: usize = 1 << 19;
 
-/// Asks for the memory that is about to be written, all at once. A simple loop waits for one line after the other where they lie in no
-/// cache: the processor reads each before it changes it, and looks ahead less far for what is written than for what is read.
+/// Asks for the memory that is about to be written, all at once. A simple loop waits for one line after the other where
+/// they lie in no cache: the processor reads each before it changes it, and looks ahead less far for what is written
+/// than for what is read.
 pub fn fetch(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(LINE) {
@@ -101,8 +105,8 @@ pub fn fetch(start: *const u8, bytes: usize) {
     let _ = (start, bytes);
 }
 
-/// The parts, from where on and how many bytes, in which memory is copied or cleared, each asked for when its turn comes; one part
-/// where that does not pay.
+/// The parts, from where on and how many bytes, in which memory is copied or cleared, each asked for when its turn
+/// comes; one part where that does not pay.
 pub fn fetched(start: *const u8, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let (far, part) = if bytes >= FAR { (true, FETCHED) } else { (false, bytes.max(1)) };
     (0..bytes).step_by(part).map(move |at| {
@@ -121,8 +125,8 @@ const FETCHED: usize = 1 << 11;
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Numbers that a computation needs until it ends, on a block that the next one uses again: a `Vec` of many would take fresh pages
-/// from the system each time.
+/// Numbers that a computation needs until it ends, on a block that the next one uses again: a `Vec` of many would take
+/// fresh pages from the system each time.
 pub struct Room<T> {
     block: Block,
     most: usize,

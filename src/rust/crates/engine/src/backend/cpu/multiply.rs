@@ -1,5 +1,5 @@
-//! Products of a matrix and a vector on the cpu. What is larger goes to R's BLAS, which copies its factors first; here the
-//! copies would cost more than the product.
+//! Products of a matrix and a vector on the cpu. What is larger goes to R's BLAS, which copies its factors first; here
+//! the copies would cost more than the product.
 
 use super::select::elements;
 use crate::backend::dense::Product;

@@ -1,4 +1,5 @@
-//! Order statistics on the cpu, by partitions (Hoare 1961): of what lies between two that are found only the part with the next is looked at.
+//! Order statistics on the cpu, by partitions (Hoare 1961): of what lies between two that are found only the part with
+//! the next is looked at.
 
 use super::memory::Room;
 use super::select::elements;

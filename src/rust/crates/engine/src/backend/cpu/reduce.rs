@@ -22,7 +22,8 @@ const PIECE: usize = 64 * BLOCK;
 /// Groups of neighbours up to this length are reduced many at a time.
 const SHORT: usize = 64;
 
-/// Pieces of one group at most where neighbours belong to different groups: each has an accumulator for every neighbour.
+/// Pieces of one group at most where neighbours belong to different groups: each has an accumulator for every
+/// neighbour.
 const PIECES: usize = 16;
 
 /// Accumulators in a row, as raw memory that is aligned for any of them.
@@ -120,7 +121,8 @@ impl Job<'_> {
         self.schedule.is_worth(self.groups.count() * self.groups.length)
     }
 
-    /// Runs tasks that have an accumulator each, or `width` of them; `pieces` tasks that follow each other make a result.
+    /// Runs tasks that have an accumulator each, or `width` of them; `pieces` tasks that follow each other make a
+    /// result.
     fn merged(
         &self,
         all: &mut Accumulators,
@@ -165,8 +167,8 @@ impl Job<'_> {
         })
     }
 
-    /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once. Returns the
-    /// status bits.
+    /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once.
+    /// Returns the status bits.
     fn short(&self, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));

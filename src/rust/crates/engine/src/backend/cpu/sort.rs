@@ -1,5 +1,5 @@
-//! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a fixed number of
-//! times (Knuth, TAOCP 5.2.5).
+//! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a
+//! fixed number of times (Knuth, TAOCP 5.2.5).
 
 use super::memory::Room;
 use super::select::{elements, made};
@@ -12,8 +12,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::parallel::spread;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
-/// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that 256 of
-/// them count do too.
+/// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that
+/// 256 of them count do too.
 const fn digit(n: usize) -> u32 {
     if n < 1 << 16 {
         8
@@ -81,7 +81,8 @@ macro_rules! floats {
             fn missing(self) -> bool {
                 self.is_nan()
             }
-            // positive numbers grow with their bits, negative ones fall; -0 equals 0. Signs come in any order, so nothing branches.
+            // positive numbers grow with their bits, negative ones fall; -0 equals 0. Signs come in any order, so
+            // nothing branches.
             fn key(self) -> u64 {
                 let (bits, sign) = (u64::from(self.to_bits()), 1u64 << ($bits - 1));
                 let bits = if bits == sign { 0 } else { bits };
@@ -98,8 +99,8 @@ macro_rules! floats {
 }
 floats! { f64, 64; f32, 32; half::f16, 16; half::bf16, 16; }
 
-/// How many of a long key's lowest bits the passes leave out: mostly few elements have all others in common, and those are put in
-/// order by themselves.
+/// How many of a long key's lowest bits the passes leave out: mostly few elements have all others in common, and those
+/// are put in order by themselves.
 const fn left_out(n: usize, bits: u32) -> u32 {
     let sorted_by = 32u32.next_multiple_of(digit(n));
     if bits < sorted_by + digit(n) {
@@ -200,8 +201,8 @@ fn count_places<T: Copy>(from: &[T], counts: &mut [u32], place: impl Fn(T) -> us
 /// Elements whose places are taken in together where there are few places.
 const TOGETHER: usize = 256;
 
-/// The numbers `first ..` of elements, to where those of their place begin, of `W` places. Registers know how far each has come, since
-/// neighbours mostly have the same place and would wait for a counter in memory.
+/// The numbers `first ..` of elements, to where those of their place begin, of `W` places. Registers know how far each
+/// has come, since neighbours mostly have the same place and would wait for a counter in memory.
 ///
 /// # Safety
 /// There is room for all at `at`, and no one else writes there.
@@ -233,8 +234,8 @@ unsafe fn place_few<const W: usize, T: Copy, P: Place>(
     }
 }
 
-/// Places in order, and values where there is room for them, by counting keys, which reach this far from `low` on; what is missing
-/// comes last. Pieces count and place their elements on all cores.
+/// Places in order, and values where there is room for them, by counting keys, which reach this far from `low` on; what
+/// is missing comes last. Pieces count and place their elements on all cores.
 fn by_counts<T: Sortable + Sync, P: Place>(
     from: &[T],
     (low, reach): (u64, u64),
@@ -364,8 +365,8 @@ fn sort_as<T: Sortable + Sync>(
     }
 }
 
-/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1. What is none
-/// mostly has a number twice among the first.
+/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
+/// What is none mostly has a number twice among the first.
 fn is_permutation<T: Sortable, P: Place>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
     at.fill(P::of(0));
     (1..).zip(from).all(|(k, &x)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0))
@@ -403,7 +404,8 @@ fn with_places<T: Sortable + Sync, P: Place>(
         return Ok(done(at));
     }
     let put = |k: usize, (x, p): (T, P)| {
-        // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64 bytes.
+        // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64
+        // bytes.
         unsafe {
             if let Some(address) = address {
                 (address as *mut T).add(k).write(x);
@@ -418,8 +420,9 @@ fn with_places<T: Sortable + Sync, P: Place>(
     Ok(done(at))
 }
 
-/// Hands pairs, of which the lowest `bits` of the keys count, to `put` in order, each with its place there; equal keys stay in their
-/// order. The pairs are made where they are first looked at, and the last digit puts them where they belong. Returns how many.
+/// Hands pairs, of which the lowest `bits` of the keys count, to `put` in order, each with its place there; equal keys
+/// stay in their order. The pairs are made where they are first looked at, and the last digit puts them where they
+/// belong. Returns how many.
 fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
     pairs: impl Fn() -> I,
     most: usize,

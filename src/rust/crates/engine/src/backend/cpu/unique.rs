@@ -1,5 +1,5 @@
-//! First places of distinct elements on the cpu, and places in a table: by a hash table with open addressing, or, of whole
-//! numbers near each other, by a place each.
+//! First places of distinct elements on the cpu, and places in a table: by a hash table with open addressing, or, of
+//! whole numbers near each other, by a place each.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
 
-/// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is folded.
+/// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is
+/// folded.
 fn hash(x: u64) -> usize {
     (((x ^ (x >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32) as usize
 }

@@ -41,8 +41,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Elements `i .. i + n` of a view as runs along its first axis: how many come before the run, the place of its first element in
-/// the buffer, and its length.
+/// Elements `i .. i + n` of a view as runs along its first axis: how many come before the run, the place of its first
+/// element in the buffer, and its length.
 pub fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usize)) {
     let (mut walk, extent) = (Walk::new(view, i), view.layout.shape()[0]);
     let mut done = 0;

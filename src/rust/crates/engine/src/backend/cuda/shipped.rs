@@ -1,4 +1,5 @@
-//! The list of kernels that come with the package. `compile::prebuilt` finds them; `tools/gpu/ptx.sh` writes them from this list.
+//! The list of kernels that come with the package. `compile::prebuilt` finds them; `tools/gpu/ptx.sh` writes them from
+//! this list.
 
 use super::codegen;
 use super::codegen::shipped::{plain, FORMS, PLAIN};

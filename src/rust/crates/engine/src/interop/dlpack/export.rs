@@ -102,13 +102,13 @@ pub fn export(array: &Array, dim: &[usize], versioned: bool, stream: Option<u64>
 
 /// Gives an array out: computes it, and describes its memory, which stays alive until the deleter is called.
 ///
-/// `dim` is the array's shape. A view goes out with its strides, without a copy. Unless the terms say that the consumer may
-/// write, the tensor says that it is read-only. Where he may, nothing that was recorded before may read the array's
+/// `dim` is the array's shape. A view goes out with its strides, without a copy. Unless the terms say that the consumer
+/// may write, the tensor says that it is read-only. Where he may, nothing that was recorded before may read the array's
 /// memory later: that is the caller's to see to.
 ///
 /// # Errors
-/// `DType` for a logical array with NA, which DLPack's bool cannot say; `Shape` for memory in which elements overlap, if it is
-/// to be written to; `Argument`, if it is to be written to and was shared as read-only by its producer.
+/// `DType` for a logical array with NA, which DLPack's bool cannot say; `Shape` for memory in which elements overlap,
+/// if it is to be written to; `Argument`, if it is to be written to and was shared as read-only by its producer.
 pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
     if dim.iter().product::<usize>() != array.len() {
         return Err(Error::new(Kind::Shape, "the dimensions do not fit the array's length"));

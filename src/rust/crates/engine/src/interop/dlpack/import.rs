@@ -66,9 +66,9 @@ pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> 
     unsafe { import_on(raw, copying, None, None) }
 }
 
-/// As `import`, from a library in this process that has described memory of its own just now, and uses it in the order of one
-/// stream: giving it back does not wait, and the driver is not asked whether a device's memory is there. `watch` is asked before each use,
-/// and not after the tensor is deleted.
+/// As `import`, from a library in this process that has described memory of its own just now, and uses it in the order
+/// of one stream: giving it back does not wait, and the driver is not asked whether a device's memory is there. `watch`
+/// is asked before each use, and not after the tensor is deleted.
 ///
 /// # Errors
 /// As `import`.

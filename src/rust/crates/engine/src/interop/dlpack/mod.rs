@@ -123,8 +123,8 @@ impl Raw {
         there.then(|| unsafe { &*kept.cast::<Keep>() })
     }
 
-    /// Whether the tensor and what it says of its shape are memory of this process: one that is forged, or long gone, is
-    /// likely to fail here. After it `describe` and `import` can be called for what comes from outside.
+    /// Whether the tensor and what it says of its shape are memory of this process: one that is forged, or long gone,
+    /// is likely to fail here. After it `describe` and `import` can be called for what comes from outside.
     ///
     /// # Errors
     /// `Argument`.
@@ -144,7 +144,8 @@ impl Raw {
         if !at.is_multiple_of(8) || !host_memory::is_mapped(at, bytes) {
             return Err(gone("the tensor", at));
         }
-        // SAFETY: memory that can be read, of the tensor's size and alignment; of another version only the version is looked at.
+        // SAFETY: memory that can be read, of the tensor's size and alignment; of another version only the version is
+        // looked at.
         let Ok((tensor, ..)) = (unsafe { self.tensor() }) else { return Ok(()) };
         let Ok(ndim) = usize::try_from(tensor.ndim) else { return Ok(()) };
         // most producers keep all of it together, in a page that has been looked at
@@ -179,7 +180,8 @@ impl Raw {
     /// # Safety
     /// The tensor is whole, and lives for `'a`.
     unsafe fn tensor<'a>(self) -> Result<(&'a DLTensor, Option<DLPackVersion>, DlpackFlags)> {
-        // SAFETY: the caller's promise; of another major version only the version is read, which all of them begin with.
+        // SAFETY: the caller's promise; of another major version only the version is read, which all of them begin
+        // with.
         unsafe {
             match self {
                 Raw::Legacy(p) => Ok((&(*p).dl_tensor, None, DlpackFlags::empty())),

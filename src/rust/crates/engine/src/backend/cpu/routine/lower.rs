@@ -63,7 +63,8 @@ pub fn lower(routine: &Routine, width: usize) -> Program {
     let (_, live) = lowering.block(&body, &returned, None);
     let given: Vec<Register> = routine.parameters.iter().map(|p| p.register).filter(|r| live.contains(*r)).collect();
     for &r in &given {
-        // a parameter that is never written keeps its place to itself, since what is the same for all lanes does not move
+        // a parameter that is never written keeps its place to itself, since what is the same for all lanes does not
+        // move
         let meets: Vec<Register> = match written.contains(r) {
             true => live.iter().collect(),
             false => (0..lowering.classes.len() as Register).collect(),
@@ -396,8 +397,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The steps of a statement without blocks, the last first. The loops' results do not alias what they read, so what is written over
-    /// something that is read is computed beside it.
+    /// The steps of a statement without blocks, the last first. The loops' results do not alias what they read, so what
+    /// is written over something that is read is computed beside it.
     fn simple(&mut self, statement: &Statement, live: &Set, steps: &mut Vec<Step>) {
         let routine = self.routine;
         let class_of = |this: &Self, operand: Operand| match operand {

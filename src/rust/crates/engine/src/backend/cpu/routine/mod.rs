@@ -1,9 +1,10 @@
 //! Routines on the cpu: every statement is one compiled loop over the lanes that run it.
 //!
-//! A lane works on an element. All lanes that stand at a statement lie side by side, so a loop takes them as it takes a block of
-//! the graph's. Where they part, at a condition that not all share, lanes change places until those of each way lie
-//! side by side again, and take the registers that are still wanted with them: nothing is masked, nothing is gathered, and no lane runs
-//! a statement that R would not run. Where the ways are short and cannot warn or fail, all lanes run both, and keep what is theirs.
+//! A lane works on an element. All lanes that stand at a statement lie side by side, so a loop takes them as it takes a
+//! block of the graph's. Where they part, at a condition that not all share, lanes change places until those of each
+//! way lie side by side again, and take the registers that are still wanted with them: nothing is masked, nothing is
+//! gathered, and no lane runs a statement that R would not run. Where the ways are short and cannot warn or fail, all
+//! lanes run both, and keep what is theirs.
 //!
 //! [`lower`] makes a [`program::Program`] of a routine, once; [`lanes`] runs it.
 
@@ -51,8 +52,9 @@ fn program(routine: &'static Routine) -> &'static Program {
 
 /// Runs a routine for elements `i .. i + n` of a call.
 ///
-/// `args` has `n` elements for each parameter, of its class, and `results` room for as many for each result, of its register's class; it
-/// overlaps nothing else. `tables` are addresses and numbers of elements. `words` takes bits of each row of `notes`. Returns how the first element that failed did so.
+/// `args` has `n` elements for each parameter, of its class, and `results` room for as many for each result, of its
+/// register's class; it overlaps nothing else. `tables` are addresses and numbers of elements. `words` takes bits of
+/// each row of `notes`. Returns how the first element that failed did so.
 ///
 /// Where the user wants to stop (`parallel::goes_on`), it returns early, with results that are not computed.
 ///

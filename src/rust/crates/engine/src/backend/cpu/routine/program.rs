@@ -170,7 +170,8 @@ pub struct Program {
     pub key: Option<u16>,
     pub results: Vec<(Place, Class)>,
     pub arrays: Vec<Local>,
-    /// Which element a lane works on (i32 each); why an element is not with the others (u8 each); two lists of lanes (u16).
+    /// Which element a lane works on (i32 each); why an element is not with the others (u8 each); two lists of lanes
+    /// (u16).
     pub home: u32,
     pub status: u32,
     pub lists: [u32; 2],

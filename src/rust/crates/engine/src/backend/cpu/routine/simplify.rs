@@ -52,8 +52,8 @@ pub fn is_noted(routine: &Routine, statement: &Statement) -> bool {
     }
 }
 
-/// The two blocks of an `If` without a branch: each writes registers of its own, and every lane keeps those of its block.
-/// None where that would not be the same, or not cheaper. `classes` grows by the new registers.
+/// The two blocks of an `If` without a branch: each writes registers of its own, and every lane keeps those of its
+/// block. None where that would not be the same, or not cheaper. `classes` grows by the new registers.
 pub fn merged(
     routine: &Routine,
     classes: &mut Vec<Class>,

@@ -39,7 +39,8 @@ pub fn packs_in_flight(plan: &Plan, most: usize) -> usize {
     }
 }
 
-/// Elements whose code may stand side by side: much code repeated makes the compiler slow, and covers latency by itself.
+/// Elements whose code may stand side by side: much code repeated makes the compiler slow, and covers latency by
+/// itself.
 pub fn most_in_flight(plan: &Plan) -> usize {
     const MOST_CODE: usize = 48;
     MOST_CODE / cost(plan).max(1)
@@ -64,7 +65,8 @@ fn cost(plan: &Plan) -> usize {
         Instruction::Apply { op, .. } if op.row().rule == Rule::Drawn => 100,
         Instruction::Apply { op, class, .. } => {
             let parts = if matches!(class, Class::C64 | Class::C128) { 3 } else { 1 };
-            // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from draws
+            // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from
+            // draws
             parts * [1, 8, 100, 1, 1, 4, 8][table(*op)]
         }
         Instruction::Pick { .. } => 2,
@@ -80,7 +82,8 @@ fn is_heavy(plan: &Plan) -> bool {
     cost(plan) >= 100
 }
 
-/// Where each instruction that may warn keeps its bits, and how many words there are. Records of failures are behind all bits, and aligned to 64.
+/// Where each instruction that may warn keeps its bits, and how many words there are. Records of failures are behind
+/// all bits, and aligned to 64.
 pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
     let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
@@ -142,8 +145,8 @@ fn draws_any(plan: &Plan) -> bool {
     plan.code.iter().any(random) || plan.after.as_ref().is_some_and(|after| draws_any(&after.plan))
 }
 
-/// `text` without its headers: it may stand in a namespace. The values of a register that is `given` are in `In` when `compute` is
-/// called, and what only they need is left out.
+/// `text` without its headers: it may stand in a namespace. The values of a register that is `given` are in `In` when
+/// `compute` is called, and what only they need is left out.
 pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
@@ -171,9 +174,9 @@ pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) 
     text
 }
 
-/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored, where i is `from + ahead` (apart, so that several packs are read
-/// at one address and numbers that the compiler knows). Where they pass the end, which those of `fetch<true>` do not, the
-/// last element stands in, so that what is computed from it raises no warning of its own.
+/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored, where i is `from + ahead` (apart, so that
+/// several packs are read at one address and numbers that the compiler knows). Where they pass the end, which those of
+/// `fetch<true>` do not, the last element stands in, so that what is computed from it raises no warning of its own.
 fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut fields = String::new();
     let mut code = String::new();

@@ -41,8 +41,8 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     text
 }
 
-/// Packs of a thread. Where elements are picked one is enough, whose picks are on their way together: two took 46 registers instead
-/// of 25, and 3% longer for 1e8 doubles.
+/// Packs of a thread. Where elements are picked one is enough, whose picks are on their way together: two took 46
+/// registers instead of 25, and 3% longer for 1e8 doubles.
 fn packs(plan: &Plan) -> usize {
     let picks = plan.inputs.iter().any(|i| i.access == Access::Picked);
     body::packs_in_flight(plan, if picks { 1 } else { 2 })

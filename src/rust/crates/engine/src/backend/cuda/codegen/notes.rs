@@ -12,7 +12,8 @@ pub enum Noted {
     Failures(Interned),
 }
 
-/// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such places.
+/// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such
+/// places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub word: u32,

@@ -10,8 +10,8 @@ use crate::plan::{Access, Bound, Instruction, Plan};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The bit of `packed` that stands for the outputs; inputs have theirs below it. Those of a call with more arguments have none, and
-/// are read one element at a time.
+/// The bit of `packed` that stands for the outputs; inputs have theirs below it. Those of a call with more arguments
+/// have none, and are read one element at a time.
 pub const OUTPUT_BIT: usize = 31;
 
 /// Whether a bit of `packed` is set, in C.
@@ -72,8 +72,8 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
     text
 }
 
-/// Fills in `Params`. `packed` says what may be moved by packs (see `fit`), `outputs` are addresses, `flags` the words of this
-/// launch and the host's word.
+/// Fills in `Params`. `packed` says what may be moved by packs (see `fit`), `outputs` are addresses, `flags` the words
+/// of this launch and the host's word.
 ///
 /// # Errors
 /// `Argument` where the plan has more inputs, axes and scalars than a kernel's parameters hold.

@@ -32,7 +32,8 @@ pub enum Form {
 /// Bytes of shared memory that leave room for several blocks on a multiprocessor.
 const MOST_KEPT: usize = 36 << 10;
 
-/// Places for a group's values, and for what its first and last packs hold of its neighbours: few sizes, since each is a kernel.
+/// Places for a group's values, and for what its first and last packs hold of its neighbours: few sizes, since each is
+/// a kernel.
 fn kept_places(length: usize) -> usize {
     let mut places = 576;
     while places < length + 32 {
@@ -131,7 +132,8 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     text
 }
 
-/// The variant of what comes after a reduction: one element at a time, and its results are there without being fetched, as from a tile.
+/// The variant of what comes after a reduction: one element at a time, and its results are there without being fetched,
+/// as from a tile.
 pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
     Variant {
         tiled: Tiled { inputs: 1u32.checked_shl(after.results.into()).unwrap_or(0), axis: 0 },
@@ -171,8 +173,8 @@ fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String 
     text
 }
 
-/// `after::run` for packs of a group's elements, of which the thread's first is `pack`; the group's are `start .. end`. Where their values
-/// are given, `kept` has them, as `walk` put them there.
+/// `after::run` for packs of a group's elements, of which the thread's first is `pack`; the group's are `start .. end`.
+/// Where their values are given, `kept` has them, as `walk` put them there.
 fn each(after: &After, given: Option<Register>) -> String {
     let plan = &after.plan;
     let (mut rooms, mut stores, mut writes) = (String::new(), String::new(), String::new());

@@ -1,10 +1,10 @@
 //! Compiled kernels on disk: a folder that many processes use at once.
 //!
-//! A file is named by a hash of all that went into the kernel. It holds that name too, ends in a checksum of both, and is written
-//! under another name and renamed into place, so that a reader sees all of it or nothing, and never another kernel's.
-//! Whatever goes wrong, a kernel that cannot be read is compiled, and one that cannot be written is not kept. What is kept runs
-//! in the user's name, so a folder or a file that others may write to is not used. The files that were not used for
-//! longest are removed where all together pass the limit.
+//! A file is named by a hash of all that went into the kernel. It holds that name too, ends in a checksum of both, and
+//! is written under another name and renamed into place, so that a reader sees all of it or nothing, and never another
+//! kernel's. Whatever goes wrong, a kernel that cannot be read is compiled, and one that cannot be written is not kept.
+//! What is kept runs in the user's name, so a folder or a file that others may write to is not used. The files that
+//! were not used for longest are removed where all together pass the limit.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -63,8 +63,8 @@ fn file_of(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.bin"))
 }
 
-/// What `load` makes of the content that is kept under a name, or else of what `make` gives, which then is kept. So a file
-/// that is whole and cannot be loaded is replaced.
+/// What `load` makes of the content that is kept under a name, or else of what `make` gives, which then is kept. So a
+/// file that is whole and cannot be loaded is replaced.
 pub(crate) fn kept<T>(
     name: Option<&str>,
     make: impl FnOnce() -> Result<Vec<u8>>,
@@ -150,8 +150,8 @@ fn make_folder(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// Removes what was not used for longest until three quarters of the limit are left, and what killed processes have left. What another
-/// process removes meanwhile is gone as well.
+/// Removes what was not used for longest until three quarters of the limit are left, and what killed processes have
+/// left. What another process removes meanwhile is gone as well.
 fn trim(directory: &Path, limit: u64) {
     disk::sweep(directory);
     let Ok(listed) = fs::read_dir(directory) else { return };

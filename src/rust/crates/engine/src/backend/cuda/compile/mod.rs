@@ -1,4 +1,5 @@
-//! From CUDA C and PTX to loaded kernels: what `nvrtc` and the driver compile, and a cache in memory; `cache` is the one on disk.
+//! From CUDA C and PTX to loaded kernels: what `nvrtc` and the driver compile, and a cache in memory; `cache` is the
+//! one on disk.
 
 pub mod cache;
 pub mod nvrtc;
@@ -25,7 +26,8 @@ use verdigris_ops::headers::HEADERS;
 /// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
 pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
 
-/// Bytes of shared memory that a block may have without being allowed more: what its source declares and what is given at launch.
+/// Bytes of shared memory that a block may have without being allowed more: what its source declares and what is given
+/// at launch.
 pub const USUAL_SHARED: u32 = 48 << 10;
 /// What our own sources declare where they are given some at launch, at most (`rank.cuh`).
 const DECLARED: u32 = 8 << 10;

@@ -108,7 +108,8 @@ fn nvrtc_check(status: u32, function: &str) -> Result<()> {
 /// Compiles, without any cache.
 ///
 /// # Errors
-/// `Library` without NVRTC; `Compile`, with the compiler's log as detail; `Argument` for an option that it does not know.
+/// `Library` without NVRTC; `Compile`, with the compiler's log as detail; `Argument` for an option that it does not
+/// know.
 pub fn compile(request: &Request<'_>) -> Result<Compiled> {
     let nvrtc = api::nvrtc()?;
     counters::COMPILED.add(1);

@@ -1,6 +1,6 @@
 //! Kernels that come with the package as PTX, for machines without NVRTC and for results that wait for none: the
-//! interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as machine
-//! code as well, since the driver takes seconds to compile them.
+//! interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as
+//! machine code as well, since the driver takes seconds to compile them.
 //!
 //! `ptx/` holds them: `index.txt`, a line a kernel (fingerprint of its source, pack, place in the pack, name), and the
 //! packs, compressed. `tools/gpu/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its

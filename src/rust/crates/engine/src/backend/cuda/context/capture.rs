@@ -1,8 +1,9 @@
 //! Graphs: what is queued while a stream is captured, launched again as one.
 //!
-//! A graph has a lane of its own, on which it is recorded: the lane's counters, slots and workspaces are the graph's. So is the
-//! memory that is allocated meanwhile (the arena): a launch writes to the same addresses each time. What existed before is held, and
-//! its last uses are waited for by each launch. What the host would have to wait for cannot be part of a graph (`refuse`).
+//! A graph has a lane of its own, on which it is recorded: the lane's counters, slots and workspaces are the graph's.
+//! So is the memory that is allocated meanwhile (the arena): a launch writes to the same addresses each time. What
+//! existed before is held, and its last uses are waited for by each launch. What the host would have to wait for cannot
+//! be part of a graph (`refuse`).
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -194,8 +195,8 @@ impl Cuda {
         Ok(before)
     }
 
-    /// Ends it, and launches what was recorded once on the stream that was current before: what was computed meanwhile has its
-    /// values from that.
+    /// Ends it, and launches what was recorded once on the stream that was current before: what was computed meanwhile
+    /// has its values from that.
     pub(crate) fn end_capture(&'static self, before: u32) -> Result<Box<dyn Replay>> {
         let arena = current(self)?;
         let _entered = self.enter()?;

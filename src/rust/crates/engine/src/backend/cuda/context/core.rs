@@ -73,8 +73,8 @@ impl Core {
         Device::Cuda(self.properties.ordinal)
     }
 
-    /// Makes the device's context current on this thread, and has launches that a thread makes (`submit`) behind it. Every call of the
-    /// driver needs it.
+    /// Makes the device's context current on this thread, and has launches that a thread makes (`submit`) behind it.
+    /// Every call of the driver needs it.
     ///
     /// # Errors
     /// `Fork` in a forked child; `Launch` after a failure that the context does not survive.

@@ -14,8 +14,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 const LEGACY: Stream = Stream::from_number(1);
 
 thread_local! {
-    /// An event for each device that this thread has ordered streams of. A wait that was queued keeps what the event meant then,
-    /// so the next order may use it again; another thread's must not come between.
+    /// An event for each device that this thread has ordered streams of. A wait that was queued keeps what the event
+    /// meant then, so the next order may use it again; another thread's must not come between.
     static EVENTS: [Cell<Event>; DEVICES] = const { [const { Cell::new(Event::NULL) }; DEVICES] };
 }
 
@@ -90,8 +90,8 @@ pub fn acquire(cuda: &Cuda) -> Result<()> {
     each_lane(cuda, |lane| order(cuda, LEGACY, lane.delayed()))
 }
 
-/// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are asked
-/// one after the other.
+/// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are
+/// asked one after the other.
 pub fn reaches(cuda: &Cuda, address: u64, bytes: usize) -> Result<()> {
     /// Pieces that are looked up; what lies behind them is taken for granted.
     const PIECES: usize = 4096;

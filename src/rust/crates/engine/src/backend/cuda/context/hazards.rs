@@ -1,8 +1,8 @@
 //! The order of work on several streams. A buffer's last uses are remembered (lane and mark), and what is queued on
 //! another lane waits for them: for the last write who reads, for all who writes or frees.
 //!
-//! The backend's methods say what they touch by `Cuda::ordered`. As long as there is one stream that is one load, and nothing is
-//! remembered: what is not in the table was last used on lane 0, before there was a second.
+//! The backend's methods say what they touch by `Cuda::ordered`. As long as there is one stream that is one load, and
+//! nothing is remembered: what is not in the table was last used on lane 0, before there was a second.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -232,8 +232,8 @@ impl Cuda {
         }
     }
 
-    /// The lane on which memory may be freed, with nothing left to wait for; None where several have used it: then the stream
-    /// waits for all of them. The context must be current.
+    /// The lane on which memory may be freed, with nothing left to wait for; None where several have used it: then the
+    /// stream waits for all of them. The context must be current.
     pub(crate) fn last_lane(&self, address: u64) -> Result<std::result::Result<&'static Lane, Stream>> {
         if self.mode() & SEVERAL == 0 {
             return Ok(Ok(self.main()));

@@ -1,8 +1,8 @@
 //! A stream of a device, and what only one stream may use at a time: the words of warnings, the slots in which values
 //! arrive, the counters that kernels leave at zero, small blocks that are free in the stream's order.
 //!
-//! Lane 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds them. None is
-//! ever destroyed: buffers remember lanes by their number.
+//! Lane 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds
+//! them. None is ever destroyed: buffers remember lanes by their number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -29,7 +29,8 @@ pub struct Lane {
     /// How often work was queued, and how often a wait for the work of others.
     queued: AtomicU64,
     waits: AtomicU64,
-    /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait for it.
+    /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait
+    /// for it.
     done: AtomicU64,
     told: AtomicU64,
     /// Whether someone outside may queue work on it.

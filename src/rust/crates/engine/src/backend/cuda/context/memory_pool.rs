@@ -4,8 +4,8 @@ use crate::backend::cuda::driver::api::{self, CUmemPool_attribute, Driver, Memor
 use crate::backend::cuda::driver::devices::Properties;
 use verdigris_ops::error::Result;
 
-/// Blocks up to this size are kept here when they are freed, by powers of two from `LEAST` on: the driver's pool takes 0.6 µs to
-/// give one and get it back, a good part of what a small operation costs.
+/// Blocks up to this size are kept here when they are freed, by powers of two from `LEAST` on: the driver's pool takes
+/// 0.6 µs to give one and get it back, a good part of what a small operation costs.
 pub(super) const SMALL: usize = 64 << 10;
 pub(super) const LEAST: usize = 256;
 const SIZES: usize = (SMALL / LEAST).ilog2() as usize + 1;

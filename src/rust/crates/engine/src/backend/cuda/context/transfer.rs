@@ -26,11 +26,11 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::loops::convert::Converter;
 use verdigris_ops::parallel;
 
-/// On an H100's host 8 threads copied 1e8 doubles in 28, 17.8, 16.9 and 16.9 ms by chunks of 0.5, 1, 2 and 4 MiB: smaller
-/// ones cost calls of the driver, larger ones leave the cache before they are on the bus.
+/// On an H100's host 8 threads copied 1e8 doubles in 28, 17.8, 16.9 and 16.9 ms by chunks of 0.5, 1, 2 and 4 MiB:
+/// smaller ones cost calls of the driver, larger ones leave the cache before they are on the bus.
 const CHUNK: usize = 2 << 20;
-/// What is converted on its way is read in longer pieces than are sent: 1e8 doubles to float32 took 16 threads 12.0, 10.1, 11.3 and
-/// 13.3 ms by chunks of 0.5, 1, 2 and 4 MiB.
+/// What is converted on its way is read in longer pieces than are sent: 1e8 doubles to float32 took 16 threads 12.0,
+/// 10.1, 11.3 and 13.3 ms by chunks of 0.5, 1, 2 and 4 MiB.
 const CONVERTED_CHUNK: usize = 1 << 20;
 /// More threads than this do not copy faster to the device (8: 16.5 ms, 16: 18.1 ms);
 const MOST_COPYING: usize = 8;

@@ -18,8 +18,8 @@ use verdigris_ops::interrupt::Watch;
 const TOLD: usize = 64;
 
 impl Cuda {
-    /// Waits until a lane's stream is empty. Asks the driver again and again, since a wait inside the driver could not be
-    /// interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
+    /// Waits until a lane's stream is empty. Asks the driver again and again, since a wait inside the driver could not
+    /// be interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
     ///
     /// # Errors
     /// `Interrupt`: the work goes on, and nothing that it uses is freed before it has ended.
@@ -90,7 +90,8 @@ impl Cuda {
         Ok(out)
     }
 
-    /// As `receive`, for one kernel that at its end tells a result with the mark that `queue` gets, in words at the second address.
+    /// As `receive`, for one kernel that at its end tells a result with the mark that `queue` gets, in words at the
+    /// second address.
     pub fn receive_told(&self, queue: impl FnOnce(u64, u64, u32) -> Result<()>) -> Result<[u32; 5]> {
         if self.is_capturing() {
             return Err(refuse("a number that the host reads at once"));
@@ -150,7 +151,8 @@ impl Cuda {
         self.check(status, "cuMemsetD8Async")
     }
 
-    /// Words for a launch's warnings, where somebody waits for them; hold what comes beside them until the kernel is queued.
+    /// Words for a launch's warnings, where somebody waits for them; hold what comes beside them until the kernel is
+    /// queued.
     pub(crate) fn flag_words(
         &self,
         places: &[(Register, Place)],

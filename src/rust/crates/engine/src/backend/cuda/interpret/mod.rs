@@ -99,8 +99,8 @@ impl Cuda {
         }
     }
 
-    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an earlier compilation
-    /// by the driver.
+    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an
+    /// earlier compilation by the driver.
     pub(crate) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
         let name = family.name();
         if prebuilt::machine_code(name, self.properties.capability).is_some() {
@@ -150,7 +150,8 @@ pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
 type Version = (u32, u32);
 
 /// Where CUDA's functions got other bits from one version to the next, and the rows that have them: found with
-/// `tools/gpu/functions.py`, which compares every float32, and 2^30 random operands of each other function, from 12.0 to `NEWEST`.
+/// `tools/gpu/functions.py`, which compares every float32, and 2^30 random operands of each other function, from 12.0
+/// to `NEWEST`.
 #[rustfmt::skip]
 const CHANGES: [(Version, &[&str], &[Class]); 5] = [
     ((12, 1), &["asin", "acos", "atan", "pow", "tanpi"], &[Class::F32]),

@@ -268,7 +268,8 @@ fn cpu_run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
     }
 }
 
-/// The rows for random expressions: not sources, which have no operands, nor those that make much of what `same` overlooks.
+/// The rows for random expressions: not sources, which have no operands, nor those that make much of what `same`
+/// overlooks.
 fn rows(family: &[Family]) -> Vec<OpId> {
     let serves = |op: OpId| Class::ALL.into_iter().any(|c| family.iter().any(|f| f.serves(op, c)));
     let plain = |op: &OpId| {

@@ -96,7 +96,8 @@ impl Cuda {
         }
     }
 
-    /// Queues a kernel by a call of the driver; remembers it for messages, and waits for it where launches are to be checked.
+    /// Queues a kernel by a call of the driver; remembers it for messages, and waits for it where launches are to be
+    /// checked.
     pub(crate) fn queue(
         &self,
         kernel: &Arc<Kernel>,

@@ -1,12 +1,13 @@
 //! Launches that a thread hands to the driver while R's thread goes on.
 //!
-//! `cuLaunchKernel` takes 3 to 5 µs of the thread that calls it, more than all else that a small operation costs. When launches come
-//! closely one after the other, a thread of ours makes them, by `relaunch` where they are the same: R's thread leaves each in a ring and goes on.
-//! Nothing of it shows: every other call of the driver comes behind `flush`, so the driver sees the order in which work was
-//! queued. A lone launch, and one that the host is about to wait for, is made by who asks for it: to hand it over would take longer.
+//! `cuLaunchKernel` takes 3 to 5 µs of the thread that calls it, more than all else that a small operation costs. When
+//! launches come closely one after the other, a thread of ours makes them, by `relaunch` where they are the same: R's
+//! thread leaves each in a ring and goes on. Nothing of it shows: every other call of the driver comes behind `flush`,
+//! so the driver sees the order in which work was queued. A lone launch, and one that the host is about to wait for, is
+//! made by who asks for it: to hand it over would take longer.
 //!
-//! Only what cannot fail for its own sake is left to the thread (`Kernel::is_proven`). Where the driver refuses it after all, results are missing that
-//! R believes to be there, so the device counts as failed.
+//! Only what cannot fail for its own sake is left to the thread (`Kernel::is_proven`). Where the driver refuses it
+//! after all, results are missing that R believes to be there, so the device counts as failed.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -27,7 +28,8 @@ const PLACES: u64 = 1024;
 /// Arguments of a launch, and 16-byte units of them, that have room in a place.
 const MOST_ARGUMENTS: usize = 16;
 const MOST_UNITS: usize = 32;
-/// As many launches, none later than `NEAR` after the one before, and the thread is woken, which costs as much as half a launch.
+/// As many launches, none later than `NEAR` after the one before, and the thread is woken, which costs as much as half
+/// a launch.
 const CLOSE: u32 = 3;
 const NEAR: Duration = Duration::from_micros(50);
 /// It looks for more so long before it sleeps again.
@@ -35,7 +37,8 @@ const LINGER: Duration = Duration::from_micros(100);
 /// With fewer processors than this the thread would take R's.
 const PROCESSORS: usize = 4;
 
-/// A launch in the ring. What usual launches need of it lies in three cache lines, since each goes from one processor to the other.
+/// A launch in the ring. What usual launches need of it lies in three cache lines, since each goes from one processor
+/// to the other.
 #[repr(C, align(64))]
 struct Place {
     cuda: Option<&'static Cuda>,
@@ -114,8 +117,8 @@ struct Ring {
     places: Box<[UnsafeCell<Place>]>,
     thread: OnceLock<Option<Thread>>,
     state: Apart<AtomicU8>,
-    /// Held by who leaves a launch, and by the thread when it goes to sleep. It is given back by a plain store: an instruction that
-    /// locks would wait for the other processor to hand over the place that was written.
+    /// Held by who leaves a launch, and by the thread when it goes to sleep. It is given back by a plain store: an
+    /// instruction that locks would wait for the other processor to hand over the place that was written.
     held: Apart<AtomicBool>,
     leaving: UnsafeCell<Leaving>,
     /// For the thread while launches wait, else for who holds `held`.
@@ -131,8 +134,8 @@ struct Leaving {
     last: Option<Instant>,
 }
 
-// SAFETY: a place is written by who holds `held`, while it is neither left nor being made, and read by the thread after; `leaving`
-// is for who holds `held`; `before` as it says, since nobody leaves a launch without `held`.
+// SAFETY: a place is written by who holds `held`, while it is neither left nor being made, and read by the thread
+// after; `leaving` is for who holds `held`; `before` as it says, since nobody leaves a launch without `held`.
 unsafe impl Sync for Ring {}
 
 /// What the environment variable `VERDIGRIS_SUBMIT` may be, for messages.
@@ -144,9 +147,9 @@ pub fn is_wish(text: &str) -> bool {
 
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
 
-/// The ring, which is not there where the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler, which counts a launch to
-/// the named range (`nvtx`) of the thread that makes it. "always" is for tests, which then leave all to the thread that can be; else it
-/// takes processors enough.
+/// The ring, which is not there where the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler,
+/// which counts a launch to the named range (`nvtx`) of the thread that makes it. "always" is for tests, which then
+/// leave all to the thread that can be; else it takes processors enough.
 fn made() -> Option<Ring> {
     let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
     let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -245,8 +248,8 @@ impl Ring {
         self.state.0.store(state as u8, Ordering::Release);
     }
 
-    /// While nobody else leaves a launch, and the thread does not go to sleep. The thread itself never waits for it, since who holds
-    /// it may wait for the thread.
+    /// While nobody else leaves a launch, and the thread does not go to sleep. The thread itself never waits for it,
+    /// since who holds it may wait for the thread.
     fn alone<R>(&self, mut body: impl FnMut(&mut Leaving) -> R) -> R {
         loop {
             match self.try_alone(&mut body) {

@@ -1,5 +1,5 @@
-//! Products of matrices and triangular solves by cuBLAS: cudarc's types and constants, and functions whose status is a plain number
-//! (see `api`).
+//! Products of matrices and triangular solves by cuBLAS: cudarc's types and constants, and functions whose status is a
+//! plain number (see `api`).
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -26,8 +26,8 @@ type Context = Shared<cublasContext>;
 type Create = unsafe extern "C" fn(*mut Context) -> u32;
 type SetStream = unsafe extern "C" fn(Context, Stream) -> u32;
 type SetMathMode = unsafe extern "C" fn(Context, cublasMath_t) -> u32;
-/// `cublasGemmStridedBatchedEx_64`: handle, the two operations, m, n, k, alpha, A, B, beta, C (each with its type, leading
-/// dimension and stride), how many, compute type, algorithm.
+/// `cublasGemmStridedBatchedEx_64`: handle, the two operations, m, n, k, alpha, A, B, beta, C (each with its type,
+/// leading dimension and stride), how many, compute type, algorithm.
 #[rustfmt::skip]
 type Gemm = unsafe extern "C" fn(
     Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
@@ -64,8 +64,8 @@ struct Handle {
     one: GemmOne,
 }
 
-/// By device and lane: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the driver
-/// may be gone before us.
+/// By device and lane: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the
+/// driver may be gone before us.
 static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
 
 /// Held while a handle is used.
@@ -257,8 +257,8 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
         return check(status, "cublasXsyrk").map(|()| true);
     }
     if batch.count == 1 {
-        // SAFETY: the matrices have as many elements as the extents say (checked above) and live on this device;
-        // they are freed, if at all, on the same stream. The factors are of the compute type and read before the return.
+        // SAFETY: the matrices have as many elements as the extents say (checked above) and live on this device; they
+        // are freed, if at all, on the same stream. The factors are of the compute type and read before the return.
         let status = unsafe {
             one(
                 handle,

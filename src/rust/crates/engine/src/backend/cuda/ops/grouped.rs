@@ -14,7 +14,8 @@ use verdigris_ops::reduction::Reduction;
 const THREADS: usize = 512;
 /// Bytes of a block's counts while it is worth having several copies.
 const COPIES: usize = 16 << 10;
-/// Warps of a block that reduces, at most, and bytes of its tables while there are two blocks to a multiprocessor or more.
+/// Warps of a block that reduces, at most, and bytes of its tables while there are two blocks to a multiprocessor or
+/// more.
 const WARPS: usize = 8;
 
 /// Whether elements of a dtype are counted as they are stored.

@@ -119,7 +119,8 @@ fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -
     match form {
         Form::Block | Form::Kept(_) => {
             let (round, most) = (THREADS * v * u, groups.length.max(1));
-            // several waves of short blocks keep the card evenly busy, but give more parts of a group to merge: a wave's at most
+            // several waves of short blocks keep the card evenly busy, but give more parts of a group to merge: a
+            // wave's at most
             let rounds = (groups.outer * most).div_ceil(round);
             let waves = (rounds / (wave * ROUNDS)).clamp(1, groups.outer);
             let apart = groups.outer < wave && !plan.spreads();
@@ -143,8 +144,8 @@ fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -
             let x = packs.min(if alone { THREADS } else { 64 });
             let y = if alone { 1 } else { (THREADS / x).min(length) };
             let across = packs.div_ceil(x);
-            // one wave, since there are parts of all lanes to merge: the last block does, a thread every y-th, and no more of
-            // them than it does in some microseconds
+            // one wave, since there are parts of all lanes to merge: the last block does, a thread every y-th, and no
+            // more of them than it does in some microseconds
             let most = length.div_ceil(y * u).clamp(1, 64 * y);
             let columns = across * groups.outer;
             let span =
@@ -188,7 +189,8 @@ impl Work<'_> {
         }
     }
 
-    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces those.
+    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces
+    /// those.
     fn queue_shipped(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let (register, _) = plan.outputs[0];
@@ -206,8 +208,8 @@ impl Work<'_> {
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }
 
-    /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address; false where there is
-    /// none that does.
+    /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address; false
+    /// where there is none that does.
     fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<bool> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         if after.results as usize >= Tiled::MOST {

@@ -38,8 +38,8 @@ pub(crate) fn gather_source(size: usize) -> String {
     )
 }
 
-/// Source and positions of a plan that does nothing but store what it picks at positions in memory: the shipped kernel serves
-/// that, by the elements' size.
+/// Source and positions of a plan that does nothing but store what it picks at positions in memory: the shipped kernel
+/// serves that, by the elements' size.
 pub(crate) fn gathers<'a>(plan: &Plan, bound: &'a Bound) -> Option<(&'a View, &'a View)> {
     let ([Instruction::Load(at), Instruction::Pick { input, at: 0 }], [(1, dtype)]) =
         (&plan.code[..], &plan.outputs[..])

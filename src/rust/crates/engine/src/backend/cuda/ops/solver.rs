@@ -1,5 +1,5 @@
-//! Factorisations by cuSOLVER's 64-bit functions. Handles, modes and statuses are numbers here (see `api`); the other types are
-//! cuBLAS's, which cuSOLVER's header shares.
+//! Factorisations by cuSOLVER's 64-bit functions. Handles, modes and statuses are numbers here (see `api`); the other
+//! types are cuBLAS's, which cuSOLVER's header shares.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -119,8 +119,9 @@ impl Room {
     }
 }
 
-/// Calls `cusolverDnNAME` with the arguments between the handles and the workspace, after `_bufferSize` has said how much it takes.
-/// The first list has the arguments of `_bufferSize`, the second those of the function; both with their types.
+/// Calls `cusolverDnNAME` with the arguments between the handles and the workspace, after `_bufferSize` has said how
+/// much it takes. The first list has the arguments of `_bufferSize`, the second those of the function; both with their
+/// types.
 macro_rules! call {
     ($cuda:ident, $solver:ident, $name:literal, [$($size:expr => $size_type:ty),* $(,)?], [$($arg:expr => $type:ty),* $(,)?] $(, $more:expr => $more_type:ty)?) => {{
         let Handle { handle, params, library } = $solver;
@@ -136,7 +137,8 @@ macro_rules! call {
         };
         let (mut device, mut host) = (0usize, 0usize);
         let sizes: Sizes = (&mut device, &mut host);
-        // SAFETY: the matrices are as large as the extents say, which the caller has checked; nothing is written but the sizes.
+        // SAFETY: the matrices are as large as the extents say, which the caller has checked; nothing is written but
+        // the sizes.
         check(unsafe { ask(handle, params, $($size,)* sizes.0, sizes.1) }, concat!("cusolverDn", $name, "_bufferSize"))?;
         let mut room = Room::new($cuda, device, host)?;
         let work = room.work();

@@ -36,8 +36,8 @@ pub(crate) fn source(dtype: DType) -> String {
     text
 }
 
-/// The places (int32, from 0, in order) where each known value stands first; None where a sort serves better. `between`: the smallest
-/// and the largest of whole numbers, where they are known.
+/// The places (int32, from 0, in order) where each known value stands first; None where a sort serves better.
+/// `between`: the smallest and the largest of whole numbers, where they are known.
 pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>> {
     let (n, dtype) = (values.len(), values.dtype);
     if n == 0 || n > i32::MAX as usize {

@@ -1,9 +1,9 @@
-//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles in the background; until that is there, and
-//! where there is no NVRTC, a shipped interpreter. An interpreter that the driver would first have to compile is not begun with: then
-//! the plan waits for NVRTC.
+//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles in the background; until that is
+//! there, and where there is no NVRTC, a shipped interpreter. An interpreter that the driver would first have to
+//! compile is not begun with: then the plan waits for NVRTC.
 //!
-//! A reduction whose bits depend on the order of its additions is always carried out by one kernel, so it waits for that;
-//! without NVRTC its values are interpreted into memory, and a shipped kernel reduces them.
+//! A reduction whose bits depend on the order of its additions is always carried out by one kernel, so it waits for
+//! that; without NVRTC its values are interpreted into memory, and a shipped kernel reduces them.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -206,8 +206,8 @@ fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
     asked.insert(key);
 }
 
-/// The thread that compiles. It never ends: what libraries keep for a thread would be cleaned up beside their own clean-up
-/// at the end of the process.
+/// The thread that compiles. It never ends: what libraries keep for a thread would be cleaned up beside their own
+/// clean-up at the end of the process.
 fn work(worker: &'static Worker) -> ! {
     loop {
         let job = {
@@ -254,8 +254,8 @@ fn idle(worker: &Worker, most: Duration) -> bool {
     !state.busy && state.jobs.is_empty()
 }
 
-/// Before the process ends: what was queued is with the driver, nothing more is, and a compilation that is under way is waited for. NVRTC must not work while
-/// its own clean-up runs.
+/// Before the process ends: what was queued is with the driver, nothing more is, and a compilation that is under way is
+/// waited for. NVRTC must not work while its own clean-up runs.
 pub fn end() {
     submit::end();
     // a forked child has no worker

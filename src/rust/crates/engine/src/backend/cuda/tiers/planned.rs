@@ -122,7 +122,8 @@ impl Planned {
         self.launch_fit(cuda, plan, bound, (variant, packed), outputs, job, grid, false)
     }
 
-    /// `launch` where it is known what may be moved by packs, and whether the host is about to wait for it. Asks for no memory.
+    /// `launch` where it is known what may be moved by packs, and whether the host is about to wait for it. Asks for no
+    /// memory.
     #[allow(clippy::too_many_arguments)]
     pub fn launch_fit(
         &self,
@@ -147,7 +148,8 @@ impl Planned {
     }
 }
 
-/// The kernel that stores a plan's values, where it was made before, with what fits its operands and the elements of a block.
+/// The kernel that stores a plan's values, where it was made before, with what fits its operands and the elements of a
+/// block.
 pub(super) fn hit(
     cuda: &Cuda,
     plan: &Plan,

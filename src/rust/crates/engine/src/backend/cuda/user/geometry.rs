@@ -6,7 +6,8 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::Launch;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The same for every compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+/// The same for every compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute
+/// Capability").
 const MOST_THREADS: u64 = 1024;
 const MOST_BLOCK: [u32; 3] = [1024, 1024, 64];
 const MOST_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];

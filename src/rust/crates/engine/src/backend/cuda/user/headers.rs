@@ -20,8 +20,8 @@ pub fn folders(module: &Module) -> Vec<PathBuf> {
     folders
 }
 
-/// Folders of CUDA's headers: `include` beside the library's folder (toolkits, wheels of CUDA 13), or beside the library's
-/// wheel (CUDA 12, where each part has its own); NVRTC's first, then wherever libraries are looked for.
+/// Folders of CUDA's headers: `include` beside the library's folder (toolkits, wheels of CUDA 13), or beside the
+/// library's wheel (CUDA 12, where each part has its own); NVRTC's first, then wherever libraries are looked for.
 fn cuda() -> Vec<PathBuf> {
     let nvrtc = library::expected(library::Library::Nvrtc).and_then(|(file, ..)| file.parent().map(Path::to_path_buf));
     let mut roots: Vec<PathBuf> = Vec::new();

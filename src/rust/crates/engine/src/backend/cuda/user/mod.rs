@@ -1,4 +1,5 @@
-//! Modules that people write: compiled or loaded for a device, their kernels found and launched within the device's limits.
+//! Modules that people write: compiled or loaded for a device, their kernels found and launched within the device's
+//! limits.
 //!
 //! `complaint` says what is wrong with a source, `headers` finds what it includes, `link` joins it with other code,
 //! `geometry` chooses and checks grids, `launcher` calls functions of the host.

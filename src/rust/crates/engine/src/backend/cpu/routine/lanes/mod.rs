@@ -1,7 +1,7 @@
 //! Runs a program.
 //!
-//! `block` runs steps for lanes `from .. to` and returns where the lanes end that have come through: they lie in front, and behind them
-//! those that have left, whose `status` says where to.
+//! `block` runs steps for lanes `from .. to` and returns where the lanes end that have come through: they lie in front,
+//! and behind them those that have left, whose `status` says where to.
 
 mod turns;
 
@@ -271,7 +271,8 @@ impl Lanes<'_> {
             // SAFETY: each list has room for all lanes.
             unsafe { self.base.add(offset as usize).cast::<u16>() }
         });
-        // lanes that leave and lanes that stay, as they come; of a leaving one in front a staying one behind takes the place
+        // lanes that leave and lanes that stay, as they come; of a leaving one in front a staying one behind takes the
+        // place
         let (mut leaving, mut staying) = (0usize, 0usize);
         for k in from..to {
             let stay = stays(self, k);
@@ -317,7 +318,8 @@ impl Lanes<'_> {
         unsafe { exchange::<i32>(self.home(), a, b) };
     }
 
-    /// Of lanes `from .. end` and `middle .. to` makes neighbours: what lies between goes behind. Returns where they end.
+    /// Of lanes `from .. end` and `middle .. to` makes neighbours: what lies between goes behind. Returns where they
+    /// end.
     fn join(&mut self, from_end: usize, middle: usize, to: usize, moves: &Moves) -> usize {
         let (gap, last) = (middle - from_end, to - middle);
         let few = gap.min(last);
@@ -346,8 +348,8 @@ impl Lanes<'_> {
     fn step(&mut self, step: &Step, from: usize, to: usize) -> usize {
         let n = (to - from) as i32;
         let at = |place: Place| self.at(place, from);
-        // SAFETY: each loop takes lanes `from .. to` of places of its classes; what it writes does not alias what it reads but
-        // where it may (see `lower`).
+        // SAFETY: each loop takes lanes `from .. to` of places of its classes; what it writes does not alias what it
+        // reads but where it may (see `lower`).
         unsafe {
             match step {
                 Step::Apply { body, to: result, args, note } => {

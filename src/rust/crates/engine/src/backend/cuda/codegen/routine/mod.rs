@@ -1,8 +1,8 @@
 //! CUDA C from routines: a device function, which people may read.
 //!
-//! `text` is pieces of C, `names` what registers are called and where they are declared, `known` what needs no test, `value` what rows
-//! and conditions look like, `statement` the rest. Statements become statements; a value that is used once, and has no name in R, stands
-//! where it is used.
+//! `text` is pieces of C, `names` what registers are called and where they are declared, `known` what needs no test,
+//! `value` what rows and conditions look like, `statement` the rest. Statements become statements; a value that is used
+//! once, and has no name in R, stands where it is used.
 
 mod known;
 mod names;
@@ -55,7 +55,8 @@ struct Waiting {
 
 enum What {
     Text(Text),
-    /// A comparison or a logical operation, which may be asked for as a condition. Its operands are names, constants, or waiting as this.
+    /// A comparison or a logical operation, which may be asked for as a condition. Its operands are names, constants,
+    /// or waiting as this.
     Logic {
         op: OpId,
         class: Class,
@@ -200,7 +201,8 @@ fn spare(draw: Draw) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether the numbers of a family come one after the other from 0 on: one register counts them, and nothing else writes that but a 0.
+/// Whether the numbers of a family come one after the other from 0 on: one register counts them, and nothing else
+/// writes that but a 0.
 fn keeps(routine: &Routine, family: Draw) -> bool {
     let mut counts: Vec<Register> = Vec::new();
     routine.walk(&mut |statement| match statement {

@@ -207,7 +207,8 @@ impl Writer<'_> {
         self.fail_with(test, &code(failure), "0.0, 0", failure);
     }
 
-    /// `fail`, where `code` says which failure it is (that one, or another of the same place), and `at` at what subscript of how many.
+    /// `fail`, where `code` says which failure it is (that one, or another of the same place), and `at` at what
+    /// subscript of how many.
     fn fail_with(&mut self, test: &str, code: &str, at: &str, failure: FailureId) {
         self.fails = true;
         let known = &self.routine.failures[failure as usize];
@@ -313,7 +314,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The table and the axes (bits) whose positions a place is the sum of, where all are inside and go by their strides.
+    /// The table and the axes (bits) whose positions a place is the sum of, where all are inside and go by their
+    /// strides.
     fn part(&self, at: &[(Operand, Operand)]) -> Option<(u16, u8)> {
         let mut sum = None;
         for &(position, stride) in at {
@@ -417,8 +419,8 @@ impl Writer<'_> {
         }
         let not = |text: &Text| format!("!({})", text.as_str());
         let (not_true, not_false) = (not(&is_true), not(&is_false));
-        // A condition: which way it leads, and what else is asked for there or on the other way. What goes on is asked for once: NaN and NA
-        // are looked for on the way that leaves.
+        // A condition: which way it leads, and what else is asked for there or on the other way. What goes on is asked
+        // for once: NaN and NA are looked for on the way that leaves.
         let mut known = [std::mem::take(&mut self.known), in_otherwise];
         let (test, first, here, second, there) = match missing {
             Some(failure) if leaves(then) => (not_false, then, Some((not_true, failure)), otherwise, None),

@@ -1,8 +1,8 @@
 //! Which file the system's loader would open for a bare name, and whether it can be opened without harm.
 //!
-//! glibc's loader trusts the files that it finds. So a name is looked up here first, in the loader's order, each file that the
-//! loader would open is checked, its own dependencies too, and the library is then loaded by its path.
-//! What is not found here (musl, and folders that glibc was built with) is left to the loader.
+//! glibc's loader trusts the files that it finds. So a name is looked up here first, in the loader's order, each file
+//! that the loader would open is checked, its own dependencies too, and the library is then loaded by its path. What is
+//! not found here (musl, and folders that glibc was built with) is left to the loader.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -90,7 +90,8 @@ impl Loader {
         files
     }
 
-    /// Paths of `ld.so.cache` that end in the name. The cache is strings behind a table; the strings are all that is looked at.
+    /// Paths of `ld.so.cache` that end in the name. The cache is strings behind a table; the strings are all that is
+    /// looked at.
     fn cached(&self, name: &str) -> Vec<PathBuf> {
         let ending = format!("/{name}");
         let found = self.cache.split(|&b| b == 0).filter(|text| text.ends_with(ending.as_bytes()));

@@ -447,8 +447,8 @@ pub fn load(library: Library) -> Result<&'static Loaded> {
     state().load(library)
 }
 
-/// The file that `load` would take, with its size and when it was changed, found without loading it where that is possible; None
-/// where only the loader knows, or where NVRTC is not to be used.
+/// The file that `load` would take, with its size and when it was changed, found without loading it where that is
+/// possible; None where only the loader knows, or where NVRTC is not to be used.
 pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::SystemTime>)> {
     if library == Library::Nvrtc && std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
         return None;
