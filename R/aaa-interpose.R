@@ -34,7 +34,8 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     standardGeneric(.(name), .(always(theirs)))
   })
   looks <- list(arguments = arguments, class = class, is = is)
-  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv(), .looks = looks), parent = asNamespace(home))
+  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv(), .looks = looks),
+    parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))
   f
 }

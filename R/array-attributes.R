@@ -5,7 +5,8 @@
 `dim<-.gpu_array` <- function(x, value) {
   keep <- attributes(x)
   # most have a class alone
-  keep <- if (length(keep) > 1L) keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
+  keep <- if (length(keep) > 1L)
+    keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
   dim(x) <- value
   if (length(keep)) attributes(x) <- c(attributes(x), keep)
@@ -33,7 +34,8 @@
 #' @rdname host
 #' @usage NULL
 #' @export
-`storage.mode<-` <- function(x, value) if (inherits(x, "gpu_array")) retyped(x, value, base::`storage.mode<-`) else base::`storage.mode<-`(x, value)
+`storage.mode<-` <- function(x, value) if (inherits(x, "gpu_array")) retyped(x, value, base::`storage.mode<-`) else
+  base::`storage.mode<-`(x, value)
 
 retyped <- function(x, value, f) {
   wide <- is_choice(value, c("double", "numeric"))

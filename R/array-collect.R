@@ -51,7 +51,8 @@ host_attributes <- function(x, exact = FALSE) {
   if (length(keep) == 1L && !exact) return(NULL)
   keep$class <- keep$gpu_dtype <- NULL
   if (length(keep) < 2L && is.null(keep$tsp) && !exact) return(keep)
-  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else matrix(0, 1L, 2L))), if (exact) "integer64")
+  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else
+    matrix(0, 1L, 2L))), if (exact) "integer64")
   c(keep["dim"[!is.null(keep$dim)]], keep[names(keep) != "dim"], if (length(class)) list(class = class))
 }
 
@@ -133,7 +134,8 @@ as.character.gpu_array <- function(x, ...) {
 #' @export
 as.matrix.gpu_array <- function(x, ...) {
   # max.col() is no generic, and asks for a matrix that it only reads
-  if (length(attr(x, "dim")) == 2L && is.double(x) && identical(sys.function(sys.parent()), base::max.col)) return(host_view(x))
+  if (length(attr(x, "dim")) == 2L && is.double(x) && identical(sys.function(sys.parent()), base::max.col))
+    return(host_view(x))
   # of int64 doubles, too: base R would compute with the bits of an integer64
   as.matrix(collected(x, FALSE))
 }

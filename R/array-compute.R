@@ -79,7 +79,8 @@ gpu_explain <- function(x) {
     kernel$writes <- as.data.frame(kernel$writes)
     kernel
   })
-  structure(list(dtype = info$dtype, device = info$device, length = info$length, kernels = unname(kernels)), class = "gpu_explanation")
+  structure(list(dtype = info$dtype, device = info$device, length = info$length, kernels = unname(kernels)),
+    class = "gpu_explanation")
 }
 
 #' @rdname gpu_explain

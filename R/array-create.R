@@ -22,7 +22,8 @@
 #' @export
 gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
   dim <- as_extents(dim)
-  if (is.object(value) && !is_gpu(value) && !inherits(value, c("integer64", "AsIs", "ts", "gpu_array"))) abort_argument("value", "one number", value)
+  if (is.object(value) && !is_gpu(value) && !inherits(value, c("integer64", "AsIs", "ts", "gpu_array")))
+    abort_argument("value", "one number", value)
   x <- .Call(C_full, value, prod(dim), dtype, device)
   shaped(x, dim)
 }
@@ -39,7 +40,8 @@ gpu_ones <- function(dim, dtype = "float64", device = NULL) gpu_full(1, dim, dty
 #' @export
 gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = NULL, device = NULL) {
   one <- function(x, name) {
-    if ((!is.null(x) || name == "from") && !(is.numeric(x) && length(x) == 1L && is.finite(x))) abort_argument(name, "one finite number", x, parent.frame(2L))
+    if ((!is.null(x) || name == "from") && !(is.numeric(x) && length(x) == 1L && is.finite(x)))
+      abort_argument(name, "one finite number", x, parent.frame(2L))
   }
   one(from, "from")
   one(to, "to")
@@ -60,7 +62,8 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
     n <- if (by == 0) 1 else floor((to - from) / by + 1e-10) + 1 # the fuzz is that of base::seq.default()
   }
   # integers where base R gives them: from:to, and steps of integers
-  by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from) && is.integer(length.out)))
+  by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from) &&
+    is.integer(length.out)))
   whole <- from %% 1 == 0 && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31
   integer <- if (by_step) whole else is.integer(from) && is.integer(by)
   from <- if (integer) as.integer(from) else as.double(from)

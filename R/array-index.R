@@ -15,7 +15,8 @@ positional <- function(i, names, bounded) {
 }
 
 # A subscript that cannot be taken: caught by `in_base_words`, which has base R say why.
-fault <- function() stop(structure(class = c("verdigris_fault", "error", "condition"), list(message = "subscript", call = NULL)))
+fault <- function() stop(structure(class = c("verdigris_fault", "error", "condition"),
+  list(message = "subscript", call = NULL)))
 
 # Runs the body; where a subscript is at fault base R runs in its place, on the host, and words the error.
 in_base_words <- function(body, f, x, subscripts, ...) {
@@ -41,7 +42,8 @@ matrix_positions <- function(i, d, names) {
   if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
   # the first of a row that is 0 or NA decides: a 0 leaves the row out
   first <- rowSums(i == 0, na.rm = TRUE) > 0
-  if (any(first) && anyNA(i)) first[first] <- apply(i[first, , drop = FALSE], 1L, function(row) row[is.na(row) | row == 0][1L] %in% 0)
+  if (any(first) && anyNA(i))
+    first[first] <- apply(i[first, , drop = FALSE], 1L, function(row) row[is.na(row) | row == 0][1L] %in% 0)
   i <- i[!first, , drop = FALSE]
   as.vector(1 + (i - 1) %*% c(1, cumprod(d))[seq_along(d)])
 }
@@ -95,7 +97,8 @@ NULL
 #' @importFrom utils head
 #' @export
 head.gpu_array <- function(x, n = 6L, ...) {
-  if (is_plain(x) && is.numeric(n) && length(n) == 1L && isTRUE(n >= 0) && ...length() == 0L) x[seq_len(min(n, length(x)))] else head_of_others(x, n, ...)
+  if (is_plain(x) && is.numeric(n) && length(n) == 1L && isTRUE(n >= 0) && ...length() == 0L)
+    x[seq_len(min(n, length(x)))] else head_of_others(x, n, ...)
 }
 
 select <- function(x, given, drop) {
@@ -114,7 +117,8 @@ on_axes <- function(x, given) {
   Map(function(g, k) if (!is.null(g)) positional(g[[1L]], names[[k]], TRUE), given, seq_along(given))
 }
 
-on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(host_copy(i), dim(x), dimnames(x)) else positional(i, names(x), FALSE)
+on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(host_copy(i), dim(x), dimnames(x)) else
+  positional(i, names(x), FALSE)
 
 # The place of one element, counted from 0 on each axis, where the subscripts are plain: one name or one number.
 single <- function(given, d, names) {
@@ -154,7 +158,8 @@ single <- function(given, d, names) {
     given <- given[-length(given)]
   }
   # what is not a number becomes a host vector, as base R decides
-  if (!(is.numeric(value) || is.logical(value) || is.complex(value)) || (is.object(value) && !is_gpu(value) && !inherits(value, "integer64"))) {
+  if (!(is.numeric(value) || is.logical(value) || is.complex(value)) || (is.object(value) && !is_gpu(value) &&
+    !inherits(value, "integer64"))) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
     return(call_base(`[<-`, c(list(host_copy(x)), args, list(value = value))))
   }
@@ -247,7 +252,8 @@ transposed <- function(x) {
 aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   d <- dim(a)
   order <- if (is.null(perm)) rev(seq_along(d)) else margin_axes(a, perm)
-  if (is.null(d) || length(order) != length(d) || !is_flag(resize)) return(on_host_words(aperm, a, list(list(perm)), resize = resize))
+  if (is.null(d) || length(order) != length(d) || !is_flag(resize))
+    return(on_host_words(aperm, a, list(list(perm)), resize = resize))
   out <- .Call(C_permute, a, d, order)
   if (!resize) {
     dim(out) <- d

@@ -41,7 +41,8 @@ print.gpu_array <- function(x, ..., n = SHOWN_FIRST) {
   cat(header(x), "\n", sep = "")
   d <- dim(x)
   if (gpu_info(x)$state == "freed") return(invisible(x))
-  if (length(d) < 2L) print_vector(x, n, ...) else if (length(x) <= SHOWN_WHOLE) print_values(whole(x), ...) else print_corner(x, d, ...)
+  if (length(d) < 2L) print_vector(x, n, ...) else if (length(x) <= SHOWN_WHOLE) print_values(whole(x), ...) else
+    print_corner(x, d, ...)
   invisible(x)
 }
 
@@ -88,7 +89,8 @@ corner <- function(x, d, rows, columns) {
   if (is.null(y)) y <- vector(typeof(x), 0L)
   y <- matrix(y, rows, columns)
   named <- dimnames(x)
-  if (!is.null(named)) dimnames(y) <- stats::setNames(list(named[[1L]][seq_len(rows)], named[[2L]][seq_len(columns)]), names(named)[1:2])
+  if (!is.null(named)) dimnames(y) <- stats::setNames(list(named[[1L]][seq_len(rows)], named[[2L]][seq_len(columns)]),
+    names(named)[1:2])
   y
 }
 
@@ -123,7 +125,8 @@ format.gpu_array <- function(x, ..., what = c("values", "header")) {
   if (match.arg(what) == "header") return(header(x))
   # a column of a data frame in a viewer, which formats all of it
   above <- sys.parent()
-  if (length(x) > VIEWED && identical(sys.function(above), base::format.data.frame) && is_viewer(sys.function(sys.parents()[above]))) {
+  if (length(x) > VIEWED && identical(sys.function(above), base::format.data.frame) &&
+    is_viewer(sys.function(sys.parents()[above]))) {
     return(c(format(first(x, VIEWED), ...), rep("...", length(x) - VIEWED)))
   }
   format(whole(x), ...)
@@ -178,7 +181,8 @@ summary.gpu_array <- function(object, ..., digits) {
 # Whether a function is utils::View() or one of RStudio's own. They make a data frame of what they show and format all
 # of it; View() is no generic, and a generic of that name would stand before the View() that RStudio puts in its place.
 is_viewer <- function(f) {
-  identical(f, utils::View) || "tools:rstudio" %in% search() && identical(environment(f), as.environment("tools:rstudio"))
+  identical(f, utils::View) || "tools:rstudio" %in% search() && identical(environment(f),
+    as.environment("tools:rstudio"))
 }
 
 # What a viewer gets in place of an array: its first elements, on the host.
@@ -188,14 +192,17 @@ viewed <- function(x) {
   columns <- if (length(d) < 2L) 1L else min(d[2L], 50L)
   rows <- if (length(d) < 2L) min(length(x), VIEWED) else min(d[1L], VIEWED %/% max(columns, 1L))
   if (rows * columns < length(x)) {
-    rlang::inform(sprintf("This shows the first %s of %s elements.", format_count(rows * columns), format_count(length(x))))
+    rlang::inform(sprintf("This shows the first %s of %s elements.", format_count(rows * columns),
+      format_count(length(x))))
   }
-  if (length(d) < 2L) first(x, rows) else if (length(dim(x)) > 2L) corner(`dim<-`(x, d), d, rows, columns) else corner(x, d, rows, columns)
+  if (length(d) < 2L) first(x, rows) else if (length(dim(x)) > 2L) corner(`dim<-`(x, d), d, rows, columns) else
+    corner(x, d, rows, columns)
 }
 
 # For knitr's generic. Inline code formats every element that it is given.
 knit_print_array <- function(x, ..., inline = FALSE) {
   if (!inline) return(knitr::normal_print(x))
   if (length(x) <= VIEWED) return(as.vector(x))
-  paste0(paste(format(first(x, SHOWN_FIRST), trim = TRUE), collapse = ", "), ", ... (", format_count(length(x)), " elements)")
+  paste0(paste(format(first(x, SHOWN_FIRST), trim = TRUE), collapse = ", "), ", ... (", format_count(length(x)),
+    " elements)")
 }

@@ -67,7 +67,8 @@ labels_of <- function(expressions, level) {
   if (level == 0) return(labels)
   for (k in seq_along(expressions)) if (labels[k] == "") {
     e <- expressions[[k]]
-    if (level == 1 && is.symbol(e)) labels[k] <- as.character(e) else if (level == 2) labels[k] <- deparse(e, control = NULL, nlines = 1L)
+    if (level == 1 && is.symbol(e)) labels[k] <- as.character(e) else if (level == 2)
+      labels[k] <- deparse(e, control = NULL, nlines = 1L)
   }
   labels
 }
@@ -133,14 +134,17 @@ bind <- function(parts, labels, given, level, by_row) {
   matrices <- !vapply(extents, is.null, NA)
   inner <- vapply(extents[matrices], `[`, 1L, side)
   if (any(inner != inner[1L])) {
-    stop_as_base(sprintf("number of %s of matrices must match (see arg %d)", if (by_row) "columns" else "rows", which(matrices)[which(inner != inner[1L])[1L]]))
+    stop_as_base(sprintf("number of %s of matrices must match (see arg %d)", if (by_row) "columns" else "rows",
+      which(matrices)[which(inner != inner[1L])[1L]]))
   }
   n <- if (any(matrices)) inner[1L] else max(lengths(parts))
   # what is empty counts only where all is
   long <- lengths(parts)
-  counts <- matrices | long > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L), long) > 0L)
+  counts <- matrices | long > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L),
+    long) > 0L)
   odd <- which(counts & !matrices & long > 0L & (long > n | n %% pmax.int(long, 1L) != 0L))
-  if (length(odd)) warn_as_base(sprintf("number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", odd[1L]))
+  if (length(odd)) warn_as_base(sprintf("number of %s of result is not a multiple of vector length (arg %d)",
+    if (by_row) "columns" else "rows", odd[1L]))
 
   device <- device_of(parts)
   present <- which(counts)
@@ -149,7 +153,8 @@ bind <- function(parts, labels, given, level, by_row) {
   turned <- by_row && !below
   columns <- lapply(present, function(k) {
     x <- parts[[k]] %||% logical()
-    if (!matrices[k]) return(if (length(x) == 1L && !is_gpu(x)) rep_len(strip(x), n) else if (is_gpu(x)) recycle(x, n) else rep_len(strip(x), n))
+    if (!matrices[k]) return(if (length(x) == 1L && !is_gpu(x)) rep_len(strip(x), n) else if (is_gpu(x)) recycle(x,
+      n) else rep_len(strip(x), n))
     if (turned && is_gpu(x)) strip(t(x)) else as_elements(if (turned) t(x) else x)
   })
   size <- vapply(present, function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)
@@ -160,8 +165,10 @@ bind <- function(parts, labels, given, level, by_row) {
   dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
 
   # the first names that come
-  shared <- Filter(Negate(is.null), lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else if (long[k] == n) names(parts[[k]])))
-  own <- lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "") labels[k])
+  shared <- Filter(Negate(is.null), lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else
+    if (long[k] == n) names(parts[[k]])))
+  own <- lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "")
+    labels[k])
   across <- if (!all(vapply(own, is.null, NA))) unlist(base::Map(function(names, n) names %||% character(n), own, size))
   names <- list(if (length(shared)) shared[[1L]], across)
   with_dimnames(out, if (by_row) rev(names) else names)
@@ -207,7 +214,8 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
   deparse.level <- level_given(base::cbind, deparse.level)
   given <- names(expressions) %||% character(length(expressions))
   labels <- labels_of(expressions, deparse.level)
-  bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given, deparse.level, FALSE)
+  bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given,
+    deparse.level, FALSE)
 }
 
 #' @rdname bind
@@ -219,7 +227,8 @@ rbind.gpu_array <- function(..., deparse.level = 1) {
   if (!is.null(out)) return(out)
   given <- names(expressions) %||% character(length(expressions))
   labels <- labels_of(expressions, deparse.level)
-  bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given, deparse.level, TRUE)
+  bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given,
+    deparse.level, TRUE)
 }
 
 # Of long expressions cbind() and rbind() take the beginning.
@@ -278,12 +287,15 @@ matrix <- interposed("matrix", "data", matrix_of_array(data, nrow, ncol, byrow, 
 
 matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_columns) {
   n <- length(data)
-  whole <- function(k) is.numeric(k) && !is_gpu(k) && length(k) >= 1L && isTRUE(k[1L] >= 0 & k[1L] <= .Machine$integer.max)
+  whole <- function(k) is.numeric(k) && !is_gpu(k) && length(k) >= 1L &&
+    isTRUE(k[1L] >= 0 & k[1L] <= .Machine$integer.max)
   rows <- if (no_rows && no_columns) n else if (no_rows && whole(ncol)) ceiling(n / trunc(ncol[1L])) else nrow
   columns <- if (no_columns && whole(rows)) (if (no_rows) 1 else ceiling(n / trunc(rows[1L]))) else ncol
   d <- if (whole(rows) && whole(columns)) unname(trunc(c(rows[1L], columns[1L])))
-  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !is_flag(byrow) || !is_labels(dimnames)) {
-    args <- c(list(seq_len(n)), if (!no_rows) list(nrow = nrow), if (!no_columns) list(ncol = ncol), list(byrow = byrow, dimnames = dimnames))
+  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !is_flag(byrow) ||
+    !is_labels(dimnames)) {
+    args <- c(list(seq_len(n)), if (!no_rows) list(nrow = nrow), if (!no_columns) list(ncol = ncol),
+      list(byrow = byrow, dimnames = dimnames))
     return(placed(data, call_base(base::matrix, args)))
   }
   out <- recycle(data, prod(d))
@@ -299,7 +311,8 @@ array <- interposed("array", "data", array_of_array(data, dim, dimnames))
 
 array_of_array <- function(data, dim, dimnames) {
   dim <- host_copy(dim)
-  plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) && isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
+  plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) &&
+    isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
   if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
   dim <- as.integer(dim)
   out <- recycle(data, prod(dim))
@@ -310,14 +323,16 @@ array_of_array <- function(data, dim, dimnames) {
 
 #' @rdname shape
 #' @export
-outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else match.fun(FUN), ...))
+outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else
+  match.fun(FUN), ...))
 
 outer_arrays <- function(X, Y, FUN, ...) {
   if (is_int64(X) || is_int64(Y)) {
     both <- with_integer64(list(X, Y))
     X <- both[[1L]]
     Y <- both[[2L]]
-  } else if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() && gpu_device(X) == gpu_device(Y)) {
+  } else if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() &&
+    gpu_device(X) == gpu_device(Y)) {
     # of plain vectors of doubles base R's product goes through memory once
     if (prefers_host(X)) {
       a <- lent(X)
@@ -344,7 +359,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
   } else {
     out <- FUN(a, b, ...)
     if (length(out) != prod(d)) {
-      stop_as_base(sprintf("dims [product %d] do not match the length of object [%d]", as.integer(prod(d)), length(out)))
+      stop_as_base(sprintf("dims [product %d] do not match the length of object [%d]", as.integer(prod(d)),
+        length(out)))
     }
   }
   dim(out) <- d
@@ -375,7 +391,8 @@ as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "flo
 
 #' @rdname shape
 #' @export
-kronecker <- interposed("kronecker", c("X", "Y"), kronecker_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*") `*` else match.fun(FUN), make.dimnames, ...))
+kronecker <- interposed("kronecker", c("X", "Y"), kronecker_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*")
+  `*` else match.fun(FUN), make.dimnames, ...))
 #' @rdname shape
 #' @usage X \%x\% Y
 #' @export
@@ -409,12 +426,14 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
 
 #' @rdname shape
 #' @export
-diag <- interposed("diag", "x", diag_of_array(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()))
+diag <- interposed("diag", "x",
+  diag_of_array(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()))
 
 # `extents` are the ones that were given.
 diag_of_array <- function(x, extents, names, given) {
   d <- attr(x, "dim")
-  if (!is_switch(names) || !all(vapply(extents, is_count, NA))) return(hosted(base::diag, c(list(x), extents, list(names = names))))
+  if (!is_switch(names) || !all(vapply(extents, is_count, NA)))
+    return(hosted(base::diag, c(list(x), extents, list(names = names))))
   nrow <- extents$nrow
   ncol <- extents$ncol
   if (length(d) == 2L) {
@@ -431,7 +450,8 @@ diag_of_array <- function(x, extents, names, given) {
   }
   if (length(d) > 2L) stop_as_base("'x' is an array, but not one-dimensional.")
   # of one number without extents the number is the extent
-  if (length(x) == 1L && given == 1L) return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
+  if (length(x) == 1L && given == 1L)
+    return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
   n <- p <- m <- length(x)
   if (given > 1L || n == 0L) {
     n <- nrow %||% n
@@ -466,7 +486,8 @@ row <- interposed("row", "x", index_matrix(x, 1L, base::row, as.factor))
 col <- interposed("col", "x", index_matrix(x, 2L, base::col, as.factor))
 
 index_matrix <- function(x, margin, f, as.factor) {
-  if (!is_switch(as.factor) || as.factor || length(dim(x)) != 2L || length(x) == 0L) return(call_base(f, list(blank(x), as.factor)))
+  if (!is_switch(as.factor) || as.factor || length(dim(x)) != 2L || length(x) == 0L)
+    return(call_base(f, list(blank(x), as.factor)))
   index_of(x, margin)
 }
 

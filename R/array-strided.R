@@ -53,7 +53,8 @@ gpu_as_strided <- function(x, dim, strides = NULL, offset = 0) {
   if (!is_gpu(x)) abort_argument("x", "a GPU array", x)
   dim <- as_extents(dim)
   strides <- if (is.null(strides)) column_major(dim) else as_strides(strides, dim)
-  if (!is.numeric(offset) || length(offset) != 1L || !is.finite(offset) || offset %% 1 != 0) abort_argument("offset", "one whole number", offset)
+  if (!is.numeric(offset) || length(offset) != 1L || !is.finite(offset) || offset %% 1 != 0)
+    abort_argument("offset", "one whole number", offset)
   .Call(C_as_strided, x, dim, strides, offset)
 }
 

@@ -3,7 +3,8 @@
 # Which of base R's functions FUN is, of those with these names ("count" is length()): what the device computes; NA for
 # another.
 known_function <- function(FUN, names) {
-  known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod, any = base::any, all = base::all,
+  known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod,
+    any = base::any, all = base::all,
     count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
   known <- known[names(known) %in% names]
   # in package:verdigris these are masks
@@ -16,7 +17,8 @@ REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd")
 # The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
 margin_axes <- function(x, MARGIN) {
   MARGIN <- host_copy(MARGIN)
-  if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)), na.rm = TRUE))) return(NULL)
+  if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)),
+    na.rm = TRUE))) return(NULL)
   axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
   if (!anyNA(axes) && all(axes %in% seq_along(dim(x))) && !anyDuplicated(axes)) axes
 }
@@ -87,7 +89,8 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   more <- list(...)
   name <- known_function(FUN, REDUCED)
   na.rm <- FALSE
-  takes <- !is.na(name) && isTRUE(simplify) && length(d) > 1L && (!length(more) || identical(names(more), "na.rm") && (isTRUE(more[[1L]]) || isFALSE(more[[1L]])))
+  takes <- !is.na(name) && isTRUE(simplify) && length(d) > 1L && (!length(more) || identical(names(more), "na.rm") &&
+    (isTRUE(more[[1L]]) || isFALSE(more[[1L]])))
   if (takes) {
     na.rm <- length(more) && more[[1L]]
     kept <- margin_axes(X, MARGIN)
@@ -181,7 +184,8 @@ asplit_array <- function(x, MARGIN, drop) {
   d <- dim(x)
   kept <- margin_axes(x, MARGIN)
   usable <- !isTRUE(drop) && length(d) > 1L && length(x) && length(kept) && length(kept) < length(d)
-  if (!usable) return(call_base(base::asplit, c(list(read_by("asplit", x), MARGIN), if (!is.null(drop)) list(drop = drop))))
+  if (!usable) return(call_base(base::asplit, c(list(read_by("asplit", x), MARGIN), if (!is.null(drop))
+    list(drop = drop))))
   rest <- setdiff(seq_along(d), kept)
   parts <- .Call(C_permute, x, d, c(rest, kept))
   names <- dimnames(x)
@@ -197,7 +201,8 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   if (length(dim(x)) != 2L) x <- matrix(x, dimnames = if (!is.null(names(x))) list(names(x), NULL))
   p <- ncol(x)
   takes <- function(v) (isTRUE(v) || isFALSE(v)) || is.numeric(v) && length(v) == p
-  if (is.complex(x) || !length(x) || !takes(center) || !takes(scale)) return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
+  if (is.complex(x) || !length(x) || !takes(center) || !takes(scale))
+    return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
   # what is given meets x as numbers do; what is found here has all digits of float64, as has x until the end
   given <- x
   if (is_narrow(x)) x <- gpu_cast(x, "float64")
@@ -211,7 +216,8 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   scale <- host_copy(scale)
   if (!is.null(scale)) x <- sweep(x, 2L, along(scale, found), "/", check.margin = FALSE)
   if (is_narrow(given)) x <- gpu_cast(x, gpu_dtype(given))
-  with_attributes(x, c(attributes(x), if (is.numeric(center)) list("scaled:center" = center), if (is.numeric(scale)) list("scaled:scale" = scale)))
+  with_attributes(x, c(attributes(x), if (is.numeric(center)) list("scaled:center" = center), if (is.numeric(scale))
+    list("scaled:scale" = scale)))
 }
 
 #' Element by element
@@ -235,20 +241,23 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Position(function(a) a < 2, x)
 #' complete.cases(x)
 #' @export
-mapply <- interposed("mapply", quote(.ours$is_mapped(FUN, list(...))), mapply_arrays(match.fun(FUN), list(...), MoreArgs, SIMPLIFY, USE.NAMES),
+mapply <- interposed("mapply", quote(.ours$is_mapped(FUN, list(...))), mapply_arrays(match.fun(FUN), list(...),
+  MoreArgs, SIMPLIFY, USE.NAMES),
   class = c("gpu_array", "gpu_function"), arguments = c("FUN", "...")
 )
 
 mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
   if (is_compiled(f)) return(do.call(gpu_map, c(list(f), parts, list(MoreArgs = MoreArgs)), quote = TRUE))
-  call_base(base::mapply, c(list(f), lapply(parts, read_if_array, "mapply"), list(MoreArgs = MoreArgs, SIMPLIFY = SIMPLIFY, USE.NAMES = USE.NAMES)))
+  call_base(base::mapply, c(list(f), lapply(parts, read_if_array, "mapply"),
+    list(MoreArgs = MoreArgs, SIMPLIFY = SIMPLIFY, USE.NAMES = USE.NAMES)))
 }
 
 read_if_array <- function(x, name) if (is_gpu(x)) read_by(name, x) else x
 
 #' @rdname mapply
 #' @export
-Map <- interposed("Map", quote(.ours$is_mapped(f, list(...))), mapply_arrays(match.fun(f), list(...), NULL, FALSE, TRUE),
+Map <- interposed("Map", quote(.ours$is_mapped(f, list(...))), mapply_arrays(match.fun(f), list(...), NULL, FALSE,
+  TRUE),
   class = c("gpu_array", "gpu_function"), arguments = c("f", "...")
 )
 
@@ -258,7 +267,8 @@ is_compiled <- function(f) !missing(f) && is.object(f) && inherits(f, "gpu_funct
 
 #' @rdname mapply
 #' @export
-sapply <- interposed("sapply", quote(.ours$is_compiled(FUN)), map_compiled(FUN, X, list(...)), class = "gpu_function", arguments = "FUN")
+sapply <- interposed("sapply", quote(.ours$is_compiled(FUN)), map_compiled(FUN, X, list(...)), class = "gpu_function",
+  arguments = "FUN")
 
 # Base R's function, whose results find this package's `mapply()`.
 #' @rdname mapply
@@ -302,13 +312,15 @@ found_in_array <- function(f, x, right, nomatch) {
 
 #' @rdname mapply
 #' @export
-complete.cases <- interposed("complete.cases", quote(.Call(.ours$C_holds_array, list(...))), complete_in_arrays(list(...)),
+complete.cases <- interposed("complete.cases", quote(.Call(.ours$C_holds_array, list(...))),
+  complete_in_arrays(list(...)),
   home = "stats", arguments = "...", is = function(x) is_gpu(x) || holds_array(x)
 )
 
 complete_in_arrays <- function(parts) {
   plain <- vapply(parts, function(x) is_gpu(x) && length(x) && length(dim(x)) %in% c(0L, 2L), NA)
-  if (!all(plain) || length(unique(vapply(parts, NROW, 1L))) > 1L) return(do.call(stats::complete.cases, lapply(parts, missing_alone)))
+  if (!all(plain) || length(unique(vapply(parts, NROW, 1L))) > 1L)
+    return(do.call(stats::complete.cases, lapply(parts, missing_alone)))
   complete <- lapply(parts, function(x) if (is.null(dim(x))) !is.na(strip(x)) else strip(rowSums(is.na(x))) == 0)
   as.vector(collect(Reduce(`&`, complete)))
 }

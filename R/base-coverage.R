@@ -43,12 +43,15 @@ coverage_sections <- function(file) {
     "Refused" = table$where == "refused",
     "Another answer than for an ordinary vector" = table$note == "another value"
   )
-  remarks <- c("Refused" = "Call these with `collect(x)`.", "Another answer than for an ordinary vector" = "These say of an array what it is. Before R 4.3 `is.ts()` does so too.")
+  remarks <- c("Refused" = "Call these with `collect(x)`.",
+    "Another answer than for an ordinary vector" = "These say of an array what it is. Before R 4.3 `is.ts()` does so too.")
   unlist(lapply(names(kinds), function(title) {
     lists <- vapply(c("base", "stats"), function(package) {
       names <- table$name[kinds[[title]] & table$package == package]
-      if (length(names)) sprintf("%s: %s.", package, paste0("\\code{", gsub("([%\\\\{}])", "\\\\\\1", names), "}", collapse = ", ")) else ""
+      if (length(names)) sprintf("%s: %s.", package, paste0("\\code{", gsub("([%\\\\{}])", "\\\\\\1", names), "}",
+        collapse = ", ")) else ""
     }, "")
-    c(sprintf("@section %s:", title), remarks[title][!is.na(remarks[title])], "", paste(lists[lists != ""], collapse = "\n\n"))
+    c(sprintf("@section %s:", title), remarks[title][!is.na(remarks[title])], "",
+      paste(lists[lists != ""], collapse = "\n\n"))
   }))
 }

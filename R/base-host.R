@@ -18,7 +18,8 @@ hosted <- function(f, args, exact = FALSE) {
 back_beside <- function(y, x) {
   keep <- attributes(y)
   out <- .Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x))
-  if (!anyNA(base::match(names(keep), c("dim", "dimnames", "names", "tsp", "class")))) out else with_attributes(out, keep)
+  if (!anyNA(base::match(names(keep), c("dim", "dimnames", "names", "tsp", "class")))) out else with_attributes(out,
+    keep)
 }
 
 # The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.

@@ -14,7 +14,8 @@ register_implicit_methods <- function() {
   for (package in names(IMPLICIT)) {
     home <- asNamespace(package)
     # some have a method of their own
-    for (generic in IMPLICIT[[package]]) if (!exists(paste0(generic, ".gpu_array"), topenv(), inherits = FALSE)) registerS3method(generic, "gpu_array", implicit_method(generic, home), home)
+    for (generic in IMPLICIT[[package]]) if (!exists(paste0(generic, ".gpu_array"), topenv(), inherits = FALSE))
+      registerS3method(generic, "gpu_array", implicit_method(generic, home), home)
   }
 }
 
@@ -23,7 +24,8 @@ implicit_method <- function(generic, home) {
   # getS3method() takes longer than most of the methods: what it finds in R's own packages stays
   found <- new.env(parent = emptyenv())
   method_for <- function(class) {
-    if (!exists(class, envir = found, inherits = FALSE)) assign(class, utils::getS3method(generic, class, optional = TRUE, envir = home), envir = found)
+    if (!exists(class, envir = found, inherits = FALSE))
+      assign(class, utils::getS3method(generic, class, optional = TRUE, envir = home), envir = found)
     get(class, envir = found, inherits = FALSE)
   }
   # the last classes, and their method

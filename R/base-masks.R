@@ -20,7 +20,8 @@ mask <- function(name, theirs) {
   f <- function() NULL
   formals(f) <- formals(theirs)
   # generics that dispatch on `...` have a standardGeneric() of their own in their environment
-  generic <- methods::is(theirs, "standardGeneric") && !exists("standardGeneric", envir = environment(theirs), inherits = FALSE)
+  generic <- methods::is(theirs, "standardGeneric") && !exists("standardGeneric", envir = environment(theirs),
+    inherits = FALSE)
   tests <- mask_tests(looks, theirs, names(formals(ours)))
   if (!length(tests)) return(theirs)
   test <- Reduce(function(a, b) call("||", a, b), tests)
@@ -53,7 +54,8 @@ mask <- function(name, theirs) {
   home <- topenv(environment(theirs))
   # as of a package: UseMethod() looks for methods in its table
   package <- methods::getPackageName(home)
-  around <- list(.packageName = package, .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL, .looks = looks)
+  around <- list(.packageName = package, .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL,
+    .looks = looks)
   if (generic) around$.Generic <- get0(".Generic", envir = environment(theirs), ifnotfound = name)
   around[[INTERPOSED]] <- TRUE
   environment(f) <- list2env(around, parent = if (isNamespace(home)) home else baseenv())

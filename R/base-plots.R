@@ -54,7 +54,8 @@ outline <- function(x, y, xlim, columns, logarithmic = FALSE) {
   parts <- lapply(c("first", "min", "max", "last"), function(f) as.vector(gpu_group(y, column, f)))
   places <- lapply(c("first", "last"), function(f) as.vector(gpu_group(x, column, f)))
   middle <- (places[[1L]] + places[[2L]]) / 2
-  list(x = as.vector(base::rbind(places[[1L]], middle, middle, places[[2L]])), y = as.vector(do.call(base::rbind, parts)))
+  list(x = as.vector(base::rbind(places[[1L]], middle, middle, places[[2L]])),
+    y = as.vector(do.call(base::rbind, parts)))
 }
 
 unsorted_on_device <- function(x) {
@@ -65,14 +66,17 @@ unsorted_on_device <- function(x) {
 # The coordinates of a plot of x, or of x and y: arrays of one length, and the names of the axes. NULL for what base R
 # is to sort out.
 coordinates <- function(x, y, xname, yname) {
-  if (is.complex(x) || !is.null(attr(x, "tsp")) || is.null(y) && length(dim(x)) == 2L && ncol(x) != 2L || length(dim(x)) > 2L) return(NULL)
+  if (is.complex(x) || !is.null(attr(x, "tsp")) || is.null(y) && length(dim(x)) == 2L && ncol(x) != 2L ||
+    length(dim(x)) > 2L) return(NULL)
   if (is.null(y) && length(dim(x)) == 2L) {
     names <- colnames(x) %||% paste0(xname, "[,", 1:2, "]")
     return(list(x = strip(x[, 1L]), y = strip(x[, 2L]), xlab = names[1L], ylab = names[2L]))
   }
-  if (is.null(y)) return(list(x = gpu_seq(1, by = 1, length.out = length(x), device = gpu_device(x)), y = strip(x), xlab = "Index", ylab = xname))
+  if (is.null(y)) return(list(x = gpu_seq(1, by = 1, length.out = length(x), device = gpu_device(x)), y = strip(x),
+    xlab = "Index", ylab = xname))
   if (!is_number(y) || is.complex(y) || length(y) != length(x)) return(NULL)
-  on_device <- function(v) if (is_gpu(v)) strip(v) else as_gpu(as.vector(v), device = gpu_device(if (is_gpu(x)) x else y))
+  on_device <- function(v)
+    if (is_gpu(v)) strip(v) else as_gpu(as.vector(v), device = gpu_device(if (is_gpu(x)) x else y))
   list(x = on_device(x), y = on_device(y), xlab = xname, ylab = yname)
 }
 
@@ -88,7 +92,8 @@ of_points <- function(arguments, kept) {
 # What is drawn of these coordinates, as ordinary vectors, with the arguments that go with it.
 thinned <- function(at, type, xlim, ylim, log, arguments) {
   grid <- dots(pch = arguments$pch, cex = arguments$cex)
-  if (length(at$x) <= DRAWN_WHOLE) return(c(list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy)))
+  if (length(at$x) <= DRAWN_WHOLE)
+    return(c(list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy)))
   if (type == "p") {
     kept <- seen(at$x, at$y, xlim, ylim, grid, log)
     return(c(list(x = as.vector(at$x[kept]), y = as.vector(at$y[kept])), of_points(arguments, kept)))
@@ -155,19 +160,22 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
     given$xlab <- xlab %||% (if (series) "Time" else if (!is.null(y)) xname)
     given$ylab <- ylab %||% (if (is.null(y)) xname else yname)
     if (!missing(type)) given$type <- type
-    return(invisible(do.call(graphics::plot, c(list(if (series) host_series(x) else host_copy(x), host_copy(y)), lapply(given, host_copy)), quote = TRUE)))
+    return(invisible(do.call(graphics::plot, c(list(if (series) host_series(x) else host_copy(x), host_copy(y)),
+      lapply(given, host_copy)), quote = TRUE)))
   }
   given$xlim <- given$xlim %||% limits_of(at$x, log, "x")
   given$ylim <- given$ylim %||% limits_of(at$y, log, "y")
   given$xlab <- xlab %||% at$xlab
   given$ylab <- ylab %||% at$ylab
-  do.call(graphics::plot.default, thinned(at, type, given$xlim, given$ylim, log, c(list(type = type), given)), quote = TRUE)
+  do.call(graphics::plot.default, thinned(at, type, given$xlim, given$ylim, log, c(list(type = type), given)),
+    quote = TRUE)
 }
 
 # What is added to a picture takes its limits from there.
 added <- function(draw, x, y, type, ...) {
   at <- coordinates(x, y, "x", "y")
-  if (is.null(at)) return(invisible(draw(if (!is.null(attr(x, "tsp"))) host_series(x) else host_copy(x), host_copy(y), type = type, ...)))
+  if (is.null(at)) return(invisible(draw(if (!is.null(attr(x, "tsp"))) host_series(x) else host_copy(x), host_copy(y),
+    type = type, ...)))
   usr <- graphics::par("usr")
   log <- paste0(if (graphics::par("xlog")) "x" else "", if (graphics::par("ylog")) "y" else "")
   xlim <- if (graphics::par("xlog")) 10^usr[1:2] else usr[1:2]
@@ -208,7 +216,8 @@ image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
     labels <- utils::modifyList(list(xlab = "", ylab = ""), list(...))
     return(invisible(do.call(graphics::image.default, c(list(x, y, host_copy(z), zlim = zlim), labels), quote = TRUE)))
   }
-  given <- c(if (!missing(x)) list(x = host_copy(x)), if (!missing(y)) list(y = host_copy(y)), if (!missing(z)) list(z = host_copy(z)), if (!is.null(zlim)) list(zlim = zlim))
+  given <- c(if (!missing(x)) list(x = host_copy(x)), if (!missing(y)) list(y = host_copy(y)),
+    if (!missing(z)) list(z = host_copy(z)), if (!is.null(zlim)) list(zlim = zlim))
   invisible(do.call(graphics::image.default, c(given, list(...)), quote = TRUE))
 }
 
@@ -224,9 +233,11 @@ edges <- function(n, k) {
 boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, outline = TRUE, pars = NULL) {
   more <- list(...)
   own <- base::names(more) %||% character(length(more))
-  usable <- !is.complex(x) && length(x) && is.numeric(range) && length(range) == 1L && isTRUE(range >= 0) && (length(dim(x)) != 2L || all(own != "")) && all(vapply(more[own == ""], is_number, NA))
+  usable <- !is.complex(x) && length(x) && is.numeric(range) && length(range) == 1L && isTRUE(range >= 0) &&
+    (length(dim(x)) != 2L || all(own != "")) && all(vapply(more[own == ""], is_number, NA))
   if (!usable) {
-    given <- c(list(range = range, plot = plot, outline = outline), list(names = names)[!is.null(names)], list(pars = pars)[!is.null(pars)])
+    given <- c(list(range = range, plot = plot, outline = outline), list(names = names)[!is.null(names)],
+      list(pars = pars)[!is.null(pars)])
     return(invisible(do.call(graphics::boxplot, c(list(host_copy(x)), lapply(more, host_copy), given), quote = TRUE)))
   }
   if (length(dim(x)) == 2L) {
@@ -239,8 +250,11 @@ boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, ou
   more <- more[own != ""]
   found <- lapply(groups, box_statistics, range)
   out <- list(
-    stats = vapply(found, `[[`, numeric(5L), "stats"), n = vapply(found, `[[`, 0, "n"), conf = vapply(found, `[[`, numeric(2L), "conf"),
-    out = base::unlist(lapply(found, `[[`, "out"), use.names = FALSE) %||% numeric(), group = as.double(rep.int(seq_along(found), vapply(found, function(f) length(f$out), 1L))), names = as.character(names %||% base::names(groups))
+    stats = vapply(found, `[[`, numeric(5L), "stats"), n = vapply(found, `[[`, 0, "n"),
+      conf = vapply(found, `[[`, numeric(2L), "conf"),
+    out = base::unlist(lapply(found, `[[`, "out"), use.names = FALSE) %||% numeric(),
+      group = as.double(rep.int(seq_along(found), vapply(found, function(f) length(f$out), 1L))),
+      names = as.character(names %||% base::names(groups))
   )
   dimnames(out$stats) <- dimnames(out$conf) <- NULL
   out$n <- unname(out$n)
@@ -266,7 +280,8 @@ box_statistics <- function(x, range) {
   n <- length(x)
   stats <- as.double(stats::fivenum(x))
   spread <- stats[4L] - stats[2L]
-  far <- if (range == 0) NULL else if (is.na(spread)) !is.finite(x) else x < stats[2L] - range * spread | x > stats[4L] + range * spread
+  far <- if (range == 0) NULL else if (is.na(spread)) !is.finite(x) else x < stats[2L] - range * spread |
+    x > stats[4L] + range * spread
   out <- if (is.null(far)) numeric() else as.vector(x[far])
   if (length(out)) stats[c(1L, 5L)] <- as.double(range(x[!far]))
   list(stats = stats, n = as.double(n), conf = stats[3L] + c(-1.58, 1.58) * spread / sqrt(n), out = out)
@@ -281,13 +296,15 @@ barplot.gpu_array <- function(height, ...) graphics::barplot(host_copy(height), 
 #' @importFrom graphics pairs
 #' @export
 pairs.gpu_array <- function(x, ...) {
-  if (length(dim(x)) != 2L || nrow(x) <= DRAWN_WHOLE || is.complex(x) || ncol(x) < 2L) return(graphics::pairs(host_copy(x), ...))
+  if (length(dim(x)) != 2L || nrow(x) <= DRAWN_WHOLE || is.complex(x) || ncol(x) < 2L)
+    return(graphics::pairs(host_copy(x), ...))
   p <- ncol(x)
   columns <- lapply(seq_len(p), function(k) strip(x[, k]))
   limits <- lapply(columns, limits_of)
   grid <- dots(p, list(...)$pch, list(...)$cex)
   kept <- numeric()
-  for (i in seq_len(p)[-1L]) for (j in seq_len(i - 1L)) kept <- base::union(kept, seen(columns[[j]], columns[[i]], limits[[j]], limits[[i]], grid))
+  for (i in seq_len(p)[-1L]) for (j in seq_len(i - 1L))
+    kept <- base::union(kept, seen(columns[[j]], columns[[i]], limits[[j]], limits[[i]], grid))
   kept <- sort(kept)
   graphics::pairs(collect(x[kept, , drop = FALSE]), ...)
 }
@@ -299,14 +316,17 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
   name <- deparse1(substitute(x))
   call <- match.call()
   more <- list(...)
-  usable <- !is.complex(x) && !is.logical(x) && !any(c("weights", "give.Rkern", "width", "subdensity", "ext") %in% names(more)) && length(x) > 1L && !anyNA(x) &&
+  usable <- !is.complex(x) && !is.logical(x) && !any(c("weights", "give.Rkern", "width", "subdensity", "ext") %in%
+    names(more)) && length(x) > 1L && !anyNA(x) &&
     (is_count(bw) && is.null(attributes(bw)) && bw > 0 || is.character(bw) && tolower(bw)[1L] %in% c("nrd0", "nrd")) &&
     is_count(n, 1) && n <= 2^24 && is_count(adjust) && is_count(cut) && is_switch(na.rm)
   usable <- usable && all(is.finite(range(x)))
   if (!usable) {
     # a width counts where no bandwidth is given
-    given <- c(if (!missing(bw)) list(bw = host_copy(bw)), if (!missing(from)) list(from = from), if (!missing(to)) list(to = to))
-    out <- do.call(stats::density.default, c(list(as.vector(host_copy(x)), adjust = adjust, n = n, cut = cut, na.rm = na.rm), given, lapply(more, host_copy)))
+    given <- c(if (!missing(bw)) list(bw = host_copy(bw)), if (!missing(from)) list(from = from), if (!missing(to))
+      list(to = to))
+    out <- do.call(stats::density.default, c(list(as.vector(host_copy(x)), adjust = adjust, n = n, cut = cut,
+      na.rm = na.rm), given, lapply(more, host_copy)))
     if (!is.list(out)) return(out)
   } else {
     x <- as_doubles(strip(x))
@@ -320,7 +340,8 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     grid <- base::seq.int(from - 4 * bw, to + 4 * bw, length.out = points)
     weights <- spread_over(x, grid)
     inside <- weights > 0
-    out <- suppressWarnings(do.call(stats::density.default, c(list(grid[inside], bw = bw, weights = weights[inside], n = n, from = from, to = to), more)))
+    out <- suppressWarnings(do.call(stats::density.default,
+      c(list(grid[inside], bw = bw, weights = weights[inside], n = n, from = from, to = to), more)))
     out$n <- length(x)
     out$bw <- bw
   }

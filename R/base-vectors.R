@@ -46,7 +46,8 @@ rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
 #' @export
 rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   plain <- function(k, least) is.numeric(k) && !is_gpu(k) && length(k) == 1L && isTRUE(k >= least && k < 2^52)
-  all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (identical(length.out, NA) || plain(length.out, 0))
+  all_plain <- ...length() == 0L && plain(times, 0) && plain(each, 1) && (identical(length.out, NA) ||
+    plain(length.out, 0))
   if (all_plain && length(x) == 0L && (is.na(length.out) || length.out == 0)) return(x)
   if (!all_plain || length(x) == 0L) {
     at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
@@ -94,7 +95,8 @@ rep_len.gpu_array <- function(x, length.out, ...) {
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   parts <- list(...)
-  if (!is_switch(use.names) || !is_switch(recursive)) return(hosted(c, c(parts, list(recursive = recursive, use.names = use.names))))
+  if (!is_switch(use.names) || !is_switch(recursive))
+    return(hosted(c, c(parts, list(recursive = recursive, use.names = use.names))))
   # most are numbers without names
   bare <- !use.names || is.null(names(parts))
   for (x in parts) if (!is_number(x) || use.names && !is.null(names(x))) bare <- FALSE
@@ -119,13 +121,16 @@ holds_array <- function(x) .Call(C_holds_array, x)
 
 #' @rdname vectors
 #' @export
-unlist <- interposed("unlist", quote(.Call(.ours$C_holds_array, x)), unlist_arrays(x, recursive, use.names), arguments = "x", is = holds_array)
+unlist <- interposed("unlist", quote(.Call(.ours$C_holds_array, x)), unlist_arrays(x, recursive, use.names),
+  arguments = "x", is = holds_array)
 
 unlist_arrays <- function(x, recursive, use.names) {
-  within <- function(x, f) if (is.list(x)) `attributes<-`(lapply(x, within, f), attributes(x)) else if (is.null(x)) NULL else f(x)
+  within <- function(x, f) if (is.list(x)) `attributes<-`(lapply(x, within, f), attributes(x)) else
+    if (is.null(x)) NULL else f(x)
   leaves <- function(x) if (is.list(x)) base::unlist(lapply(unname(x), leaves), FALSE, FALSE) else list(x)
   # a list of a class may have a method, and of lists that are not taken apart the result is a list
-  usable <- is_switch(use.names) && is_switch(recursive) && (!is.object(x) || is.data.frame(x)) && (recursive || !any(vapply(x, is.list, NA)))
+  usable <- is_switch(use.names) && is_switch(recursive) && (!is.object(x) || is.data.frame(x)) &&
+    (recursive || !any(vapply(x, is.list, NA)))
   flat <- if (usable) with_integer64(leaves(x))
   if (!usable || !all(vapply(flat, function(part) is.null(part) || is_number(part), NA))) {
     return(call_base(base::unlist, list(within(x, host_copy), recursive, use.names)))
@@ -133,7 +138,8 @@ unlist_arrays <- function(x, recursive, use.names) {
   y <- join(lapply(flat[!vapply(flat, is.null, NA)], as_elements))
   has_names <- function(x) !is.null(names(x)) || is.list(x) && any(vapply(x, has_names, NA))
   # the names are those of a list of vectors of the same lengths
-  if (use.names && has_names(x)) names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
+  if (use.names && has_names(x))
+    names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
   y
 }
 
@@ -154,15 +160,19 @@ all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array
 #' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
-  if (is_viewer(sys.function(sys.parent()))) return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
+  if (is_viewer(sys.function(sys.parent())))
+    return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
   if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
   # what row names may be, and what is said of others, is base R's
-  if (!is.null(row.names)) row.names <- attr(call_base(base::as.data.frame, list(blank(x), row.names = row.names, optional = optional)), "row.names")
+  if (!is.null(row.names))
+    row.names <- attr(call_base(base::as.data.frame, list(blank(x), row.names = row.names, optional = optional)),
+    "row.names")
   if (length(dim(x)) == 2L) {
     columns <- lapply(seq_len(ncol(x)), function(j) {
       strip(x[, j])
     })
-    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional) paste0("V", seq_along(columns))
+    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional)
+      paste0("V", seq_along(columns))
     rows <- row.names %||% rownames(x)
     n <- nrow(x)
   } else {

@@ -43,9 +43,11 @@
 gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dtype = NULL, device = NULL) {
   f <- function_of("f", f)
   combine <- function_of("combine", combine)
-  if (!is.null(margin) && !(is_count(margin, 1) && margin %in% c(1, 2))) abort_argument("margin", "1 (rows) or 2 (columns)", margin)
+  if (!is.null(margin) && !(is_count(margin, 1) && margin %in% c(1, 2)))
+    abort_argument("margin", "1 (rows) or 2 (columns)", margin)
   device <- .Call(C_device_name, device)
-  source <- if (is.function(x)) reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype, device)
+  source <- if (is.function(x)) reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype,
+    device)
   bar <- cli::cli_progress_bar("Chunks", total = source$chunks, .auto_close = FALSE)
   on.exit(cli::cli_progress_done(id = bar))
 

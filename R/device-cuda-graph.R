@@ -63,20 +63,24 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
 # An input as the graph takes it, or an error that names it.
 checked_input <- function(name, x, like) {
   if (!is_gpu(x)) {
-    if (!(is.numeric(x) || is.logical(x) || is.complex(x))) stop_verdigris("argument", sprintf("`%s` must be an array or a vector, not %s.", name, describe(x)), call = NULL)
+    if (!(is.numeric(x) || is.logical(x) || is.complex(x)))
+      stop_verdigris("argument", sprintf("`%s` must be an array or a vector, not %s.", name, describe(x)), call = NULL)
     x <- as_gpu(x, dtype = like$dtype, device = like$device)
   }
   shape <- function(d, n) if (is.null(d)) paste("length", format_count(n)) else paste("dim", paste(d, collapse = " x "))
   if (length(x) != like$length || !identical(dim(x), like$dim)) {
-    stop_verdigris("shape", sprintf("`%s` must have %s, as when the graph was recorded, not %s.", name, shape(like$dim, like$length), shape(dim(x), length(x))),
+    stop_verdigris("shape", sprintf("`%s` must have %s, as when the graph was recorded, not %s.", name,
+      shape(like$dim, like$length), shape(dim(x), length(x))),
       "Record another graph for another shape.", call = NULL)
   }
   if (gpu_dtype(x) != like$dtype) {
-    stop_verdigris("dtype", sprintf("`%s` must be %s, as when the graph was recorded, not %s.", name, like$dtype, gpu_dtype(x)),
+    stop_verdigris("dtype", sprintf("`%s` must be %s, as when the graph was recorded, not %s.", name, like$dtype,
+      gpu_dtype(x)),
       sprintf("Cast it with `gpu_cast(%s, \"%s\")`.", name, like$dtype), call = NULL)
   }
   if (gpu_device(x) != like$device) {
-    stop_verdigris("device", sprintf("`%s` must be on %s, as the graph is, not on %s.", name, like$device, gpu_device(x)),
+    stop_verdigris("device", sprintf("`%s` must be on %s, as the graph is, not on %s.", name, like$device,
+      gpu_device(x)),
       sprintf("Move it with `as_gpu(%s, device = \"%s\")`.", name, like$device), call = NULL)
   }
   x
@@ -95,7 +99,8 @@ graph_function <- function(inputs, run, info) {
       names <- names(given)
       if (is.null(names) || anyNA(at <- match(names, names(likes))) || anyDuplicated(names)) {
         known <- if (length(likes)) paste0("`", names(likes), "`", collapse = ", ") else "none"
-        stop_verdigris("argument", sprintf("the graph takes each of its inputs by name, once. They are: %s.", known), call = NULL)
+        stop_verdigris("argument", sprintf("the graph takes each of its inputs by name, once. They are: %s.", known),
+          call = NULL)
       }
       for (k in seq_along(given)) given[[k]] <- checked_input(names[[k]], given[[k]], likes[[at[[k]]]])
     }
@@ -168,7 +173,8 @@ print.gpu_graph <- function(x, ...) {
   cat("\n")
   for (name in names(made$likes)) {
     like <- made$likes[[name]]
-    cat(sprintf("  %s: %s[%s]\n", name, like$dtype, paste(if (is.null(like$dim)) like$length else like$dim, collapse = ", ")))
+    cat(sprintf("  %s: %s[%s]\n", name, like$dtype, paste(if (is.null(like$dim)) like$length else like$dim,
+      collapse = ", ")))
   }
   invisible(x)
 }

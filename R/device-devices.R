@@ -131,7 +131,8 @@ gpu_memory <- function(device = NULL, trim = FALSE) {
     gc()
     .Call(C_device_trim, device)
   }
-  bytes <- stats::setNames(.Call(C_device_memory, device), c("live", "pending", "cached", "pinned", "limit", "free", "total"))
+  bytes <- stats::setNames(.Call(C_device_memory, device), c("live", "pending", "cached", "pinned", "limit", "free",
+    "total"))
   structure(bytes, class = "gpu_memory")
 }
 

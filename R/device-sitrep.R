@@ -22,7 +22,8 @@
 gpu_sitrep <- function() {
   report <- tryCatch(
     .Call(C_library_report),
-    verdigris_error = function(e) list(driver = list(error = conditionMessage(e), advice = character()), libraries = list())
+    verdigris_error = function(e)
+      list(driver = list(error = conditionMessage(e), advice = character()), libraries = list())
   )
   problem <- tryCatch(
     {
@@ -51,7 +52,8 @@ gpu_sitrep <- function() {
       devices = devices,
       libraries = report$libraries,
       problem = problem,
-      cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE), problem = .Call(C_cache_problem)),
+      cache = list(path = cache, files = length(files), bytes = sum(file.size(files), na.rm = TRUE),
+        problem = .Call(C_cache_problem)),
       options = options()[names]
     ),
     class = "gpu_sitrep"
@@ -62,7 +64,8 @@ gpu_sitrep <- function() {
 
 # The package's options: another of these names is a slip.
 OPTIONS <- paste0("verdigris.", c(
-  "cache_dir", "cache_size", "cuda_path", "debug", "device", "host_access", "matmul_precision", "memory_limit", "pinned_limit", "tier", "transfer_threads"
+  "cache_dir", "cache_size", "cuda_path", "debug", "device", "host_access", "matmul_precision", "memory_limit",
+    "pinned_limit", "tier", "transfer_threads"
 ))
 
 # Libraries that are looked for and that nothing in the package calls yet.
@@ -94,7 +97,8 @@ print.gpu_sitrep <- function(x, ...) {
     facts <- c(
       if (!is.na(d$memory)) format_bytes(d$memory),
       if (nzchar(d$capability)) paste("compute capability", d$capability),
-      paste(d$processors, if (nzchar(d$capability)) "multiprocessors" else if (d$processors == 1) "thread" else "threads"),
+      paste(d$processors, if (nzchar(d$capability)) "multiprocessors" else if (d$processors == 1) "thread" else
+        "threads"),
       if (d$current) "current"
     )
     good(cli::style_bold(d$device), ": ", d$name, " (", paste(facts, collapse = ", "), ")")
@@ -108,8 +112,10 @@ print.gpu_sitrep <- function(x, ...) {
     found <- x$libraries[[name]]
     if (name %in% FOR_LATER) {
       # neither here nor missing means anything yet
-      cli::cat_line("- ", if (is.null(found$error)) paste0(name, " ", found$version, ": ", found$purpose) else found$error, "; not used yet")
-      if (is.null(found$error)) aside(found$path, " (", found$origin, ")") else if (nzchar(found$detail)) aside(gsub("\n", "\n  ", found$detail))
+      cli::cat_line("- ", if (is.null(found$error)) paste0(name, " ", found$version, ": ", found$purpose) else
+        found$error, "; not used yet")
+      if (is.null(found$error)) aside(found$path, " (", found$origin, ")") else if (nzchar(found$detail))
+        aside(gsub("\n", "\n  ", found$detail))
     } else if (is.null(found$error)) {
       good(cli::style_bold(name), " ", found$version, ": ", found$purpose)
       aside(found$path, " (", found$origin, ")")
@@ -140,7 +146,8 @@ print.gpu_sitrep <- function(x, ...) {
     if (name %in% OPTIONS) cli::cat_line(text) else bad(text, ": there is no such option")
   }
   paths <- x$options$verdigris.cuda_path
-  for (path in if (is.character(paths)) paths[!file.exists(paths)]) bad("Option `verdigris.cuda_path`: ", path, " does not exist")
+  for (path in if (is.character(paths)) paths[!file.exists(paths)])
+    bad("Option `verdigris.cuda_path`: ", path, " does not exist")
   invisible(x)
 }
 
@@ -157,11 +164,13 @@ cache_folder <- function() {
 # The message about a folder that is not used, or NULL. Kernels are code that runs in the user's name.
 cache_message <- function() {
   why <- .Call(C_cache_problem)
-  if (!is.null(why)) sprintf("The folder of compiled kernels, %s, is not used: %s.\n%s", cache_folder(), why, cache_remedy(cache_folder()))
+  if (!is.null(why)) sprintf("The folder of compiled kernels, %s, is not used: %s.\n%s", cache_folder(), why,
+    cache_remedy(cache_folder()))
 }
 
 cache_remedy <- function(path) {
-  sprintf("Make it yours alone: `Sys.chmod(%s, \"700\")`; or name another: option `verdigris.cache_dir`.", deparse(path))
+  sprintf("Make it yours alone: `Sys.chmod(%s, \"700\")`; or name another: option `verdigris.cache_dir`.",
+    deparse(path))
 }
 
 # Packages such as cuda12.8, which hold NVIDIA's libraries; the newest first.

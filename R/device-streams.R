@@ -54,7 +54,8 @@
 #' @name gpu_stream
 #' @export
 gpu_stream <- function(priority = 0, device = NULL) {
-  if (!is.numeric(priority) || length(priority) != 1L || is.na(priority)) abort_argument("priority", "one whole number", priority)
+  if (!is.numeric(priority) || length(priority) != 1L || is.na(priority))
+    abort_argument("priority", "one whole number", priority)
   structure(.Call(C_stream_new, device, as.double(priority)), class = "gpu_stream")
 }
 
@@ -64,7 +65,8 @@ current_streams <- new.env(parent = emptyenv())
 
 # Makes a stream the current one of its device. Returns what brings the one before back.
 select_stream <- function(stream, call = parent.frame()) {
-  if (!is.null(stream) && !inherits(stream, "gpu_stream")) abort_argument("stream", "what gpu_stream() gives, or NULL", stream, call)
+  if (!is.null(stream) && !inherits(stream, "gpu_stream"))
+    abort_argument("stream", "what gpu_stream() gives, or NULL", stream, call)
   device <- .Call(C_stream_select, stream, NULL)
   before <- current_streams[[device]]
   assign(device, stream, envir = current_streams)
@@ -87,7 +89,8 @@ with_gpu_stream <- function(stream, code) {
 local_gpu_stream <- function(stream, .local_envir = parent.frame()) {
   if (!is.environment(.local_envir)) abort_argument(".local_envir", "an environment", .local_envir)
   if (identical(.local_envir, globalenv())) {
-    stop_verdigris("argument", "`local_gpu_stream()` must be called in a function.", "Use `with_gpu_stream(stream, code)`.")
+    stop_verdigris("argument", "`local_gpu_stream()` must be called in a function.",
+      "Use `with_gpu_stream(stream, code)`.")
   }
   restore <- select_stream(stream)
   do.call(on.exit, list(as.call(list(restore)), add = TRUE, after = FALSE), envir = .local_envir)
@@ -119,13 +122,15 @@ gpu_elapsed <- function(from, to) .Call(C_event_elapsed, from, to)
 #' @export
 print.gpu_stream <- function(x, ...) {
   info <- .Call(C_stream_info, x)
-  cat(sprintf("<gpu_stream> %d of %s, priority %d, %s\n", info$number, info$device, info$priority, if (info$idle) "idle" else "at work"))
+  cat(sprintf("<gpu_stream> %d of %s, priority %d, %s\n", info$number, info$device, info$priority,
+    if (info$idle) "idle" else "at work"))
   invisible(x)
 }
 
 #' @export
 print.gpu_event <- function(x, ...) {
   info <- .Call(C_event_info, x)
-  cat(sprintf("<gpu_event> of %s, %s\n", info$device, if (!info$recorded) "not recorded" else if (info$done) "done" else "to come"))
+  cat(sprintf("<gpu_event> of %s, %s\n", info$device, if (!info$recorded) "not recorded" else if (info$done) "done" else
+    "to come"))
   invisible(x)
 }

@@ -58,7 +58,8 @@ gpu_profile <- function(expr, device = NULL) {
   if (is_gpu(value)) .Call(C_compute_one, value)
   open <- FALSE
   timeline <- as.data.frame(.Call(C_profile_end, device), stringsAsFactors = FALSE)
-  structure(summarised(timeline), timeline = timeline, device = device, value = value, class = c("gpu_profile", "data.frame"))
+  structure(summarised(timeline), timeline = timeline, device = device, value = value,
+    class = c("gpu_profile", "data.frame"))
 }
 
 # A row for each name and kind.
@@ -68,8 +69,10 @@ summarised <- function(timeline) {
   first <- match(levels(key), key)
   by <- function(x, f) vapply(split(x, key), f, 0, USE.NAMES = FALSE)
   table <- data.frame(
-    name = timeline$name[first], kind = timeline$kind[first], calls = tabulate(key, nlevels(key)), total = by(took, sum), mean = by(took, mean),
-    least = by(took, min), most = by(took, max), share = by(took, sum) / max(sum(took), .Machine$double.xmin), bytes = by(timeline$bytes, sum),
+    name = timeline$name[first], kind = timeline$kind[first], calls = tabulate(key, nlevels(key)),
+      total = by(took, sum), mean = by(took, mean),
+    least = by(took, min), most = by(took, max), share = by(took, sum) / max(sum(took), .Machine$double.xmin),
+      bytes = by(timeline$bytes, sum),
     stringsAsFactors = FALSE
   )
   table <- table[order(-table$total), ]
@@ -89,7 +92,8 @@ format_seconds <- function(x) {
 #' @rdname gpu_time
 #' @export
 print.gpu_time <- function(x, ...) {
-  cat(sprintf("host %s, device %s, %s launches\n", format_seconds(x$host), format_seconds(x$device), format_count(x$launches)))
+  cat(sprintf("host %s, device %s, %s launches\n", format_seconds(x$host), format_seconds(x$device),
+    format_count(x$launches)))
   cat(sprintf("%s up, %s down, at most %s held\n", format_bytes(x$up), format_bytes(x$down), format_bytes(x$peak)))
   invisible(x)
 }
@@ -102,8 +106,10 @@ print.gpu_profile <- function(x, ...) {
     return(invisible(x))
   }
   shown <- data.frame(
-    kind = x$kind, calls = x$calls, total = format_seconds(x$total), mean = format_seconds(x$mean), share = sprintf("%.1f%%", 100 * x$share),
-    bytes = ifelse(x$bytes > 0, vapply(x$bytes, format_bytes, ""), ""), name = ifelse(nchar(x$name) > 60L, paste0(substr(x$name, 1L, 57L), "..."), x$name)
+    kind = x$kind, calls = x$calls, total = format_seconds(x$total), mean = format_seconds(x$mean),
+      share = sprintf("%.1f%%", 100 * x$share),
+    bytes = ifelse(x$bytes > 0, vapply(x$bytes, format_bytes, ""), ""), name = ifelse(nchar(x$name) > 60L,
+      paste0(substr(x$name, 1L, 57L), "..."), x$name)
   )
   print.data.frame(shown, row.names = FALSE, right = FALSE)
   invisible(x)
@@ -117,7 +123,8 @@ plot.gpu_profile <- function(x, ...) {
   # copies in either direction have lanes of their own: they run beside kernels, of the same stream even
   up <- timeline$kind == "upload"
   down <- timeline$kind == "download"
-  lane <- ifelse(up, "up", ifelse(down, "down", ifelse(timeline$stream < 0, "copies", paste("stream", timeline$stream))))
+  lane <- ifelse(up, "up",
+    ifelse(down, "down", ifelse(timeline$stream < 0, "copies", paste("stream", timeline$stream))))
   lanes <- unique(c("up", "down", sort(unique(lane))))
   lanes <- rev(lanes[lanes %in% lane])
   kinds <- unique(timeline$kind)
@@ -128,12 +135,15 @@ plot.gpu_profile <- function(x, ...) {
   old <- graphics::par(mar = c(4, 6, 2, 1))
   on.exit(graphics::par(old))
   graphics::plot(
-    NULL, xlim = c(0, max(timeline$end) - from) * scale, ylim = c(0.4, length(lanes) + 0.6), xlab = if (scale == 1e6) "microseconds" else "milliseconds",
+    NULL, xlim = c(0, max(timeline$end) - from) * scale, ylim = c(0.4, length(lanes) + 0.6),
+      xlab = if (scale == 1e6) "microseconds" else "milliseconds",
     ylab = "", yaxt = "n", ...
   )
   graphics::axis(2, seq_along(lanes), lanes, las = 1, tick = FALSE)
-  graphics::rect((timeline$start - from) * scale, at - 0.35, (timeline$end - from) * scale, at + 0.35, col = colours[timeline$kind], border = NA)
-  graphics::legend("topright", kinds, fill = colours, border = NA, bty = "n", horiz = TRUE, inset = c(0, -0.02), xpd = NA)
+  graphics::rect((timeline$start - from) * scale, at - 0.35, (timeline$end - from) * scale, at + 0.35,
+    col = colours[timeline$kind], border = NA)
+  graphics::legend("topright", kinds, fill = colours, border = NA, bty = "n", horiz = TRUE, inset = c(0, -0.02),
+    xpd = NA)
   invisible(x)
 }
 

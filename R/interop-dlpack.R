@@ -80,11 +80,13 @@ as_dlpack <- function(x, versioned = TRUE, stream = NULL, writable = FALSE) .Ext
 as_dlpack_other <- function(x, versioned, stream, writable) {
   if (inherits(x, "torch_tensor")) return(.Call(C_dlpack_export, as_gpu(x), versioned, stream, writable))
   if (is.logical(x) && !is.object(x)) {
-    if (writable) stop_verdigris("argument", "An ordinary R vector cannot be given out to be written to.", call = parent.frame())
+    if (writable) stop_verdigris("argument", "An ordinary R vector cannot be given out to be written to.",
+      call = parent.frame())
     return(.Call(C_dlpack_export, as_gpu(x, device = "cpu"), versioned, stream, FALSE))
   }
   stop_verdigris(
-    "argument", sprintf("`x` must be a GPU array or a vector of numbers, not %s.", describe(x)), "Use `as_gpu(x)` first.",
+    "argument", sprintf("`x` must be a GPU array or a vector of numbers, not %s.", describe(x)),
+      "Use `as_gpu(x)` first.",
     call = parent.frame()
   )
 }

@@ -46,7 +46,8 @@ gpu_save <- function(x, path, metadata = NULL) {
   tensors <- names(x)
   if (is.null(tensors) && length(x) == 0L) tensors <- character()
   if (is.null(tensors) || anyNA(tensors) || !all(nzchar(tensors))) {
-    stop_verdigris("argument", "Each element of `x` must have a name, which the file calls it by.", "Use `list(weights = w, bias = b)`.")
+    stop_verdigris("argument", "Each element of `x` must have a name, which the file calls it by.",
+      "Use `list(weights = w, bias = b)`.")
   }
   if (!is.null(metadata) && !(is.character(metadata) && !is.null(names(metadata)) && !anyNA(metadata))) {
     abort_argument("metadata", "a character vector with names", metadata)
@@ -55,7 +56,8 @@ gpu_save <- function(x, path, metadata = NULL) {
   attributes <- lapply(arrays, function(array) {
     kept <- attributes(array)
     kept <- list(
-      names = if (is.null(kept$dim)) kept$names, dimnames = unname(kept$dimnames), axes = names(kept$dimnames), tsp = kept$tsp,
+      names = if (is.null(kept$dim)) kept$names, dimnames = unname(kept$dimnames), axes = names(kept$dimnames),
+        tsp = kept$tsp,
       dim = if (length(kept$dim) == 1L) as.double(kept$dim)
     )
     kept[!vapply(kept, is.null, NA)]
@@ -101,6 +103,7 @@ with_saved <- function(array, saved) {
 }
 
 file_path <- function(path, call = parent.frame()) {
-  if (!is.character(path) || length(path) != 1L || is.na(path) || !nzchar(path)) abort_argument("path", "the path of a file", path, call = call)
+  if (!is.character(path) || length(path) != 1L || is.na(path) || !nzchar(path))
+    abort_argument("path", "the path of a file", path, call = call)
   enc2utf8(path.expand(path))
 }

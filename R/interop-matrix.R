@@ -6,7 +6,8 @@
 MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")
 
 # Classes that a matrix becomes by as(); without these methods as() takes an array for a vector without dimensions.
-MATRIX_CLASSES <- c("Matrix", "sparseMatrix", "CsparseMatrix", "RsparseMatrix", "TsparseMatrix", "denseMatrix", "generalMatrix", "symmetricMatrix", "triangularMatrix", "diagonalMatrix",
+MATRIX_CLASSES <- c("Matrix", "sparseMatrix", "CsparseMatrix", "RsparseMatrix", "TsparseMatrix", "denseMatrix",
+  "generalMatrix", "symmetricMatrix", "triangularMatrix", "diagonalMatrix",
   "dMatrix", "lMatrix", "nMatrix", "dgeMatrix", "dgCMatrix", "dsyMatrix", "dtrMatrix")
 
 register_matrix_methods <- function() {
@@ -27,12 +28,16 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     for (signature in signatures) methods::setMethod(f, signature, method, where = where)
   }
   own("chol2inv", "gpu_array", function(x, size = NCOL(x), ...) inverse_of_factor(x, size))
-  own("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...) norm_of(x, if (missing(type)) "O" else type))
-  own("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...) reciprocal_condition(x, if (missing(norm)) "O" else match.arg(norm, c("O", "I", "1")), ...))
-  for (f in c("qr.Q", "qr.R", "qr.X", "qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid")) if (methods::isGeneric(f, where = matrix)) {
+  own("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...)
+    norm_of(x, if (missing(type)) "O" else type))
+  own("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...)
+    reciprocal_condition(x, if (missing(norm)) "O" else match.arg(norm, c("O", "I", "1")), ...))
+  for (f in c("qr.Q", "qr.R", "qr.X", "qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid"))
+    if (methods::isGeneric(f, where = matrix)) {
     arguments <- formals(methods::getGeneric(f, where = matrix))
     passed <- setdiff(names(arguments), "...")
-    own(f, "gpu_qr", as.function(c(arguments, as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
+    own(f, "gpu_qr", as.function(c(arguments,
+      as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
   }
   # of a sparse decomposition and an array
   for (f in c("qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid")) {
@@ -66,7 +71,8 @@ register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
   beside <- function(any, other) setdiff(c("Matrix", taken[taken[, any] == "ANY", other]), c("ANY", "missing"))
   arguments <- formals(generic)
-  body <- as.call(c(quote(on_host), get(f, matrix), lapply(names(arguments)[1:2], as.name), if ("..." %in% names(arguments)) quote(...)))
+  body <- as.call(c(quote(on_host), get(f, matrix), lapply(names(arguments)[1:2], as.name),
+    if ("..." %in% names(arguments)) quote(...)))
   method <- as.function(c(arguments, body), envir = topenv())
   # our namespace is sealed when Matrix comes later; what is set here is found through the generic's table
   where <- new.env(parent = matrix)

@@ -81,7 +81,8 @@ gpu_pointer <- function(x, writable = TRUE, stream = NULL) {
 
 #' @rdname gpu_pointer
 #' @export
-gpu_from_pointer <- function(address, dim, dtype, strides = NULL, device = NULL, owner = NULL, on_free = NULL, read_only = FALSE) {
+gpu_from_pointer <- function(address, dim, dtype, strides = NULL, device = NULL, owner = NULL, on_free = NULL,
+  read_only = FALSE) {
   if (inherits(address, "gpu_pointer")) {
     if (is.null(strides) && missing(dim)) strides <- address$strides
     if (missing(dim)) dim <- address$dim
@@ -91,7 +92,8 @@ gpu_from_pointer <- function(address, dim, dtype, strides = NULL, device = NULL,
     address <- address$owner
   }
   if (is.null(owner) && typeof(address) == "externalptr") owner <- address
-  if (missing(dtype) || is.null(dtype)) stop_verdigris("argument", "`dtype` must be named: an address does not say what lies there.")
+  if (missing(dtype) || is.null(dtype))
+    stop_verdigris("argument", "`dtype` must be named: an address does not say what lies there.")
   if (!is.null(on_free) && !is.function(on_free)) abort_argument("on_free", "NULL or a function", on_free)
   dim <- as_extents(dim)
   if (!is.null(strides)) strides <- as_strides(strides, dim)
@@ -102,7 +104,8 @@ gpu_from_pointer <- function(address, dim, dtype, strides = NULL, device = NULL,
 #' @export
 print.gpu_pointer <- function(x, ...) {
   cat(sprintf(
-    "<gpu_pointer %s>\n%s [%s] on %s, strides %s\n", format_address(x$address), x$dtype, paste(format_count(x$dim), collapse = " x "), x$device,
+    "<gpu_pointer %s>\n%s [%s] on %s, strides %s\n", format_address(x$address), x$dtype,
+      paste(format_count(x$dim), collapse = " x "), x$device,
     paste(format(x$strides, scientific = FALSE, trim = TRUE), collapse = " ")
   ))
   invisible(x)
@@ -158,12 +161,14 @@ call_on_free <- function(on_free, unused) {
 gpu_array_interface <- function(x, stream = NULL) {
   if (!is_gpu(x)) abort_argument("x", "a GPU array", x)
   if (gpu_dtype(x) == "bool8" && anyNA(x)) {
-    stop_verdigris("dtype", "A logical array with NA cannot leave as bools.", "Replace the NAs, or give `gpu_cast(x, \"int32\")`.")
+    stop_verdigris("dtype", "A logical array with NA cannot leave as bools.",
+      "Replace the NAs, or give `gpu_cast(x, \"int32\")`.")
   }
   typestr <- .Call(C_typestr, gpu_dtype(x), FALSE)
   found <- gpu_pointer(x, writable = TRUE, stream = stream)
   interface <- list(
-    shape = found$dim, typestr = typestr, data = list(found$address, FALSE), strides = found$strides * element_bytes(typestr), version = 3L
+    shape = found$dim, typestr = typestr, data = list(found$address, FALSE),
+      strides = found$strides * element_bytes(typestr), version = 3L
   )
   if (inherits(stream, "gpu_stream")) stream <- as.numeric(.Call(C_stream_info, stream)$address)
   if (found$device != "cpu") interface["stream"] <- list(stream)
@@ -179,7 +184,8 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   lacking <- setdiff(c("shape", "typestr", "data", "version"), names(interface))
   if (length(lacking)) wrong(paste("lacks", paste0("`", lacking, "`", collapse = ", ")))
   version <- interface$version
-  if (!is.numeric(version) || length(version) != 1L || is.na(version) || !version %in% 2:3) wrong("must be of version 3 (or 2)")
+  if (!is.numeric(version) || length(version) != 1L || is.na(version) || !version %in% 2:3)
+    wrong("must be of version 3 (or 2)")
   if (!is.null(interface$mask)) wrong("has a mask, which arrays do not have: `NA` is among their values")
   data <- as.list(interface$data)
   if (length(data) != 2L) wrong("must have the address and the read-only flag as `data`")
@@ -195,7 +201,8 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
     if (length(strides) != length(shape)) stop_verdigris("shape", "`interface` has not as many strides as extents.")
     strides <- strides / element_bytes(interface$typestr)
     if (anyNA(strides) || any(strides %% 1 != 0)) {
-      stop_verdigris("shape", "Strides in `interface` must be whole elements apart.", "Copy the data before they are given out.")
+      stop_verdigris("shape", "Strides in `interface` must be whole elements apart.",
+        "Copy the data before they are given out.")
     }
   } else {
     # row after row, as these interfaces have it
@@ -204,7 +211,8 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   if (scalar) strides <- 1
   if (is.null(device)) device <- if ("stream" %in% names(interface)) "cuda" else attr(interface, "device")
   if (!is.null(attr(interface, "device")) && identical(device, "cuda")) device <- attr(interface, "device")
-  if (identical(interface$stream, 0L) || identical(interface$stream, 0)) wrong("has stream 0, which the interface forbids: it could mean two streams")
+  if (identical(interface$stream, 0L) || identical(interface$stream, 0))
+    wrong("has stream 0, which the interface forbids: it could mean two streams")
   .Call(C_from_pointer, data[[1L]], dim, dtype, strides, device, owner, on_free, isTRUE(data[[2L]]))
 }
 

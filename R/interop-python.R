@@ -78,7 +78,8 @@ python <- new.env(parent = emptyenv())
 python_helpers <- function() {
   if (is.null(python$helpers)) {
     helpers <- reticulate::import_from_path("verdigris_dlpack", system.file("python", package = "verdigris"))
-    helpers$start(.Call(C_python_destructor, helpers$address_of("PyCapsule_GetName"), helpers$address_of("PyCapsule_GetPointer")))
+    helpers$start(.Call(C_python_destructor, helpers$address_of("PyCapsule_GetName"),
+      helpers$address_of("PyCapsule_GetPointer")))
     python$helpers <- helpers
   }
   python$helpers
@@ -93,7 +94,8 @@ take_from_python <- function(x, call = parent.frame()) {
   })
   if (is.null(taken)) {
     refuse(
-      sprintf("Expected a Python object with `__dlpack__`, or a capsule that was not used, not one of type %s.", class(x)[[1]]),
+      sprintf("Expected a Python object with `__dlpack__`, or a capsule that was not used, not one of type %s.",
+        class(x)[[1]]),
       "Make an array of it in Python first, such as by `numpy.asarray(x)`."
     )
   }

@@ -31,7 +31,8 @@ NULL
 #' @export
 gpu_apply <- function(x, MARGIN, f, ...) {
   if (length(dim(x)) != 2L) stop_verdigris("shape", sprintf("`x` must be a matrix, not %s.", describe(x)))
-  if (!is.numeric(MARGIN) && !is.character(MARGIN) || length(MARGIN) != 1L) abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
+  if (!is.numeric(MARGIN) && !is.character(MARGIN) || length(MARGIN) != 1L)
+    abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
   margin <- margin_axes(x, MARGIN)
   if (is.null(margin)) abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
   around <- list2env(list(x = array_of(x), f = plain_function(f)), parent = baseenv())
@@ -39,7 +40,8 @@ gpu_apply <- function(x, MARGIN, f, ...) {
   piece <- if (margin == 1L) quote(x[k, ]) else quote(x[, k])
   # the test is for the compiler: a row that is there needs none for each of its elements
   inside <- if (margin == 1L) quote(k >= 1L && k <= nrow(x)) else quote(k >= 1L && k <= ncol(x))
-  each <- made_function("k", bquote(if (.(inside)) .(as.call(c(list(quote(f), piece), more))) else stop("no such row or column")), around)
+  each <- made_function("k", bquote(if (.(inside)) .(as.call(c(list(quote(f), piece), more))) else
+    stop("no such row or column")), around)
   out <- gpu_map(each, gpu_seq(1L, dim(x)[[margin]], device = gpu_device(around$x)))
   names <- dimnames(x)[[margin]]
   if (!is.null(names) && is_gpu(out) && is.null(dim(out))) names(out) <- names
@@ -53,7 +55,8 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   if (length(d) > 2L) stop_verdigris("shape", "`x` must be a vector or a matrix.", "Take a slice: x[, , k].")
   planar <- length(d) == 2L
   most <- if (planar) 3L else 5L
-  if (!is.numeric(radius) || length(radius) != 1L || is.na(radius) || radius != trunc(radius) || radius < 1 || radius > most) {
+  if (!is.numeric(radius) || length(radius) != 1L || is.na(radius) || radius != trunc(radius) || radius < 1 ||
+    radius > most) {
     abort_argument("radius", sprintf("a whole number from 1 to %d", most), radius)
   }
   words <- c("wrap", "clamp", "reflect")
@@ -61,7 +64,8 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
     abort_argument("edge", "a number, NA, \"wrap\", \"clamp\" or \"reflect\"", edge)
   }
   radius <- as.integer(radius)
-  around <- list2env(list(x = array_of(x), f = plain_function(f), edge = if (is.character(edge)) 0 else edge), parent = baseenv())
+  around <- list2env(list(x = array_of(x), f = plain_function(f), edge = if (is.character(edge)) 0 else edge),
+    parent = baseenv())
   more <- named_more(list(...), around)
   # where neighbour k of 1 ... n is: `at`, and whether it is there
   beyond <- function(k, n) {
@@ -77,7 +81,8 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   size <- 2L * radius + 1L
   offset <- function(of, from) bquote(.(of) + .(from) - .(radius + 1L))
   body <- if (planar) {
-    read <- if (inside) quote(if (a >= 1L && a <= nrow(x) && b >= 1L && b <= ncol(x)) x[a, b] else edge) else quote(x[a, b])
+    read <- if (inside) quote(if (a >= 1L && a <= nrow(x) && b >= 1L && b <= ncol(x)) x[a, b] else edge) else
+      quote(x[a, b])
     bquote({
       w <- matrix(.(zero_like(around$x)), .(size), .(size))
       for (q in 1:.(size)) {
@@ -103,7 +108,8 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   device <- gpu_device(around$x)
   out <- if (planar) {
     each <- made_function(c("i", "j"), body, around)
-    gpu_map(each, rep(gpu_seq(1L, d[[1L]], device = device), times = d[[2L]]), rep(gpu_seq(1L, d[[2L]], device = device), each = d[[1L]]))
+    gpu_map(each, rep(gpu_seq(1L, d[[1L]], device = device), times = d[[2L]]),
+      rep(gpu_seq(1L, d[[2L]], device = device), each = d[[1L]]))
   } else {
     gpu_map(made_function("i", body, around), gpu_seq(1L, length(x), device = device))
   }
@@ -146,7 +152,8 @@ gpu_reduce <- function(x, f, init = NULL) {
   x <- array_of(x)
   f <- plain_function(f)
   if (!length(x)) {
-    if (is.null(init)) stop_verdigris("argument", "`x` is empty, and there is no `init`.", "Give `init`, or at least one element.")
+    if (is.null(init)) stop_verdigris("argument", "`x` is empty, and there is no `init`.",
+      "Give `init`, or at least one element.")
     return(as_gpu(init, device = gpu_device(x)))
   }
   x <- fixed_type(strip(x), f)
@@ -202,13 +209,15 @@ gpu_sort_by <- function(x, before) {
   while (size <= length(order)) {
     step <- size / 2
     while (step >= 1) {
-      around <- list2env(list(x = strip(x), order = order, before = before, n = n, size = size, step = step), parent = baseenv())
+      around <- list2env(list(x = strip(x), order = order, before = before, n = n, size = size, step = step),
+        parent = baseenv())
       each <- made_function("p", quote({
         upper <- p %/% step %% 2 == 1
         other <- if (upper) p - step else p + step
         a <- order[p + 1]
         b <- order[other + 1]
-        first <- if (a > n || b > n) a < b else if (before(x[a], x[b])) TRUE else if (before(x[b], x[a])) FALSE else a < b
+        first <- if (a > n || b > n) a < b else if (before(x[a], x[b])) TRUE else if (before(x[b], x[a])) FALSE else
+          a < b
         ascending <- p %/% size %% 2 == 0
         # the lower place of an ascending pair takes what stands first
         if (first == (ascending != upper)) a else b
@@ -225,7 +234,8 @@ gpu_sort_by <- function(x, before) {
 
 array_of <- function(x, call = parent.frame()) {
   if (is_gpu(x)) return(x)
-  if (!is.numeric(x) && !is.logical(x) && !is.complex(x) || is.factor(x)) abort_argument("x", "numbers or an array of numbers", x, call)
+  if (!is.numeric(x) && !is.logical(x) && !is.complex(x) || is.factor(x))
+    abort_argument("x", "numbers or an array of numbers", x, call)
   as_gpu(x)
 }
 
@@ -251,6 +261,7 @@ zero_like <- function(x) if (is.logical(x)) FALSE else if (is.integer(x)) 0L els
 # An array in the type that f gives of two of its elements, so that a tree of calls has one type.
 fixed_type <- function(x, f) {
   of <- gpu_map(f, x[1L], x[1L])
-  if (!is_gpu(of) || length(of) != 1L) stop_verdigris("argument", "`f` must give one number of two.", call = parent.frame())
+  if (!is_gpu(of) || length(of) != 1L)
+    stop_verdigris("argument", "`f` must give one number of two.", call = parent.frame())
   if (gpu_dtype(of) == gpu_dtype(x)) x else gpu_cast(x, gpu_dtype(of))
 }

@@ -82,13 +82,15 @@ gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) 
   if (!is.function(f)) abort_argument("f", "a function that is written in R", f)
   if (is_compiled(f)) return(f)
   if (is.primitive(f)) {
-    stop_verdigris("argument", "`f` is a primitive function of R.", "Write function(x) around it; or call it: operations on arrays run on the device.")
+    stop_verdigris("argument", "`f` is a primitive function of R.",
+      "Write function(x) around it; or call it: operations on arrays run on the device.")
   }
   check_depth(f, "f")
   bounds <- one_of("bounds", bounds, BOUNDS)
   parameters <- names(formals(f))
   if (!is.character(whole) || anyNA(whole) || !all(whole %in% parameters)) {
-    stop_verdigris("argument", sprintf("`whole` must name parameters of `f` (%s), not %s.", paste(parameters, collapse = ", "), describe(whole)))
+    stop_verdigris("argument", sprintf("`whole` must name parameters of `f` (%s), not %s.",
+      paste(parameters, collapse = ", "), describe(whole)))
   }
   self <- new.env(parent = topenv())
   self$f <- f
@@ -123,11 +125,13 @@ gpu_source <- function(x, type = c("cuda", "form")) {
   if (!is_compiled(x)) abort_argument("x", "a function of gpu_compile()", x)
   self <- compiled_self(x)
   if (!length(self$variants)) {
-    stop_verdigris("argument", "the function has not been called: for which types it is compiled is not known.", "Call it once.")
+    stop_verdigris("argument", "the function has not been called: for which types it is compiled is not known.",
+      "Call it once.")
   }
   pointer <- self$variants[[length(self$variants)]]$pointer
   text <- if (type == "cuda") .Call(C_routine_source, pointer) else .Call(C_routine_listing, pointer)
-  structure(paste0("// ", gsub("\n", "\n// ", paste(deparse(self$f), collapse = "\n")), "\n", text), class = "gpu_source")
+  structure(paste0("// ", gsub("\n", "\n// ", paste(deparse(self$f), collapse = "\n")), "\n", text),
+    class = "gpu_source")
 }
 
 #' @export
@@ -139,7 +143,8 @@ print.gpu_source <- function(x, ...) {
 #' @export
 print.gpu_function <- function(x, ...) {
   self <- compiled_self(x)
-  cat("<gpu_function>", if (length(self$variants)) sprintf("compiled for %d combination%s of types", length(self$variants), if (length(self$variants) > 1L) "s" else "") else "not called yet", "\n")
+  cat("<gpu_function>", if (length(self$variants)) sprintf("compiled for %d combination%s of types",
+    length(self$variants), if (length(self$variants) > 1L) "s" else "") else "not called yet", "\n")
   print(self$f, useSource = TRUE)
   invisible(x)
 }
@@ -183,13 +188,15 @@ match_arguments <- function(self, given, more) {
   environment(matcher) <- baseenv()
   tryCatch(do.call(matcher, c(given, more), quote = TRUE), error = function(e) {
     parameters <- paste(self$parameters, collapse = ", ")
-    stop_verdigris("argument", sprintf("The arguments do not fit the parameters of the function (%s).", parameters), detail = conditionMessage(e), call = NULL)
+    stop_verdigris("argument", sprintf("The arguments do not fit the parameters of the function (%s).", parameters),
+      detail = conditionMessage(e), call = NULL)
   })
 }
 
 # What the frame of a call has for these parameters; NULL where one is not given.
 gathered <- function(parameters, frame) {
-  lapply(parameters, function(name) if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame, inherits = FALSE))
+  lapply(parameters, function(name) if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame,
+    inherits = FALSE))
 }
 
 # Calls a function on arguments (NULL where one is not given), compiling it first where the types are new.
@@ -199,7 +206,8 @@ call_routine <- function(self, arguments, device, call) {
   given <- !vapply(arguments[single], is.null, NA)
   lengths <- lengths[given]
   n <- if (!length(lengths)) 1 else if (any(lengths == 0)) 0 else max(lengths)
-  if (n > 0 && any(n %% lengths != 0)) warn_as_base("longer argument not a multiple of length of shorter", parent.frame())
+  if (n > 0 && any(n %% lengths != 0))
+    warn_as_base("longer argument not a multiple of length of shorter", parent.frame())
   for (variant in rev(self$variants)) {
     if (!is_current(variant)) next
     out <- run_variant(self, variant, arguments, n, device, call)
@@ -214,7 +222,8 @@ call_routine <- function(self, arguments, device, call) {
 run_variant <- function(self, variant, arguments, n, device, call) {
   captured <- lapply(variant$captures, captured_value)
   device <- device %||% gpu_device_of_any(arguments) %||% gpu_device_of_any(captured)
-  .Call(C_routine_call, variant$pointer, arguments, self$whole, captured, n, if (variant$draws) stream_key(), device, call)
+  .Call(C_routine_call, variant$pointer, arguments, self$whole, captured, n, if (variant$draws) stream_key(), device,
+    call)
 }
 
 # Whether the functions that were written into a variant are what their names mean now, and nothing was read from a
@@ -237,8 +246,10 @@ compile_variant <- function(self, arguments) {
   stack <- free_stack()
   around <- surroundings(self$f, self$name, stack)
   # the rest is for walks over the code
-  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt, floor(stack / 2))
-  out$captures <- .mapply(function(scope, path) list(env = around$envs[[scope]], path = path), list(out$scopes, out$paths), NULL)
+  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt,
+    floor(stack / 2))
+  out$captures <- .mapply(function(scope, path) list(env = around$envs[[scope]], path = path),
+    list(out$scopes, out$paths), NULL)
   out$functions <- around$watched
   out
 }
@@ -365,11 +376,14 @@ STACK_OF_LEVEL <- 1600
 # Stops where there is no room to walk over a function's code.
 check_depth <- function(f, name, stack = free_stack()) {
   if (.Call(C_routine_depth, formals(f), body(f)) <= stack / STACK_OF_LEVEL) return(invisible())
-  stop_verdigris("compile", sprintf("`%s` cannot be compiled: its calls stand too deep in each other, or there are too many.", name), "Give parts of it to variables, one after the other; write what is repeated as a loop.")
+  stop_verdigris("compile",
+    sprintf("`%s` cannot be compiled: its calls stand too deep in each other, or there are too many.", name),
+    "Give parts of it to variables, one after the other; write what is repeated as a loop.")
 }
 
 # What the compiler knows by itself.
-KEYWORDS <- c("{", "(", "if", "for", "while", "repeat", "break", "next", "return", "function", "<-", "=", "<<-", "&&", "||", "[", "[[", "$")
+KEYWORDS <- c("{", "(", "if", "for", "while", "repeat", "break", "next", "return", "function", "<-", "=", "<<-", "&&",
+  "||", "[", "[[", "$")
 
 # The name of a function of base R or stats, or of this package in its place; NULL for another.
 builtin_name <- function(name, value) {
@@ -382,7 +396,8 @@ builtin_name <- function(name, value) {
   if (is_interposed(value) || methods::is(value, "standardGeneric")) return(name)
   home <- environment(value)
   # pmin() and its like stand here in front of base R's
-  if (is.environment(home) && identical(topenv(home), topenv()) && exists(name, envir = baseenv(), mode = "function", inherits = FALSE)) return(name)
+  if (is.environment(home) && identical(topenv(home), topenv()) && exists(name, envir = baseenv(), mode = "function",
+    inherits = FALSE)) return(name)
   if (is.environment(home) && environmentName(topenv(home)) %in% c("base", "stats", "methods", "utils")) {
     for (package in c("base", "stats", "methods", "utils")) {
       if (identical(get0(name, envir = asNamespace(package), inherits = FALSE), value)) return(name)

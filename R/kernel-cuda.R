@@ -84,7 +84,8 @@ gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FAL
     module <- code
   } else {
     if (!is.character(code) && !is.raw(code) || anyNA(code)) {
-      stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module of gpu_module(), not %s.", describe(code)))
+      stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module of gpu_module(), not %s.",
+        describe(code)))
     }
     if (is.character(name)) name <- instance_name(name)
     instance <- if (is.character(name) && length(name) == 1L && !is.na(name) && grepl("<", name, fixed = TRUE)) name
@@ -131,7 +132,8 @@ stale_pointer <- methods::new("externalptr")
 #' @export
 print.gpu_kernel <- function(x, ...) {
   signature <- attr(x, "signature")
-  if (is.null(signature)) signature <- paste0(environment(x)$name, "(...), whose parameters are known when it is called first")
+  if (is.null(signature))
+    signature <- paste0(environment(x)$name, "(...), whose parameters are known when it is called first")
   cat("<gpu_kernel>\n", signature, "\n", sep = "")
   invisible(x)
 }
@@ -146,7 +148,8 @@ match_parameters <- function(arguments, parameters, kernel, n, call = parent.fra
     known <- parameters[nzchar(parameters)]
     stop_verdigris(
       "argument", sprintf("kernel `%s` has no parameter `%s`.", kernel, unknown[[1]]),
-      if (length(known)) sprintf("Its parameters are %s.", paste0("`", known, "`", collapse = ", ")) else "Its parameters have no names.",
+      if (length(known)) sprintf("Its parameters are %s.", paste0("`", known, "`", collapse = ", ")) else
+        "Its parameters have no names.",
       call = call
     )
   }

@@ -29,7 +29,8 @@
 #' optim(c(0, 0), value, function(p) slope(x, y, p[1], p[2]), method = "BFGS")$par
 #' @export
 gpu_grad <- function(f, wrt, whole = character(), bounds = c("R", "NA", "error")) {
-  if (!is.character(wrt) || !length(wrt) || anyNA(wrt)) abort_argument("wrt", "names of parameters or captured numbers", wrt)
+  if (!is.character(wrt) || !length(wrt) || anyNA(wrt))
+    abort_argument("wrt", "names of parameters or captured numbers", wrt)
   f <- plain_function(f)
   self <- environment(gpu_compile(f, whole, one_of("bounds", bounds, BOUNDS)))
   self$name <- function_name(substitute(f))

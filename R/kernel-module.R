@@ -63,14 +63,16 @@
 #'   y
 #' }
 #' @export
-gpu_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL, link = NULL) {
+gpu_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL,
+  link = NULL) {
   module <- make_module(code, path, names, options, include, signatures, link)
   .Call(C_module_check, module_pointer(module))
   module
 }
 
 # As `gpu_module()`, not compiled yet.
-make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL, link = NULL, call = parent.frame()) {
+make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL,
+  link = NULL, call = parent.frame()) {
   if (is.null(code) == is.null(path)) stop_verdigris("argument", "give one of `code` and `path`.", call = call)
   label <- "kernel.cu"
   file <- NULL
@@ -83,7 +85,8 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
       include <- c(include, dirname(file))
     }
   } else if (!is.character(code) && !is.raw(code) || anyNA(code)) {
-    stop_verdigris("argument", sprintf("`code` must be CUDA C or PTX as a string, or compiled code as a raw vector, not %s.", describe(code)))
+    stop_verdigris("argument",
+      sprintf("`code` must be CUDA C or PTX as a string, or compiled code as a raw vector, not %s.", describe(code)))
   }
   if (is.character(code)) {
     code <- paste(code, collapse = "\n")
@@ -105,7 +108,8 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   names(link) <- basename(as.character(files))
   module <- new.env(parent = emptyenv())
   module$parts <- list(
-    code, label, file, options, if (length(include)) normalizePath(include), if (length(names)) instance_name(names), signatures, link
+    code, label, file, options, if (length(include)) normalizePath(include), if (length(names))
+      instance_name(names), signatures, link
   )
   module$kernels <- new.env(parent = emptyenv())
   class(module) <- "gpu_module"
@@ -121,7 +125,8 @@ existing_files <- function(path, argument, most = Inf, call = parent.frame()) {
     abort_argument(argument, if (most == 1L) "the path of a file" else "paths of files", path, call = call)
   }
   wrong <- path[!file.exists(path) | dir.exists(path)]
-  if (length(wrong)) stop_verdigris("argument", sprintf("`%s`: there is no file \"%s\".", argument, wrong[[1]]), call = call)
+  if (length(wrong)) stop_verdigris("argument", sprintf("`%s`: there is no file \"%s\".", argument, wrong[[1]]),
+    call = call)
   normalizePath(path)
 }
 
@@ -133,7 +138,8 @@ is_text <- function(bytes, label) {
 }
 
 bytes_text <- function(bytes, label, call = parent.frame()) {
-  if (any(bytes == 0)) stop_verdigris("compile", sprintf("%s is neither a source nor device code: it has zero bytes.", label), call = call)
+  if (any(bytes == 0)) stop_verdigris("compile", sprintf("%s is neither a source nor device code: it has zero bytes.",
+    label), call = call)
   text <- rawToChar(bytes)
   Encoding(text) <- "UTF-8"
   if (!validUTF8(text)) text <- iconv(text, "latin1", "UTF-8")
@@ -175,7 +181,8 @@ module_kernel <- function(module, name) {
 
 #' @export
 `$<-.gpu_module` <- function(x, name, value) {
-  stop_verdigris("argument", "the kernels of a module cannot be replaced.", "Variables are written by `gpu_global(module, \"name\") <- value`.")
+  stop_verdigris("argument", "the kernels of a module cannot be replaced.",
+    "Variables are written by `gpu_global(module, \"name\") <- value`.")
 }
 
 #' @export
@@ -194,7 +201,8 @@ NULL
 #' @export
 print.gpu_module <- function(x, ...) {
   parts <- get("parts", envir = x)
-  cat("<gpu_module> ", if (is.null(parts[[3]])) .Call(C_module_format, module_pointer(x)) else parts[[2]], "\n", sep = "")
+  cat("<gpu_module> ", if (is.null(parts[[3]])) .Call(C_module_format, module_pointer(x)) else parts[[2]], "\n",
+    sep = "")
   for (name in names(x)) {
     signature <- attr(module_kernel(x, name), "signature")
     cat(if (is.null(signature)) paste0(name, "(...)") else signature, "\n", sep = "")

@@ -42,7 +42,8 @@ NULL
 qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   d <- as.double(dim(x))
   device <- gpu_device(x) != "cpu" && length(d) == 2L && all(d > 0)
-  own <- device && !is.complex(x) && isFALSE(LAPACK) && is.numeric(tol) && length(tol) == 1L && !is.na(tol) && max(d) < 2^31
+  own <- device && !is.complex(x) && isFALSE(LAPACK) && is.numeric(tol) && length(tol) == 1L && !is.na(tol) &&
+    max(d) < 2^31
   if (own) {
     f <- .Call(C_qr, strip_names(x), d)
     k <- min(d)
@@ -80,7 +81,8 @@ collect.gpu_qr <- function(x, ...) {
 }
 
 # Whether LINPACK's form lies on a GPU.
-on_device <- function(qr) is_gpu(qr$qr) && gpu_device(qr$qr) != "cpu" && length(qr$qr) > 0L && !is.complex(qr$qr) && is.null(attr(qr, "useLAPACK"))
+on_device <- function(qr) is_gpu(qr$qr) && gpu_device(qr$qr) != "cpu" && length(qr$qr) > 0L && !is.complex(qr$qr) &&
+  is.null(attr(qr, "useLAPACK"))
 
 # One of base R's functions on host copies; its result is an array.
 qr_by_base <- function(f, qr, ..., frame = parent.frame()) {
@@ -128,7 +130,8 @@ qr.qy <- interposed("qr.qy", "qr", reflection(qr, y, FALSE, base::qr.qy), class 
 #' @export qr.qty
 qr.qty <- interposed("qr.qty", "qr", reflection(qr, y, TRUE, base::qr.qty), class = "gpu_qr")
 
-reflection <- function(qr, y, transpose, f) if (takes_reflection(qr, y)) reflected(qr, y, transpose) else qr_by_base(f, qr, y)
+reflection <- function(qr, y, transpose, f) if (takes_reflection(qr, y)) reflected(qr, y, transpose) else
+  qr_by_base(f, qr, y)
 
 #' @rdname qr
 #' @usage NULL
@@ -149,12 +152,15 @@ qr.Q <- interposed("qr.Q", "qr", orthogonal(qr, complete, if (missing(Dvec)) NUL
 
 orthogonal <- function(qr, complete, Dvec) {
   d <- as.double(dim(qr$qr))
-  if (!on_device(qr) || !(isTRUE(complete) || isFALSE(complete))) return(do.call(qr_by_base, c(list(base::qr.Q, qr, complete), if (!is.null(Dvec)) list(Dvec))))
+  if (!on_device(qr) || !(isTRUE(complete) || isFALSE(complete)))
+    return(do.call(qr_by_base, c(list(base::qr.Q, qr, complete), if (!is.null(Dvec)) list(Dvec))))
   n <- if (complete) d[1L] else min(d)
   like <- qr$qr
-  ones <- if (is.null(Dvec)) gpu_ones(n, dtype = if (is_narrow(like)) "float32" else "float64", device = gpu_device(like)) else beside(Dvec, like, gpu_device(like))
+  ones <- if (is.null(Dvec)) gpu_ones(n, dtype = if (is_narrow(like)) "float32" else "float64",
+    device = gpu_device(like)) else beside(Dvec, like, gpu_device(like))
   square <- diag(recycle(ones, n))
-  start <- if (n == d[1L]) square else rbind(square, gpu_zeros(c(d[1L] - n, n), dtype = gpu_dtype(square), device = gpu_device(like)))
+  start <- if (n == d[1L]) square else rbind(square, gpu_zeros(c(d[1L] - n, n), dtype = gpu_dtype(square),
+    device = gpu_device(like)))
   as_wide_as(reflected(qr, start, FALSE), like)
 }
 
@@ -179,7 +185,8 @@ coefficients_of_qr <- function(qr, y) {
     # the columns that base R has set aside have no coefficient
     at <- rep(d[2L], d[2L])
     at[qr$pivot[seq_len(k)]] <- seq_len(k)
-    coef <- rbind(coef, gpu_full(NA_real_, c(d[2L] - k, columns), dtype = gpu_dtype(coef), device = gpu_device(coef)))[at, , drop = FALSE]
+    coef <- rbind(coef, gpu_full(NA_real_, c(d[2L] - k, columns), dtype = gpu_dtype(coef), device = gpu_device(coef)))[
+      at, , drop = FALSE]
   }
   rows <- NULL
   if (!is.null(names <- dimnames(qr$qr)[[2L]])) {
@@ -223,7 +230,8 @@ matrix_of_qr <- function(qr, complete, ncol) {
   pivoted <- !identical(qr$pivot, seq_along(qr$pivot))
   d <- dim(qr$qr)
   # of full columns the product of the factors; columns that were moved or added are base R's
-  if (!on_device(qr) || pivoted || !(is.null(ncol) || isTRUE(ncol <= d[2L]))) return(do.call(qr_by_base, c(list(base::qr.X, qr, complete), if (!is.null(ncol)) list(ncol))))
+  if (!on_device(qr) || pivoted || !(is.null(ncol) || isTRUE(ncol <= d[2L])))
+    return(do.call(qr_by_base, c(list(base::qr.X, qr, complete), if (!is.null(ncol)) list(ncol))))
   r <- qr.R(qr, complete = TRUE)
   ncol <- if (!is.null(ncol)) ncol else if (complete) d[1L] else min(d)
   if (ncol > d[2L]) return(qr_by_base(base::qr.X, qr, complete, ncol))
@@ -233,15 +241,18 @@ matrix_of_qr <- function(qr, complete, ncol) {
 #' @rdname qr
 #' @usage NULL
 #' @export qr.solve
-qr.solve <- interposed("qr.solve", c("a", "b"), solve_by_qr(a, if (missing(b)) NULL else b, tol, base::qr.solve), class = c("gpu_array", "gpu_qr"))
+qr.solve <- interposed("qr.solve", c("a", "b"), solve_by_qr(a, if (missing(b)) NULL else b, tol, base::qr.solve),
+  class = c("gpu_array", "gpu_qr"))
 
 solve_by_qr <- function(a, b, tol, f) {
   # of a matrix or decomposition of another package
   if (isS4(a) && !is_gpu(a)) return(call_base(f, list(a, host_copy(b), tol = tol)))
-  if (!inherits(a, "qr")) a <- qr(if (is_gpu(a)) a else as_gpu(a, dtype = host_dtype(a, b), device = gpu_device(b)), tol = tol)
+  if (!inherits(a, "qr")) a <- qr(if (is_gpu(a)) a else as_gpu(a, dtype = host_dtype(a, b), device = gpu_device(b)),
+    tol = tol)
   if (!inherits(a, "gpu_qr")) return(call_base(f, c(list(a), if (!is.null(b)) list(host_copy(b)), list(tol = tol))))
   d <- dim(a$qr)
-  if (a$rank != min(d)) stop_as_base(if (identical(f, base::qr.solve)) "singular matrix 'a' in solve" else "singular matrix 'a' in 'solve'")
+  if (a$rank != min(d)) stop_as_base(if (identical(f, base::qr.solve)) "singular matrix 'a' in solve" else
+    "singular matrix 'a' in 'solve'")
   if (is.null(b)) {
     if (d[1L] != d[2L]) stop_as_base("only square matrices can be inverted")
     b <- identity_on(as.double(d[2L]), a$qr)
@@ -298,13 +309,15 @@ svd_of_array <- function(x, nu, nv, all_u, all_v, linpack) {
     usable <- count(nu) && count(nv) && nu <= d[1L] && nv <= d[2L]
   }
   if (!usable) {
-    out <- call_base(base::svd, c(list(host_copy(x)), if (!all_u) list(nu = nu), if (!all_v) list(nv = nv), if (linpack) list(LINPACK = TRUE)))
+    out <- call_base(base::svd, c(list(host_copy(x)), if (!all_u) list(nu = nu), if (!all_v) list(nv = nv),
+      if (linpack) list(LINPACK = TRUE)))
     return(lapply(out, back_beside, x))
   }
   k <- min(d)
   f <- singular_decomposition(x, nu > 0 || nv > 0, nu > k || nv > k)
   columns <- function(m, n) as_wide_as(if (ncol(m) > n) m[, seq_len(n), drop = FALSE] else m, x)
-  c(list(d = as_wide_as(f$d, x)), if (nu > 0) list(u = columns(f$u, trunc(nu))), if (nv > 0) list(v = columns(f$v, trunc(nv))))
+  c(list(d = as_wide_as(f$d, x)), if (nu > 0) list(u = columns(f$u, trunc(nu))),
+    if (nv > 0) list(v = columns(f$v, trunc(nv))))
 }
 
 # d, and u and v as matrices where asked for.
@@ -321,7 +334,8 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   f <- .Call(C_svd, y, d, vectors, full, polar)
   # what the polar decomposition gives beside a singular matrix is good as long as it is rounding
   unit <- if (is_narrow(f$d)) 2^-23 else 2^-52
-  if (polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L])))) f <- .Call(C_svd, y, d, vectors, full, FALSE)
+  if (polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L]))))
+    f <- .Call(C_svd, y, d, vectors, full, FALSE)
   if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, "dgesdd"))
   if (!vectors) return(list(d = f$d))
   u <- f$u
@@ -332,7 +346,8 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   list(d = f$d, u = if (wide) v else u, v = if (wide) u else v)
 }
 
-singular_values <- function(x) if (gpu_device(x) == "cpu" || !isTRUE(all(is.finite(x)))) svd(x, nu = 0L, nv = 0L)$d else singular_decomposition(x, FALSE)$d
+singular_values <- function(x) if (gpu_device(x) == "cpu" || !isTRUE(all(is.finite(x)))) svd(x, nu = 0L, nv = 0L)$d else
+  singular_decomposition(x, FALSE)$d
 
 # ---- eigenvalues -------------------------------------------------------------------------------------------------
 
@@ -353,10 +368,13 @@ eigen_of_array <- function(x, given, only.values) {
   }
   if (!device) return(base_copy(host_copy(x)))
   y <- strip_names(x)
-  if (is.null(symmetric)) symmetric <- if (is.complex(x)) isTRUE(all(y == Conj(t(y)))) || isSymmetric(host_copy(y)) else is_symmetric(y)
-  f <- if (symmetric) .Call(C_eigen_symmetric, y, n, !only.values) else if (!is.complex(x)) general_eigen(y, n, !only.values)
+  if (is.null(symmetric)) symmetric <- if (is.complex(x)) isTRUE(all(y == Conj(t(y)))) || isSymmetric(host_copy(y)) else
+    is_symmetric(y)
+  f <- if (symmetric) .Call(C_eigen_symmetric, y, n, !only.values) else if (!is.complex(x))
+    general_eigen(y, n, !only.values)
   if (is.null(f)) return(base_copy(read_for(x, "eigen")))
-  if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, if (symmetric) "dsyevr" else "dgeev"))
+  if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, if (symmetric) "dsyevr" else
+    "dgeev"))
   if (symmetric) {
     # ascending, of which base R gives the reverse: views
     f$values <- f$values[n:1]
@@ -387,7 +405,8 @@ general_eigen <- function(x, n, vectors) {
     # a pair of conjugates has its real and its imaginary part in two columns
     side <- sign(parts[, 2L])
     first <- seq_len(n) - (side < 0)
-    v <- v[, first[at], drop = FALSE] + v[, pmin(first + 1, n)[at], drop = FALSE] * rep(as_gpu(complex(imaginary = side[at]), dtype = dtype, device = gpu_device(x)), each = n)
+    v <- v[, first[at], drop = FALSE] + v[, pmin(first + 1, n)[at], drop = FALSE] *
+      rep(as_gpu(complex(imaginary = side[at]), dtype = dtype, device = gpu_device(x)), each = n)
   } else if (is.unsorted(at)) {
     v <- v[, at, drop = FALSE]
   }

@@ -42,7 +42,8 @@ grouping <- function(keys, device) {
 codes_among <- function(x, values) {
   x <- strip(x)
   m <- length(values)
-  if (is.integer(x) && as.double(values[m]) - values[1L] == m - 1) return(if (values[1L] == 1L) x else gpu_cast(x, "int32") - (values[1L] - 1L))
+  if (is.integer(x) && as.double(values[m]) - values[1L] == m - 1)
+    return(if (values[1L] == 1L) x else gpu_cast(x, "int32") - (values[1L] - 1L))
   .Call(C_search, x, as_gpu(values, dtype = gpu_dtype(x), device = gpu_device(x)), FALSE)
 }
 
@@ -60,7 +61,8 @@ reduce_by <- function(x, codes, groups, name, na.rm, none = NA) {
 
 # A sum of whole numbers is an integer where all fit.
 as_base_sum <- function(out, x, name) {
-  if (name == "sum" && typeof(x) %in% c("integer", "logical") && !any(abs(out) > .Machine$integer.max, na.rm = TRUE)) gpu_cast(out, "int32") else out
+  if (name == "sum" && typeof(x) %in% c("integer", "logical") && !any(abs(out) > .Machine$integer.max, na.rm = TRUE))
+    gpu_cast(out, "int32") else out
 }
 
 # As `reduce_by()`, where the device has room for an accumulator of each group; NULL elsewhere.
@@ -85,7 +87,8 @@ reduce_sorted <- function(x, codes, name) {
     codes <- codes[known]
   }
   found <- .Call(C_sort, codes, FALSE, TRUE)
-  starts <- if (length(codes)) collect(which(join(c(list(gpu_full(TRUE, 1L, device = device)), differing(found[[1L]]))))) else integer()
+  starts <- if (length(codes))
+    collect(which(join(c(list(gpu_full(TRUE, 1L, device = device)), differing(found[[1L]]))))) else integer()
   present <- if (length(starts)) as.vector(found[[1L]][starts]) else integer()
   counts <- diff(c(starts, length(codes) + 1L))
   whole <- typeof(x) %in% c("integer", "logical")
@@ -120,7 +123,8 @@ reduce_sorted <- function(x, codes, name) {
 # Reduces groups that follow each other, of these lengths (1 or more): "sum", "prod", "min" or "max".
 pieced <- function(y, counts, name) {
   device <- gpu_device(y)
-  idle <- switch(name, sum = 0, prod = 1, min = if (is.integer(y)) .Machine$integer.max else Inf, max = if (is.integer(y)) -.Machine$integer.max else -Inf)
+  idle <- switch(name, sum = 0, prod = 1, min = if (is.integer(y)) .Machine$integer.max else Inf,
+    max = if (is.integer(y)) -.Machine$integer.max else -Inf)
   if (is.integer(y) || is_int64(y) && name == "sum") idle <- as.integer(idle)
   # no number leaves extremes of int64 as they are but one of the group
   within <- is_int64(y) && name %in% c("min", "max")
@@ -176,15 +180,18 @@ pieced <- function(y, counts, name) {
 #' split(x, c(1, 2, 1, 2))
 #' ave(x, c(1, 1, 2, 2))
 #' @export
-gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"), na.rm = FALSE) {
+gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"),
+  na.rm = FALSE) {
   if (!is_gpu(x) || is.complex(x)) abort_argument("x", "an array of numbers", x)
   f <- one_of("f", f, c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"))
   if (!is_switch(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm)
   keys <- if (is.list(g) && !is.object(g) || is.data.frame(g)) as.list(g) else list(g)
   if (!length(keys)) abort_argument("g", "at least one key", g)
-  if (!all(vapply(keys, function(k) is.atomic(k) || inherits(k, "POSIXlt"), NA))) abort_argument("g", "a vector, or a list of vectors", g)
+  if (!all(vapply(keys, function(k) is.atomic(k) || inherits(k, "POSIXlt"), NA)))
+    abort_argument("g", "a vector, or a list of vectors", g)
   wrong <- which(lengths(keys) != length(x))
-  if (length(wrong)) abort_argument("g", sprintf("as long as `x` (%s elements)", format_count(length(x))), keys[[wrong[1L]]])
+  if (length(wrong)) abort_argument("g", sprintf("as long as `x` (%s elements)", format_count(length(x))),
+    keys[[wrong[1L]]])
   grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(as.logical(na.rm)))
 }
 
@@ -200,25 +207,30 @@ grouped <- function(x, by, name, na.rm) {
 of_all <- function(found, groups, none) {
   values <- found$values
   if (length(found$present) == groups) return(values)
-  all <- gpu_full(vector(typeof(values), 1L)[if (is.na(none)) 2L else 1L], groups, dtype = gpu_dtype(values), device = gpu_device(values))
+  all <- gpu_full(vector(typeof(values), 1L)[if (is.na(none)) 2L else 1L], groups, dtype = gpu_dtype(values),
+    device = gpu_device(values))
   if (length(found$present)) all[found$present] <- values
   all
 }
 
 #' @rdname gpu_group
 #' @export
-tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) match.fun(FUN), ..., default = default, simplify = simplify))
+tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) match.fun(FUN), ..., default = default,
+  simplify = simplify))
 
 tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRUE) {
   name <- known_function(FUN, GROUPED)
   more <- list(...)
   keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)
-  takes <- !is.na(name) && isTRUE(simplify) && !is.complex(X) && identical(default, NA) && length(keys) && all(lengths(keys) == length(X)) &&
+  takes <- !is.na(name) && isTRUE(simplify) && !is.complex(X) && identical(default, NA) && length(keys) &&
+    all(lengths(keys) == length(X)) &&
     (!length(more) || identical(names(more), "na.rm") && isFALSE(more[[1L]])) && length(X)
   if (takes) {
     by <- grouping(keys, gpu_device(X))
     # of no groups base R's result has another type
-    if (prod(by$extent) == 0) return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_key), FUN, ..., default = default, simplify = simplify)))
+    if (prod(by$extent) == 0)
+      return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_key), FUN, ..., default = default,
+      simplify = simplify)))
     out <- grouped(X, by, name, FALSE)
     # sums that do not fit are base R's matter
     if (!(name == "sum" && !is.double(X) && is.double(out))) {
@@ -227,7 +239,8 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     }
   }
   known <- !is.na(name)
-  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX, FUN, ..., default = default, simplify = simplify))
+  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX,
+    FUN, ..., default = default, simplify = simplify))
   if (known && is_number(out)) back_beside(out, X) else out
 }
 
@@ -248,13 +261,15 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
   if (if (is.null(whole)) prefers_host(x) && !is_int64(x) || anyNA(group) else whole$missing > 0) return(on_base())
-  values <- if (is_gpu(group)) (whole %||% counted(group))$values else sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
+  values <- if (is_gpu(group)) (whole %||% counted(group))$values else
+    sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
   na.rm <- isTRUE(as.logical(na.rm))
   out <- if (p > 1L && !(na.rm && anyNA(x))) reduce_coded(strip(x), codes, length(values), "sum")
   if (is.null(out)) {
-    columns <- lapply(seq_len(p), function(k) reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", na.rm, NULL))
+    columns <- lapply(seq_len(p), function(k) reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", na.rm,
+      NULL))
     out <- if (p == 1L) columns[[1L]] else join(columns)
   } else {
     out <- as_base_sum(out, x, "sum")
@@ -292,13 +307,15 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
 }
 
 # Whether f is one key of n elements, as `grouping()` takes it.
-is_key <- function(f, n) n > 0L && length(f) == n && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) || !is.object(f))
+is_key <- function(f, n) n > 0L && length(f) == n && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) ||
+  !is.object(f))
 
 # The places of all elements by their groups, those without one last; how many each group has, and its name.
 places_by <- function(f, device) {
   by <- grouping(list(f), device)
   levels <- by$levels[[1L]]
-  list(at = .Call(C_order, by$codes, FALSE), counts = as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)], levels = levels)
+  list(at = .Call(C_order, by$codes, FALSE),
+    counts = as.vector(.Call(C_count_bins, by$codes, 1, length(levels)))[seq_along(levels)], levels = levels)
 }
 
 #' @rdname gpu_group
@@ -307,7 +324,8 @@ ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "s
 
 ave_array <- function(x, keys, FUN) {
   name <- known_function(FUN, GROUPED)
-  usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) && !any(vapply(keys, anyNA, NA))
+  usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) &&
+    !any(vapply(keys, anyNA, NA))
   if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
   by <- grouping(unname(keys), gpu_device(x))
   value <- strip(grouped(x, by, name, FALSE))
@@ -326,10 +344,12 @@ ave_array <- function(x, keys, FUN) {
   extents <- if (is.null(places)) unname(lengths(at)) else if (drop) places$counts[places$counts > 0] else places$counts
   values <- if (is.list(value)) rep_len(unname(value), length(extents)) else list()
   on_device <- vapply(values, inherits, NA, "gpu_array")
-  usable <- length(extents) && all(vapply(values[!on_device], is_number, NA)) && identical(as.double(extents), as.double(lengths(values)))
+  usable <- length(extents) && all(vapply(values[!on_device], is_number, NA)) && identical(as.double(extents),
+    as.double(lengths(values)))
   if (!usable) return(call_base(base::`split<-.default`, list(x, f, drop = drop, ..., value = value)))
   at <- if (is.null(places)) base::unlist(at, use.names = FALSE) else places$at[seq_len(sum(extents))]
-  x[at] <- if (all(on_device)) join(values) else if (any(on_device)) join(lapply(values, as_elements)) else base::unlist(values)
+  x[at] <- if (all(on_device)) join(values) else if (any(on_device)) join(lapply(values, as_elements)) else
+    base::unlist(values)
   x
 }
 
@@ -339,7 +359,8 @@ is_frame_of_arrays <- function(x) is.data.frame(x) && any(vapply(x, is_gpu, NA))
 #' @rdname gpu_group
 #' @usage NULL
 #' @export
-aggregate <- interposed("aggregate", quote(!missing(x) && is.object(x) && .ours$is_frame_of_arrays(x)), aggregate_frame(x, ...),
+aggregate <- interposed("aggregate", quote(!missing(x) && is.object(x) && .ours$is_frame_of_arrays(x)),
+  aggregate_frame(x, ...),
   home = "stats", arguments = "x", is = is_frame_of_arrays
 )
 

@@ -50,7 +50,8 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
 plain_factors <- function(x, y, turn_x, turn_y) {
   dx <- attr(x, "dim")
   dy <- attr(y, "dim")
-  if (length(dx) != 2L || length(dy) != 2L || min(dx, dy) <= 1L || dx[2L - turn_x] != dy[1L + turn_y] || !is_gpu(x) || !is_gpu(y)) return(NULL)
+  if (length(dx) != 2L || length(dy) != 2L || min(dx, dy) <= 1L || dx[2L - turn_x] != dy[1L + turn_y] || !is_gpu(x) ||
+    !is_gpu(y)) return(NULL)
   a <- lent(x)
   b <- lent(y)
   if (!is.null(a) && !is.null(b)) list(a, b)
@@ -93,7 +94,8 @@ product_extents <- function(x, y, turn_x, turn_y) {
 product_dimnames <- function(left, right) {
   names <- list(left[[1L]], right[[2L]])
   if (all(vapply(names, is.null, NA))) return(NULL)
-  if (!is.null(names(left)) || !is.null(names(right))) names(names) <- c(names(left)[1L] %||% "", names(right)[2L] %||% "")
+  if (!is.null(names(left)) || !is.null(names(right)))
+    names(names) <- c(names(left)[1L] %||% "", names(right)[2L] %||% "")
   names
 }
 
@@ -115,7 +117,8 @@ product_dtype <- function(x, y) {
   narrow <- c(if (is_gpu(x)) gpu_dtype(x), if (is_gpu(y)) gpu_dtype(y))
   if ("float64" %in% narrow) return(NULL)
   floats <- narrow[narrow %in% c("float16", "bfloat16", "float32", "float64")]
-  if (is.complex(x) || is.complex(y)) return(if (length(floats) + ("complex64" %in% narrow) > 0 && !("complex128" %in% narrow)) "complex64")
+  if (is.complex(x) || is.complex(y))
+    return(if (length(floats) + ("complex64" %in% narrow) > 0 && !("complex128" %in% narrow)) "complex64")
   if (!length(floats)) return(NULL)
   if (length(unique(floats)) == 1L) floats[1L] else "float32"
 }
@@ -131,7 +134,8 @@ products$polar <- TRUE
 
 product_options <- function() {
   wanted <- getOption("verdigris.matmul_precision", "float32")
-  if (!is_choice(wanted, PRECISIONS)) abort_option("verdigris.matmul_precision", "\"float32\", \"tf32\" or \"bfloat16\"", parent.frame(3L))
+  if (!is_choice(wanted, PRECISIONS))
+    abort_option("verdigris.matmul_precision", "\"float32\", \"tf32\" or \"bfloat16\"", parent.frame(3L))
   c(base::match(wanted, PRECISIONS) - 1, products$halves)
 }
 
@@ -211,21 +215,24 @@ if (getRversion() < "4.3.0") {
 gpu_matmul <- function(x, y) {
   for (name in c("x", "y")) {
     v <- get(name)
-    if (!takes_product(v) || !length(dim(v)) %in% 2:3) abort_argument(name, "a matrix, or an array of three dimensions, of numbers", v)
+    if (!takes_product(v) || !length(dim(v)) %in% 2:3)
+      abort_argument(name, "a matrix, or an array of three dimensions, of numbers", v)
   }
   if (!is_gpu(x) && !is_gpu(y)) abort_argument("x", "an array (or `y`); see `as_gpu()`", x)
   dx <- c(dim(x), 1L)[1:3]
   dy <- c(dim(y), 1L)[1:3]
   slices <- if (dx[3L] == 1L) dy[3L] else dx[3L]
   if (dx[2L] != dy[1L] || dy[3L] != 1L && dy[3L] != slices) {
-    stop_verdigris("shape", sprintf("Slices of %s cannot be multiplied by slices of %s.", paste(dim(x), collapse = " x "), paste(dim(y), collapse = " x ")),
+    stop_verdigris("shape", sprintf("Slices of %s cannot be multiplied by slices of %s.",
+      paste(dim(x), collapse = " x "), paste(dim(y), collapse = " x ")),
                    "The columns of `x` must be the rows of `y`, and the third extents equal, or one of them 1.")
   }
   device <- gpu_device(if (is_gpu(x)) x else y)
   a <- beside(x, y, device)
   b <- beside(y, x, device)
   many <- c(dx[3L], dy[3L]) == slices & slices > 1L
-  out <- if (device != "cpu") .Call(C_multiply_batched, a, b, as.double(c(dx[1:2], dy[2L], slices, many)), product_options())
+  out <- if (device != "cpu") .Call(C_multiply_batched, a, b, as.double(c(dx[1:2], dy[2L], slices, many)),
+    product_options())
   if (is.null(out)) {
     hosts <- lapply(list(a, b), function(v) {
       v <- host_copy(v)
@@ -233,7 +240,8 @@ gpu_matmul <- function(x, y) {
       v
     })
     parts <- lapply(seq_len(slices), function(k) {
-      base::matrix(hosts[[1L]][, , if (many[1L]) k else 1L], dx[1L], dx[2L]) %*% base::matrix(hosts[[2L]][, , if (many[2L]) k else 1L], dy[1L], dy[2L])
+      base::matrix(hosts[[1L]][, , if (many[1L]) k else 1L], dx[1L], dx[2L]) %*% base::matrix(hosts[[2L]][, ,
+        if (many[2L]) k else 1L], dy[1L], dy[2L])
     })
     empty <- 0 * (hosts[[1L]][0L] + hosts[[2L]][0L])
     out <- as_gpu(c(empty, unlist(parts)), dtype = product_dtype(a, b), device = device)

@@ -46,7 +46,9 @@ repeated_flags <- function(x, from_last) {
   flags
 }
 
-by_rows <- function(x, incomparables, ..., fromLast = FALSE) !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) || length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
+by_rows <- function(x, incomparables, ..., fromLast = FALSE)
+  !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) ||
+  length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
 
 #' Distinct elements, matches and counts
 #'
@@ -120,12 +122,14 @@ setGeneric("rle")
 #' @export
 setMethod("rle", "gpu_array", function(x) {
   n <- length(x)
-  if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x)) return(base::rle(host_copy(x, exact = TRUE)))
+  if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x))
+    return(base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
   at <- which(changes | is.na(changes))
   ends <- join(list(at, n))
-  structure(list(lengths = collect(gpu_cast(ends - join(list(0L, at)), "int32")), values = collect(x[ends])), class = "rle")
+  structure(list(lengths = collect(gpu_cast(ends - join(list(0L, at)), "int32")), values = collect(x[ends])),
+    class = "rle")
 })
 
 # ---- matching ----------------------------------------------------------------------------------------
@@ -184,7 +188,8 @@ plain_key <- function(x) {
 }
 
 match_arrays <- function(x, table, nomatch, incomparables) {
-  usual <- is.atomic(nomatch) && !is.object(nomatch) && (is.numeric(nomatch) || is.logical(nomatch)) && length(nomatch) == 1L
+  usual <- is.atomic(nomatch) && !is.object(nomatch) && (is.numeric(nomatch) || is.logical(nomatch)) &&
+    length(nomatch) == 1L
   if (!usual || !matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables))) {
     return(call_base(base::match, list(plain_vector(x), plain_vector(table), host_copy(nomatch), incomparables)))
   }
@@ -210,7 +215,8 @@ match_on_device <- function(x, table, nomatch) {
   left <- if (mixed) as_int64(x) else x
   right <- if (mixed) as_int64(table) else table
   at <- .Call(C_matches, left, right)
-  out <- if (is.null(at)) match_by_search(left, right, nomatch) else if (nomatch == 0L && !is.na(nomatch)) at else ifelse(at == 0L, nomatch, at)
+  out <- if (is.null(at)) match_by_search(left, right, nomatch) else if (nomatch == 0L && !is.na(nomatch)) at else
+    ifelse(at == 0L, nomatch, at)
   missing <- missing_parts(x)
   if (!is.null(missing)) {
     among <- missing_parts(table)
@@ -275,7 +281,8 @@ union_of_arrays <- function(x, y) {
   # of int64 and doubles the union is int64 where that holds all, else double
   if (any(wide) && !all(wide)) {
     whole <- as_int64(both[[which(!wide)]])
-    if (sum(is.na(whole)) == sum(is.na(both[[which(!wide)]]))) both[[which(!wide)]] <- whole else both[[which(wide)]] <- adopt(as.vector(both[[which(wide)]]), both[[which(!wide)]])
+    if (sum(is.na(whole)) == sum(is.na(both[[which(!wide)]]))) both[[which(!wide)]] <- whole else
+      both[[which(wide)]] <- adopt(as.vector(both[[which(wide)]]), both[[which(!wide)]])
   }
   unique(join(both))
 }
@@ -330,7 +337,8 @@ count_below <- function(x, vec, strictly) {
 #' @rdname matching
 #' @usage NULL
 #' @export
-findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside, left.open))
+findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside,
+  left.open))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
   takes <- function(v) is_real(v) || inherits(v, "integer64")
@@ -352,14 +360,19 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
 
 #' @rdname matching
 #' @export
-cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L, ordered_result = FALSE, ...) {
+cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L,
+  ordered_result = FALSE, ...) {
   # of int64 those that are doubles, with a warning
   breaks <- if (is_int64(breaks)) as.vector(as_gpu(breaks, device = gpu_device(x))) else host_copy(breaks)
-  args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab, ordered_result = ordered_result, ...)
-  usable <- is_switch(include.lowest) && is_switch(right) && is.numeric(breaks) && length(breaks) && !anyNA(breaks) && !is.complex(x) && !is.logical(x) && length(x)
+  args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab,
+    ordered_result = ordered_result, ...)
+  usable <- is_switch(include.lowest) && is_switch(right) && is.numeric(breaks) && length(breaks) && !anyNA(breaks) &&
+    !is.complex(x) && !is.logical(x) && length(x)
   # of one number breaks are made, of x's range
-  known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x))) as.double(range(if (is_int64(x)) as_float64(x) else x, na.rm = TRUE))
-  if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known)))) return(do.call(cut, c(list(as.vector(host_copy(x))), args)))
+  known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x)))
+    as.double(range(if (is_int64(x)) as_float64(x) else x, na.rm = TRUE))
+  if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known))))
+    return(do.call(cut, c(list(as.vector(host_copy(x))), args)))
   shape <- call_base(base::cut.default, c(list(known %||% 0), args))
   x <- as_doubles(strip(x))
   if (length(breaks) == 1L) {
@@ -379,7 +392,8 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   }
   pieces <- length(breaks) - 1L
   code <- count_below(x, breaks, right)
-  if (include.lowest) code <- if (right) ifelse(x == breaks[1L], 1L, code) else ifelse(x == breaks[pieces + 1L], pieces, code)
+  if (include.lowest) code <- if (right) ifelse(x == breaks[1L], 1L, code) else ifelse(x == breaks[pieces + 1L], pieces,
+    code)
   code <- gpu_cast(ifelse(code < 1L | code > pieces, NA_integer_, code), "int32")
   if (is.null(levels(shape))) return(code)
   out <- as.vector(code)
@@ -408,7 +422,8 @@ counted_whole <- function(x) {
   others <- counts[bins + 1]
   if (others > 0 && is.double(x) && others != sum(is.na(x))) return(NULL)
   at <- base::which(counts[-(bins + 1)] > 0)
-  list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else counts[at], missing = others)
+  list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else
+    counts[at], missing = others)
 }
 
 # The distinct known elements, in order, and how many there are of each: ordinary vectors, but of int64 that lie far
@@ -441,7 +456,8 @@ tabulate_array <- function(bin, given = NULL) {
     if (is.infinite(nbins)) return(call_base(base::tabulate, list(ordinary_copy(bin))))
   }
   usual <- is_count(nbins) && nbins <= .Machine$integer.max
-  if (!is.numeric(bin) || !usual || nbins > MOST_BINS) return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
+  if (!is.numeric(bin) || !usual || nbins > MOST_BINS)
+    return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
   if (prefers_host(bin) && !is.integer(bin)) return(call_base(base::tabulate, list(collect(strip(bin)), nbins)))
   counts <- .Call(C_count_bins, strip(if (is.integer(bin)) bin else as_gpu(bin, dtype = "int32")), 1, nbins)
@@ -450,13 +466,15 @@ tabulate_array <- function(bin, given = NULL) {
 
 #' @rdname matching
 #' @export
-table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(list(...)))[-1L], if (!missing(dnn)) list(dnn), deparse.level,
+table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(list(...)))[-1L], if (!missing(dnn))
+  list(dnn), deparse.level,
   c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))))
 
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
-  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) || is.character(x), NA)
+  usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) ||
+    is.character(x), NA)
   n <- length(parts[[1L]])
   if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_vector)))
   device <- device_of(parts)
@@ -466,7 +484,8 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
       f <- if (is.factor(x)) x else factor(x, exclude = NULL)
       values <- if (is.factor(x)) c(seq_along(levels(x)), NA) else sort(unique(x), na.last = TRUE)
       at <- if (is.factor(x)) ifelse(is.na(x), nlevels(x) + 1L, as.integer(x)) else base::match(x, values)
-      return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values, at = as_gpu(at, device = device)))
+      return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values,
+        at = as_gpu(at, device = device)))
     }
     known <- counted_whole(x)
     missing <- if (is.null(known) || known$missing > 0) vapply(missing_parts(x), any, NA) else logical()
@@ -475,7 +494,8 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     if (is.null(known) && prefers_host(x) && !is_int64(x)) return(NULL)
     known <- known %||% counted(x)
     values <- if (is_gpu(known$values)) factor(as.character(known$values), as.character(known$values)) else known$values
-    values <- if (is.factor(values)) values[c(seq_along(values), if (any(missing)) NA)] else c(values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
+    values <- if (is.factor(values)) values[c(seq_along(values), if (any(missing)) NA)] else
+      c(values, if (isTRUE(missing["na"])) NA, if (isTRUE(missing["nan"])) NaN)
     counts <- c(known$counts, if (any(missing)) n - sum(known$counts))
     if (length(parts) == 1L) return(list(values = values, counts = counts))
     at <- if (length(known$values)) codes_among(x, known$values) else gpu_full(NA_integer_, n, device = device)
@@ -486,7 +506,8 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   sizes <- vapply(coded, function(p) length(p$values), 1L)
   strides <- cumprod(c(1, sizes))[seq_along(sizes)]
   found <- if (!is.null(coded[[1L]]$counts)) list(values = seq_len(sizes) - 1, counts = coded[[1L]]$counts) else {
-    counted(Reduce(`+`, Map(function(p, stride) if (stride == 1) p$at - 1L else (as_doubles(p$at) - 1) * stride, coded, strides)))
+    counted(Reduce(`+`, Map(function(p, stride) if (stride == 1) p$at - 1L else (as_doubles(p$at) - 1) * stride, coded,
+      strides)))
   }
   rows <- lapply(seq_along(coded), function(k) coded[[k]]$values[found$values %/% strides[k] %% sizes[k] + 1])
   # base R says of one element of each kind what the table looks like; each row's cell is where its words stand

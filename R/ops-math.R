@@ -1,7 +1,8 @@
 # Elementwise functions of several arguments: base R's names and formals.
 
 # Rows of real numbers alone.
-REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_log", paste0(rep(c("pnorm", "qnorm"), each = 4L), c("", "_upper", "_log", "_upper_log")))
+REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_log",
+  paste0(rep(c("pnorm", "qnorm"), each = 4L), c("", "_upper", "_log", "_upper_log")))
 
 # Records a row over several operands; base R serves operands that the device does not take.
 recycled <- function(row, f, ...) {
@@ -120,7 +121,8 @@ NULL
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
   # of complex numbers without elements base R drops the attributes
-  if (length(base) == 0L || length(x) == 0L && (is.complex(x) || is.complex(base))) return(hosted(base::log, list(x, base)))
+  if (length(base) == 0L || length(x) == 0L && (is.complex(x) || is.complex(base)))
+    return(hosted(base::log, list(x, base)))
   if (!is_number(base)) return(on_host(log, x, base))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
     # base R computes these two without a division
@@ -171,7 +173,8 @@ for (signature in PAIRS) {
   setMethod("beta", signature, function(a, b) recycled("beta", base::beta, a, b))
   setMethod("lbeta", signature, function(a, b) recycled("lbeta", base::lbeta, a, b))
   # of numbers that are not whole base R warns
-  setMethod("choose", signature, function(n, k) if (is_gpu(k) || !is.double(k) || all(k == round(k), na.rm = TRUE)) recycled("choose", base::choose, n, k) else on_host(base::choose, n, k))
+  setMethod("choose", signature, function(n, k) if (is_gpu(k) || !is.double(k) || all(k == round(k), na.rm = TRUE))
+    recycled("choose", base::choose, n, k) else on_host(base::choose, n, k))
   setMethod("lchoose", signature, function(n, k) recycled("lchoose", base::lchoose, n, k))
 }
 rm(signature)

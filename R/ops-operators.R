@@ -41,7 +41,8 @@ binary_operator <- function(operator) {
 # `is.na` and its like keep the shape; the others all attributes.
 register_methods <- function() {
   table <- operation_table()
-  one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex", "Generic")
+  one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex",
+    "Generic")
   # `log` and `round` take a second argument and have methods of their own, which these would take the place of
   one <- one & !vapply(paste0(table$r, ".gpu_array"), exists, NA, envir = topenv(), inherits = FALSE)
   for (k in which(one)) {

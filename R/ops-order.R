@@ -41,7 +41,8 @@ setGeneric("which")
 setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   if (!is.logical(x)) stop_as_base("argument to 'which' is not logical")
   out <- .Call(C_which, x)
-  if (isTRUE(arr.ind) && !is.null(dim(x))) return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
+  if (isTRUE(arr.ind) && !is.null(dim(x)))
+    return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
   # as in base R, `useNames` is about `arr.ind` alone
   if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
   out
@@ -52,7 +53,8 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   more <- list(...)
   if (length(dim(x)) == 1L && !length(more)) return(x[order(x, na.last = na.last, decreasing = decreasing)])
-  plain <- is_flag(decreasing) && is.logical(na.last) && length(na.last) == 1L && (is.null(more$method) || is_choice(more$method, c("auto", "shell", "quick", "radix")))
+  plain <- is_flag(decreasing) && is.logical(na.last) && length(na.last) == 1L &&
+    (is.null(more$method) || is_choice(more$method, c("auto", "shell", "quick", "radix")))
   if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
     return(hosted(sort, c(list(x, decreasing = decreasing, na.last = na.last), more), exact = TRUE))
   }
@@ -76,14 +78,17 @@ missing_last <- function(sorted) {
 
 #' @rdname sorting
 #' @export
-order <- interposed("order", "...", order_arrays(list(...), na.last, decreasing, if (missing(method)) "auto" else method))
+order <- interposed("order", "...", order_arrays(list(...), na.last, decreasing, if (missing(method)) "auto" else
+  method))
 
 order_arrays <- function(keys, na.last, decreasing, method) {
   keys <- unname(keys)
   usable <- vapply(keys, function(k) (is_number(k) || is.factor(k)) && !is.complex(k), NA)
   n <- length(keys[[1L]])
-  plain <- length(na.last) == 1L && is.logical(na.last) && is.logical(decreasing) && !anyNA(decreasing) && length(decreasing) %in% c(1L, length(keys)) &&
-    (is_choice(method, c("auto", "shell", "radix")) || is.null(method) || identical(method, c("auto", "shell", "radix")))
+  plain <- length(na.last) == 1L && is.logical(na.last) && is.logical(decreasing) && !anyNA(decreasing) &&
+    length(decreasing) %in% c(1L, length(keys)) &&
+    (is_choice(method, c("auto", "shell", "radix")) || is.null(method) ||
+      identical(method, c("auto", "shell", "radix")))
   if (!all(usable) || any(lengths(keys) != n) || !plain || n == 0L) {
     host <- lapply(keys, function(k) if (is_gpu(k)) xtfrm(k) else k)
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
@@ -91,10 +96,13 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   device <- device_of(keys)
   # the cpu device sorts one key, and whole numbers, in less time than base R, which takes several doubles together
   if (length(keys) > 1L && prefers_host(Find(is_gpu, keys)) && any(vapply(keys, is.double, NA))) {
-    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
-    return(.Call(C_result, call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), NULL, device))
+    host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else
+      if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
+    return(.Call(C_result,
+      call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), NULL, device))
   }
-  keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else as.vector(k), device = device))
+  keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else
+    as.vector(k), device = device))
   decreasing <- rep_len(decreasing, length(keys))
   # by the last key first: each pass keeps what the ones before it made of equal elements
   at <- NULL
@@ -147,7 +155,8 @@ ranked <- function(x, ties, keep) {
   m <- r$known
   device <- gpu_device(x)
   missing <- if (ties == "average") NA_real_ else NA_integer_
-  if (m == 0L) return(if (keep || r$n == 0L) gpu_full(missing, r$n, device = device) else gpu_seq(1L, by = 1L, length.out = r$n, device = device))
+  if (m == 0L) return(if (keep || r$n == 0L) gpu_full(missing, r$n, device = device) else gpu_seq(1L, by = 1L,
+    length.out = r$n, device = device))
   place <- gpu_seq(1L, by = 1L, length.out = m, device = device)
   if (ties != "first") {
     start <- which(r$first)
@@ -164,7 +173,8 @@ ranked <- function(x, ties, keep) {
 setGeneric("rank")
 #' @rdname sorting
 #' @export
-setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(), quote(rank_array(x, na.last, match.arg(ties.method)))))
+setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(),
+  quote(rank_array(x, na.last, match.arg(ties.method)))))
 
 rank_array <- function(x, na.last, ties) {
   names <- names(x)
@@ -198,7 +208,8 @@ is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly)
 SOON <- 256L
 
 unsorted_array <- function(x, na.rm, strictly) {
-  if (is.complex(x) || !is_switch(na.rm) || !is_flag(strictly)) return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
+  if (is.complex(x) || !is_switch(na.rm) || !is_flag(strictly))
+    return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
   x <- strip(x)
   n <- length(x)
   if (n <= 1L) return(FALSE)
@@ -242,12 +253,14 @@ median.gpu_array <- function(x, na.rm = FALSE, ...) {
 #' @export
 IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats")
 
-iqr_array <- function(x, na.rm, type) if (!is_switch(na.rm)) call_base(stats::IQR, list(host_copy(x), na.rm, type)) else diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+iqr_array <- function(x, na.rm, type) if (!is_switch(na.rm)) call_base(stats::IQR, list(host_copy(x), na.rm, type)) else
+  diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
 
 #' @rdname sorting
 #' @usage NULL
 #' @export
-mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = center), list(constant = constant, na.rm = na.rm, low = low, high = high)), home = "stats")
+mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = center),
+  list(constant = constant, na.rm = na.rm, low = low, high = high)), home = "stats")
 
 # Deviations of float32 from its median are float64, which holds both.
 mad_array <- function(x, center, args) {
@@ -270,7 +283,8 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
   reached <- function(n) {
     around <- 1 + (n - 1) * probs
-    sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1, floor(around) + 2, 1, n), 1), n)))
+    sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
+      floor(around) + 2, 1, n), 1), n)))
   }
   found <- at_ranks(x, reached)
   n <- found$known

@@ -33,7 +33,8 @@ summary_method <- function(name) {
 # Of several: the parts are reduced where they live, then base R reduces the results.
 reduce_parts <- function(name, x, na.rm) {
   frame <- environment()
-  if (any(vapply(x, is.character, NA))) return(do.call(get(name, baseenv()), c(lapply(x, host_copy), list(na.rm = na.rm))))
+  if (any(vapply(x, is.character, NA)))
+    return(do.call(get(name, baseenv()), c(lapply(x, host_copy), list(na.rm = na.rm))))
   decided <- FALSE
   parts <- lapply(x, function(x) {
     # what stands behind the first that decides any() or all() is not looked at
@@ -43,7 +44,8 @@ reduce_parts <- function(name, x, na.rm) {
       return(x)
     }
     if (name %in% c("any", "all")) {
-      if ((is.double(x) || is.complex(x)) && length(x)) warn_as_base(sprintf("coercing argument of type '%s' to logical", typeof(x)), frame)
+      if ((is.double(x) || is.complex(x)) && length(x))
+        warn_as_base(sprintf("coercing argument of type '%s' to logical", typeof(x)), frame)
       decided <<- identical(.Call(C_reduce, name, x, TRUE), name == "any")
     }
     out <- .Call(C_reduce, name, x, !isFALSE(as.logical(na.rm)))
@@ -117,7 +119,8 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
   parts <- list(...)
   if (any(vapply(parts, is.character, NA))) return(reduce_parts("range", parts, na.rm))
   if (any(vapply(parts, is.complex, NA))) stop_as_base("invalid 'type' (complex) of argument")
-  if (!is_switch(na.rm) || !is_switch(finite)) return(call_base(base::range, c(lapply(parts, host_copy), list(na.rm = na.rm, finite = finite))))
+  if (!is_switch(na.rm) || !is_switch(finite))
+    return(call_base(base::range, c(lapply(parts, host_copy), list(na.rm = na.rm, finite = finite))))
   if (finite) {
     parts <- lapply(parts, function(x) x[is.finite(x)])
     return(do.call("range", c(parts, list(na.rm = TRUE))))
@@ -148,10 +151,13 @@ weighted_mean <- utils::getS3method("weighted.mean", "default", envir = asNamesp
 margin <- function(name, x, na.rm, dims, rows) {
   d <- attr(x, "dim")
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
-  if (!is_switch(na.rm) || !is_count(dims, -Inf)) return(hosted(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()), list(x, na.rm, dims)))
+  if (!is_switch(na.rm) || !is_count(dims, -Inf))
+    return(hosted(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()),
+    list(x, na.rm, dims)))
   if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
   # R before 4.6 takes the parts one by one, which shows where only one is missing
-  if (is.complex(x) && getRversion() < "4.6.0") return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
+  if (is.complex(x) && getRversion() < "4.6.0")
+    return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
   out <- .Call(C_reduce_groups, name, x, as.logical(na.rm)[1L], groups, TRUE)
@@ -214,7 +220,8 @@ setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
     # as stats::var() has it
     if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
-    if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x)) return(call_base(stats::var, list(host_view(x), host_view(y), na.rm = na.rm, use = use)))
+    if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x))
+      return(call_base(stats::var, list(host_view(x), host_view(y), na.rm = na.rm, use = use)))
     return(covariance(x, y, use, "pearson", FALSE))
   }
   reduce_one("var", x, if (na.rm) TRUE else FALSE)

@@ -7,7 +7,8 @@ scan_method <- function(name) {
     y <- out[[1L]]
     if (out[[2L]]) {
       # in base R's words, and of int64 in bit64's
-      text <- if (gpu_dtype(x) == "int64") "NAs produced by integer64 overflow" else "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'"
+      text <- if (gpu_dtype(x) == "int64") "NAs produced by integer64 overflow" else
+        "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'"
       warning(simpleWarning(text, sys.call()))
     }
     if (!is.null(names(x))) names(y) <- names(x)

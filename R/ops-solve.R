@@ -84,7 +84,8 @@ inverse_norm <- function(solve, n) {
 
 lu_inverse_norm <- function(f, infinity = FALSE) {
   like <- f$lu
-  solve <- function(b, transpose) collect(lu_solve(f, as_gpu(b, dtype = gpu_dtype(like), device = gpu_device(like)), 1, transpose != infinity))
+  solve <- function(b, transpose)
+    collect(lu_solve(f, as_gpu(b, dtype = gpu_dtype(like), device = gpu_device(like)), 1, transpose != infinity))
   inverse_norm(solve, f$n)
 }
 
@@ -101,7 +102,8 @@ PROBES <- 4
 SLACK <- 1000
 
 # Draws that do not touch R's generator.
-probes_for <- function(n, like) gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
+probes_for <- function(n, like)
+  gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
 
 # Solves a x = b, with the columns of b, as solve.default() does. NULL where the precision is too small to tell that the
 # matrix is not singular, unless it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several
@@ -115,7 +117,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
   f <- lu_of(a, n)
   if (f$info > 0) {
     if (!final) return(NULL)
-    stop_as_base(if (is.complex(a)) words("Lapack routine %s: system is exactly singular", "zgesv") else words("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
+    stop_as_base(if (is.complex(a)) words("Lapack routine %s: system is exactly singular", "zgesv") else
+      words("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
   }
   if (!asks) return(lu_solve(f, b, columns))
   x <- lu_solve(f, join(list(strip(b), probes_for(n, f$lu)), gpu_dtype(f$lu)), columns + PROBES)
@@ -127,7 +130,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
     if (!final) return(NULL)
     rcond <- 1 / anorm / lu_inverse_norm(f)
     if (is.na(rcond)) return(NA)
-    if (rcond < tol) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond), frame)
+    if (rcond < tol) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond),
+      frame)
   }
   strided(x, length(x), 1, n * columns)
 }
@@ -181,14 +185,16 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   inverse <- missing(b)
   if (is.null(n)) return(by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame))
   d <- if (inverse) c(n, n) else dim(b)
-  fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L && d[1L] == n && d[2L] > 0L))
+  fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L &&
+    d[1L] == n && d[2L] > 0L))
   # base R says what is wrong, in its words
   on_base <- function() by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame)
   if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) return(on_base())
   columns <- if (is.null(d)) 1 else as.double(d[2L])
   solved <- function(a, final) {
     b <- if (inverse) identity_on(n, a) else beside(b, a, gpu_device(a))
-    if (is.complex(b) && !is.complex(a)) a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
+    if (is.complex(b) && !is.complex(a))
+      a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
     solve_lu(strip_names(a), strip(b), n, columns, tol, frame, final)
   }
   x <- solved(a, !is_narrow(a))
@@ -210,7 +216,8 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
 #' @export
 determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
   n <- order_of(x)
-  if (is.null(n) || is.complex(x) || !is.finite(one_norm(x))) return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
+  if (is.null(n) || is.complex(x) || !is.finite(one_norm(x)))
+    return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
   f <- lu_of(x, n)
   if (f$info > 0) {
     modulus <- -Inf
@@ -221,7 +228,8 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
     modulus <- sum(log(abs(u)))
     sign <- if ((swaps + sum(u < 0)) %% 2 == 1) -1L else 1L
   }
-  structure(list(modulus = structure(if (logarithm) modulus else exp(modulus), logarithm = logarithm), sign = sign), class = "det")
+  structure(list(modulus = structure(if (logarithm) modulus else exp(modulus), logarithm = logarithm), sign = sign),
+    class = "det")
 }
 
 # ---- Cholesky ------------------------------------------------------------------------------------------------
@@ -230,7 +238,8 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
 #' @export
 chol.gpu_array <- function(x, pivot = FALSE, ...) {
   n <- order_of(x)
-  if (!isFALSE(pivot) && !is.null(n) && !is.complex(x)) return(hosted_by("chol", chol.default, list(x, pivot = pivot, ...)))
+  if (!isFALSE(pivot) && !is.null(n) && !is.complex(x))
+    return(hosted_by("chol", chol.default, list(x, pivot = pivot, ...)))
   if (is.null(n) || is.complex(x)) return(by_base(chol.default, list(x, pivot = pivot, ...)))
   f <- .Call(C_cholesky, x, n)
   if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
@@ -250,7 +259,8 @@ chol2inv <- interposed("chol2inv", "x", inverse_of_factor(x, size))
 
 inverse_of_factor <- function(x, size) {
   d <- dim(x)
-  usable <- gpu_device(x) != "cpu" && length(d) == 2L && !is.complex(x) && is.numeric(size) && length(size) == 1L && isTRUE(size >= 1 & size <= min(d))
+  usable <- gpu_device(x) != "cpu" && length(d) == 2L && !is.complex(x) && is.numeric(size) && length(size) == 1L &&
+    isTRUE(size >= 1 & size <= min(d))
   size <- if (usable) trunc(as.double(size)) else size
   if (usable) {
     r <- if (all(d == size)) x else x[seq_len(size), seq_len(size), drop = FALSE]
@@ -266,18 +276,22 @@ inverse_of_factor <- function(x, size) {
 
 #' @rdname solve
 #' @export
-backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (!missing(k)) list(k = k), upper.tri, transpose, base::backsolve))
+backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (!missing(k)) list(k = k), upper.tri,
+  transpose, base::backsolve))
 #' @rdname solve
 #' @export
-forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (!missing(k)) list(k = k), upper.tri, transpose, base::forwardsolve))
+forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (!missing(k)) list(k = k), upper.tri,
+  transpose, base::forwardsolve))
 
 solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
   device <- gpu_device(if (is_gpu(r)) r else x)
   flag <- function(v) isTRUE(v) || isFALSE(v)
   d <- dim(r)
   k <- if (is.null(given)) d[2L] else given$k
-  usable <- device != "cpu" && takes_product(r) && takes_product(x) && !is.complex(r) && !is.complex(x) && length(d) == 2L && length(dim(x)) %in% c(0L, 2L) &&
-    flag(upper.tri) && flag(transpose) && is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 & k <= min(d, NROW(x))) && NCOL(x) > 0L
+  usable <- device != "cpu" && takes_product(r) && takes_product(x) && !is.complex(r) && !is.complex(x) &&
+    length(d) == 2L && length(dim(x)) %in% c(0L, 2L) &&
+    flag(upper.tri) && flag(transpose) && is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 & k <= min(d, NROW(x))) &&
+      NCOL(x) > 0L
   if (usable) {
     k <- trunc(as.double(k))
     a <- strip_names(beside(r, x, device))
@@ -303,7 +317,8 @@ norm <- interposed("norm", "x", norm_of(x, type))
 norm_of <- function(x, type) {
   on_base <- function() call_base(base::norm, list(host_copy(x), type))
   letter <- if (is.character(type)) substr(type[1L], 1L, 1L) else ""
-  if (length(dim(x)) != 2L || is.complex(x) || length(x) == 0L || prefers_host(x) || !letter %in% c("1", "O", "o", "I", "i", "F", "f", "E", "e", "M", "m", "2")) return(on_base())
+  if (length(dim(x)) != 2L || is.complex(x) || length(x) == 0L || prefers_host(x) || !letter %in% c("1", "O", "o", "I",
+    "i", "F", "f", "E", "e", "M", "m", "2")) return(on_base())
   if (letter == "2") {
     if (!identical(type, "2")) return(on_base())
     return(if (anyNA(x)) NA_real_ else as.vector(singular_values(x)[1L]))
@@ -329,12 +344,14 @@ rcond <- if (is.null(formals(base::rcond)$uplo)) {
   interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
 } else {
   # from R 4.4 on: which triangle; the lower one is base R's
-  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, if (!identical(uplo, "U")) list(uplo = uplo), ...))
+  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, if (!identical(uplo, "U"))
+    list(uplo = uplo), ...))
 }
 
 reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) {
   d <- dim(x)
-  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) && !...length()) {
+  if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) &&
+    !...length()) {
     return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
   }
   n <- order_of(x)
@@ -348,7 +365,8 @@ reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) 
     dim(r) <- c(n, n)
     if (any(diagonal_of(r, n) == 0)) return(0)
     solve <- function(b, transpose) {
-      collect(.Call(C_triangular_solve, r, as_gpu(b, dtype = gpu_dtype(r), device = gpu_device(r)), c(n, 1), TRUE, transpose != infinity))
+      collect(.Call(C_triangular_solve, r, as_gpu(b, dtype = gpu_dtype(r), device = gpu_device(r)), c(n, 1), TRUE,
+        transpose != infinity))
     }
     inverse <- inverse_norm(solve, n)
   } else {
@@ -364,7 +382,8 @@ reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) 
 #' @rdname solve
 #' @export
 kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
-  usable <- length(dim(z)) == 2L && length(z) > 0L && !is.complex(z) && gpu_device(z) != "cpu" && !...length() && is.null(norm)
+  usable <- length(dim(z)) == 2L && length(z) > 0L && !is.complex(z) && gpu_device(z) != "cpu" && !...length() &&
+    is.null(norm)
   if (!usable) return(call_base(kappa.default, list(host_copy(z), exact = exact, norm = norm, ...)))
   if (isTRUE(exact)) {
     d <- collect(singular_values(z))
@@ -380,7 +399,8 @@ kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
 #' @export
 isSymmetric.gpu_array <- function(object, ...) {
   n <- order_of(object)
-  if (is.null(n) || is.complex(object) || ...length() || !is.null(dimnames(object))) return(isSymmetric(host_copy(object), ...))
+  if (is.null(n) || is.complex(object) || ...length() || !is.null(dimnames(object)))
+    return(isSymmetric(host_copy(object), ...))
   is_symmetric(object)
 }
 

@@ -42,11 +42,15 @@ covariance <- function(x, y, use, method, correlation) {
   x <- if (is.data.frame(x)) as.matrix(collect(x)) else x
   y <- if (is.data.frame(y)) as.matrix(collect(y)) else y
   parts <- c(list(x), if (!is.null(y)) list(y))
-  usable <- all(vapply(parts, function(p) is_number(p) && !is.complex(p) && length(dim(p)) %in% c(0L, 2L) && length(p) > 0L, NA))
+  usable <- all(vapply(parts, function(p) is_number(p) && !is.complex(p) && length(dim(p)) %in% c(0L, 2L) &&
+    length(p) > 0L, NA))
   like <- Find(is_gpu, parts)
   if (!is.character(use) || length(use) != 1L) return(on_base())
-  use <- c("all.obs", "complete.obs", "pairwise.complete.obs", "everything", "na.or.complete")[pmatch(use, c("all.obs", "complete.obs", "pairwise.complete.obs", "everything", "na.or.complete"))]
-  if (!usable || is.na(use) || use == "pairwise.complete.obs" || method == "kendall" || prefers_host(like) || is.null(y) && is.null(dim(x)) ||
+  use <- c("all.obs", "complete.obs", "pairwise.complete.obs", "everything",
+    "na.or.complete")[pmatch(use, c("all.obs", "complete.obs", "pairwise.complete.obs", "everything",
+    "na.or.complete"))]
+  if (!usable || is.na(use) || use == "pairwise.complete.obs" || method == "kendall" || prefers_host(like) ||
+    is.null(y) && is.null(dim(x)) ||
         !is.null(y) && NROW(x) != NROW(y) || NROW(x) < 2L) {
     return(on_base())
   }
@@ -70,11 +74,14 @@ covariance <- function(x, y, use, method, correlation) {
   }
   # columns in which something is missing have no result, and do not spoil the others
   spoilt <- lapply(tables, function(p) as.vector(colSums(is.na(p)) > 0))
-  if (method == "spearman") tables <- lapply(tables, function(p) do.call(cbind, lapply(seq_len(ncol(p)), function(k) rank(p[, k], na.last = "keep"))))
+  if (method == "spearman")
+    tables <- lapply(tables,
+    function(p) do.call(cbind, lapply(seq_len(ncol(p)), function(k) rank(p[, k], na.last = "keep"))))
   n <- nrow(tables[[1L]])
   centred <- lapply(tables, function(p) sweep(p, 2L, colMeans(p), check.margin = FALSE))
   second <- centred[[length(centred)]]
-  product <- collect(if (ncol(centred[[1L]]) == 1L && ncol(second) == 1L) gpu_full(sum(centred[[1L]] * second), c(1, 1), device = "cpu") else t(centred[[1L]]) %*% second)
+  product <- collect(if (ncol(centred[[1L]]) == 1L && ncol(second) == 1L) gpu_full(sum(centred[[1L]] * second), c(1, 1),
+    device = "cpu") else t(centred[[1L]]) %*% second)
   out <- product / (n - 1)
   if (correlation) {
     size <- lapply(centred, function(p) sqrt(as.vector(colSums(p * p))))
@@ -123,11 +130,14 @@ NULL
 #' @export
 hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE, fuzz = 1e-7) {
   name <- deparse1(substitute(x))
-  usual_breaks <- is.numeric(breaks) && !is.object(breaks) && length(breaks) && (length(breaks) > 1L || is_count(breaks, 1) && breaks <= 1e6)
-  usable <- !is.complex(x) && !is.logical(x) && (usual_breaks || is.character(breaks) && length(breaks) && tolower(breaks[1L]) %in% "sturges")
+  usual_breaks <- is.numeric(breaks) && !is.object(breaks) && length(breaks) &&
+    (length(breaks) > 1L || is_count(breaks, 1) && breaks <= 1e6)
+  usable <- !is.complex(x) && !is.logical(x) && (usual_breaks || is.character(breaks) && length(breaks) &&
+    tolower(breaks[1L]) %in% "sturges")
   values <- if (usable) strip(x)[is.finite(x)]
   if (!usable || !length(values)) {
-    out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right, fuzz = fuzz, plot = FALSE)
+    out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right,
+      fuzz = fuzz, plot = FALSE)
   } else {
     n <- length(values)
     values <- as_float64(values)
@@ -141,7 +151,8 @@ hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, ri
     bins <- length(breaks) - 1L
     widths <- diff(breaks)
     by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(reach) else min(widths[widths > 0])
-    moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins), if (include.lowest) by else -by)
+    moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins),
+      if (include.lowest) by else -by)
     code <- count_below(values, breaks + moved, right)
     code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code
     counts <- tabulate(gpu_cast(code, "int32"), bins)

@@ -25,7 +25,9 @@ PAIRS_AT_ONCE <- 2^26
 distances <- function(x, method, diag, upper, p) {
   methods <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
   which <- if (length(method) == 1L) pmatch(method, methods) else NA
-  usable <- !is.na(which) && methods[which] != "binary" && (methods[which] != "minkowski" || is_count(p, .Machine$double.xmin)) && length(dim(x)) == 2L && is.numeric(x) && !is.complex(x) && all(dim(x) > 0L) && nrow(x) > 1L && !prefers_host(x)
+  usable <- !is.na(which) && methods[which] != "binary" && (methods[which] != "minkowski" ||
+    is_count(p, .Machine$double.xmin)) && length(dim(x)) == 2L && is.numeric(x) && !is.complex(x) && all(dim(x) > 0L) &&
+    nrow(x) > 1L && !prefers_host(x)
   if (!usable || !all(is.finite(x))) {
     out <- call_base(stats::dist, list(host_view(x), method = method, diag = diag, upper = upper, p = p))
     # base R's has the function and the elements in it
@@ -53,7 +55,8 @@ distances <- function(x, method, diag, upper, p) {
       left <- k - .Call(C_reduce_groups, "sum", none, FALSE, c(1, k, rows * columns), FALSE)
       value <- ifelse(left == 0, NA_real_, total / (left / k))
     } else {
-      value <- .Call(C_reduce_groups, if (methods[which] == "maximum") "max" else "sum", term, FALSE, c(1, k, rows * columns), FALSE)
+      value <- .Call(C_reduce_groups, if (methods[which] == "maximum") "max" else "sum", term, FALSE,
+        c(1, k, rows * columns), FALSE)
       if (methods[which] == "euclidean") value <- sqrt(value)
       if (methods[which] == "minkowski") value <- value^(1 / p)
     }
@@ -64,7 +67,8 @@ distances <- function(x, method, diag, upper, p) {
       done <- done + count
     }
   }
-  shape <- list(Size = n, Labels = dimnames(x)[[1L]], Diag = diag, Upper = upper, method = methods[which], p = if (methods[which] == "minkowski") p, call = match.call(stats::dist, written_call()), class = "dist")
+  shape <- list(Size = n, Labels = dimnames(x)[[1L]], Diag = diag, Upper = upper, method = methods[which],
+    p = if (methods[which] == "minkowski") p, call = match.call(stats::dist, written_call()), class = "dist")
   attributes(lower) <- shape[!vapply(shape, is.null, NA)]
   lower
 }

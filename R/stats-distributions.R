@@ -183,9 +183,11 @@ gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL
   if (!is.numeric(sigma) || !is.matrix(sigma) || nrow(sigma) != ncol(sigma) || !nrow(sigma) || !all(is.finite(sigma))) {
     abort_argument("sigma", "a square matrix of finite numbers", sigma)
   }
-  if (!isSymmetric(unname(sigma), tol = sqrt(.Machine$double.eps))) stop_verdigris("argument", "`sigma` must be symmetric.")
+  if (!isSymmetric(unname(sigma), tol = sqrt(.Machine$double.eps)))
+    stop_verdigris("argument", "`sigma` must be symmetric.")
   d <- ncol(sigma)
-  if (!is.null(mean) && (!is.numeric(mean) || length(mean) != d)) abort_argument("mean", sprintf("%d numbers, one for each column of `sigma`", d), mean)
+  if (!is.null(mean) && (!is.numeric(mean) || length(mean) != d))
+    abort_argument("mean", sprintf("%d numbers, one for each column of `sigma`", d), mean)
   z <- gpu_rnorm(n * d, dtype = dtype, device = device)
   dim(z) <- c(n, d)
   out <- z %*% root_of(sigma)
@@ -202,7 +204,8 @@ root_of <- function(sigma) {
   parts <- eigen(unname(sigma), symmetric = TRUE)
   largest <- max(abs(parts$values))
   if (any(parts$values < -sqrt(.Machine$double.eps) * largest)) {
-    stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is no covariance matrix.", call = parent.frame())
+    stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is no covariance matrix.",
+      call = parent.frame())
   }
   # what is rounding is none
   parts$values[parts$values < 8 * .Machine$double.eps * ncol(sigma) * largest] <- 0

@@ -4,7 +4,8 @@
 #' @rdname host
 #' @usage NULL
 #' @export
-mahalanobis <- interposed("mahalanobis", c("x", "center", "cov"), hosted_mahalanobis(x, center, cov, inverted, ...), home = "stats")
+mahalanobis <- interposed("mahalanobis", c("x", "center", "cov"), hosted_mahalanobis(x, center, cov, inverted, ...),
+  home = "stats")
 hosted_mahalanobis <- function(...) hosted(stats::mahalanobis, list(...))
 
 # It asks an array for one element after the other.
@@ -17,15 +18,19 @@ approx <- interposed("approx", c("x", "y", "xout"), hosted_call(stats::approx, e
 #' @rdname host
 #' @usage NULL
 #' @export lm.fit
-lm.fit <- interposed("lm.fit", c("x", "y"), fit_on_host("lm.fit", y, list(x, y, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)), home = "stats")
+lm.fit <- interposed("lm.fit", c("x", "y"), fit_on_host("lm.fit", y, list(x, y, offset = offset, method = method,
+  tol = tol, singular.ok = singular.ok, ...)), home = "stats")
 #' @rdname host
 #' @usage NULL
 #' @export lm.wfit
-lm.wfit <- interposed("lm.wfit", c("x", "y", "w"), fit_on_host("lm.wfit", y, list(x, y, w, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)), home = "stats")
+lm.wfit <- interposed("lm.wfit", c("x", "y", "w"),
+  fit_on_host("lm.wfit", y, list(x, y, w, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)),
+  home = "stats")
 
 # What is as long as an array y is an array, too.
 fit_on_host <- function(name, y, args) {
-  out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) read_by(name, a) else a), parent.frame())
+  out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) read_by(name, a) else a),
+    parent.frame())
   if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) {
     values <- out[[part]]
     out[part] <- list(NULL) # nobody else holds them now

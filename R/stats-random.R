@@ -45,7 +45,8 @@ NULL
 #' @export
 gpu_runif <- function(n, min = 0, max = 1, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  if (is_single_number(min) && is_single_number(max) && is.finite(max - min) && min <= max) return(scaled_draws("runif", n, max - min, min, dtype, device))
+  if (is_single_number(min) && is_single_number(max) && is.finite(max - min) && min <= max)
+    return(scaled_draws("runif", n, max - min, min, dtype, device))
   draws("uniform_draw", "runif", n, list(min = min, max = max), dtype, device)
 }
 
@@ -53,7 +54,8 @@ gpu_runif <- function(n, min = 0, max = 1, dtype = NULL, device = NULL) {
 #' @export
 gpu_rnorm <- function(n, mean = 0, sd = 1, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  if (is_single_number(mean) && is_single_number(sd) && sd >= 0 && is.finite(sd)) return(scaled_draws("rnorm", n, sd, mean, dtype, device))
+  if (is_single_number(mean) && is_single_number(sd) && sd >= 0 && is.finite(sd))
+    return(scaled_draws("rnorm", n, sd, mean, dtype, device))
   draws("normal_draw", "rnorm", n, list(mean = mean, sd = sd), dtype, device)
 }
 
@@ -61,7 +63,8 @@ gpu_rnorm <- function(n, mean = 0, sd = 1, dtype = NULL, device = NULL) {
 #' @export
 gpu_rexp <- function(n, rate = 1, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  if (is_single_number(rate) && rate > 0 && is.finite(1 / rate)) return(scaled_draws("rexp", n, 1 / rate, 0, dtype, device))
+  if (is_single_number(rate) && rate > 0 && is.finite(1 / rate))
+    return(scaled_draws("rexp", n, 1 / rate, 0, dtype, device))
   draws("exponential_draw", "rexp", n, list(rate = rate), dtype, device)
 }
 
@@ -79,7 +82,8 @@ draws <- function(row, stream, n, parameters, dtype, device, call = sys.call(-1L
   if (is.null(device)) device <- gpu_device_of_any(parameters)
   for (name in names(parameters)) {
     x <- parameters[[name]]
-    if (!is.numeric(x) && !is.logical(x) || is.factor(x)) abort_argument(name, "numbers or an array of numbers", x, parent.frame())
+    if (!is.numeric(x) && !is.logical(x) || is.factor(x))
+      abort_argument(name, "numbers or an array of numbers", x, parent.frame())
     if (length(x) == 0L) {
       # as base R, which has no draw to give
       out <- gpu_full(NA, n, dtype %||% "float64", device)

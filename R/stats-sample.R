@@ -34,7 +34,8 @@ gpu_sample <- function(x, size, replace = FALSE, prob = NULL, dtype = NULL, devi
   n <- length(x)
   if (n == 1L && is.numeric(x) && !is.factor(x) && is.finite(x) && x >= 1) {
     x <- as.numeric(x)
-    return(if (missing(size)) gpu_sample_int(x, x, replace, prob, dtype, device) else gpu_sample_int(x, size, replace, prob, dtype, device))
+    return(if (missing(size)) gpu_sample_int(x, x, replace, prob, dtype, device) else gpu_sample_int(x, size, replace,
+      prob, dtype, device))
   }
   at <- gpu_sample_int(n, if (missing(size)) n else size, replace, prob, device = device)
   plain <- is_gpu(x) || (is.numeric(x) || is.logical(x) || is.complex(x)) && !is.object(x)
@@ -50,12 +51,14 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
   whole <- function(x) (is.numeric(x) || is.logical(x)) && length(x) == 1L && is.finite(x) && x >= 0 && x < 2^52
   if (!whole(n) || trunc(n) == 0 && isTRUE(size > 0)) stop_as_base("invalid first argument")
   if (!whole(size)) stop_as_base("invalid 'size' argument")
-  if (!is.logical(replace) && !is.numeric(replace) || length(replace) != 1L || is.na(replace)) stop_as_base("invalid 'replace' argument")
+  if (!is.logical(replace) && !is.numeric(replace) || length(replace) != 1L || is.na(replace))
+    stop_as_base("invalid 'replace' argument")
   n <- trunc(as.numeric(n))
   size <- trunc(as.numeric(size))
   if (!replace && size > n) stop_as_base("cannot take a sample larger than the population when 'replace = FALSE'")
   if (!is.null(prob)) prob <- as_weights(prob, n, size, replace)
-  if (!is.null(dtype) && (!is.character(dtype) || length(dtype) != 1L || is.na(dtype))) abort_argument("dtype", "the name of a dtype", dtype)
+  if (!is.null(dtype) && (!is.character(dtype) || length(dtype) != 1L || is.na(dtype)))
+    abort_argument("dtype", "the name of a dtype", dtype)
   dtype <- dtype %||% if (n > .Machine$integer.max) "float64" else "int32"
   as_wanted <- function(at) if (gpu_dtype(at) == dtype) at else gpu_cast(at, dtype)
   if (size == 0) return(gpu_full(0L, 0, dtype, device))

@@ -29,7 +29,8 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   # nothing is left: its type and shape differ between versions of R
   extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
   # what base R makes of a lag that is not whole depends on its version
-  if (lag * differences >= extent(x) || lag %% 1 != 0 || differences %% 1 != 0) return(hosted(diff, list(x, lag, differences)))
+  if (lag * differences >= extent(x) || lag %% 1 != 0 || differences %% 1 != 0)
+    return(hosted(diff, list(x, lag, differences)))
   time <- attr(x, "tsp")
   y <- x
   for (k in seq_len(differences)) {
@@ -38,7 +39,8 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   }
   if (is.null(time)) return(y)
   names <- if (is.matrix(x)) list(NULL, colnames(x) %||% paste("Series", seq_len(ncol(x))))
-  with_attributes(y, c(list(dim = dim(y), dimnames = names)[is.matrix(x)], list(tsp = c(time[2L] - (NROW(y) - 1) / time[3L], time[2:3]))))
+  with_attributes(y, c(list(dim = dim(y), dimnames = names)[is.matrix(x)],
+    list(tsp = c(time[2L] - (NROW(y) - 1) / time[3L], time[2:3]))))
 }
 
 # An ordinary vector with the array's time, to be asked about that.
@@ -82,4 +84,5 @@ toeplitz <- interposed("toeplitz", "x", hosted_call(stats::toeplitz, environment
 
 # From R 4.3 on.
 #' @rawNamespace if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE)) export(toeplitz2)
-if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE)) toeplitz2 <- interposed("toeplitz2", "x", hosted_call(stats::toeplitz2, environment()), home = "stats")
+if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE))
+  toeplitz2 <- interposed("toeplitz2", "x", hosted_call(stats::toeplitz2, environment()), home = "stats")

@@ -32,7 +32,8 @@ gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right"
   f <- one_of("f", f, c("sum", "mean", "min", "max"))
   align <- one_of("align", align, c("right", "center", "left"))
   n <- length(x)
-  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || !is.finite(k) || k < 1 || k %% 1 != 0) abort_argument("k", "a whole number, 1 or more", k)
+  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || !is.finite(k) || k < 1 || k %% 1 != 0)
+    abort_argument("k", "a whole number, 1 or more", k)
   if (!is.null(fill) && !(is_number(fill) && length(fill) == 1L)) abort_argument("fill", "one number or NULL", fill)
   x <- strip(x)
   if (is.logical(x)) x <- gpu_cast(x, "int32")
@@ -51,7 +52,8 @@ gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right"
 # to it.
 rolled <- function(x, k, f) {
   n <- length(x)
-  part <- function(y, from, count) if (from == 0 && count == length(y)) y else strided(y, length(y), 1, count, start = from)
+  part <- function(y, from, count) if (from == 0 && count == length(y)) y else strided(y, length(y), 1, count,
+    start = from)
   wide <- x
   size <- 1
   out <- NULL
@@ -75,7 +77,8 @@ embed <- interposed("embed", "x", embed_array(x, dimension), home = "stats")
 
 embed_array <- function(x, dimension) {
   n <- NROW(x)
-  usable <- is.numeric(dimension) && !is_gpu(dimension) && length(dimension) == 1L && isTRUE(dimension >= 1 && dimension <= n && dimension %% 1 == 0)
+  usable <- is.numeric(dimension) && !is_gpu(dimension) && length(dimension) == 1L &&
+    isTRUE(dimension >= 1 && dimension <= n && dimension %% 1 == 0)
   if (!usable || length(dim(x)) %in% 1L || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
   rows <- n - dimension + 1
   p <- NCOL(x)
@@ -91,18 +94,21 @@ embed_array <- function(x, dimension) {
 
 #' @rdname gpu_roll
 #' @export
-filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init)) list(init = init)), home = "stats")
+filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init))
+  list(init = init)), home = "stats")
 
 # `start`: init in a list, or NULL where it is not given.
 filter_array <- function(x, filter, method, sides, circular, start) {
   weights <- host_copy(filter)
   p <- length(weights)
   n <- length(x)
-  usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) && p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
+  usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) &&
+    p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
     is_count(sides, 1) && sides %in% c(1L, 2L) && isFALSE(circular) && is.null(start)
   if (!usable) {
     plain <- is_plain(x) && is.double(x)
-    args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides, circular = circular)
+    args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides,
+      circular = circular)
     return(back_beside(call_base(stats::filter, c(args, start)), x))
   }
   # the last weight meets the first element of each window

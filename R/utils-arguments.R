@@ -8,7 +8,8 @@ is_switch <- function(x) (is.logical(x) || is.numeric(x)) && length(x) == 1L && 
 is_flag <- function(x) is.logical(x) && length(x) == 1L && !is.object(x) && !is.na(x)
 
 # A number of elements, a lag, an extent: `least` or more.
-is_count <- function(x, least = 0) is.numeric(x) && length(x) == 1L && !is.object(x) && isTRUE(x[[1L]] >= least && x[[1L]] < 2^52)
+is_count <- function(x, least = 0) is.numeric(x) && length(x) == 1L && !is.object(x) &&
+  isTRUE(x[[1L]] >= least && x[[1L]] < 2^52)
 
 # Digits, bases, probabilities: numbers that are not complex, an array or ordinary ones.
 is_real <- function(x) !is.complex(x) && (is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x)))

@@ -33,7 +33,8 @@ written_call <- function(frame = parent.frame()) {
   ours <- function(k) {
     if (k < 1L) return(FALSE)
     f <- sys.function(k)
-    is_interposed(f) || identical(f, base::cbind) || identical(f, base::rbind) || identical(topenv(environment(f)), home)
+    is_interposed(f) || identical(f, base::cbind) || identical(f, base::rbind) || identical(topenv(environment(f)),
+      home)
   }
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]
@@ -46,7 +47,8 @@ short_call <- function(call) {
   if (is.symbol(call[[1L]]) && grepl(".", name <- as.character(call[[1L]]), fixed = TRUE)) {
     call[[1L]] <- as.name(sub("(.)[.](gpu_array|verdigris|default|data[.]frame|list)$", "\\1", name))
   }
-  long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is.atomic(a) || is.list(a)) && (length(a) > 1L || is_gpu(a)), NA)
+  long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is.atomic(a) || is.list(a)) &&
+    (length(a) > 1L || is_gpu(a)), NA)
   call[1L + which(long)] <- list(quote(...))
   if (any(long)) call$na.rm <- NULL
   call
@@ -76,7 +78,8 @@ say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame
 # data stand.
 call_base <- function(f, args, frame = parent.frame()) {
   # a method that f has called has the data in its call as do.call() quotes them
-  quoted <- function(call) any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && identical(a[[1L]], quote(base::quote)), NA))
+  quoted <- function(call)
+    any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && identical(a[[1L]], quote(base::quote)), NA))
   rewritten <- function(condition) {
     call <- conditionCall(condition)
     if (!is.call(call) || is.symbol(call[[1L]]) && !quoted(call)) return(NULL)
@@ -110,16 +113,20 @@ one_of <- function(argument, value, choices, call = parent.frame()) {
 # A function, or the name of one that the caller of `call` sees.
 function_of <- function(argument, value, call = parent.frame()) {
   if (is.function(value)) return(value)
-  if (!is.character(value) || length(value) != 1L || is.na(value) || !nzchar(value)) abort_argument(argument, "a function, or the name of one", value, call)
+  if (!is.character(value) || length(value) != 1L || is.na(value) || !nzchar(value))
+    abort_argument(argument, "a function, or the name of one", value, call)
   found <- get0(value, envir = parent.frame(2L), mode = "function")
-  if (is.null(found)) stop_verdigris("argument", sprintf("`%s` must be a function, or the name of one; there is none with the name \"%s\".", argument, value), call = call)
+  if (is.null(found)) stop_verdigris("argument",
+    sprintf("`%s` must be a function, or the name of one; there is none with the name \"%s\".", argument, value),
+    call = call)
   found
 }
 
 # An option that has a value which means nothing.
 abort_option <- function(name, expected, call = NULL) {
   stop_verdigris(
-    "argument", sprintf("Option `%s` must be %s, not %s.", name, expected, paste(deparse(getOption(name), nlines = 1L), collapse = "")),
+    "argument", sprintf("Option `%s` must be %s, not %s.", name, expected, paste(deparse(getOption(name), nlines = 1L),
+      collapse = "")),
     sprintf("`options(%s = NULL)` restores the default.", name), call = call
   )
 }
@@ -127,7 +134,8 @@ abort_option <- function(name, expected, call = NULL) {
 # The rule on implicit reads, option verdigris.host_access.
 access_rule <- function() {
   rule <- getOption("verdigris.host_access", "inform")
-  if (!is_choice(rule, c("inform", "allow", "error"))) abort_option("verdigris.host_access", "\"inform\", \"allow\" or \"error\"")
+  if (!is_choice(rule, c("inform", "allow", "error")))
+    abort_option("verdigris.host_access", "\"inform\", \"allow\" or \"error\"")
   rule
 }
 

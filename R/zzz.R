@@ -36,7 +36,8 @@
   # these hand on what is not for arrays, so library() says nothing of them; of others it would
   others <- setdiff(ls(package), names(MASKED))
   behind <- parent.env(package)
-  if (!any(vapply(others, exists, NA, envir = behind, mode = "function"))) assign(".conflicts.OK", TRUE, envir = package)
+  if (!any(vapply(others, exists, NA, envir = behind, mode = "function")))
+    assign(".conflicts.OK", TRUE, envir = package)
   packageStartupMessage(attach_message())
   for (problem in c(start_problem(), cache_message())) packageStartupMessage(problem)
 }

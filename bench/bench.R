@@ -26,7 +26,8 @@ operands <- list(
   elementwise = function(x, y, put) {
     side <- side_of(x)
     o <- list(x = put(x), y = put(y), v = put(x[seq_len(side)]))
-    c(o, list(m = shape(o$x, side, side), pairs_x = shape(o$x, 2L, length(x) %/% 2L), pairs_y = shape(o$y, 2L, length(y) %/% 2L)))
+    c(o, list(m = shape(o$x, side, side), pairs_x = shape(o$x, 2L, length(x) %/% 2L),
+      pairs_y = shape(o$y, 2L, length(y) %/% 2L)))
   },
   number = function(x, y, put) list(x = put(x), y = put(y)),
   margin = function(x, y, put) {
@@ -54,7 +55,8 @@ operands <- list(
   library = function(x, y, put, n) {
     tall <- shape(x[seq_len(length(x) %/% 100L * 100L)], length(x) %/% 100L, 100L)
     a <- shape(x[seq_len(n^2)], n, n)
-    list(tall = put(tall), a = put(a), spd = put(crossprod(a) + diag(n, n)), b = put(shape(y[seq_len(16L * n)], n, 16L)), z = put(complex(real = x, imaginary = y)))
+    list(tall = put(tall), a = put(a), spd = put(crossprod(a) + diag(n, n)),
+      b = put(shape(y[seq_len(16L * n)], n, 16L)), z = put(complex(real = x, imaginary = y)))
   }
 )
 operands$elementwise_f64 <- operands$elementwise
@@ -147,7 +149,8 @@ run_cases <- function(table, round) {
       size <- list(n, dtype)
     }
     if (round == 1L && !check_full(case, f, o)) next
-    if (case$kind == "number") measure_calls(case, round, function() f(o)) else measure_device(case, round, function() f(o))
+    if (case$kind == "number") measure_calls(case, round, function() f(o)) else measure_device(case, round,
+      function() f(o))
   }
 }
 
@@ -191,7 +194,8 @@ run_dtypes <- function(table, round) {
     case <- table[k, ]
     dtype <- sub("^...._?", "", sub("^(h2d|d2h)_", "    ", case$name))
     x <- host$x[seq_len(min(n, length(host$x)))]
-    x <- switch(sub("[0-9]+$", "", dtype), float = , bfloat = x, bool = x > 0, complex = complex(real = x, imaginary = rev(x)), uint = as.integer(abs(x) * 20), as.integer(x * 20))
+    x <- switch(sub("[0-9]+$", "", dtype), float = , bfloat = x, bool = x > 0,
+      complex = complex(real = x, imaginary = rev(x)), uint = as.integer(abs(x) * 20), as.integer(x * 20))
     tolerance <- switch(dtype, float16 = 1e-3, bfloat16 = 1e-2, complex64 = 1e-6, 0)
     few <- x[seq_len(1000L)]
     if (round == 1L && !near(as.vector(as_gpu(few, dtype = dtype, device = device)), few, tolerance)) {
@@ -216,7 +220,8 @@ run_small <- function(table, round) {
   x <- as_gpu(host$x[1:10], dtype = "float32", device = device)
   y <- as_gpu(host$y[1:10], dtype = "float32", device = device)
   stopifnot(near(as.vector(x + y), host$x[1:10] + host$y[1:10], 1e-6), near(sum(x), sum(host$x[1:10]), 1e-6))
-  calls <- list(record_add = function() x + y, small_add = function() gpu_compute(x + y), small_sum = function() sum(x) + 0,
+  calls <- list(record_add = function() x + y, small_add = function() gpu_compute(x + y), small_sum = function()
+    sum(x) + 0,
                 small_dlpack = function() from_dlpack(as_dlpack(x)))
   if (device != "cpu" && "small_kernel" %in% table$name) {
     kernel <- gpu_kernel('extern "C" __global__ void axpy(const float* x, float* y, float a, int n) {
@@ -228,7 +233,8 @@ run_small <- function(table, round) {
     calls$small_kernel <- function() kernel(u, v, 2, 1000L, grid = 4L, block = 256L)
   }
   for (k in seq_len(nrow(table))) {
-    if (is.null(calls[[table$name[k]]])) report_absent(table[k, ]) else measure_many(table[k, ], round, calls[[table$name[k]]])
+    if (is.null(calls[[table$name[k]]])) report_absent(table[k, ]) else measure_many(table[k, ], round,
+      calls[[table$name[k]]])
   }
 }
 
@@ -270,9 +276,11 @@ run_cold <- function(table, round) {
   for (name in intersect(c("cold_empty", "cold_warm"), table$name)) {
     ms <- replicate(3L, {
       if (name == "cold_empty") unlink(cache, recursive = TRUE)
-      as.numeric(system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE, env = paste0("R_USER_CACHE_DIR=", cache)))
+      as.numeric(system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE,
+        env = paste0("R_USER_CACHE_DIR=", cache)))
     })
-    if (length(unlist(ms)) == 3L) emit(name, round, unlist(ms)) else report_wrong(table[table$name == name, ], "the process failed")
+    if (length(unlist(ms)) == 3L) emit(name, round, unlist(ms)) else report_wrong(table[table$name == name, ],
+      "the process failed")
   }
 }
 
@@ -306,7 +314,8 @@ run_loop <- function(table, round) {
     gpu_sync(device)
     end <- now()
     used <- counters() - before
-    emit(table$name[k], round, (end - from) * 1e3, host_us = (returned - from) * 1e6 / steps, launches = used[["launches"]],
+    emit(table$name[k], round, (end - from) * 1e3, host_us = (returned - from) * 1e6 / steps,
+      launches = used[["launches"]],
          peak = counters()[["peak"]], extra = list(steps = steps, gc_share = (gc.time()[[3L]] - spent) / (end - from)))
   }
 }
@@ -314,7 +323,8 @@ run_loop <- function(table, round) {
 run_group <- function(group, round) {
   table <- wanted_cases[wanted_cases$group == group, ]
   if (!nrow(table)) return(invisible())
-  switch(group, transfer = run_transfers, dtypes = run_dtypes, small = run_small, compile = run_fresh, cold = run_cold, loop = run_loop, run_cases)(table, round)
+  switch(group, transfer = run_transfers, dtypes = run_dtypes, small = run_small, compile = run_fresh, cold = run_cold,
+    loop = run_loop, run_cases)(table, round)
   # the device is left empty for the process that comes next
   gpu_memory(device, trim = TRUE)
   invisible()

@@ -16,14 +16,16 @@ serving <- "--serve" %in% given
 options(warn = 1, verdigris.device = device)
 
 all_cases <- utils::read.csv(file.path(folder, "cases.csv"), stringsAsFactors = FALSE)
-wanted_cases <- if (length(prefixes)) all_cases[Reduce(`|`, lapply(prefixes, startsWith, x = all_cases$name)), ] else all_cases[all_cases$default == 1L, ]
+wanted_cases <- if (length(prefixes)) all_cases[Reduce(`|`, lapply(prefixes, startsWith, x = all_cases$name)), ] else
+  all_cases[all_cases$default == 1L, ]
 
 # Every case of the list that is a function of operands has one, and none is left over.
 check_names <- function(own) {
   listed <- all_cases$name[!all_cases$group %in% c("transfer", "dtypes", "small", "compile", "cold", "loop")]
   lacking <- listed[vapply(listed, function(n) is.null(case_of(n)), NA)]
   spare <- own[!vapply(own, function(n) any(startsWith(listed, n)), NA)]
-  if (length(lacking) || length(spare)) stop("bench.R and cases.csv differ: ", paste(c(lacking, spare), collapse = ", "))
+  if (length(lacking) || length(spare))
+    stop("bench.R and cases.csv differ: ", paste(c(lacking, spare), collapse = ", "))
 }
 
 # ---- inputs: normals that float32 holds exactly (multiples of 2^-20), as bench.py writes them --------------------
@@ -45,7 +47,8 @@ refused <- character()
 near <- function(found, wanted, tolerance) {
   found <- as.vector(found)
   wanted <- as.vector(wanted)
-  length(found) == length(wanted) && !anyNA(found) && isTRUE(all(Mod(found - wanted) <= tolerance * (Mod(wanted) + mean(Mod(wanted)))))
+  length(found) == length(wanted) && !anyNA(found) &&
+    isTRUE(all(Mod(found - wanted) <= tolerance * (Mod(wanted) + mean(Mod(wanted)))))
 }
 report_wrong <- function(case, why) {
   refused <<- c(refused, case$name)
@@ -94,7 +97,8 @@ check_full <- function(case, f, o) {
       }
       wanted <- full_answers[[key]]
       # sums of numbers of both signs: the error is of the size of what was added, not of what is left
-      if (grepl("sum", key)) max(abs(as.vector(found) - wanted)) <= case$tolerance * length(host$x) / length(wanted) else near(found, wanted, case$tolerance)
+      if (grepl("sum", key)) max(abs(as.vector(found) - wanted)) <= case$tolerance * length(host$x) /
+        length(wanted) else near(found, wanted, case$tolerance)
     },
     {
       few <- as.vector(found[seq_len(min(1e6, length(found)))])
@@ -109,7 +113,9 @@ check_full <- function(case, f, o) {
 
 # ---- timing --------------------------------------------------------------------------------------------------------
 now <- function() as.numeric(Sys.time())
-counters <- function() stats::setNames(.Call(verdigris:::C_counters), c("launches", "up", "down", "compiled", "cache_hits", "peak", "relaunches"))
+counters <- function()
+  stats::setNames(.Call(verdigris:::C_counters), c("launches", "up", "down", "compiled", "cache_hits", "peak",
+  "relaunches"))
 computed <- function(value) {
   if (is_gpu(value)) gpu_compute(value) else if (is.list(value)) for (v in value) if (is_gpu(v)) gpu_compute(v)
   value
@@ -164,7 +170,8 @@ measure_device <- function(case, round, f) {
     c(now() - from, returned - from) / inner
   })
   used <- counters() - before
-  emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6, launches = used[["launches"]] / (inner + 1) / nrow(times), peak = used[["peak"]] + before[["peak"]])
+  emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6,
+    launches = used[["launches"]] / (inner + 1) / nrow(times), peak = used[["peak"]] + before[["peak"]])
 }
 
 # Calls that end with a number in R.
@@ -180,7 +187,8 @@ measure_calls <- function(case, round, f) {
     (now() - from) / 5
   }, collect = FALSE)
   used <- counters() - before
-  emit(case$name, round, times[, 1L] * 1e3, launches = used[["launches"]] / 5 / nrow(times), peak = used[["peak"]] + before[["peak"]])
+  emit(case$name, round, times[, 1L] * 1e3, launches = used[["launches"]] / 5 / nrow(times), peak = used[["peak"]] +
+    before[["peak"]])
 }
 
 # Thousands of small calls.
@@ -198,7 +206,8 @@ measure_many <- function(case, round, f, calls = 2000L) {
     c(now() - from, returned - from) / calls
   }, 5L)
   used <- counters() - before
-  emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6, launches = used[["launches"]] / calls / nrow(times))
+  emit(case$name, round, times[, 1L] * 1e3, host_us = stats::median(times[, 2L]) * 1e6,
+    launches = used[["launches"]] / calls / nrow(times))
 }
 
 # Transfers: one call a repeat; what `before` gives is made outside the time, and the results of the repeat before are
@@ -226,19 +235,24 @@ json <- function(value) {
   if (length(value) == 1L) text else sprintf("[%s]", paste(text, collapse = ", "))
 }
 line <- function(row) {
-  cat(sprintf("{%s}\n", paste(sprintf("\"%s\": %s", names(row), vapply(row, json, "")), collapse = ", ")), file = out, append = TRUE)
+  cat(sprintf("{%s}\n", paste(sprintf("\"%s\": %s", names(row), vapply(row, json, "")), collapse = ", ")), file = out,
+    append = TRUE)
 }
 emit <- function(name, round, ms, host_us = NA, launches = NA, peak = NA, extra = list()) {
   # two figures at least, so that the reader finds an array
-  line(c(list(name = name, peer = "verdigris", round = round, status = "ok", ms = c(ms, if (length(ms) == 1L) ms), host_us = host_us, launches = launches, peak_bytes = peak), extra))
-  message(sprintf("%-26s %12.5f ms %10s us %6s launches", name, stats::median(ms), format(host_us, digits = 4), format(launches, digits = 3)))
+  line(c(list(name = name, peer = "verdigris", round = round, status = "ok", ms = c(ms, if (length(ms) == 1L) ms),
+    host_us = host_us, launches = launches, peak_bytes = peak), extra))
+  message(sprintf("%-26s %12.5f ms %10s us %6s launches", name, stats::median(ms), format(host_us, digits = 4),
+    format(launches, digits = 3)))
 }
 
 main <- function(run_group) {
-  if (is.na(out)) stop("usage: Rscript bench/bench.R OUT.jsonl [--device=cuda] [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--serve] [PREFIX ...]")
+  if (is.na(out)) stop(
+    "usage: Rscript bench/bench.R OUT.jsonl [--device=cuda] [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--serve] [PREFIX ...]")
   if (!serving) {
     read_inputs()
-    for (round in seq_len(as.integer(flag("rounds", "1")))) for (group in unique(wanted_cases$group)) run_group(group, round)
+    for (round in seq_len(as.integer(flag("rounds", "1")))) for (group in unique(wanted_cases$group))
+      run_group(group, round)
     return(invisible())
   }
   commands <- file("stdin", "r")

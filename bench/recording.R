@@ -30,7 +30,8 @@ times("record sqrt(x), which may warn", function(n) for (i in seq_len(n)) sqrt(x
 times("gpu_compute(x + y), 10 elements", function(n) for (i in seq_len(n)) gpu_compute(x + y), reach = "reach 5")
 times("sum(x), 10 elements, as a number", function(n) for (i in seq_len(n)) sum(x) > 0, reach = "reach 11")
 times("sum(x), not read", function(n) for (i in seq_len(n)) sum(x), n = 1000L)
-times("(x - mean(x)) / sd(x), computed", function(n) for (i in seq_len(n)) gpu_compute((x - mean(x)) / sd(x)), n = 1000L)
+times("(x - mean(x)) / sd(x), computed", function(n) for (i in seq_len(n)) gpu_compute((x - mean(x)) / sd(x)),
+  n = 1000L)
 
 a <- 0.999
 b <- 0.001
@@ -49,5 +50,6 @@ before <- gc.time()
 took <- system.time(x <- update(x, steps), gcFirst = FALSE)[[3L]]
 spent <- (gc.time() - before)[[3L]]
 invisible(gc())
-cat(sprintf("%g steps of x <- x * a + b, 1e6 floats: %.2f s, %.2f us a step; gc %.1f%% (reach 5)\n", steps, took, took / steps * 1e6, 100 * spent / took))
+cat(sprintf("%g steps of x <- x * a + b, 1e6 floats: %.2f s, %.2f us a step; gc %.1f%% (reach 5)\n", steps, took,
+  took / steps * 1e6, 100 * spent / took))
 cat(sprintf("live device memory before and after: %.1f, %.1f MB\n", held / 1e6, gpu_memory(device)[["live"]] / 1e6))

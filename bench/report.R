@@ -9,7 +9,8 @@ arguments <- commandArgs(TRUE)
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
 out <- arguments[1L]
 cases <- utils::read.csv(file.path(folder, "cases.csv"), stringsAsFactors = FALSE)
-FIELDS <- c("name", "peer", "status", "ms", "low_ms", "high_ms", "host_us", "launches", "peak_bytes", "gc_share", "compiled", "gbs", "why")
+FIELDS <- c("name", "peer", "status", "ms", "low_ms", "high_ms", "host_us", "launches", "peak_bytes", "gc_share",
+  "compiled", "gbs", "why")
 
 # ---- flat JSON: an object a line ---------------------------------------------------------------------------------
 field <- function(line, name) {
@@ -32,18 +33,23 @@ merge_rounds <- function(lines) {
       v <- unlist(lapply(ok, field, name))
       if (length(v) && any(is.finite(v))) stats::median(v, na.rm = TRUE) else NA
     }
-    data.frame(name = field(l[1L], "name"), peer = field(l[1L], "peer"), status = if (all(status == "ok")) "ok" else status[status != "ok"][1L],
-               ms = if (length(ms)) stats::median(ms) else NA, low_ms = if (length(ms)) min(ms) else NA, high_ms = if (length(ms)) max(ms) else NA,
-               host_us = number("host_us"), launches = number("launches"), peak_bytes = number("peak_bytes"), gc_share = number("gc_share"),
+    data.frame(name = field(l[1L], "name"), peer = field(l[1L], "peer"), status = if (all(status == "ok")) "ok" else
+      status[status != "ok"][1L],
+               ms = if (length(ms)) stats::median(ms) else NA, low_ms = if (length(ms)) min(ms) else NA,
+                 high_ms = if (length(ms)) max(ms) else NA,
+               host_us = number("host_us"), launches = number("launches"), peak_bytes = number("peak_bytes"),
+                 gc_share = number("gc_share"),
                compiled = number("compiled"), gbs = number("gbs"), why = as.character(field(l[1L], "why")))
   })
   do.call(rbind, unname(rows))
 }
 
 write_json <- function(rows, file) {
-  value <- function(v) if (is.na(v)) "null" else if (is.character(v)) encodeString(v, quote = "\"") else formatC(v, digits = 7, format = "g")
+  value <- function(v) if (is.na(v)) "null" else if (is.character(v)) encodeString(v, quote = "\"") else
+    formatC(v, digits = 7, format = "g")
   lines <- vapply(seq_len(nrow(rows)), function(k) {
-    sprintf("  {%s}", paste(sprintf("\"%s\": %s", FIELDS, vapply(FIELDS, function(f) value(rows[[f]][k]), "")), collapse = ", "))
+    sprintf("  {%s}", paste(sprintf("\"%s\": %s", FIELDS, vapply(FIELDS, function(f) value(rows[[f]][k]), "")),
+      collapse = ", "))
   }, "")
   writeLines(c("[", paste0(lines, c(rep(",", length(lines) - 1L), "")), "]"), file)
 }
@@ -66,14 +72,18 @@ compare <- function(rows) {
     if (!nrow(own) && !nrow(peers)) return(NULL)
     rate <- if (case$floor %in% c("copy", "read", "h2d", "d2h")) limit(case$floor)
     # the run's own scale does not show here: floors are for the sizes of cases.csv
-    floor <- if (length(rate)) case$n * case$bytes / rate / 1e6 else if (case$floor == "launch" && length(launch)) launch else NA
+    floor <- if (length(rate)) case$n * case$bytes / rate / 1e6 else if (case$floor == "launch" && length(launch))
+      launch else NA
     # who is faster than the memory allows has not been waited for (JAX's quantile)
     if (case$floor %in% c("copy", "read") && is.finite(floor)) peers <- peers[peers$ms > 0.8 * floor, ]
     best <- peers[which.min(peers$ms), ]
     one <- function(v) if (length(v)) v[1L] else NA
-    data.frame(name = case$name, what = case$what, status = if (nrow(own)) own$status else "not run", ms = one(own$ms), low_ms = one(own$low_ms),
-               peer = if (nrow(best)) best$peer else NA, peer_ms = one(best$ms), ratio = one(own$ms) / one(best$ms), floor_ms = floor, floor_ratio = one(own$ms) / floor,
-               host_us = one(own$host_us), launches = one(own$launches), peak_bytes = one(own$peak_bytes), peer_peak = one(best$peak_bytes), gc_share = one(own$gc_share))
+    data.frame(name = case$name, what = case$what, status = if (nrow(own)) own$status else "not run", ms = one(own$ms),
+      low_ms = one(own$low_ms),
+               peer = if (nrow(best)) best$peer else NA, peer_ms = one(best$ms), ratio = one(own$ms) / one(best$ms),
+                 floor_ms = floor, floor_ratio = one(own$ms) / floor,
+               host_us = one(own$host_us), launches = one(own$launches), peak_bytes = one(own$peak_bytes),
+                 peer_peak = one(best$peak_bytes), gc_share = one(own$gc_share))
   })
   do.call(rbind, table)
 }
@@ -85,16 +95,24 @@ write_table <- function(table, rows, file) {
   bold <- function(text, yes) ifelse(!is.na(yes) & yes, paste0("**", text, "**"), text)
   lines <- c(
     paste("Versions:", paste(rows$status[rows$peer == "versions"], collapse = "; ")), "",
-    paste("Limits:", paste(sprintf("%s %s", rows$name[rows$peer == "limit"], ifelse(is.na(rows$gbs[rows$peer == "limit"]), paste(number(rows$ms[rows$peer == "limit"] * 1e3), "us"), paste(number(rows$gbs[rows$peer == "limit"], 4), "GB/s"))), collapse = ", ")), "",
+    paste("Limits:", paste(sprintf("%s %s", rows$name[rows$peer == "limit"],
+      ifelse(is.na(rows$gbs[rows$peer == "limit"]), paste(number(rows$ms[rows$peer == "limit"] * 1e3), "us"),
+      paste(number(rows$gbs[rows$peer == "limit"], 4), "GB/s"))), collapse = ", ")), "",
     "Medians over all rounds, milliseconds. Ratios: time over the best peer's (above 1.03 in bold), and over what the card's or the bus' limit of the same run allows.", "",
-    "| case | what | ms | best peer | its ms | ratio | over the floor | host us | launches | peak | peer's peak |", "|---|---|---|---|---|---|---|---|---|---|---|",
-    sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |", table$name, gsub("|", "\\|", table$what, fixed = TRUE), ours, ifelse(is.na(table$peer), "", table$peer), number(table$peer_ms, 4),
-            bold(number(table$ratio), table$ratio > 1.03), number(table$floor_ratio), number(table$host_us), number(table$launches), bytes(table$peak_bytes), bytes(table$peer_peak))
+    "| case | what | ms | best peer | its ms | ratio | over the floor | host us | launches | peak | peer's peak |",
+      "|---|---|---|---|---|---|---|---|---|---|---|",
+    sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |", table$name,
+      gsub("|", "\\|", table$what, fixed = TRUE), ours, ifelse(is.na(table$peer), "", table$peer),
+      number(table$peer_ms, 4),
+            bold(number(table$ratio), table$ratio > 1.03), number(table$floor_ratio), number(table$host_us),
+              number(table$launches), bytes(table$peak_bytes), bytes(table$peer_peak))
   )
   loops <- !is.na(table$gc_share)
-  if (any(loops)) lines <- c(lines, "", sprintf("%s: R's gc takes %.1f%% of the time.", table$name[loops], 100 * table$gc_share[loops]))
+  if (any(loops)) lines <- c(lines, "", sprintf("%s: R's gc takes %.1f%% of the time.", table$name[loops],
+    100 * table$gc_share[loops]))
   bad <- rows[rows$status %in% c("wrong", "failed", "stopped"), ]
-  if (nrow(bad)) lines <- c(lines, "", "Not timed:", "", sprintf("* %s, %s: %s, %s", bad$name, bad$peer, bad$status, bad$why))
+  if (nrow(bad)) lines <- c(lines, "", "Not timed:", "", sprintf("* %s, %s: %s, %s", bad$name, bad$peer, bad$status,
+    bad$why))
   writeLines(lines, file)
 }
 
@@ -112,7 +130,8 @@ draw <- function(table, file) {
   ticks <- seq(ceiling(reach[1L]), floor(reach[2L]))
   graphics::abline(v = ticks, col = "grey88")
   ahead <- table$ratio <= 1.03
-  graphics::rect(pmin(0, log2(table$ratio)), y - 0.35, pmax(0, log2(table$ratio)), y + 0.35, col = ifelse(ahead, "#2a7f62", "#c0603a"), border = NA)
+  graphics::rect(pmin(0, log2(table$ratio)), y - 0.35, pmax(0, log2(table$ratio)), y + 0.35,
+    col = ifelse(ahead, "#2a7f62", "#c0603a"), border = NA)
   graphics::abline(v = 0)
   graphics::axis(1, ticks, ifelse(ticks < 0, paste0("1/", 2^-ticks), 2^ticks), lwd = 0)
   graphics::axis(2, y, table$name, lwd = 0, cex.axis = 0.8)
@@ -129,8 +148,10 @@ if (length(arguments) == 1L) {
   table <- compare(rows)
   write_table(table, rows, file.path(out, "results.md"))
   rated <- table[is.finite(table$ratio), ]
-  cat(sprintf("%d cases, %d with a peer, %d of them within 3%% of the best or ahead; %d wrong\n", nrow(table), nrow(rated), sum(rated$ratio <= 1.03), sum(table$status == "wrong")))
-  print(data.frame(case = rated$name, ms = signif(rated$ms, 4), peer = rated$peer, peer_ms = signif(rated$peer_ms, 4), ratio = round(rated$ratio, 2), floor = round(rated$floor_ratio, 2))[order(-rated$ratio), ], row.names = FALSE)
+  cat(sprintf("%d cases, %d with a peer, %d of them within 3%% of the best or ahead; %d wrong\n", nrow(table),
+    nrow(rated), sum(rated$ratio <= 1.03), sum(table$status == "wrong")))
+  print(data.frame(case = rated$name, ms = signif(rated$ms, 4), peer = rated$peer, peer_ms = signif(rated$peer_ms, 4),
+    ratio = round(rated$ratio, 2), floor = round(rated$floor_ratio, 2))[order(-rated$ratio), ], row.names = FALSE)
 } else {
   draw(compare(read_json(results)), arguments[2L])
 }

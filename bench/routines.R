@@ -125,8 +125,10 @@ extern "C" __global__ void escape(int* out, const double* re, const double* im, 
 
 rows <- list()
 record <- function(case, ours, other, against) {
-  rows[[length(rows) + 1L]] <<- data.frame(case = case, seconds = ours, other = other, against = against, ratio = if (against == "R") other / ours else ours / other)
-  cat(sprintf("%-28s %10.3g s   %s %10.3g s   %s %.2f\n", case, ours, against, other, if (against == "R") "times as fast:" else "ratio:", rows[[length(rows)]]$ratio))
+  rows[[length(rows) + 1L]] <<- data.frame(case = case, seconds = ours, other = other, against = against,
+    ratio = if (against == "R") other / ours else ours / other)
+  cat(sprintf("%-28s %10.3g s   %s %10.3g s   %s %.2f\n", case, ours, against, other,
+    if (against == "R") "times as fast:" else "ratio:", rows[[length(rows)]]$ratio))
 }
 
 # What compiling costs, from closure to a recorded call: each time another constant, so that nothing is known.
@@ -147,7 +149,8 @@ if (device == "cpu") {
   # the R loop on few elements, byte-compiled; the device on more
   against_r <- function(case, f, few, many) {
     plain <- compiler::cmpfun(f)
-    loop <- function() for (k in seq_along(few[[1L]])) do.call(plain, lapply(few, function(v) v[[if (length(v) == 1L) 1L else k]]))
+    loop <- function() for (k in seq_along(few[[1L]]))
+      do.call(plain, lapply(few, function(v) v[[if (length(v) == 1L) 1L else k]]))
     compiled <- gpu_compile(f)
     arrays <- lapply(many, function(v) if (length(v) > 1L) as_gpu(v) else v)
     invisible(do.call(compiled, arrays))
@@ -160,7 +163,8 @@ if (device == "cpu") {
   against_r("mandelbrot_1000", escape_r, list(some$re, some$im, 1000L), list(grid$re, grid$im, 1000L))
   against_r("paths_252", paths_r, list(rep(100, 500), 1e-4, 0.01, 252L), list(rep(100, 20000), 1e-4, 0.01, 252L))
   against_r("cube_root_newton", root_r, list(seq(0.1, 100, length.out = 2000)), list(seq(0.1, 100, length.out = 1e5)))
-  against_r("epidemic_100", epidemic_r, list(seq(0.1, 0.6, length.out = 500), 0.1, 100L), list(seq(0.1, 0.6, length.out = 50000), 0.1, 100L))
+  against_r("epidemic_100", epidemic_r, list(seq(0.1, 0.6, length.out = 500), 0.1, 100L),
+    list(seq(0.1, 0.6, length.out = 50000), 0.1, 100L))
 } else {
   module <- gpu_module(by_hand)
   n <- 1e7 * scale
@@ -172,8 +176,10 @@ if (device == "cpu") {
   hand(out, 100, 1e-4, 0.01, 252L, 11L, n, n = n)
   theirs <- as.numeric(mean(out))
   error <- as.numeric(sd(out)) / sqrt(n)
-  if (abs(ours - theirs) > 6 * error) stop(sprintf("means of paths differ: %g and %g, standard error %g", ours, theirs, error))
-  record("paths_252", fastest(function() gpu_compute(paths(start, 1e-4, 0.01, 252L))), fastest(function() hand(out, 100, 1e-4, 0.01, 252L, 11L, n, n = n)), "hand")
+  if (abs(ours - theirs) > 6 * error)
+    stop(sprintf("means of paths differ: %g and %g, standard error %g", ours, theirs, error))
+  record("paths_252", fastest(function() gpu_compute(paths(start, 1e-4, 0.01, 252L))),
+    fastest(function() hand(out, 100, 1e-4, 0.01, 252L, 11L, n, n = n)), "hand")
   side <- round(4096 * sqrt(scale))
   re <- gpu_compute(rep(gpu_seq(-2, 0.6, length.out = side), times = side))
   im <- gpu_compute(rep(gpu_seq(-1.2, 1.2, length.out = side), each = side))
@@ -184,6 +190,7 @@ if (device == "cpu") {
   # by hand products and sums are fused, so that some pixels at the border differ
   differs <- as.numeric(mean(ours != counts))
   if (differs > 1e-2) stop(sprintf("escape counts differ at %g of the pixels", differs))
-  record("mandelbrot_1000", fastest(function() gpu_compute(escape(re, im, 1000L))), fastest(function() hand(counts, re, im, 1000L, side^2, n = side^2)), "hand")
+  record("mandelbrot_1000", fastest(function() gpu_compute(escape(re, im, 1000L))),
+    fastest(function() hand(counts, re, im, 1000L, side^2, n = side^2)), "hand")
 }
 if (nzchar(csv)) utils::write.csv(do.call(rbind, rows), csv, row.names = FALSE)

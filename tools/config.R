@@ -68,7 +68,8 @@ message("using crates from ", if (vendored) "src/rust/vendor.tar.xz" else "crate
 
 if (vendored) {
   unlink(c("src/rust/vendor", "src/.cargo"), recursive = TRUE)
-  if (utils::untar("src/rust/vendor.tar.xz", exdir = "src/rust") != 0) fail("src/rust/vendor.tar.xz cannot be unpacked.")
+  if (utils::untar("src/rust/vendor.tar.xz", exdir = "src/rust") != 0)
+    fail("src/rust/vendor.tar.xz cannot be unpacked.")
   dir.create("src/.cargo")
   # paths in a config file are relative to the folder above its own
   writeLines(c(
@@ -118,7 +119,8 @@ if (windows) {
   arm <- grepl("aarch64", R.version$arch)
   triple <- if (arm) "aarch64-pc-windows-gnullvm" else "x86_64-pc-windows-gnu"
   library <- system2(tool(rust$folder, "rustc"), c("--print", "target-libdir", "--target", triple), stdout = TRUE)
-  if (!any(dir.exists(library))) fail("rustc has no standard library for ", triple, "; run `rustup target add ", triple, "` and try again.")
+  if (!any(dir.exists(library))) fail("rustc has no standard library for ", triple, "; run `rustup target add ", triple,
+    "` and try again.")
   linker <- paste0(
     "CARGO_TARGET_", toupper(gsub("-", "_", triple)), "_LINKER=",
     if (arm) sub(" .*", "", compiler("CC")) else "x86_64-w64-mingw32.static.posix-gcc.exe"

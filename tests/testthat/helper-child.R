@@ -2,7 +2,8 @@
 # device of the tests. The value is what it printed; attribute "status" is its exit status: 0, R's own, 128 + a signal's
 # number, or 124 where `timeout` seconds were not enough. Without `attach` the package is on the child's library path
 # alone. `limits` are the shell's, such as "ulimit -v 2000000".
-in_child <- function(code, timeout = 60, env = character(), R = "Rscript", arguments = "--vanilla", attach = TRUE, limits = NULL) {
+in_child <- function(code, timeout = 60, env = character(), R = "Rscript", arguments = "--vanilla", attach = TRUE,
+  limits = NULL) {
   file <- tempfile(fileext = ".R")
   on.exit(unlink(file))
   head <- if (attach) c("suppressMessages(library(verdigris))", sprintf("gpu_use(%s)", deparse(test_device)))
@@ -21,6 +22,7 @@ in_child <- function(code, timeout = 60, env = character(), R = "Rscript", argum
 expect_child_ends <- function(code, ...) {
   out <- in_child(c(if (is.language(code)) deparse(code) else code, "cat(\"end\\n\")"), ...)
   ended <- attr(out, "status") == 0L && length(out) && out[length(out)] == "end"
-  testthat::expect(ended, paste(c(sprintf("the child ended with status %d:", attr(out, "status")), utils::tail(out, 12L)), collapse = "\n"))
+  testthat::expect(ended, paste(c(sprintf("the child ended with status %d:", attr(out, "status")),
+    utils::tail(out, 12L)), collapse = "\n"))
   invisible(out)
 }

@@ -89,7 +89,8 @@ deviations <- list(
 # Which elements of `want` fall under a deviation of this row, and the warnings that go with it.
 excused <- function(row, args, want, got) {
   none <- list(elements = rep(FALSE, length(want)), mute = character())
-  if (is.null(row) || !is.numeric(want) && !is.complex(want) || length(want) != length(got) || !length(want)) return(none)
+  if (is.null(row) || !is.numeric(want) && !is.complex(want) || length(want) != length(got) || !length(want))
+    return(none)
   known <- Filter(function(d) row %in% d$rows && typeof(want) %in% d$types, deviations)
   operand <- function(k) if (length(args) >= k && is.atomic(args[[k]])) rep_len(as.vector(args[[k]]), length(want))
   for (d in known) {
@@ -198,14 +199,16 @@ compare <- function(f, args, dtype = NULL, ulp = 0, what = "", row = NULL, befor
     got$warnings <- got$warnings[!startsWith(got$warnings, text)]
   }
   if (is.null(said) && !identical(sort(got$warnings), sort(want$warnings))) {
-    said <- paste0("warnings {", paste(got$warnings, collapse = "; "), "} are not {", paste(want$warnings, collapse = "; "), "}")
+    said <- paste0("warnings {", paste(got$warnings, collapse = "; "), "} are not {",
+      paste(want$warnings, collapse = "; "), "}")
   }
   if (is.null(said)) NULL else paste0(what, ": ", said)
 }
 
 expect_all_same <- function(found) {
   found <- unlist(found)
-  testthat::expect(length(found) == 0L, paste(c(sprintf("%d cases differ from base R:", length(found)), utils::head(found, 12L)), collapse = "\n"))
+  testthat::expect(length(found) == 0L, paste(c(sprintf("%d cases differ from base R:", length(found)),
+    utils::head(found, 12L)), collapse = "\n"))
   invisible()
 }
 
@@ -226,7 +229,8 @@ expect_cases <- function(least) {
 
 # ---- values ------------------------------------------------------------------------------------------
 edges <- list(
-  double = c(NA, NaN, Inf, -Inf, 0, -0, 1, -1, 0.5, -0.5, 2, 3, -2.5, 1e-300, -1e300, 1e308, 5e-324, 2^31, 1e15 + 0.5, pi),
+  double = c(NA, NaN, Inf, -Inf, 0, -0, 1, -1, 0.5, -0.5, 2, 3, -2.5, 1e-300, -1e300, 1e308, 5e-324, 2^31, 1e15 + 0.5,
+    pi),
   integer = c(NA, 0L, 1L, -1L, 2L, 7L, -13L, .Machine$integer.max, -.Machine$integer.max, 65536L),
   logical = c(NA, TRUE, FALSE),
   complex = c(NA, 0+0i, 1+0i, -1+0i, 0+1i, 3-4i, -2.5+0.5i, complex(real = Inf, imaginary = 1), 1e-5+1e5i)

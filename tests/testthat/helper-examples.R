@@ -2,7 +2,8 @@
 
 # A value without what differs on purpose: calls, environments, functions, and the array's class.
 plain_value <- function(x, depth = 0L) {
-  if (depth > 12L || is.function(x) || is.environment(x) || is.language(x) || is.null(x) || typeof(x) == "S4") return(NULL)
+  if (depth > 12L || is.function(x) || is.environment(x) || is.language(x) || is.null(x) || typeof(x) == "S4")
+    return(NULL)
   kept <- attributes(x)
   kept <- kept[setdiff(names(kept), c("call", "srcref", ".Environment", "gpu_dtype", "class", "na.action", "terms"))]
   kept <- Filter(Negate(is.null), lapply(kept, plain_value, depth + 1L))
@@ -21,12 +22,15 @@ plain_value <- function(x, depth = 0L) {
 # What is made an array of: plain numbers, matrices, series and frames of them.
 as_example_array <- function(x) {
   if (is.data.frame(x)) return(tryCatch(as_gpu(x, device = test_device), error = function(e) x))
-  usable <- (is.numeric(x) || is.logical(x) && length(x) > 1L || is.complex(x)) && (!is.object(x) || inherits(x, "ts") && getRversion() >= "4.3.0") && !is_gpu(x) && is.null(attr(x, "class"))
-  if (usable && length(setdiff(names(attributes(x)), c("dim", "dimnames", "names"))) == 0L) as_gpu(x, device = test_device) else x
+  usable <- (is.numeric(x) || is.logical(x) && length(x) > 1L || is.complex(x)) &&
+    (!is.object(x) || inherits(x, "ts") && getRversion() >= "4.3.0") && !is_gpu(x) && is.null(attr(x, "class"))
+  if (usable && length(setdiff(names(attributes(x)), c("dim", "dimnames", "names"))) == 0L) as_gpu(x,
+    device = test_device) else x
 }
 
 # Functions whose results are arrays when an example calls them.
-MAKERS <- c("c", ":", "seq", "seq_len", "seq.int", "rep", "matrix", "array", "cbind", "rbind", "rnorm", "runif", "rexp", "rpois", "rbinom", "outer", "sample", "diag", "hilbert")
+MAKERS <- c("c", ":", "seq", "seq_len", "seq.int", "rep", "matrix", "array", "cbind", "rbind", "rnorm", "runif", "rexp",
+  "rpois", "rbinom", "outer", "sample", "diag", "hilbert")
 
 # The code of a help page's examples, expression by expression.
 example_code <- function(page) {
@@ -54,7 +58,8 @@ run_example <- function(expr, env, arrays) {
       },
       message = function(m) tryInvokeRestart("muffleMessage")),
     error = function(e) structure(list(message = conditionMessage(e)), class = "failed"))
-  if (arrays && is.call(expr) && as.character(expr[[1L]])[1L] %in% c("<-", "=") && is.symbol(expr[[2L]]) && !inherits(value, "failed")) {
+  if (arrays && is.call(expr) && as.character(expr[[1L]])[1L] %in% c("<-", "=") && is.symbol(expr[[2L]]) &&
+    !inherits(value, "failed")) {
     # what a name is given becomes an array
     name <- as.character(expr[[2L]])
     assign(name, as_example_array(get(name, env)), env)
@@ -95,14 +100,18 @@ compare_examples <- function(page, makers = MAKERS) {
   want <- run_page(code, new.env(parent = globalenv()), FALSE)
   got <- run_page(code, new.env(parent = masks), TRUE)
   said <- mapply(example_difference, got, want)
-  data.frame(k = seq_along(code), said = said, code = vapply(code, function(e) paste(deparse(e, nlines = 3L), collapse = " "), ""))
+  data.frame(k = seq_along(code), said = said, code = vapply(code, function(e) paste(deparse(e, nlines = 3L),
+    collapse = " "), ""))
 }
 
 example_difference <- function(got, want) {
-  if (inherits(want$value, "failed")) return(if (inherits(got$value, "failed")) "" else paste("did not fail:", want$value$message))
+  if (inherits(want$value, "failed"))
+    return(if (inherits(got$value, "failed")) "" else paste("did not fail:", want$value$message))
   if (inherits(got$value, "failed")) return(paste("failed:", got$value$message))
   same <- all.equal(got$value, want$value, tolerance = 1e-7)
   if (!isTRUE(same)) return(paste("differs:", same[1L]))
-  if (!identical(sort(got$warnings), sort(want$warnings))) return(paste0("warnings {", paste(got$warnings, collapse = "; "), "} are not {", paste(want$warnings, collapse = "; "), "}"))
+  if (!identical(sort(got$warnings), sort(want$warnings)))
+    return(paste0("warnings {", paste(got$warnings, collapse = "; "), "} are not {",
+    paste(want$warnings, collapse = "; "), "}"))
   ""
 }

@@ -11,9 +11,11 @@ hunt_leaf <- function(n) {
   some <- function(k = n) sample(c(-6:6, 0.5, -1.25), k, TRUE)
   key <- sample.int(1000L, 1L)
   one(
-    bquote(gpu(.(some()))), bquote(gpu(.(sample(-5:9, n, TRUE)))), bquote(gpu(.(replace(sample(-5:9, n, TRUE), sample.int(n, 1L), NA)))),
+    bquote(gpu(.(some()))), bquote(gpu(.(sample(-5:9, n, TRUE)))),
+      bquote(gpu(.(replace(sample(-5:9, n, TRUE), sample.int(n, 1L), NA)))),
     bquote(gpu(.(replace(some(), sample.int(n, 1L), NA)))), bquote(gpu(.(sample(c(TRUE, FALSE, NA), n, TRUE)))),
-    bquote(gpu_seq(.(sample(c(0.5, 1, -3), 1L)), by = .(sample(c(1, -0.5, 2), 1L)), length.out = .(n), device = test_device)),
+    bquote(gpu_seq(.(sample(c(0.5, 1, -3), 1L)), by = .(sample(c(1, -0.5, 2), 1L)), length.out = .(n),
+      device = test_device)),
     bquote(gpu_seq(.(sample.int(5L, 1L)), by = .(sample(c(1L, -2L), 1L)), length.out = .(n), device = test_device)),
     bquote({ set.seed(.(key)); floor(gpu_runif(.(n), -4, 4, device = test_device) * 4) / 4 }),
     bquote({ set.seed(.(key)); round(gpu_rnorm(.(n), device = test_device) * 2) }),
@@ -21,7 +23,8 @@ hunt_leaf <- function(n) {
     bquote({ set.seed(.(key)); gpu_sample_int(9L, .(n), TRUE, device = test_device) }),
     bquote(gpu_full(.(sample(c(2, -1.5), 1L)), .(n), device = test_device)),
     bquote(rep(gpu(.(some(4L))), length.out = .(n))), bquote(rep(gpu(.(some(ceiling(n / 3)))), each = 3L)[1:.(n)]),
-    bquote(rev(gpu(.(some()))) + 0.5), bquote(gpu(.(some(n + 3L)))[3:.(n + 2L)]), bquote(gpu(.(some(2L * n)))[seq(1, .(2L * n), 2)] * 2),
+    bquote(rev(gpu(.(some()))) + 0.5), bquote(gpu(.(some(n + 3L)))[3:.(n + 2L)]),
+      bquote(gpu(.(some(2L * n)))[seq(1, .(2L * n), 2)] * 2),
     bquote({ v <- gpu(.(some())); v[.(sample.int(n, 1L))] <- 3; v[.(sample.int(n, 2L, TRUE))] <- c(-1, 2); v })
   )
 }
@@ -33,7 +36,8 @@ hunt_position <- function(n) {
   if (n == 0L) return(0L)
   a <- sample.int(n, 1L)
   b <- sample.int(n, 1L)
-  switch(sample.int(9L, 1L), call(":", a, b), call(":", a, b), sample.int(n), sample.int(n, sample.int(n, 1L)), sample.int(n, min(n, 6L), TRUE), call("-", a),
+  switch(sample.int(9L, 1L), call(":", a, b), call(":", a, b), sample.int(n), sample.int(n, sample.int(n, 1L)),
+    sample.int(n, min(n, 6L), TRUE), call("-", a),
     sample(c(TRUE, FALSE), n, TRUE), bquote(gpu(.(sample.int(n, min(n, 5L), TRUE)))), c(a, 0L, b))
 }
 
@@ -41,10 +45,13 @@ hunt_position <- function(n) {
 # `more(test)`.
 HUNT_ANY <- list(
   function(x, v, more) call(hunt_pick("-", "abs", "floor", "is.na", "!", "sign", "ceiling"), x),
-  function(x, v, more) call(hunt_pick("+", "-", "*", "<", ">=", "==", "&", "|", "%%"), x, sample(c(2, -1, 0.5, 3L, 1L), 1L)),
+  function(x, v, more) call(hunt_pick("+", "-", "*", "<", ">=", "==", "&", "|", "%%"), x,
+    sample(c(2, -1, 0.5, 3L, 1L), 1L)),
   function(x, v, more) call(hunt_pick("+", "-", "*", ">"), sample(c(2, -1, 0.5, 3L), 1L), x),
-  function(x, v, more) call(hunt_pick("+", "-", "*", "<", "pmin", "pmax", "=="), x, more(function(w) length(w) == length(v) && (is.null(dim(w)) || is.null(dim(v)) || identical(dim(w), dim(v))))),
-  function(x, v, more) call(hunt_pick("+", "-", "*", "<"), x, more(function(w) length(v) && length(w) && length(v) %% length(w) == 0L && is.null(dim(w)))),
+  function(x, v, more) call(hunt_pick("+", "-", "*", "<", "pmin", "pmax", "=="), x,
+    more(function(w) length(w) == length(v) && (is.null(dim(w)) || is.null(dim(v)) || identical(dim(w), dim(v))))),
+  function(x, v, more) call(hunt_pick("+", "-", "*", "<"), x, more(function(w) length(v) && length(w) &&
+    length(v) %% length(w) == 0L && is.null(dim(w)))),
   function(x, v, more) {
     # where one branch alone is taken base R has its type, and does not hear the other's warnings
     if (!all(c(TRUE, FALSE) %in% (v > 0))) stop("no branches")
@@ -53,7 +60,8 @@ HUNT_ANY <- list(
   function(x, v, more) bquote(.(x)[.(hunt_position(length(v)))]),
   function(x, v, more) bquote(.(x)[.(call(hunt_pick(">", "<=", "!="), x, 1))]),
   function(x, v, more) bquote(.(x)[.(more(function(w) is.logical(w) && length(w) == length(v)))]),
-  function(x, v, more) bquote(.(x)[.(more(function(w) is.numeric(w) && length(w) && !anyNA(w) && all(w >= 1 & w <= length(v) + 1)))]),
+  function(x, v, more) bquote(
+    .(x)[.(more(function(w) is.numeric(w) && length(w) && !anyNA(w) && all(w >= 1 & w <= length(v) + 1)))]),
   function(x, v, more) call("rev", x),
   function(x, v, more) call(hunt_pick("head", "tail"), x, sample(c(1:6, -2L), 1L)),
   function(x, v, more) call("c", x, more(function(w) TRUE)),
@@ -62,9 +70,11 @@ HUNT_ANY <- list(
   function(x, v, more) bquote(rep(.(x), length.out = .(sample.int(40L, 1L)))),
   function(x, v, more) bquote(matrix(.(x), .(hunt_pick(2L, 3L, 4L, 8L)), byrow = .(hunt_pick(TRUE, FALSE)))),
   function(x, v, more) bquote(array(.(x), .(sample(c(2L, 3L, 4L, 2L), sample(2:3, 1L))))),
-  function(x, v, more) call(hunt_pick("cbind", "rbind"), x, more(function(w) length(w) == length(v) && is.null(dim(w)) && is.null(dim(v)) || identical(dim(w), dim(v)) && length(dim(v)) == 2L)),
+  function(x, v, more) call(hunt_pick("cbind", "rbind"), x, more(function(w) length(w) == length(v) &&
+    is.null(dim(w)) && is.null(dim(v)) || identical(dim(w), dim(v)) && length(dim(v)) == 2L)),
   function(x, v, more) call(hunt_pick("cumsum", "cummax", "cummin"), x),
-  function(x, v, more) call(hunt_pick("-", "*", "+"), x, bquote(.(as.name(hunt_pick("sum", "max", "min", "mean")))(.(more(function(w) length(w) > 0)), na.rm = TRUE))),
+  function(x, v, more) call(hunt_pick("-", "*", "+"), x,
+    bquote(.(as.name(hunt_pick("sum", "max", "min", "mean")))(.(more(function(w) length(w) > 0)), na.rm = TRUE))),
   function(x, v, more) call("sort", x, decreasing = hunt_pick(TRUE, FALSE)),
   function(x, v, more) call("order", x),
   function(x, v, more) call(hunt_pick("unique", "duplicated"), x),
@@ -75,7 +85,8 @@ HUNT_ANY <- list(
   function(x, v, more) bquote(as.vector(.(x)) + .(x)),
   function(x, v, more) bquote(outer(head(.(x), 5), head(.(more(function(w) TRUE)), 4), .(hunt_pick("+", "*", "-")))),
   function(x, v, more) bquote(diff(.(x), .(hunt_pick(1L, 2L)))),
-  function(x, v, more) bquote(as.vector(tapply(.(x), rep_len(c(2L, 1L, 3L), length(.(x))), .(hunt_pick("sum", "max", "length")))) * 2),
+  function(x, v, more) bquote(as.vector(tapply(.(x), rep_len(c(2L, 1L, 3L), length(.(x))),
+    .(hunt_pick("sum", "max", "length")))) * 2),
   function(x, v, more) bquote(findInterval(.(x), c(-2, 0, 1.5))),
   function(x, v, more) bquote(embed(c(.(x), 1, 2), 2)),
   function(x, v, more) bquote(rank(.(x), ties.method = "min")),
@@ -84,8 +95,12 @@ HUNT_ANY <- list(
 HUNT_MATRIX <- list(
   function(x, v, more) call("t", x), function(x, v, more) call("t", x), function(x, v, more) call("t", x),
   function(x, v, more) bquote(t(t(.(x)) * .(more(function(w) is.null(dim(w)) && length(w) == ncol(v))))),
-  function(x, v, more) bquote(t(t(.(x)) + (.(as.name(hunt_pick("colSums", "colMeans")))(.(x)) + .(more(function(w) is.null(dim(w)) && length(w) == ncol(v)))))),
-  function(x, v, more) bquote(.(x) * (.(as.name(hunt_pick("rowSums", "rowMeans")))(.(more(function(w) identical(dim(w), dim(v))))) - .(more(function(w) is.null(dim(w)) && length(w) == nrow(v))))),
+  function(x, v, more) bquote(
+    t(t(.(x)) + (.(as.name(hunt_pick("colSums", "colMeans")))(.(x)) +
+    .(more(function(w) is.null(dim(w)) && length(w) == ncol(v)))))),
+  function(x, v, more) bquote(
+    .(x) * (.(as.name(hunt_pick("rowSums", "rowMeans")))(.(more(function(w) identical(dim(w), dim(v))))) -
+    .(more(function(w) is.null(dim(w)) && length(w) == nrow(v))))),
   function(x, v, more) call(hunt_pick("rowSums", "colSums", "rowMeans", "colMeans"), x, na.rm = hunt_pick(TRUE, FALSE)),
   function(x, v, more) call(hunt_pick("+", "-", "*"), x, call("rowSums", x)),
   function(x, v, more) bquote(.(x)[.(hunt_position(nrow(v))), ]),
@@ -95,8 +110,10 @@ HUNT_MATRIX <- list(
   function(x, v, more) bquote(.(x)[cbind(.(sample.int(nrow(v), 4L, TRUE)), .(sample.int(ncol(v), 4L, TRUE)))]),
   function(x, v, more) bquote(.(x)[.(x)[, .(sample.int(ncol(v), 1L))] > 0, ]),
   function(x, v, more) bquote(apply(.(x), .(hunt_pick(1L, 2L)), .(hunt_pick("max", "sum", "min")))),
-  function(x, v, more) bquote(sweep(.(x), 1L, .(more(function(w) is.null(dim(w)) && length(w) == nrow(v))), .(hunt_pick("+", "-", "*")))),
-  function(x, v, more) bquote(sweep(.(x), 2L, .(more(function(w) is.null(dim(w)) && length(w) == ncol(v))), .(hunt_pick("+", "-", "*")))),
+  function(x, v, more) bquote(sweep(.(x), 1L, .(more(function(w) is.null(dim(w)) && length(w) == nrow(v))),
+    .(hunt_pick("+", "-", "*")))),
+  function(x, v, more) bquote(sweep(.(x), 2L, .(more(function(w) is.null(dim(w)) && length(w) == ncol(v))),
+    .(hunt_pick("+", "-", "*")))),
   function(x, v, more) bquote(sweep(.(x), 2L, colSums(.(x)))),
   function(x, v, more) call(hunt_pick("diag", "upper.tri", "row", "col", "upper.tri"), x),
   function(x, v, more) bquote(.(x)[.(as.name(hunt_pick("upper.tri", "lower.tri")))(.(x))]),
@@ -114,7 +131,8 @@ HUNT_MATRIX <- list(
   function(x, v, more) bquote({ y <- .(x); y[y > 1] <- 0; y })
 )
 HUNT_CUBE <- list(
-  function(x, v, more) bquote(aperm(.(x), .(sample.int(3L)))), function(x, v, more) bquote(aperm(.(x), .(sample.int(3L)))),
+  function(x, v, more) bquote(aperm(.(x), .(sample.int(3L)))), function(x, v, more)
+    bquote(aperm(.(x), .(sample.int(3L)))),
   function(x, v, more) bquote(.(x)[.(hunt_position(dim(v)[1L])), , ]),
   function(x, v, more) bquote(.(x)[, .(hunt_position(dim(v)[2L])), ]),
   function(x, v, more) bquote(.(x)[, , .(hunt_position(dim(v)[3L]))]),
@@ -144,12 +162,17 @@ hunt_program <- function(length, big = FALSE) {
   statements <- list()
   names <- character()
   for (k in 1:3) {
-    n <- sample(if (big) c(1L, 33L, 65L, 1023L, 1025L, 2080L, 4097L) else c(1L, 3L, 4L, 8L, 12L, 16L, 24L, 30L, 64L), 1L)
+    n <- sample(if (big) c(1L, 33L, 65L, 1023L, 1025L, 2080L, 4097L) else c(1L, 3L, 4L, 8L, 12L, 16L, 24L, 30L, 64L),
+      1L)
     leaf <- hunt_leaf(n)
     if (k == 1L || runif(1) < 0.4) {
-      d <- switch(as.character(n), `12` = c(4L, 3L), `16` = c(4L, 4L), `24` = if (runif(1) < 0.5) c(2L, 3L, 4L) else c(8L, 3L), `8` = c(2L, 4L), `30` = c(5L, 6L), `64` = if (runif(1) < 0.5) c(8L, 8L) else c(4L, 4L, 4L), `4` = c(2L, 2L), `1023` = c(33L, 31L), `1025` = c(25L, 41L), `2080` = if (runif(1) < 0.5) c(32L, 65L) else c(4L, 8L, 65L), `4097` = c(17L, 241L), c(n, 1L))
+      d <- switch(as.character(n), `12` = c(4L, 3L), `16` = c(4L, 4L), `24` = if (runif(1) < 0.5) c(2L, 3L, 4L) else
+        c(8L, 3L), `8` = c(2L, 4L), `30` = c(5L, 6L), `64` = if (runif(1) < 0.5) c(8L, 8L) else c(4L, 4L, 4L),
+        `4` = c(2L, 2L), `1023` = c(33L, 31L), `1025` = c(25L, 41L), `2080` = if (runif(1) < 0.5) c(32L, 65L) else
+        c(4L, 8L, 65L), `4097` = c(17L, 241L), c(n, 1L))
       leaf <- bquote(array(.(leaf), .(d)))
-      if (base::length(d) == 2L && runif(1) < 0.3) leaf <- bquote(`dimnames<-`(.(leaf), list(NULL, paste0("c", 1:.(d[2L])))))
+      if (base::length(d) == 2L && runif(1) < 0.3)
+        leaf <- bquote(`dimnames<-`(.(leaf), list(NULL, paste0("c", 1:.(d[2L])))))
     }
     name <- paste0("a", k)
     names <- c(names, name)
@@ -167,8 +190,10 @@ hunt_program <- function(length, big = FALSE) {
       x <- grow(depth - 1L, function(v) TRUE)
       v <- value_of(x)
       if (is.null(v)) next
-      among <- if (base::length(dim(v)) == 2L && runif(1) < 0.7) HUNT_MATRIX else if (base::length(dim(v)) == 3L && runif(1) < 0.6) HUNT_CUBE else HUNT_ANY
-      e <- tryCatch(among[[sample.int(base::length(among), 1L)]](x, v, function(wanted) grow(depth - 1L, wanted)), error = function(err) NULL)
+      among <- if (base::length(dim(v)) == 2L && runif(1) < 0.7) HUNT_MATRIX else if (base::length(dim(v)) == 3L &&
+        runif(1) < 0.6) HUNT_CUBE else HUNT_ANY
+      e <- tryCatch(among[[sample.int(base::length(among), 1L)]](x, v, function(wanted) grow(depth - 1L, wanted)),
+        error = function(err) NULL)
       if (is.null(e)) next
       w <- value_of(e)
       if (!is.null(w) && hunt_usable(w, most) && test(w)) return(e)
@@ -181,7 +206,8 @@ hunt_program <- function(length, big = FALSE) {
   while (base::length(statements) < length) {
     what <- runif(1)
     if (what < 0.12) {
-      statements <- c(statements, list(call("look", call(hunt_pick("computed", "sum", "length", "collect", "head"), as.name(sample(names, 1L))))))
+      statements <- c(statements,
+        list(call("look", call(hunt_pick("computed", "sum", "length", "collect", "head"), as.name(sample(names, 1L))))))
       next
     }
     if (what < 0.3) {
@@ -189,12 +215,15 @@ hunt_program <- function(length, big = FALSE) {
       v <- get(name, host)
       at <- hunt_position(base::length(v))
       target <- if (base::length(dim(v)) == 2L && runif(1) < 0.5) {
-        if (runif(1) < 0.5) bquote(.(as.name(name))[.(hunt_position(nrow(v))), ]) else bquote(.(as.name(name))[, .(hunt_position(ncol(v)))])
+        if (runif(1) < 0.5) bquote(.(as.name(name))[.(hunt_position(nrow(v))), ]) else
+          bquote(.(as.name(name))[, .(hunt_position(ncol(v)))])
       } else bquote(.(as.name(name))[.(at)])
-      value <- tryCatch(if (runif(1) < 0.5) sample(c(9, -4, 3L), 1L) else grow(1L, function(w) base::length(w) && base::length(w) == base::length(value_of(target))), error = function(err) 5)
+      value <- tryCatch(if (runif(1) < 0.5) sample(c(9, -4, 3L), 1L) else grow(1L, function(w) base::length(w) &&
+        base::length(w) == base::length(value_of(target))), error = function(err) 5)
       s <- call("<-", target, value)
       before <- v
-      if (inherits(tryCatch(suppressWarnings(eval(s, host)), error = identity), "error") || !hunt_usable(get(name, host), most)) {
+      if (inherits(tryCatch(suppressWarnings(eval(s, host)), error = identity), "error") ||
+        !hunt_usable(get(name, host), most)) {
         assign(name, before, host)
         next
       }
@@ -236,14 +265,16 @@ hunt_run <- function(statements, device) {
   })
   names <- ls(env, pattern = "^[av][0-9]+$")
   values <- lapply(stats::setNames(nm = names), function(name) outcome(get(name, env)))
-  list(failed = failed, values = lapply(values, `[[`, "value"), warned = unique(c(warned, unlist(lapply(values, `[[`, "warnings")))))
+  list(failed = failed, values = lapply(values, `[[`, "value"),
+    warned = unique(c(warned, unlist(lapply(values, `[[`, "warnings")))))
 }
 
 # What differs between the two: sentences, or NULL.
 hunt_compare <- function(statements) {
   want <- hunt_run(statements, FALSE)
   got <- hunt_run(statements, TRUE)
-  if (!identical(is.null(want$failed), is.null(got$failed))) return(paste("failed:", got$failed, "base R:", want$failed))
+  if (!identical(is.null(want$failed), is.null(got$failed)))
+    return(paste("failed:", got$failed, "base R:", want$failed))
   for (name in names(want$values)) {
     w <- want$values[[name]]
     g <- got$values[[name]]
@@ -257,7 +288,8 @@ hunt_compare <- function(statements) {
     said <- difference(g, w, payload = FALSE)
     if (!is.null(said)) return(paste0(name, ": ", said))
   }
-  if (!setequal(want$warned, got$warned)) return(paste0("warnings {", toString(got$warned), "} are not {", toString(want$warned), "}"))
+  if (!setequal(want$warned, got$warned))
+    return(paste0("warnings {", toString(got$warned), "} are not {", toString(want$warned), "}"))
   NULL
 }
 
@@ -273,4 +305,5 @@ hunt_shrink <- function(statements) {
   statements
 }
 
-hunt_text <- function(statements) paste(vapply(statements, function(s) paste(deparse(s, width.cutoff = 500L), collapse = " "), ""), collapse = "\n")
+hunt_text <- function(statements)
+  paste(vapply(statements, function(s) paste(deparse(s, width.cutoff = 500L), collapse = " "), ""), collapse = "\n")

@@ -6,7 +6,8 @@ outcome_code <- quote({
     heard <- list()
     note <- function(c) {
       heard[[length(heard) + 1L]] <<- list(class = class(c), message = conditionMessage(c), call = conditionCall(c))
-      if (inherits(c, "warning")) tryInvokeRestart("muffleWarning") else if (inherits(c, "message")) tryInvokeRestart("muffleMessage")
+      if (inherits(c, "warning")) tryInvokeRestart("muffleWarning") else if (inherits(c, "message"))
+        tryInvokeRestart("muffleMessage")
     }
     value <- try(withCallingHandlers(withVisible(eval(call, globalenv())), condition = note), silent = TRUE)
     if (inherits(value, "try-error")) value <- "an error"
@@ -17,7 +18,8 @@ outcome_code <- quote({
   compare_outcomes <- function(calls, want, got, when) {
     for (k in seq_along(want)) if (!identical(want[[k]], got[[k]], ignore.environment = TRUE, ignore.bytecode = TRUE)) {
       cat(when, ": ", deparse(calls[[k]])[1L], "\n", sep = "")
-      cat(utils::head(c(utils::capture.output(utils::str(want[[k]]$heard)), "is not", utils::capture.output(utils::str(got[[k]]$heard))), 30L), sep = "\n")
+      cat(utils::head(c(utils::capture.output(utils::str(want[[k]]$heard)), "is not",
+        utils::capture.output(utils::str(got[[k]]$heard))), 30L), sep = "\n")
     }
   }
 })

@@ -13,6 +13,7 @@ elements_read <- function(code) {
 }
 # what another R says that has the package attached
 in_new_r <- function(...) {
-  code <- paste(c(sprintf(".libPaths(c(%s))", toString(dQuote(.libPaths(), FALSE))), "suppressMessages(library(verdigris))", ...), collapse = "; ")
+  code <- paste(c(sprintf(".libPaths(c(%s))", toString(dQuote(.libPaths(), FALSE))),
+    "suppressMessages(library(verdigris))", ...), collapse = "; ")
   system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)), stdout = TRUE, stderr = TRUE)
 }

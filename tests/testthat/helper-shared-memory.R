@@ -14,7 +14,8 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
   chance <- function(p) stats::runif(1) < p
   log <- character()
   note <- function(...) log[[length(log) + 1L]] <<- paste0(...)
-  wrong <- function(...) stop(structure(class = c("shared_wrong", "error", "condition"), list(message = paste0(...), call = NULL)))
+  wrong <- function(...)
+    stop(structure(class = c("shared_wrong", "error", "condition"), list(message = paste0(...), call = NULL)))
   wide <- chance(0.2)
 
   memory <- function(values) {
@@ -52,7 +53,8 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
     got <- as.double(collect(t$x))
     right <- c(list(expected(t)), t$may)
     k <- Position(function(v) identical(as.double(v), got), right)
-    if (is.na(k)) wrong(name(t), " is ", toString(got, 60), " and not ", paste(vapply(right, toString, "", 60), collapse = " or "))
+    if (is.na(k)) wrong(name(t), " is ", toString(got, 60), " and not ", paste(vapply(right, toString, "", 60),
+      collapse = " or "))
     if (k > 1L) {
       t$memory <- memory(got)
       t$at <- seq_along(got)
@@ -137,7 +139,8 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
       y <- switch(kind,
         dlpack = from_dlpack(as_dlpack(x)), `old dlpack` = from_dlpack(as_dlpack(x, versioned = FALSE)),
         pointer = gpu_from_pointer(gpu_pointer(x, writable = FALSE)),
-        address = { p <- gpu_pointer(x, writable = FALSE); gpu_from_pointer(p$address, n, p$dtype, p$strides, device, owner = list(p)) }
+        address = { p <- gpu_pointer(x, writable = FALSE)
+        gpu_from_pointer(p$address, n, p$dtype, p$strides, device, owner = list(p)) }
       )
       # whether the older form and a bare address can be written to depends on who else has the memory; here nobody
       # tries
@@ -147,7 +150,8 @@ shared_program <- function(seed, steps = 24L, device = test_device) {
     }
     at <- t$at
     y <- switch(kind,
-      dlpack = from_dlpack(as_dlpack(x, writable = TRUE)), `old dlpack` = from_dlpack(as_dlpack(x, versioned = FALSE, writable = TRUE)),
+      dlpack = from_dlpack(as_dlpack(x, writable = TRUE)),
+        `old dlpack` = from_dlpack(as_dlpack(x, versioned = FALSE, writable = TRUE)),
       pointer = gpu_from_pointer(gpu_pointer(x)), interface = gpu_from_array_interface(gpu_array_interface(x)),
       address = { p <- gpu_pointer(x); gpu_from_pointer(p$address, n, p$dtype, p$strides, device, owner = list(p)) },
       strided = { at <- rev(at); gpu_as_strided(x, n, -1, n - 1) },

@@ -80,7 +80,8 @@ kernel_steps <- function(host, choose) {
   gpu_global(module, "latest") <- rep(0, 4)
   frame <- parent.frame()
   list(
-    function(i, j, k) if (i != k) module$blend(frame$x[[i]], frame$x[[k]], 0.375, length(frame$x[[i]]), stream = choose()),
+    function(i, j, k) if (i != k)
+      module$blend(frame$x[[i]], frame$x[[k]], 0.375, length(frame$x[[i]]), stream = choose()),
     function(i, j, k) frame$x[[k]] <- weigh(frame$x[[i]], length(frame$x[[i]]), stream = choose()),
     function(i, j, k) gpu_global(module, "weights") <- host[[i]][1:4] * 0.25,
     function(i, j, k) gpu_global(module, "weights") <- frame$x[[i]][4:7] * 0.25,

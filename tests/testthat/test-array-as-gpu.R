@@ -1,6 +1,7 @@
 test_that("what goes in comes out", {
   values <- list(
-    c(TRUE, FALSE, NA), c(1L, NA, -5L), c(1.5, NA, NaN, Inf, -Inf, -0), c(1 + 2i, NA, complex(real = NaN, imaginary = 1)),
+    c(TRUE, FALSE, NA), c(1L, NA, -5L), c(1.5, NA, NaN, Inf, -Inf, -0),
+      c(1 + 2i, NA, complex(real = NaN, imaginary = 1)),
     matrix(1:6, 2, dimnames = list(c("a", "b"), NULL)), array(as.double(1:24), 2:4), c(a = 1, b = 2), double(),
     matrix(double(), 0, 3), ts(1:24, start = 2000, frequency = 12), ts(matrix(1:4, 2))
   )
@@ -14,7 +15,8 @@ test_that("what goes in comes out", {
 
 test_that("conversions give what base R gives for the host vector", {
   for (v in list(c(a = 1.7, b = 0, c = NA), matrix(0:3, 2), c(TRUE, NA))) {
-    for (f in list(as.vector, as.numeric, as.double, as.integer, as.logical, as.complex, as.matrix, as.array, as.character)) {
+    for (f in list(as.vector, as.numeric, as.double, as.integer, as.logical, as.complex, as.matrix, as.array,
+      as.character)) {
       expect_identical(f(gpu(v)), f(v))
     }
     expect_identical(as.vector(gpu(v), "list"), as.vector(v, "list"))
@@ -27,7 +29,8 @@ test_that("dtypes round, saturate to NA and come back", {
   expect_warning(x <- gpu(c(1, 300, NA), "int8"), "NAs introduced")
   expect_identical(as.vector(x), c(1L, NA, NA))
   expect_identical(as.vector(gpu(c(TRUE, NA), "float64")), c(1, NA))
-  for (d in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8", "complex64", "complex128")) {
+  for (d in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8",
+    "complex64", "complex128")) {
     x <- gpu(c(0, 1), d)
     expect_identical(gpu_dtype(x), d)
     expect_identical(as.numeric(x), c(0, 1))

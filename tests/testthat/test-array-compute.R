@@ -62,7 +62,8 @@ test_that("an out that does not fit changes nothing", {
   expect_error(gpu_compute(x, x, out = x), class = "verdigris_error_argument")
   expect_identical(as.vector(x), as.double(1:3))
   whole <- gpu(1:3)
-  expect_warning({ gpu_compute(x + 3e9, out = whole); gpu_sync(test_device) }, "NAs introduced by coercion to integer range")
+  expect_warning({ gpu_compute(x + 3e9, out = whole); gpu_sync(test_device) },
+    "NAs introduced by coercion to integer range")
   expect_identical(as.vector(whole), rep(NA_integer_, 3))
 })
 
@@ -193,9 +194,11 @@ test_that("what is done with elements and their group's result is one kernel", {
     expect_length(gpu_explain(softmax(x))$kernels, 1)
     expect_equal(collect(softmax(x)), softmax(m), tolerance = tolerance)
     expect_equal(collect(t(t(x) - colMeans(x))), t(t(m) - colMeans(m)), tolerance = tolerance)
-    expect_equal(collect(t(t(x[, 3:520]) * (2 * colSums(x[, 3:520]) + 1))), t(t(m[, 3:520]) * (2 * colSums(m[, 3:520]) + 1)), tolerance = tolerance)
+    expect_equal(collect(t(t(x[, 3:520]) * (2 * colSums(x[, 3:520]) + 1))),
+      t(t(m[, 3:520]) * (2 * colSums(m[, 3:520]) + 1)), tolerance = tolerance)
     # and what is not: few or short groups, other margins, what warns
-    expect_equal(collect(t(t(x[, 1:20]) - colMeans(x[, 1:20]))), t(t(m[, 1:20]) - colMeans(m[, 1:20])), tolerance = tolerance)
+    expect_equal(collect(t(t(x[, 1:20]) - colMeans(x[, 1:20]))), t(t(m[, 1:20]) - colMeans(m[, 1:20])),
+      tolerance = tolerance)
     expect_equal(collect(x - rowMeans(x)), m - rowMeans(m), tolerance = tolerance)
     expect_equal(collect(t(t(x) - colMeans(x) - colSums(x))), t(t(m) - colMeans(m) - colSums(m)), tolerance = tolerance)
     expect_warning(found <- collect(t(t(x) * sqrt(colSums(x)))), "NaNs produced")
@@ -203,7 +206,8 @@ test_that("what is done with elements and their group's result is one kernel", {
   }
   # in single precision where the array is
   x <- gpu(m, dtype = "float32")
-  expect_identical(vapply(list(colSums(x), rowMeans(x), apply(x, 2, sum), softmax(x)), gpu_dtype, ""), rep("float32", 4))
+  expect_identical(vapply(list(colSums(x), rowMeans(x), apply(x, 2, sum), softmax(x)), gpu_dtype, ""),
+    rep("float32", 4))
   s <- colMeans(x)
   centred <- collect(t(t(x) - s))
   expect_equal(collect(s), colMeans(m), tolerance = 1e-6)

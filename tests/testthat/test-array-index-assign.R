@@ -2,18 +2,21 @@
 
 same_assign <- function(x, i, value, j = NULL, what) {
   f <- if (is.null(j)) function(v, w) { v[i] <- w; v } else function(v, w) { v[i, j[[1L]]] <- w; v }
-  c(compare(f, list(x, list(value)), what = what), if (is.numeric(value) || is.logical(value) || is.complex(value)) compare(f, list(x, value), what = paste(what, "(array)")))
+  c(compare(f, list(x, list(value)), what = what), if (is.numeric(value) || is.logical(value) || is.complex(value))
+    compare(f, list(x, value), what = paste(what, "(array)")))
 }
 
 test_that("parts of vectors are assigned as in base R", {
   found <- list()
-  subscripts <- list(2, c(1, 3), -1, TRUE, c(TRUE, FALSE), 0, integer(), 7, c(6, 8), 1:3, c(3, 3), "b", c("a", "new"), NA, c(1, NA), c(TRUE, NA, FALSE), -9, c(-1, 1),
+  subscripts <- list(2, c(1, 3), -1, TRUE, c(TRUE, FALSE), 0, integer(), 7, c(6, 8), 1:3, c(3, 3), "b", c("a", "new"),
+    NA, c(1, NA), c(TRUE, NA, FALSE), -9, c(-1, 1),
                      2.9, factor("c"), logical(), NULL, 1i, rep(TRUE, 7))
   for (type in names(edges)) {
     x <- values(type, 5L)
     for (v in list(x, setNames(x, letters[1:5]))) for (i in subscripts) {
       for (value in list(1, 2L, TRUE, NA, c(10, 20), 1:3, 2i, numeric())) {
-        found <- c(found, same_assign(v, i, value, what = sprintf("%s%s[%s] <- %s", type, if (!is.null(names(v))) " named" else "", deparse1(i), deparse1(value))))
+        found <- c(found, same_assign(v, i, value, what = sprintf("%s%s[%s] <- %s", type,
+          if (!is.null(names(v))) " named" else "", deparse1(i), deparse1(value))))
       }
     }
   }
@@ -34,31 +37,41 @@ test_that("parts of matrices are assigned as in base R", {
   for (type in c("double", "integer", "complex")) {
     plain <- matrix(values(type, 12L), 3L)
     for (m in list(plain, `dimnames<-`(plain, list(letters[1:3], LETTERS[1:4])))) {
-      for (i in list(1, 2:3, -1, TRUE, c(TRUE, FALSE, TRUE), 0, 4, "b", "z", NA)) for (value in list(1, 1:2, 1:4, c(1, 2, 3), 5i, numeric())) {
+      for (i in list(1, 2:3, -1, TRUE, c(TRUE, FALSE, TRUE), 0, 4, "b", "z", NA))
+        for (value in list(1, 1:2, 1:4, c(1, 2, 3), 5i, numeric())) {
         what <- sprintf("%s[%s, ] <- %s", type, deparse1(i), deparse1(value))
         found <- c(found, compare(function(v) { v[i, ] <- value; v }, list(m), what = what),
                    compare(function(v) { v[i, 2:3] <- value; v }, list(m), what = paste(what, "2:3")))
       }
       found <- c(found,
-        compare(function(v) { v[, 2] <- 0; v }, list(m), what = "[, 2] <- 0"), compare(function(v) { v[] <- 7; v }, list(m), what = "[] <- 7"),
-        compare(function(v) { v[, ] <- 1:12; v }, list(m), what = "[, ] <- 1:12"), compare(function(v) { v[5] <- 1; v }, list(m), what = "[5] <- 1"),
-        compare(function(v) { v[14] <- 1; v }, list(m), what = "[14] <- 1"), compare(function(v) { v[cbind(1:2, 2:3)] <- c(1, 2); v }, list(m), what = "[cbind] <-"),
-        compare(function(v) { v[cbind(1:2, 2:9)] <- 1; v }, list(m), what = "[cbind outside] <-"), compare(function(v) { v[1, 1, 1] <- 1; v }, list(m), what = "[1, 1, 1] <-"),
-        compare(function(v) { v[Re(v) > 0] <- NA; v }, list(Re(plain)), what = "[mask] <-"), compare(function(v) { v[["b"]] <- 1; v }, list(m), what = "[['b']] <-"))
+        compare(function(v) { v[, 2] <- 0; v }, list(m), what = "[, 2] <- 0"), compare(function(v) { v[] <- 7; v },
+          list(m), what = "[] <- 7"),
+        compare(function(v) { v[, ] <- 1:12; v }, list(m), what = "[, ] <- 1:12"), compare(function(v) { v[5] <- 1; v },
+          list(m), what = "[5] <- 1"),
+        compare(function(v) { v[14] <- 1; v }, list(m), what = "[14] <- 1"),
+          compare(function(v) { v[cbind(1:2, 2:3)] <- c(1, 2); v }, list(m), what = "[cbind] <-"),
+        compare(function(v) { v[cbind(1:2, 2:9)] <- 1; v }, list(m), what = "[cbind outside] <-"),
+          compare(function(v) { v[1, 1, 1] <- 1; v }, list(m), what = "[1, 1, 1] <-"),
+        compare(function(v) { v[Re(v) > 0] <- NA; v }, list(Re(plain)), what = "[mask] <-"),
+          compare(function(v) { v[["b"]] <- 1; v }, list(m), what = "[['b']] <-"))
     }
   }
   a <- array(values("double", 24L), 2:4)
   found <- c(found,
-    compare(function(v) { v[1, , ] <- 0; v }, list(a), what = "[1, , ] <-"), compare(function(v) { v[, 2, 3] <- 1:2; v }, list(a), what = "[, 2, 3] <-"),
-    compare(function(v) { v[3, , ] <- 0; v }, list(a), what = "[3, , ] <-"), compare(function(v) { t(v[, , 1])[1, 1]; v[2] <- 1i; v }, list(a), what = "promotion keeps dim"))
+    compare(function(v) { v[1, , ] <- 0; v }, list(a), what = "[1, , ] <-"), compare(function(v) { v[, 2, 3] <- 1:2
+    v }, list(a), what = "[, 2, 3] <-"),
+    compare(function(v) { v[3, , ] <- 0; v }, list(a), what = "[3, , ] <-"), compare(function(v) { t(v[, , 1])[1, 1]
+    v[2] <- 1i; v }, list(a), what = "promotion keeps dim"))
   expect_all_same(found)
 })
 
 test_that("[[<- agrees with base R", {
   found <- list()
   x <- c(a = 1, b = 2, c = 3)
-  for (i in list(1, "b", "new", 4, 6, 0, -1, NA, c(1, 2), integer(), TRUE)) for (value in list(9, 1L, 2i, c(1, 2), numeric())) {
-    found <- c(found, compare(function(v) { v[[i]] <- value; v }, list(x), what = sprintf("x[[%s]] <- %s", deparse1(i), deparse1(value))))
+  for (i in list(1, "b", "new", 4, 6, 0, -1, NA, c(1, 2), integer(), TRUE))
+    for (value in list(9, 1L, 2i, c(1, 2), numeric())) {
+    found <- c(found, compare(function(v) { v[[i]] <- value; v }, list(x), what = sprintf("x[[%s]] <- %s", deparse1(i),
+      deparse1(value))))
   }
   found <- c(found, compare(function(v) { v[[2, 3]] <- 9; v }, list(matrix(1:6 + 0, 2)), what = "m[[2, 3]] <-"))
   expect_all_same(found)
@@ -98,10 +111,13 @@ test_that("the assignments are as many as they were", {
 test_that("a logical subscript lengthens a vector, and what is empty stays so only for a value of its type", {
   assigned <- function(x, i, value) { x[i] <- value; x }
   found <- list()
-  for (x in list(1, c(a = 1), 1:2, c(TRUE, FALSE))) for (i in list(c(TRUE, NA), c(FALSE, FALSE, FALSE), c(TRUE, NA, FALSE, NA, TRUE))) for (on_host in c(TRUE, FALSE)) {
-    found <- c(found, compare(function(x, i) assigned(x, i, 0L), list(x, if (on_host) list(i) else i), what = paste("lengthened by", deparse1(i))))
+  for (x in list(1, c(a = 1), 1:2, c(TRUE, FALSE)))
+    for (i in list(c(TRUE, NA), c(FALSE, FALSE, FALSE), c(TRUE, NA, FALSE, NA, TRUE))) for (on_host in c(TRUE, FALSE)) {
+    found <- c(found, compare(function(x, i) assigned(x, i, 0L), list(x, if (on_host) list(i) else i),
+      what = paste("lengthened by", deparse1(i))))
   }
-  for (x in list(integer(), numeric(), logical())) for (value in list(integer(), numeric(), logical())) for (i in list(1:2, TRUE, NA, -1, 0)) {
+  for (x in list(integer(), numeric(), logical())) for (value in list(integer(), numeric(), logical()))
+    for (i in list(1:2, TRUE, NA, -1, 0)) {
     found <- c(found, compare(assigned, list(x, list(i), value), what = paste("nothing at", deparse1(i))))
   }
   expect_all_same(found)

@@ -6,11 +6,13 @@ test_that("a view shows the elements that extents and strides say", {
     if (length(dim) > 1) array(values, dim) else values
   }
   for (v in list(
-    list(c(4, 3), c(1, 4), 0), list(c(3, 4), c(4, 1), 0), list(c(4, 3), c(2, 1), 0), list(5, -2, 10), list(c(3, 3), c(1, 1), 5), list(c(2, 6), c(0, 2), 1),
+    list(c(4, 3), c(1, 4), 0), list(c(3, 4), c(4, 1), 0), list(c(4, 3), c(2, 1), 0), list(5, -2, 10),
+      list(c(3, 3), c(1, 1), 5), list(c(2, 6), c(0, 2), 1),
     list(c(2, 3, 2), c(6, 1, 3), 0), list(1, 7, 11), list(c(1, 1), c(9, 9), 3), list(12, 1, 0)
   )) {
     expect_identical(collect(gpu_as_strided(x, v[[1]], v[[2]], v[[3]])), at(v[[1]], v[[2]], v[[3]]), label = deparse(v))
-    expect_identical(collect(gpu_as_strided(x, v[[1]], v[[2]], v[[3]]) * 2), at(v[[1]], v[[2]], v[[3]]) * 2, label = deparse(v))
+    expect_identical(collect(gpu_as_strided(x, v[[1]], v[[2]], v[[3]]) * 2), at(v[[1]], v[[2]], v[[3]]) * 2,
+      label = deparse(v))
   }
   expect_identical(collect(gpu_as_strided(x, c(2, 3))), matrix(1:6 + 0, 2))
   expect_identical(dim(gpu_as_strided(x, c(0, 3), c(100, 100))), c(0L, 3L))
@@ -32,12 +34,14 @@ test_that("a view shows the elements that extents and strides say", {
 test_that("a view stays inside", {
   x <- gpu(as.numeric(1:12))
   for (v in list(
-    list(13, 1, 0), list(1, 1, 12), list(1, 1, -1), list(2, -1, 0), list(c(4, 4), c(3, 1), 1), list(2, 2^40, 0), list(2, 2^52, 0), list(2, -2^52, 0), list(c(2^52, 2^52), c(2^52, 2^52), 0),
+    list(13, 1, 0), list(1, 1, 12), list(1, 1, -1), list(2, -1, 0), list(c(4, 4), c(3, 1), 1), list(2, 2^40, 0),
+      list(2, 2^52, 0), list(2, -2^52, 0), list(c(2^52, 2^52), c(2^52, 2^52), 0),
     list(c(2^30, 2^30, 2^30), c(0, 0, 0), 0), list(1, 1, 2^52), list(1, 1, -2^52)
   )) {
     expect_error(gpu_as_strided(x, v[[1]], v[[2]], v[[3]]), class = "verdigris_error_shape")
   }
-  for (v in list(list(2, 1, NA), list(2, 1, 1.5), list(2, 1, "1"), list(2, 1, NULL), list(2, c(1, 2), 0), list(2, NA, 0), list(2, "a", 0), list(-1, 1, 0), list("a", 1, 0), list(NULL, 1, 0))) {
+  for (v in list(list(2, 1, NA), list(2, 1, 1.5), list(2, 1, "1"), list(2, 1, NULL), list(2, c(1, 2), 0),
+    list(2, NA, 0), list(2, "a", 0), list(-1, 1, 0), list("a", 1, 0), list(NULL, 1, 0))) {
     expect_error(gpu_as_strided(x, v[[1]], v[[2]], v[[3]]), class = "verdigris_error_argument")
   }
   expect_error(gpu_as_strided(1, 1), class = "verdigris_error_argument")
@@ -100,7 +104,8 @@ test_that("strided memory is written where it lies", {
   for (dtype in c("float64", "float32", "int16", "complex128", "bool8")) {
     x <- gpu_empty(c(2, 3), dtype, test_device, strides = c(3, 1))
     address <- gpu_pointer(x)$address
-    values <- if (dtype == "bool8") c(TRUE, FALSE, NA, TRUE, TRUE, FALSE) else if (dtype == "complex128") 1:6 + 1i else if (dtype == "int16") 1:6 else 1:6 + 0
+    values <- if (dtype == "bool8") c(TRUE, FALSE, NA, TRUE, TRUE, FALSE) else if (dtype == "complex128") 1:6 + 1i else
+      if (dtype == "int16") 1:6 else 1:6 + 0
     gpu_compute(gpu(values), out = x)
     expect_identical(collect(x), matrix(values, 2))
     expect_identical(gpu_pointer(x)$strides, c(3, 1))

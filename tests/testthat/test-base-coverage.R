@@ -18,13 +18,15 @@ test_that("the page of coverage is not out of date", {
   libraries <- tool$library_functions(now)
   now$where[now$name %in% libraries] <- written$where[written$name %in% libraries]
   now$result[now$name %in% libraries] <- written$result[written$name %in% libraries]
-  lines <- function(table) do.call(paste, c(table[c("name", "package", "where", "result", "by", "call", "note")], sep = " | "))
+  lines <- function(table)
+    do.call(paste, c(table[c("name", "package", "where", "result", "by", "call", "note")], sep = " | "))
   expect_identical(setdiff(lines(now), lines(written)), character())
 })
 
 test_that("no function gives another value than base R's, but those that say what an array is", {
   written <- utils::read.csv(system.file("coverage.csv", package = "verdigris"), na.strings = character())
-  about <- c("attributes", "class", "data.class", "deparse", "deparse1", "inherits", "is.object", "is.vector", "isa", "oldClass", "is.ts")
+  about <- c("attributes", "class", "data.class", "deparse", "deparse1", "inherits", "is.object", "is.vector", "isa",
+    "oldClass", "is.ts")
   expect_identical(setdiff(written$name[written$note == "another value"], about), character())
   expect_identical(setdiff(written$name[written$where == "refused"], "PP.test"), character())
 })

@@ -10,10 +10,14 @@ test_that("transforms, cumulative and Bessel functions agree with base R, and gi
     for (f in list(cumsum, cumprod)) found <- c(found, compare(f, list(x), what = deparse1(f)))
     if (!is.complex(x)) for (f in list(cummax, cummin)) found <- c(found, compare(f, list(x), what = deparse1(f)))
   }
-  found <- c(found, compare(mvfft, list(m), ulp = 4, what = "mvfft"), compare(function(v) besselI(v, 1), list(m), what = "besselI"),
-    compare(function(v) besselJ(v, nu = 0.5), list(m), what = "besselJ"), compare(function(v) besselK(v, 1, TRUE), list(m), what = "besselK"),
-    compare(function(v) besselY(v, 1), list(c(a = 1, b = 2)), what = "besselY"), compare(function(v) psigamma(v, 2L), list(m), what = "psigamma"),
-    compare(cumsum, list(c(.Machine$integer.max, 1L)), what = "integer overflow"), compare(cumsum, list(c(1, NA, 2)), what = "NA"))
+  found <- c(found, compare(mvfft, list(m), ulp = 4, what = "mvfft"), compare(function(v) besselI(v, 1), list(m),
+    what = "besselI"),
+    compare(function(v) besselJ(v, nu = 0.5), list(m), what = "besselJ"), compare(function(v) besselK(v, 1, TRUE),
+      list(m), what = "besselK"),
+    compare(function(v) besselY(v, 1), list(c(a = 1, b = 2)), what = "besselY"), compare(function(v) psigamma(v, 2L),
+      list(m), what = "psigamma"),
+    compare(cumsum, list(c(.Machine$integer.max, 1L)), what = "integer overflow"), compare(cumsum, list(c(1, NA, 2)),
+      what = "NA"))
   expect_all_same(found)
   for (y in list(fft(gpu(1:4)), cumsum(gpu(1:4)), besselI(gpu(1), 1))) expect_true(.Call(verdigris:::C_is_array, y))
   expect_identical(gpu_dtype(fft(gpu(c(1, 2), "float32"))), "complex64")
@@ -23,7 +27,8 @@ test_that("transforms, cumulative and Bessel functions agree with base R, and gi
 
 test_that("what C code of base R gives the class is right, shown as ordinary, and an array after as_gpu()", {
   x <- gpu(c(a = 1, b = 2, c = NA))
-  for (f in list(function(v) dgamma(v, 2), function(v) pbinom(v, 5, 0.3), function(v) qexp(v / 4), function(v) dnbinom(v, 3, mu = 2))) {
+  for (f in list(function(v) dgamma(v, 2), function(v) pbinom(v, 5, 0.3), function(v) qexp(v / 4),
+    function(v) dnbinom(v, 3, mu = 2))) {
     want <- f(collect(x))
     got <- f(x)
     expect_output(print(got), "in ordinary memory")
@@ -50,11 +55,14 @@ test_that("rank, order, sort.list and xtfrm compare no pairs", {
   expect_identical(trace_of(order(gpu(c(2i, 1, 3)))), 0)
   found <- list()
   for (method in c("average", "first", "last", "max", "min")) for (na.last in list(TRUE, FALSE, NA, "keep")) {
-    found <- c(found, compare(function(v) rank(v, na.last = na.last, ties.method = method), list(c(a = 3, b = 1, c = NA, d = 3, e = NaN)), what = paste("rank", method, na.last)))
+    found <- c(found, compare(function(v) rank(v, na.last = na.last, ties.method = method),
+      list(c(a = 3, b = 1, c = NA, d = 3, e = NaN)), what = paste("rank", method, na.last)))
   }
   for (v in list(x, c(3L, NA, 1L), c(TRUE, FALSE), c(2i, 1, NA), double(), matrix(c(2, 1, 4, 3), 2), c(b = 2, a = 1))) {
-    found <- c(found, compare(rank, list(v), what = "rank"), compare(order, list(v), what = "order"), compare(sort.list, list(v), what = "sort.list"),
-      compare(function(v) order(v, decreasing = TRUE), list(v), what = "decreasing"), compare(function(v) order(-seq_along(v) %/% 2, v), list(v), what = "two keys"))
+    found <- c(found, compare(rank, list(v), what = "rank"), compare(order, list(v), what = "order"),
+      compare(sort.list, list(v), what = "sort.list"),
+      compare(function(v) order(v, decreasing = TRUE), list(v), what = "decreasing"),
+        compare(function(v) order(-seq_along(v) %/% 2, v), list(v), what = "two keys"))
   }
   expect_all_same(found)
 })
@@ -72,7 +80,8 @@ test_that("det, determinant, isSymmetric and rle agree with base R", {
   for (f in list(det, determinant, isSymmetric)) found <- c(found, compare(f, list(m), what = deparse1(f)))
   found <- c(found, compare(det, list(matrix(1:6, 2)), what = "not square"))
   for (v in list(c(1, 1, 2), c(1L, NA, NA), c(TRUE, TRUE), double(), c(a = 1, b = 1))) {
-    found <- c(found, compare(rle, list(v), what = "rle"), compare(function(v) inverse.rle(rle(v)), list(v), what = "inverse.rle"))
+    found <- c(found, compare(rle, list(v), what = "rle"), compare(function(v) inverse.rle(rle(v)), list(v),
+      what = "inverse.rle"))
   }
   expect_all_same(found)
 })

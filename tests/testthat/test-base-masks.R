@@ -216,7 +216,8 @@ child_of <- function(packages) {
       for (call in as.list(quote(.(parts[[3L]])))[-1L]) {
         host <- eval(call, list(a = c(3, 1, 2), filter = stats::filter))
         got <- eval(call)
-        if (!isTRUE(all.equal(collect(got), host, check.attributes = FALSE)) || !is_gpu(got) && length(got) > 1L) cat("not verdigris': ", deparse(call), "\n")
+        if (!isTRUE(all.equal(collect(got), host, check.attributes = FALSE)) || !is_gpu(got) && length(got) > 1L)
+          cat("not verdigris': ", deparse(call), "\n")
       }
       .(if (package == "Matrix") {
         bquote(for (call in as.list(quote(.(mixed_calls)))[-1L]) {
@@ -233,7 +234,8 @@ child_of <- function(packages) {
     })
   }
   c(
-    list(outcome_code, quote(library <- function(...) suppressWarnings(suppressPackageStartupMessages(base::library(..., warn.conflicts = FALSE))))),
+    list(outcome_code, quote(library <- function(...)
+      suppressWarnings(suppressPackageStartupMessages(base::library(..., warn.conflicts = FALSE))))),
     lapply(packages, step)
   )
 }
@@ -249,16 +251,21 @@ for (packages in list(c("bit64", "data.table", "zoo"), c("dplyr", "MASS", "survi
   })
 }
 
-test_that("a function of any masked name sees the call, the frames and the promises as if this package were not there", {
+test_that("a function of any masked name sees the call, the frames and the promises as if this package were not there",
+  {
   out <- expect_child_ends(quote({
-    behind <- function(f, name) attach(stats::setNames(list(f), name), pos = match("package:verdigris", search()) + 1L, name = "probe", warn.conflicts = FALSE)
+    behind <- function(f, name) attach(stats::setNames(list(f), name), pos = match("package:verdigris", search()) + 1L,
+      name = "probe", warn.conflicts = FALSE)
     # what a function can find out about its call
     seen <- quote({
       before <- names(list(...))
-      given <- list(call = sys.call(), matched = match.call(), n = nargs(), caller = parent.frame(), itself = sys.function(), missing = c(missing(first), missing(second)))
-      c(given, list(code = substitute(list(first, second, ...)), second = second, first = if (!missing(first)) first, names = before, local = ls()))
+      given <- list(call = sys.call(), matched = match.call(), n = nargs(), caller = parent.frame(),
+        itself = sys.function(), missing = c(missing(first), missing(second)))
+      c(given, list(code = substitute(list(first, second, ...)), second = second, first = if (!missing(first)) first,
+        names = before, local = ls()))
     })
-    probes <- list(function(first, ..., second = first) NULL, function(first, second = nargs(), ...) NULL, function(first = 2, second = letters, ...) NULL)
+    probes <- list(function(first, ..., second = first) NULL, function(first, second = nargs(), ...) NULL,
+      function(first = 2, second = letters, ...) NULL)
     same <- function(a, b) identical(a, b, ignore.environment = FALSE, ignore.bytecode = TRUE, ignore.srcref = TRUE)
     names <- intersect(names(verdigris:::MASKED), ls("package:verdigris"))
     count <- 0
@@ -266,7 +273,8 @@ test_that("a function of any masked name sees the call, the frames and the promi
       probe <- probes[[k]]
       body(probe) <- seen
       behind(probe, name)
-      calls <- lapply(list(quote(f(1 + 1)), quote(f(second = 3, 1)), quote(f()), quote(f(1, 2, z = 3)), quote(f(1, , 2)), quote(f({
+      calls <- lapply(list(quote(f(1 + 1)), quote(f(second = 3, 1)), quote(f()), quote(f(1, 2, z = 3)),
+        quote(f(1, , 2)), quote(f({
         count <<- count + 1
         7
       }))), function(call) {
@@ -301,7 +309,8 @@ test_that("a function of any masked name sees the call, the frames and the promi
     cat("base again", identical(order, verdigris::order), "\n")
   }))
   expect_identical(grep("differs", out, value = TRUE), character())
-  expect_identical(grep("evaluated|primitive|again", out, value = TRUE), c("evaluated TRUE ", "primitive TRUE ", "base again TRUE "))
+  expect_identical(grep("evaluated|primitive|again", out, value = TRUE), c("evaluated TRUE ", "primitive TRUE ",
+    "base again TRUE "))
 })
 
 test_that("attaching, detaching, copies and assignments leave the right function in front", {
@@ -340,7 +349,8 @@ test_that("attaching, detaching, copies and assignments leave the right function
     for (name in c("diag", "norm", "outer", "rank", "svd")) suppressMessages(setGeneric(name))
     setMethod("diag", "thing", function(x = 1, nrow, ncol, names = TRUE) "thing")
     say("a user's method", diag(new("thing")) == "thing" && identical(diag(2), base::diag(2)))
-    say("arrays", identical(collect(diag(x)), base::diag(c(3, 1, 2))) && identical(as.vector(collect(outer(x, 1:2))), c(3, 1, 2, 6, 2, 4)))
+    say("arrays", identical(collect(diag(x)), base::diag(c(3, 1, 2))) && identical(as.vector(collect(outer(x, 1:2))),
+      c(3, 1, 2, 6, 2, 4)))
     say("rank", identical(collect(rank(x)), c(3, 1, 2)) && norm(diag(2)) == 1 && norm(as_gpu(diag(2))) == 1)
   }))
   expect_identical(grep("wrong", out, value = TRUE), character())
@@ -351,7 +361,8 @@ test_that("where dplyr is in front arrays come here by its generics", {
   out <- expect_child_ends(quote({
     suppressMessages(library(dplyr))
     x <- as_gpu(c(3, 1, 2), device = "cpu")
-    cat("same", identical(as.vector(filter(x, c(1, 1))), as.vector(stats::filter(c(3, 1, 2), c(1, 1)))), identical(collect(x), c(3, 1, 2)), "\n")
+    cat("same", identical(as.vector(filter(x, c(1, 1))), as.vector(stats::filter(c(3, 1, 2), c(1, 1)))),
+      identical(collect(x), c(3, 1, 2)), "\n")
   }))
   expect_true("same TRUE TRUE " %in% out)
 })
@@ -371,11 +382,15 @@ test_that("library() speaks of a masked function only where it cannot be handed 
 
 test_that("an argument that fails is reported in base R's words, with the call", {
   calls <- expression(
-    unlist(stop("x")), aggregate(stop("x")), complete.cases(stop("x")), order(nosuch), order(stop("x"), 1), match(1, nosuch), match(nosuch), match(), table(nosuch), matrix(nosuch), array(stop("x")),
-    outer(1, nosuch), diag(nosuch), apply(nosuch, 1, sum), tapply(nosuch, 1), which(nosuch), which("a"), rowSums(1), ifelse(nosuch, 1, 2), pmin(nosuch), pmin(), rank(nosuch), all.equal(nosuch, 1),
-    norm("a"), fft("a"), dnorm(nosuch), atan2(nosuch, 1), rle(nosuch), which.max(nosuch), embed(nosuch), upper.tri(nosuch), findInterval(nosuch, 1), sweep(nosuch, 1, 2), var("a"), colMeans("a")
+    unlist(stop("x")), aggregate(stop("x")), complete.cases(stop("x")), order(nosuch), order(stop("x"), 1),
+      match(1, nosuch), match(nosuch), match(), table(nosuch), matrix(nosuch), array(stop("x")),
+    outer(1, nosuch), diag(nosuch), apply(nosuch, 1, sum), tapply(nosuch, 1), which(nosuch), which("a"), rowSums(1),
+      ifelse(nosuch, 1, 2), pmin(nosuch), pmin(), rank(nosuch), all.equal(nosuch, 1),
+    norm("a"), fft("a"), dnorm(nosuch), atan2(nosuch, 1), rle(nosuch), which.max(nosuch), embed(nosuch),
+      upper.tri(nosuch), findInterval(nosuch, 1), sweep(nosuch, 1, 2), var("a"), colMeans("a")
   )
-  code <- bquote(for (call in as.list(.(calls))) cat("heard:", deparse(call), tryCatch(eval(call), error = function(e) c(conditionMessage(e), deparse(conditionCall(e)))), "\n"))
+  code <- bquote(for (call in as.list(.(calls))) cat("heard:", deparse(call),
+    tryCatch(eval(call), error = function(e) c(conditionMessage(e), deparse(conditionCall(e)))), "\n"))
   heard <- function(attach) grep("^heard", in_child(code, attach = attach), value = TRUE)
   want <- heard(FALSE)
   expect_length(want, length(calls))

@@ -16,7 +16,8 @@ test_that("a vector in chunks is the vector", {
 
 test_that("every dtype arrives as it does in one piece", {
   x <- c(1.7, -2, 100, NA, NaN, 300)
-  for (dtype in c("float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "bool8", "complex64", "complex128", "float64")) {
+  for (dtype in c("float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "bool8", "complex64",
+    "complex128", "float64")) {
     whole <- suppressWarnings(as.vector(gpu(x, dtype)))
     expect_identical(suppressWarnings(chunked(x, as.vector, chunk = 4, dtype = dtype)), whole, label = dtype)
   }
@@ -30,7 +31,8 @@ test_that("rows and columns of a matrix, with their names", {
     expect_identical(chunked(m, function(x) x + 1, rbind, chunk = chunk, margin = 1), m + 1)
     expect_identical(chunked(m, colSums, chunk = chunk), colSums(m))
     expect_identical(chunked(m, rowSums, chunk = chunk, margin = 1), rowSums(m))
-    expect_identical(chunked(m, function(x) dim(x), rbind, chunk = chunk, margin = 1, dtype = "int16")[, 2], rep(5L, ceiling(7 / chunk)))
+    expect_identical(chunked(m, function(x) dim(x), rbind, chunk = chunk, margin = 1, dtype = "int16")[, 2],
+      rep(5L, ceiling(7 / chunk)))
     # accumulated on the device
     expect_identical(as.vector(chunked(m, rowSums, "+", chunk = chunk)), as.vector(rowSums(m)))
   }

@@ -38,7 +38,8 @@ test_that("shapes and types of results are those of the block", {
   g <- gpu_graph(list(t(m), rowSums(m), n + 1L, m > 2, m %*% t(m)))
   r <- g(m = matrix(0:5 + 0.5, 2))
   want <- matrix(0:5 + 0.5, 2, dimnames = list(c("a", "b"), NULL))
-  expect_equal(lapply(r, function(x) collect(x)), list(t(want), rowSums(want), c(p = 2L, q = 3L), want > 2, want %*% t(want)), ignore_attr = FALSE)
+  expect_equal(lapply(r, function(x) collect(x)), list(t(want), rowSums(want), c(p = 2L, q = 3L), want > 2,
+    want %*% t(want)), ignore_attr = FALSE)
 })
 
 test_that("what changes outside is seen by a graph only where it should be", {

@@ -168,7 +168,8 @@ test_that("expressions, reductions and scans need no NVRTC", {
     sep = "\n"
   )
   file <- withr::local_tempfile(lines = code, fileext = ".R")
-  said <- withr::with_envvar(c(VERDIGRIS_NVRTC = "none", VERDIGRIS_TIER = "auto", R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)), {
+  said <- withr::with_envvar(c(VERDIGRIS_NVRTC = "none", VERDIGRIS_TIER = "auto",
+    R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)), {
     suppressWarnings(system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", file), stdout = TRUE, stderr = TRUE))
   })
   expect_true(any(grepl("all good", said)), info = paste(said, collapse = "\n"))

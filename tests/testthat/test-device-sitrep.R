@@ -36,8 +36,10 @@ test_that("lacks come with the command that mends them", {
     ),
     libraries = list(
       NVRTC = list(version = "13.0", path = "/opt/libnvrtc.so.13", origin = "R package", purpose = "kernels"),
-      cuBLAS = list(error = "cuBLAS (matrix products) was not found", detail = "", purpose = "matrix products", remedy = "install.packages(\"cuda12.8\")"),
-      cuFFT = list(error = "cuFFT (fft) was found, but cannot be loaded", detail = "/a: garbage", purpose = "fft", remedy = "install.packages(\"cuda12.8\")"),
+      cuBLAS = list(error = "cuBLAS (matrix products) was not found", detail = "", purpose = "matrix products",
+        remedy = "install.packages(\"cuda12.8\")"),
+      cuFFT = list(error = "cuFFT (fft) was found, but cannot be loaded", detail = "/a: garbage", purpose = "fft",
+        remedy = "install.packages(\"cuda12.8\")"),
       cuSOLVER = list(version = "12.0", path = "/opt/libcusolver.so.12", origin = "R package", purpose = "solve")
     ),
     problem = NULL, cache = list(path = NULL, files = 0L, bytes = 0), options = list(verdigris.device = "cpu")

@@ -12,7 +12,8 @@ test_that("what is computed on several streams is what one computes, by bits", {
 })
 
 test_that("a stream is current while code runs, and the one before comes back", {
-  number <- function() if (length(current_streams())) .Call(verdigris:::C_stream_info, current_streams()[[1L]])$number else 0
+  number <- function() if (length(current_streams())) .Call(verdigris:::C_stream_info,
+    current_streams()[[1L]])$number else 0
   current_streams <- function() Filter(Negate(is.null), as.list(verdigris:::current_streams))
   a <- gpu_stream(device = test_device)
   b <- gpu_stream(device = test_device)
@@ -60,8 +61,10 @@ test_that("wrong streams and events are errors", {
   e <- gpu_event(test_device)
   restored <- unserialize(serialize(s, NULL))
   wrong <- list(
-    quote(with_gpu_stream(1, 1)), quote(with_gpu_stream(e, 1)), quote(with_gpu_stream(restored, 1)), quote(local_gpu_stream("a")),
-    quote(gpu_stream("high")), quote(gpu_stream(NA)), quote(gpu_stream(1:2)), quote(gpu_record(1)), quote(gpu_record(s)), quote(gpu_record(e, 1)),
+    quote(with_gpu_stream(1, 1)), quote(with_gpu_stream(e, 1)), quote(with_gpu_stream(restored, 1)),
+      quote(local_gpu_stream("a")),
+    quote(gpu_stream("high")), quote(gpu_stream(NA)), quote(gpu_stream(1:2)), quote(gpu_record(1)),
+      quote(gpu_record(s)), quote(gpu_record(e, 1)),
     quote(gpu_wait(e)), quote(gpu_wait(1)), quote(gpu_elapsed(e, e)), quote(gpu_elapsed(1, 2)), quote(gpu_sync(e))
   )
   for (call in wrong) expect_error(eval(call), class = "verdigris_error_argument", label = deparse(call))

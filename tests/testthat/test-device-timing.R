@@ -103,10 +103,13 @@ test_that("ranges go to the library that a profiler names", {
     "  return 1;",
     "}"
   ), file.path(folder, "profiler.c"))
-  built <- suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", file.path(folder, "profiler.so"), file.path(folder, "profiler.c")), stdout = TRUE, stderr = TRUE))
+  built <- suppressWarnings(system2(file.path(R.home("bin"), "R"),
+    c("CMD", "SHLIB", "-o", file.path(folder, "profiler.so"), file.path(folder, "profiler.c")), stdout = TRUE,
+    stderr = TRUE))
   skip_if_not(file.exists(file.path(folder, "profiler.so")), "no C compiler")
   script <- file.path(folder, "ranges.R")
-  writeLines(c("suppressMessages(library(verdigris))", 'gpu_range("a step", gpu_range("inside", 1))', 'try(gpu_range("fails", stop("here")), silent = TRUE)'), script)
+  writeLines(c("suppressMessages(library(verdigris))", 'gpu_range("a step", gpu_range("inside", 1))',
+    'try(gpu_range("fails", stop("here")), silent = TRUE)'), script)
   ranges <- file.path(folder, "ranges.txt")
   system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = FALSE, stderr = FALSE,
     env = c(paste0("NVTX_INJECTION64_PATH=", file.path(folder, "profiler.so")), paste0("RANGES=", ranges)))

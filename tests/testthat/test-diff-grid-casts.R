@@ -1,6 +1,7 @@
 # The differential grid: casts between every pair of dtypes, against R's as.* and independent rounding.
 
-dtypes <- c("bool8", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+dtypes <- c("bool8", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+  "complex64", "complex128")
 
 # Round to nearest even with `bits` of significand and exponents from `least` to `most`.
 rounded <- function(x, bits, least, most) {
@@ -21,7 +22,8 @@ as_small <- function(x, limit) {
   replace(x, !is.na(x) & abs(x) > limit, NA)
 }
 as_byte <- function(x) {
-  x <- if (inherits(x, "integer64")) as.double(x) else if (is.complex(x)) suppressWarnings(as.double(x)) else as.double(x)
+  x <- if (inherits(x, "integer64")) as.double(x) else if (is.complex(x)) suppressWarnings(as.double(x)) else
+    as.double(x)
   out <- !is.na(x) & x > -1 & x < 256
   as.integer(ifelse(out, trunc(x), 0))
 }
@@ -48,11 +50,16 @@ converted <- function(x, to) {
 
 sources <- list(
   logical = c(NA, TRUE, FALSE),
-  integer = c(0L, 1L, -1L, 100L, 127L, -127L, 128L, 255L, 256L, 32767L, 32768L, -32768L, 65536L, .Machine$integer.max, -.Machine$integer.max, 16777217L, NA),
-  integer64 = bit64::as.integer64(c("0", "1", "-7", "127", "128", "255", "256", "32768", "2147483647", "2147483648", "-2147483648", "9007199254740991", NA)),
-  double = c(0, -0, 1, -1, 0.5, -0.9, 1.5, 127.9, -127.9, 128, 255.9, 256, -1e-9, 2049, 2051, 65504, 65519, 65520, 1e-8, 6e-8, 1e-40, 3.4e38, 1e39, -1e300,
-             2^31 - 1, 2^31, -2^31, 2^53, 2^62, 1 + 2^-11, 1 + 2^-11 + 2^-40, 1 + 3 * 2^-11, 1 + 2^-8, 1 + 2^-8 + 2^-30, 5e-324, pi, Inf, -Inf, NaN, NA),
-  complex = c(0i, 1+0i, -2.5+0i, 300+0i, 3+4i, complex(real = NA, imaginary = 1), complex(real = Inf, imaginary = 0), 1e39+0i))
+  integer = c(0L, 1L, -1L, 100L, 127L, -127L, 128L, 255L, 256L, 32767L, 32768L, -32768L, 65536L, .Machine$integer.max,
+    -.Machine$integer.max, 16777217L, NA),
+  integer64 = bit64::as.integer64(c("0", "1", "-7", "127", "128", "255", "256", "32768", "2147483647", "2147483648",
+    "-2147483648", "9007199254740991", NA)),
+  double = c(0, -0, 1, -1, 0.5, -0.9, 1.5, 127.9, -127.9, 128, 255.9, 256, -1e-9, 2049, 2051, 65504, 65519, 65520, 1e-8,
+    6e-8, 1e-40, 3.4e38, 1e39, -1e300,
+             2^31 - 1, 2^31, -2^31, 2^53, 2^62, 1 + 2^-11, 1 + 2^-11 + 2^-40, 1 + 3 * 2^-11, 1 + 2^-8, 1 + 2^-8 + 2^-30,
+               5e-324, pi, Inf, -Inf, NaN, NA),
+  complex = c(0i, 1+0i, -2.5+0i, 300+0i, 3+4i, complex(real = NA, imaginary = 1), complex(real = Inf, imaginary = 0),
+    1e39+0i))
 
 test_that("casts between all pairs of dtypes follow R's as.* functions", {
   found <- list()
@@ -86,7 +93,8 @@ test_that("casts keep the shape, in every layout", {
   for (to in c("float32", "int32", "bool8", "complex128")) for (x in layouts("double")) {
     cases$n <- cases$n + 1L
     want <- x
-    suppressWarnings(storage.mode(want) <- switch(to, float32 = "double", int32 = "integer", bool8 = "logical", complex128 = "complex"))
+    suppressWarnings(storage.mode(want) <- switch(to, float32 = "double", int32 = "integer", bool8 = "logical",
+      complex128 = "complex"))
     if (to == "float32") want[] <- as_float(as.vector(x), "float32")
     got <- outcome(gpu_cast(gpu(x), to))$value
     said <- difference(got, want, payload = FALSE)

@@ -35,7 +35,8 @@ layouts_tried <- c("contiguous", "recycled", "transposed", "0", "1", "63", "64",
 # Lengths share a kernel, layouts do not: where each is compiled an operation meets every other dtype in every other
 # layout.
 layouts_for <- function(name, dtype, k) {
-  left_out <- c(if (name == "select") "0", if (test_device != "cpu") c("recycled", "transposed")[(k + match(dtype, dtypes)) %% 2L + 1L])
+  left_out <- c(if (name == "select") "0", if (test_device != "cpu")
+    c("recycled", "transposed")[(k + match(dtype, dtypes)) %% 2L + 1L])
   setdiff(layouts_tried, left_out)
 }
 
@@ -49,10 +50,12 @@ call_of_row <- function(row) {
     dnorm_log = function(x, m, s) dnorm(x, m, s, log = TRUE),
     pnorm_upper = function(x, m, s) pnorm(x, m, s, FALSE), pnorm_log = function(x, m, s) pnorm(x, m, s, TRUE, TRUE),
     pnorm_upper_log = function(x, m, s) pnorm(x, m, s, FALSE, TRUE),
-    qnorm = quantile(FALSE, FALSE), qnorm_upper = quantile(TRUE, FALSE), qnorm_log = quantile(FALSE, TRUE), qnorm_upper_log = quantile(TRUE, TRUE),
+    qnorm = quantile(FALSE, FALSE), qnorm_upper = quantile(TRUE, FALSE), qnorm_log = quantile(FALSE, TRUE),
+      qnorm_upper_log = quantile(TRUE, TRUE),
     pmin_na_rm = function(x, y) pmin(x, y, na.rm = TRUE), pmax_na_rm = function(x, y) pmax(x, y, na.rm = TRUE),
     # far out base R loses the digits of its two logarithms of beta
-    choose = function(n, k) choose(n, pmax(pmin(round(k), 100), -100)), lchoose = function(n, k) lchoose(n, pmax(pmin(round(k), 100), -100)),
+    choose = function(n, k) choose(n, pmax(pmin(round(k), 100), -100)), lchoose = function(n, k)
+      lchoose(n, pmax(pmin(round(k), 100), -100)),
     # a test that is never NA: base R's ifelse() takes the type of what it uses
     select = function(x, y, z) ifelse(is.na(x), y, z),
     if (row$group != "Internal") match.fun(row$r))
@@ -60,7 +63,8 @@ call_of_row <- function(row) {
 
 # What is not asked of a dtype: base R has no such function of complex numbers, and of whole numbers bit64 has few.
 leaves_out <- function(row, dtype) {
-  dtype == "complex64" && (row$rule == "Real" && row$arity > 1L || row$name %in% c("pmin", "pmax", "pmin_na_rm", "pmax_na_rm", "select"))
+  dtype == "complex64" && (row$rule == "Real" && row$arity > 1L || row$name %in% c("pmin", "pmax", "pmin_na_rm",
+    "pmax_na_rm", "select"))
 }
 
 # An int64 array beside doubles of the same values: what it gives in int64 is compared as doubles.
@@ -103,7 +107,8 @@ test_that("every operation agrees with base R in every dtype and layout", {
           given$operands <- list(values_of(dtype, 20L), rep(FALSE, 60L))
           g <- function(v, w) f(v) + w
         }
-        found <- c(found, if (dtype == "int64") compare64(g, given, row$ulp, what, row$r) else compare(g, given$operands, dtype, row$ulp, what, row$r, given$before))
+        found <- c(found, if (dtype == "int64") compare64(g, given, row$ulp, what, row$r) else
+          compare(g, given$operands, dtype, row$ulp, what, row$r, given$before))
       }
     }
     expect_all_same(found)
@@ -111,8 +116,10 @@ test_that("every operation agrees with base R in every dtype and layout", {
 })
 
 test_that("reductions agree with base R in every dtype and layout", {
-  functions <- list(sum = sum, min = min, max = max, range = range, mean = mean, any = function(x, ...) any(x != 0, ...),
-                    all = function(x, ...) all(x != 0, ...), which.max = function(x, ...) which.max(x), which.min = function(x, ...) which.min(x))
+  functions <- list(sum = sum, min = min, max = max, range = range, mean = mean, any = function(x, ...)
+    any(x != 0, ...),
+                    all = function(x, ...) all(x != 0, ...), which.max = function(x, ...)
+                      which.max(x), which.min = function(x, ...) which.min(x))
   found <- list()
   for (dtype in setdiff(dtypes, "int64")) {
     eps <- if (dtype %in% names(epsilon)) epsilon[[dtype]] else 2^-52
@@ -127,7 +134,8 @@ test_that("reductions agree with base R in every dtype and layout", {
           if (layout == "transposed" && is.matrix(w)) w <- t(w)
           if (is_gpu(w)) gpu_cast(w, dtype) else w
         }
-        found <- c(found, compare(function(w) f(w, na.rm = na.rm), list(v), NULL, 8 * eps / 2^-52, sprintf("%s(%s, na.rm = %s) %s", name, dtype, na.rm, layout), before = before))
+        found <- c(found, compare(function(w) f(w, na.rm = na.rm), list(v), NULL, 8 * eps / 2^-52,
+          sprintf("%s(%s, na.rm = %s) %s", name, dtype, na.rm, layout), before = before))
       }
     }
   }

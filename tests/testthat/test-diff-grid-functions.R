@@ -6,13 +6,16 @@ test_that("Math functions of two arguments agree with base R", {
     x <- values(type, n)
     what <- sprintf("(%s[%d])", type, n)
     for (digits in list(0, 2, -1, 5L, 400)) {
-      found <- c(found, compare(function(v) round(v, digits), list(x), ulp = ulp_of("round_digits"), what = paste("round", digits, what), row = "round"))
+      found <- c(found, compare(function(v) round(v, digits), list(x), ulp = ulp_of("round_digits"),
+        what = paste("round", digits, what), row = "round"))
     }
     for (digits in list(1, 3, 6L, 15)) {
-      found <- c(found, compare(function(v) signif(v, digits), list(x), ulp = ulp_of("signif"), what = paste("signif", digits, what), row = "signif"))
+      found <- c(found, compare(function(v) signif(v, digits), list(x), ulp = ulp_of("signif"),
+        what = paste("signif", digits, what), row = "signif"))
     }
     for (base in list(2, 10, 3, 0.5)) {
-      found <- c(found, compare(function(v) log(v, base), list(x), ulp = ulp_of("log_base"), what = paste("log base", base, what), row = "log"))
+      found <- c(found, compare(function(v) log(v, base), list(x), ulp = ulp_of("log_base"),
+        what = paste("log base", base, what), row = "log"))
     }
   }
   x <- values("double", 257L)
@@ -20,7 +23,8 @@ test_that("Math functions of two arguments agree with base R", {
     compare(atan2, list(x, rev(x)), ulp = ulp_of("atan2"), what = "atan2"),
     compare(atan2, list(x, list(2)), ulp = ulp_of("atan2"), what = "atan2(x, 2)"),
     compare(atan2, list(list(2), x), ulp = ulp_of("atan2"), what = "atan2(2, x)"),
-    compare(atan2, list(values("integer", 65L), values("logical", 65L)), ulp = ulp_of("atan2"), what = "atan2 of integers"),
+    compare(atan2, list(values("integer", 65L), values("logical", 65L)), ulp = ulp_of("atan2"),
+      what = "atan2 of integers"),
     compare(function(v) round(v, 1:5), list(x), ulp = ulp_of("round_digits"), what = "round(x, 1:5)"),
     compare(function(v) log(v, base = 2), list(matrix(x[1:60], 12)), ulp = ulp_of("log2"), what = "log(matrix, 2)"))
   expect_all_same(found)
@@ -46,8 +50,10 @@ test_that("special functions of two arguments agree with base R", {
     compare(lbeta, list(u, rev(u)), ulp = ulp_of("lbeta"), what = "lbeta", row = "lbeta"),
     compare(beta, list(abs(x), rev(abs(x))), ulp = ulp_of("beta"), what = "beta at the edges", row = "beta"),
     compare(function(n) choose(n, 3), list(u), ulp = ulp_of("choose"), what = "choose(n, 3)"),
-    compare(choose, list(c(5, 10, 50, 2.5, -3, 0, NA), c(2, 3, 25, 2, 4, 0, 1)), ulp = ulp_of("choose"), what = "choose"),
-    compare(lchoose, list(c(5, 10, 50, 60.5), c(2, 3, 25, 40)), ulp = ulp_of("lchoose"), what = "lchoose", row = "lchoose"),
+    compare(choose, list(c(5, 10, 50, 2.5, -3, 0, NA), c(2, 3, 25, 2, 4, 0, 1)), ulp = ulp_of("choose"),
+      what = "choose"),
+    compare(lchoose, list(c(5, 10, 50, 60.5), c(2, 3, 25, 40)), ulp = ulp_of("lchoose"), what = "lchoose",
+      row = "lchoose"),
     compare(factorial, list(c(0, 1, 5, 10, 170, 0.5, NA)), ulp = ulp_of("gamma"), what = "factorial"))
   expect_all_same(found)
 })
@@ -66,15 +72,18 @@ test_that("the normal distribution agrees with base R", {
   for (upper in c(FALSE, TRUE)) for (log in c(FALSE, TRUE)) {
     what <- sprintf("upper %s log %s", upper, log)
     found <- c(found,
-      compare(function(v) pnorm(v, 1, 2, !upper, log), list(x), ulp = ulp_of(tail_of("pnorm", upper, log)), what = paste("pnorm", what)),
-      compare(function(v) qnorm(v, 1, 2, !upper, log), list(if (log) log(p[p > 0 & p <= 1]) else p), ulp = ulp_of(tail_of("qnorm", upper, log)), what = paste("qnorm", what), row = "qnorm"))
+      compare(function(v) pnorm(v, 1, 2, !upper, log), list(x), ulp = ulp_of(tail_of("pnorm", upper, log)),
+        what = paste("pnorm", what)),
+      compare(function(v) qnorm(v, 1, 2, !upper, log), list(if (log) log(p[p > 0 & p <= 1]) else p),
+        ulp = ulp_of(tail_of("qnorm", upper, log)), what = paste("qnorm", what), row = "qnorm"))
   }
   expect_all_same(found)
 })
 
 test_that("pmin and pmax agree with base R", {
   found <- list()
-  for (a in c("double", "integer", "logical")) for (b in c("double", "integer", "logical")) for (n in c(0L, 1L, 64L, 257L)) {
+  for (a in c("double", "integer", "logical")) for (b in c("double", "integer", "logical"))
+    for (n in c(0L, 1L, 64L, 257L)) {
     x <- values(a, n)
     y <- values(b, n, 2L)
     for (f in list(pmin, pmax)) for (na.rm in c(FALSE, TRUE)) {

@@ -39,7 +39,8 @@ test_that("operators agree with base R", {
         same(list(m[0, ], v[0]), sprintf("%s empty matrix %s empty", a, r)),
         same(list(m, m[1:2, ]), sprintf("%s non-conformable %s", a, r)),
         same(list(m, m), sprintf("t(%s) %s t()", a, r), before = t),
-        compare(function(p, q) f(t(p), q), list(matrix(values(a, 80L)[21:80], 12L), values(a, 25L)[21:25]), NULL, ulp, sprintf("t(%s) %s vector", a, r), r))
+        compare(function(p, q) f(t(p), q), list(matrix(values(a, 80L)[21:80], 12L), values(a, 25L)[21:25]), NULL, ulp,
+          sprintf("t(%s) %s vector", a, r), r))
     }
     expect_all_same(found)
   }
@@ -71,7 +72,8 @@ test_that("operators on narrow dtypes agree with base R on the values as stored"
 })
 
 test_that("operators on int64 agree with bit64", {
-  x <- bit64::as.integer64(c("9223372036854775807", "-9223372036854775807", "4611686018427387904", "0", "1", "-7", "12", NA, "4294967296"))
+  x <- bit64::as.integer64(c("9223372036854775807", "-9223372036854775807", "4611686018427387904", "0", "1", "-7", "12",
+    NA, "4294967296"))
   pairs <- expand.grid(i = seq_along(x), j = seq_along(x))
   found <- list()
   for (r in c("+", "-", "*", "==", "!=", "<", "<=", ">", ">=")) {

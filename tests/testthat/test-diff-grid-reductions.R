@@ -1,14 +1,16 @@
 # The differential grid: reductions of whole arrays and along margins.
 
 test_that("reductions agree with base R", {
-  functions <- list(sum = sum, prod = prod, min = min, max = max, range = range, any = function(x, ...) any(x != 0, ...),
+  functions <- list(sum = sum, prod = prod, min = min, max = max, range = range, any = function(x, ...)
+    any(x != 0, ...),
                     all = function(x, ...) all(x != 0, ...), mean = mean, var = var, sd = sd)
   for (name in names(functions)) {
     f <- functions[[name]]
     found <- list()
     for (type in names(edges)) {
       if (type == "complex" && name %in% c("var", "sd")) next
-      for (x in c(layouts(type), if (type == "double") c(list(rep(0.1, 5000L)), if (name == "sum") list(c(1e16, 1, -1e16))),
+      for (x in c(layouts(type), if (type == "double") c(list(rep(0.1, 5000L)), if (name == "sum")
+        list(c(1e16, 1, -1e16))),
                   if (type == "integer") list(abs(values("integer", 300L))))) {
         if (name %in% c("var", "sd") && is.matrix(x)) x <- as.vector(x)
         calm <- x[!is.na(x) & (!is.double(x) | (abs(x) < 1e4 & abs(x) > 1e-4))]
@@ -27,13 +29,16 @@ test_that("a variance of many has the odd values that lie among usual ones", {
   x <- values("double", n)
   x[is.na(x) | abs(x) > 1e4] <- 3
   found <- compare(var, list(x + 1e6), ulp = 8, what = "far from nought")
-  for (odd in c(NA, NaN, Inf, 1e150, -1e300, 5e-324)) for (at in c(1L, 2L, 777L, 9000L, n)) for (na.rm in c(FALSE, TRUE)) {
+  for (odd in c(NA, NaN, Inf, 1e150, -1e300, 5e-324)) for (at in c(1L, 2L, 777L, 9000L, n))
+    for (na.rm in c(FALSE, TRUE)) {
     v <- replace(x, at, odd)
-    found <- c(found, compare(function(w) var(w, na.rm = na.rm), list(v), ulp = 8, what = sprintf("%g at %d, na.rm = %s", odd, at, na.rm)))
+    found <- c(found, compare(function(w) var(w, na.rm = na.rm), list(v), ulp = 8,
+      what = sprintf("%g at %d, na.rm = %s", odd, at, na.rm)))
   }
   for (share in c(0.01, 0.5)) {
     v <- replace(x, seq_len(n) %% round(1 / share) == 0, NA)
-    found <- c(found, compare(function(w) var(w, na.rm = TRUE), list(v), ulp = 8, what = sprintf("%g of them missing", share)))
+    found <- c(found, compare(function(w) var(w, na.rm = TRUE), list(v), ulp = 8, what = sprintf("%g of them missing",
+      share)))
   }
   expect_all_same(found)
 })
@@ -65,16 +70,22 @@ test_that("reductions take several arguments, and refuse as base R does", {
 test_that("variances of huge, tiny and missing numbers are base R's", {
   set.seed(6)
   found <- list()
-  known <- list(c(1e300, 2e300, -1e300, 5), c(1e154, 2e154, -1e154, 5), c(1.7e308, -1.7e308, 1.6e308), c(1e300, 1e300, 1e300), c(1:2000, 3e153, 2, 4e153, 5e150), c(3e153, 1:5000), rnorm(5000) * 1e153,
+  known <- list(c(1e300, 2e300, -1e300, 5), c(1e154, 2e154, -1e154, 5), c(1.7e308, -1.7e308, 1.6e308),
+    c(1e300, 1e300, 1e300), c(1:2000, 3e153, 2, 4e153, 5e150), c(3e153, 1:5000), rnorm(5000) * 1e153,
     c(5, 1e-160, 2e-160), c(1e-150, 2e-150, 5e-150), 1e9 + rnorm(3000), c(1e200, -1e200), numeric(), 1)
-  unknown <- list(c(NaN, 2, 1), c(NaN, NA, 1), c(NA, NaN, 1), NaN, c(Inf, NaN, 1), c(Inf, 1, 2), c(Inf, -Inf, NA), c(1, NA, 1e300), replace(rnorm(3000), 2500, NaN), replace(rnorm(3000), c(1, 7, 2999), NA), replace(1e160 * rnorm(3000), c(5, 40), NA))
+  unknown <- list(c(NaN, 2, 1), c(NaN, NA, 1), c(NA, NaN, 1), NaN, c(Inf, NaN, 1), c(Inf, 1, 2), c(Inf, -Inf, NA),
+    c(1, NA, 1e300), replace(rnorm(3000), 2500, NaN), replace(rnorm(3000), c(1, 7, 2999), NA),
+    replace(1e160 * rnorm(3000), c(5, 40), NA))
   for (x in c(known, unknown)) for (name in c("var", "sd")) {
     f <- get(name)
     what <- sprintf("%s of %s", name, deparse1(utils::head(x)))
-    found <- c(found, compare(f, list(x), ulp = 64, what = what), compare(function(v) f(v, na.rm = TRUE), list(x), ulp = 64, what = paste(what, "na.rm")),
+    found <- c(found, compare(f, list(x), ulp = 64, what = what), compare(function(v) f(v, na.rm = TRUE), list(x),
+      ulp = 64, what = paste(what, "na.rm")),
       compare(function(v) f(rev(v) * 1), list(x), ulp = 64, what = paste(what, "reversed")))
-    if (length(x) > 3L) found <- c(found, compare(function(v) as.vector(tapply(v, seq_along(v) %% 2, f)), list(x), ulp = 64, what = paste(what, "by groups")),
-      composed(compare(function(v) as.vector(tapply(v, seq_along(v) %% 2, f)), list(x), ulp = 64, what = paste(what, "by groups, composed"))))
+    if (length(x) > 3L) found <- c(found, compare(function(v) as.vector(tapply(v, seq_along(v) %% 2, f)), list(x),
+      ulp = 64, what = paste(what, "by groups")),
+      composed(compare(function(v) as.vector(tapply(v, seq_along(v) %% 2, f)), list(x), ulp = 64,
+        what = paste(what, "by groups, composed"))))
   }
   expect_all_same(found)
 })
@@ -91,11 +102,13 @@ test_that("sums and means along margins agree with base R", {
   found <- list()
   for (type in c("double", "integer", "logical", "complex")) {
     x <- values(type, 24L * 5L)
-    shapes <- list(matrix(x, 24L), matrix(x, 5L, dimnames = list(letters[1:5], NULL)), array(x, c(4L, 6L, 5L)), matrix(x[0], 0L, 3L))
+    shapes <- list(matrix(x, 24L), matrix(x, 5L, dimnames = list(letters[1:5], NULL)), array(x, c(4L, 6L, 5L)),
+      matrix(x[0], 0L, 3L))
     for (m in shapes) for (na.rm in c(FALSE, TRUE)) for (f in list(rowSums, colSums, rowMeans, colMeans)) {
       found <- c(found, compare(function(v) f(v, na.rm = na.rm), list(m), ulp = 8, what = paste("margins", type)))
     }
-    found <- c(found, compare(function(v) rowSums(v, dims = 2L), list(shapes[[3L]]), ulp = 8, what = "rowSums dims = 2"))
+    found <- c(found, compare(function(v) rowSums(v, dims = 2L), list(shapes[[3L]]), ulp = 8,
+      what = "rowSums dims = 2"))
     found <- c(found, compare(function(v) colSums(v), list(shapes[[1L]]), ulp = 8, what = "colSums(t())", before = t))
     found <- c(found, compare(function(v) rowSums(v), list(x), ulp = 8, what = "rowSums of a vector"))
   }
@@ -107,17 +120,22 @@ test_that("the grid of reductions is as large as it was", {
 })
 
 test_that("products of the largest doubles, and sums by group that are infinite, agree with base R", {
-  large <- list(1e308, c(1e308, 10), c(1e308, 1e-8), c(1e308, Inf), .Machine$double.xmax, c(1e308, NA), c(NaN, 1e308), c(1, 1e308, -Inf), c(-1e308, 1e308, 1e-308, 1e-308), c(5e-324, 1e308), rep(1e308, 5), c(rep(1, 4999), 1e308), c(rep(1.5, 400), 1e308, rep(.5, 600)))
-  infinite <- list(c(Inf, -1, 1), c(-1, Inf, 1), c(Inf, Inf, 1), c(1, 2, Inf), c(-Inf, 5, 1), c(Inf, -Inf, 1), c(Inf, NA, 1), c(NaN, Inf, 1), c(Inf, -1e308, 1))
+  large <- list(1e308, c(1e308, 10), c(1e308, 1e-8), c(1e308, Inf), .Machine$double.xmax, c(1e308, NA), c(NaN, 1e308),
+    c(1, 1e308, -Inf), c(-1e308, 1e308, 1e-308, 1e-308), c(5e-324, 1e308), rep(1e308, 5), c(rep(1, 4999), 1e308),
+    c(rep(1.5, 400), 1e308, rep(.5, 600)))
+  infinite <- list(c(Inf, -1, 1), c(-1, Inf, 1), c(Inf, Inf, 1), c(1, 2, Inf), c(-Inf, 5, 1), c(Inf, -Inf, 1),
+    c(Inf, NA, 1), c(NaN, Inf, 1), c(Inf, -1e308, 1))
   of_groups <- function(f, k) function(v) as.vector(tapply(v, k, f))
   found <- c(
     do.call(c, lapply(large, function(v) compare(prod, list(v), ulp = 8, what = paste("prod of", deparse(v)[[1]])))),
-    do.call(c, lapply(large, function(v) compare(cumprod, list(v), ulp = 64, what = paste("cumprod of", deparse(v)[[1]]))))
+    do.call(c, lapply(large, function(v) compare(cumprod, list(v), ulp = 64,
+      what = paste("cumprod of", deparse(v)[[1]]))))
   )
   for (v in infinite) for (k in list(c(1L, 1L, 2L), rep(1L, 3L))) for (f in c("sum", "mean", "prod")) {
     found <- c(found, compare(of_groups(f, k), list(v), what = paste(f, "by group of", deparse(v))))
   }
   # beyond the largest double; R adds in 80 bits, so a partial sum that comes back is out of reach
-  for (v in list(c(1.6e308, 1.6e308, 1), c(-1.6e308, -1.6e308, 1))) found <- c(found, compare(of_groups("sum", c(1L, 1L, 2L)), list(v), what = "overflow"))
+  for (v in list(c(1.6e308, 1.6e308, 1), c(-1.6e308, -1.6e308, 1)))
+    found <- c(found, compare(of_groups("sum", c(1L, 1L, 2L)), list(v), what = "overflow"))
   expect_all_same(found)
 })

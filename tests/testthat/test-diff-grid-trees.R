@@ -4,8 +4,10 @@ test_that("random expression trees agree with base R", {
   set.seed(20)
   # values without NaN, so that no operation meets NA and NaN (which of the two it gives is not defined in base R)
   x <- values("double", 80L)
-  leaves <- list(a = x[21:65], b = values("double", 65L, 5L)[21:65], i = values("integer", 45L), l = values("logical", 45L),
-                 r = c(2, -0.5, 3), m = matrix(x[26:70], 9L, dimnames = list(NULL, letters[1:5])), z = matrix(values("double", 80L, 7L)[30:74], 9L))
+  leaves <- list(a = x[21:65], b = values("double", 65L, 5L)[21:65], i = values("integer", 45L),
+    l = values("logical", 45L),
+                 r = c(2, -0.5, 3), m = matrix(x[26:70], 9L, dimnames = list(NULL, letters[1:5])),
+                   z = matrix(values("double", 80L, 7L)[30:74], 9L))
   on_device <- lapply(leaves, gpu)
   # casts: base R's as.* with the shape kept
   casting <- function(x, type) {
@@ -23,8 +25,10 @@ test_that("random expression trees agree with base R", {
     force(no)
     casting(ifelse(test, host$to_double(yes), host$to_double(no)), "double")
   }
-  device$choose <- function(test, yes, no) if (is_gpu(test)) ifelse(test, device$to_double(yes), device$to_double(no)) else host$choose(test, yes, no)
-  unary <- c("abs", "floor", "-", "sqrt", "is.na", "!", "sign", "ceiling", "is.finite", "to_double", "to_integer", "to_logical")
+  device$choose <- function(test, yes, no)
+    if (is_gpu(test)) ifelse(test, device$to_double(yes), device$to_double(no)) else host$choose(test, yes, no)
+  unary <- c("abs", "floor", "-", "sqrt", "is.na", "!", "sign", "ceiling", "is.finite", "to_double", "to_integer",
+    "to_logical")
   binary <- c("+", "-", "*", "/", "<", ">=", "==", "&", "|", "%%", "pmin", "pmax")
   roots <- c("sum", "max", "min", "any", "all", "mean", "range")
   grow <- function(depth) {
@@ -33,7 +37,8 @@ test_that("random expression trees agree with base R", {
     }
     what <- runif(1)
     if (what < 0.3) return(call(sample(unary, 1L), grow(depth - 1)))
-    if (what < 0.4) return(call("choose", call(">", as.name("a"), grow(depth - 2 * (depth > 1) - (depth == 1))), grow(depth - 1), grow(depth - 1)))
+    if (what < 0.4) return(call("choose", call(">", as.name("a"), grow(depth - 2 * (depth > 1) - (depth == 1))),
+      grow(depth - 1), grow(depth - 1)))
     call(sample(binary, 1L), grow(depth - 1), grow(depth - 1))
   }
   found <- list()
@@ -42,7 +47,8 @@ test_that("random expression trees agree with base R", {
     root <- NULL
     if (runif(1) < 0.25) {
       root <- sample(roots, 1L)
-      tree <- if (root %in% c("any", "all")) call(root, call("to_logical", tree), na.rm = runif(1) < 0.5) else call(root, tree, na.rm = runif(1) < 0.5)
+      tree <- if (root %in% c("any", "all")) call(root, call("to_logical", tree), na.rm = runif(1) < 0.5) else
+        call(root, tree, na.rm = runif(1) < 0.5)
     }
     if (!is_ours(k)) next
     want <- outcome(eval(tree, c(leaves, host)))

@@ -1,9 +1,11 @@
 # The differential grid, generated from the operation table: operations of one argument, by dtype, layout and edges.
 
-narrow_of <- list(double = c("float32", "float16", "bfloat16"), integer = c("int8", "uint8", "int16"), complex = "complex64")
+narrow_of <- list(double = c("float32", "float16", "bfloat16"), integer = c("int8", "uint8", "int16"),
+  complex = "complex64")
 
 test_that("operations of one argument agree with base R", {
-  rows <- operations[operations$r != "" & operations$arity == 1L & operations$group %in% c("Math", "Complex", "Generic"), ]
+  rows <- operations[operations$r != "" & operations$arity == 1L & operations$group %in% c("Math", "Complex",
+    "Generic"), ]
   rows <- rows[!startsWith(rows$rule, "To"), ]
   expect_gt(nrow(rows), 30)
   for (k in seq_len(nrow(rows))) {
@@ -47,7 +49,8 @@ test_that("special functions agree with base R over their ranges", {
   x <- x[x > 0 | abs(x - round(x)) > 1e-3]
   found <- list()
   for (r in c("gamma", "lgamma")) found <- c(found, compare(call_of(r), list(x), ulp = ulp_of(r), what = r, row = r))
-  for (r in c("digamma", "trigamma")) found <- c(found, compare(call_of(r), list(x[x > 0]), ulp = ulp_of(r), what = r, row = r))
+  for (r in c("digamma", "trigamma"))
+    found <- c(found, compare(call_of(r), list(x[x > 0]), ulp = ulp_of(r), what = r, row = r))
   for (r in c("exp", "expm1", "log1p", "sinh", "cosh", "tanh", "asinh", "sinpi", "cospi", "tanpi")) {
     y <- c(x, -x)
     y <- y[y > -1]

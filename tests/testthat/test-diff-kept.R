@@ -7,21 +7,30 @@ test_that("attributes are kept where base R keeps them", {
     v
   }
   inputs <- list(
-    vector = list(c(a = 1, b = 2), marked), plain = list(c(3, 1, 2), marked), matrix = list(base::matrix(c(1, 4, 2, 8), 2, dimnames = list(c("r", "s"), NULL)), marked),
-    named = list(base::matrix(1:4, 2), function(v) { names(v) <- letters[1:4]; v }), scaled = list(base::matrix(c(1, 2, 3, 5), 2), scale),
-    single = list(base::array(1:3, 3, list(p = c("x", "y", "z"))), marked), series = list(ts(c(1, 2, 4), start = 2000), marked)
+    vector = list(c(a = 1, b = 2), marked), plain = list(c(3, 1, 2), marked),
+      matrix = list(base::matrix(c(1, 4, 2, 8), 2, dimnames = list(c("r", "s"), NULL)), marked),
+    named = list(base::matrix(1:4, 2), function(v) { names(v) <- letters[1:4]; v }),
+      scaled = list(base::matrix(c(1, 2, 3, 5), 2), scale),
+    single = list(base::array(1:3, 3, list(p = c("x", "y", "z"))), marked), series = list(ts(c(1, 2, 4), start = 2000),
+      marked)
   )
   calls <- list(
-    t = t, negative = function(x) -x, sqrt = sqrt, round = round, cumsum = cumsum, rev = rev, head = function(x) head(x, 1L), part = function(x) x[1], all = function(x) x[],
-    number = function(x) { x[2] <- 9L; x }, numbers = function(x) { x[c(1, 2)] <- 7L; x }, element = function(x) { x[[1]] <- 3L; x }, mask = function(x) { x[x > 1] <- 0L; x }, none = function(x) { x[0] <- 1L; x },
-    row = function(x) { if (length(dim(x)) == 2L) x[1, ] <- 0L; x }, storage = function(x) { storage.mode(x) <- "double"; x }, mode = function(x) { mode(x) <- "integer"; x }
+    t = t, negative = function(x) -x, sqrt = sqrt, round = round, cumsum = cumsum, rev = rev, head = function(x)
+      head(x, 1L), part = function(x) x[1], all = function(x) x[],
+    number = function(x) { x[2] <- 9L; x }, numbers = function(x) { x[c(1, 2)] <- 7L; x }, element = function(x)
+      { x[[1]] <- 3L; x }, mask = function(x) { x[x > 1] <- 0L; x }, none = function(x) { x[0] <- 1L; x },
+    row = function(x) { if (length(dim(x)) == 2L) x[1, ] <- 0L; x }, storage = function(x)
+      { storage.mode(x) <- "double"; x }, mode = function(x) { mode(x) <- "integer"; x }
   )
-  for (kept in names(inputs)) for (call in names(calls)) expect_all_same(compare(calls[[call]], inputs[[kept]][1L], what = paste(call, kept), before = inputs[[kept]][[2L]]))
+  for (kept in names(inputs)) for (call in names(calls))
+    expect_all_same(compare(calls[[call]], inputs[[kept]][1L], what = paste(call, kept), before = inputs[[kept]][[2L]]))
 })
 
 test_that("nothing assigned to nothing leaves nothing", {
-  for (type in c("double", "integer", "logical")) for (value in list(numeric(), integer(), logical())) for (at in list(FALSE, c(FALSE, NA), integer(), TRUE, 1L)) {
-    expect_all_same(compare(function(x) { x[at] <- value; x }, list(vector(type, 0L)), what = paste(type, typeof(value), deparse1(at))))
+  for (type in c("double", "integer", "logical")) for (value in list(numeric(), integer(), logical()))
+    for (at in list(FALSE, c(FALSE, NA), integer(), TRUE, 1L)) {
+    expect_all_same(compare(function(x) { x[at] <- value; x }, list(vector(type, 0L)), what = paste(type, typeof(value),
+      deparse1(at))))
   }
 })
 
@@ -50,9 +59,11 @@ test_that("an array keeps its dtype where the value fits", {
 })
 
 test_that("modes that no array has give ordinary vectors", {
-  for (mode in c("character", "list", "raw", "double", "integer", "logical", "complex", "numeric")) for (x in list(c(a = 1, b = 0), matrix(0:3, 2), c(TRUE, FALSE))) {
+  for (mode in c("character", "list", "raw", "double", "integer", "logical", "complex", "numeric"))
+    for (x in list(c(a = 1, b = 0), matrix(0:3, 2), c(TRUE, FALSE))) {
     expect_all_same(compare(function(x) { mode(x) <- mode; x }, list(x), what = paste("mode", mode)))
-    if (mode != "list") expect_all_same(compare(function(x) { storage.mode(x) <- mode; x }, list(x), what = paste("storage.mode", mode)))
+    if (mode != "list") expect_all_same(compare(function(x) { storage.mode(x) <- mode; x }, list(x),
+      what = paste("storage.mode", mode)))
   }
   x <- gpu(c(1.5, 2))
   mode(x) <- "character"

@@ -21,23 +21,34 @@ keys <- list(
   "denormal" = c(5e-324, 0, -1, 5e-324, 1)
 )
 narrow <- list(
-  "float32 noise" = c(-1, 0, 1e-9, 1, 1e-9), "float32 decimals" = c(.1, .7, .1, .3, NA), "float32 whole" = c(2^24, 2^24 - 1, 5, 2^24), "float32, the least above 1" = c(-3, 1, 1 + 2^-23, 1)
+  "float32 noise" = c(-1, 0, 1e-9, 1, 1e-9), "float32 decimals" = c(.1, .7, .1, .3, NA),
+    "float32 whole" = c(2^24, 2^24 - 1, 5, 2^24), "float32, the least above 1" = c(-3, 1, 1 + 2^-23, 1)
 )
 
 # `x` numbers the elements; `k` are the keys. With a third argument there are two keys.
 by_key <- list(
-  table = function(x, k) table(k), "table, useNA" = function(x, k) table(k, useNA = "ifany"), "table of two" = function(x, k) table(k, rev(k)),
-  "table, exclude" = function(x, k) table(k, exclude = c(1, NaN)), "table with a factor" = function(x, k) table(factor(rep_len(c("a", "b"), length(k))), k),
-  tapply = function(x, k) tapply(x, k, sum), "tapply of two" = function(x, k) tapply(x, list(k, rev(k)), max), "tapply, another function" = function(x, k) tapply(x, k, function(v) 2 * sum(v)),
+  table = function(x, k) table(k), "table, useNA" = function(x, k)
+    table(k, useNA = "ifany"), "table of two" = function(x, k) table(k, rev(k)),
+  "table, exclude" = function(x, k) table(k, exclude = c(1, NaN)), "table with a factor" = function(x, k)
+    table(factor(rep_len(c("a", "b"), length(k))), k),
+  tapply = function(x, k) tapply(x, k, sum), "tapply of two" = function(x, k)
+    tapply(x, list(k, rev(k)), max), "tapply, another function" = function(x, k) tapply(x, k, function(v) 2 * sum(v)),
   rowsum = function(x, k) rowsum(x, k), "rowsum as they come" = function(x, k) rowsum(x, k, reorder = FALSE),
   split = function(x, k) split(x, k), unsplit = function(x, k) unsplit(split(x, k), k),
-  ave = function(x, k) if (anyNA(k)) 0 else ave(x, k), "ave of two" = function(x, k) if (anyNA(k)) 0 else ave(x, k, rev(k), FUN = sum),
-  factor = function(x, k) factor(k), levels = function(x, k) levels(as.factor(k)), interaction = function(x, k) interaction(k, rev(k)),
-  aggregate = function(x, k) aggregate(data.frame(v = x), list(k = k), sum), by = function(x, k) c(by(data.frame(v = seq_along(k)), k, nrow)), xtabs = function(x, k) xtabs(~k),
-  unique = function(x, k) unique(k), duplicated = function(x, k) duplicated(k), anyDuplicated = function(x, k) anyDuplicated(k), rle = function(x, k) rle(sort(k)),
-  match = function(x, k) match(k, rev(k)), "in" = function(x, k) k %in% k[2:3], rank = function(x, k) rank(k), order = function(x, k) order(k), "order of two" = function(x, k) order(k, x),
-  tabulate = function(x, k) suppressWarnings(tabulate(k, 9L)), cut = function(x, k) cut(k, c(-1, 0, .3, 1, 2^53)), "cut, left" = function(x, k) cut(k, c(-1, 0, .3, 1, 2^53), right = FALSE),
-  findInterval = function(x, k) findInterval(k, c(-1, 0, .3, 1)), hist = function(x, k) hist(k[is.finite(k) & abs(k) < 100], breaks = c(-101, -1, 0, 1, 101), plot = FALSE)$counts
+  ave = function(x, k) if (anyNA(k)) 0 else ave(x, k), "ave of two" = function(x, k)
+    if (anyNA(k)) 0 else ave(x, k, rev(k), FUN = sum),
+  factor = function(x, k) factor(k), levels = function(x, k) levels(as.factor(k)), interaction = function(x, k)
+    interaction(k, rev(k)),
+  aggregate = function(x, k) aggregate(data.frame(v = x), list(k = k), sum), by = function(x, k)
+    c(by(data.frame(v = seq_along(k)), k, nrow)), xtabs = function(x, k) xtabs(~k),
+  unique = function(x, k) unique(k), duplicated = function(x, k) duplicated(k), anyDuplicated = function(x, k)
+    anyDuplicated(k), rle = function(x, k) rle(sort(k)),
+  match = function(x, k) match(k, rev(k)), "in" = function(x, k) k %in% k[2:3], rank = function(x, k)
+    rank(k), order = function(x, k) order(k), "order of two" = function(x, k) order(k, x),
+  tabulate = function(x, k) suppressWarnings(tabulate(k, 9L)), cut = function(x, k)
+    cut(k, c(-1, 0, .3, 1, 2^53)), "cut, left" = function(x, k) cut(k, c(-1, 0, .3, 1, 2^53), right = FALSE),
+  findInterval = function(x, k) findInterval(k, c(-1, 0, .3, 1)), hist = function(x, k)
+    hist(k[is.finite(k) & abs(k) < 100], breaks = c(-101, -1, 0, 1, 101), plot = FALSE)$counts
 )
 
 over_keys <- function() {
@@ -46,7 +57,8 @@ over_keys <- function() {
     x <- as.double(seq_along(k))
     # by cut() and findInterval() breaks meet narrow floats as numbers do: test-diff-narrow-lookups.R
     calls <- if (is.null(dtype)) names(by_key) else setdiff(names(by_key), c("cut", "cut, left", "findInterval"))
-    for (call in calls) if (is_next_ours()) found <<- c(found, compare(by_key[[call]], list(x, k), dtype = dtype, what = paste(call, "by", what)))
+    for (call in calls) if (is_next_ours())
+      found <<- c(found, compare(by_key[[call]], list(x, k), dtype = dtype, what = paste(call, "by", what)))
   }
   for (what in names(keys)) {
     try_each(keys[[what]], what)

@@ -5,34 +5,48 @@ base <- list() # eight doubles, 1-d
 big <- 2^62
 wild <- list(
   argument = list(
-    list(data = 0), list(data = 0, shape = c(2, 4), strides = c(1, 2)), list(data = 8), list(data = 2^46), list(data = 2^47 - 8), list(data = 16, shape = 1),
-    list(data = 0x7ffffffff000), list(data = 2^40, shape = 1e6), list(shape = 2^45), list(shape = c(2^22, 2^20), strides = c(1, 2^22)),
-    list(strides = 2^42), list(shape = 2^58, strides = 0), list(shape = c(2, 2), strides = c(2^44, 1)), list(offset = 2^44), list(offset = 2^46 + 8),
-    list(ndim = -1), list(ndim = -2^31), list(ndim = 1e9), list(ndim = 2^31 - 1), list(shape = -1), list(shape = c(2, -3), strides = c(1, 1)), list(shape = -2^62),
-    list(shape_at = 0), list(shape_at = 8), list(shape_at = 16, ndim = 2), list(shape_at = 2^46), list(shape_at = 1), list(strides_at = 1), list(strides_at = 8),
+    list(data = 0), list(data = 0, shape = c(2, 4), strides = c(1, 2)), list(data = 8), list(data = 2^46),
+      list(data = 2^47 - 8), list(data = 16, shape = 1),
+    list(data = 0x7ffffffff000), list(data = 2^40, shape = 1e6), list(shape = 2^45),
+      list(shape = c(2^22, 2^20), strides = c(1, 2^22)),
+    list(strides = 2^42), list(shape = 2^58, strides = 0), list(shape = c(2, 2), strides = c(2^44, 1)),
+      list(offset = 2^44), list(offset = 2^46 + 8),
+    list(ndim = -1), list(ndim = -2^31), list(ndim = 1e9), list(ndim = 2^31 - 1), list(shape = -1),
+      list(shape = c(2, -3), strides = c(1, 1)), list(shape = -2^62),
+    list(shape_at = 0), list(shape_at = 8), list(shape_at = 16, ndim = 2), list(shape_at = 2^46), list(shape_at = 1),
+      list(strides_at = 1), list(strides_at = 8),
     list(strides_at = 2^46), list(strides_at = 0x7ffffffff008), list(shape_at = 2^47 - 8, ndim = 3),
-    list(tensor_at = 8), list(tensor_at = 2^46), list(tensor_at = 9), list(tensor_at = 0x7ffffffff000), list(tensor_at = 2^47 - 8), list(tensor_at = 4096),
-    list(bits = 0), list(lanes = 0), list(tag = quote(another)), list(tag = NULL), list(tag = "dltensor"), list(tag = 1), list(tag = quote(dltensor_)),
+    list(tensor_at = 8), list(tensor_at = 2^46), list(tensor_at = 9), list(tensor_at = 0x7ffffffff000),
+      list(tensor_at = 2^47 - 8), list(tensor_at = 4096),
+    list(bits = 0), list(lanes = 0), list(tag = quote(another)), list(tag = NULL), list(tag = "dltensor"),
+      list(tag = 1), list(tag = quote(dltensor_)),
     list(tag = quote(DLTENSOR)), list(tag = quote(used))
   ),
   consumed = list(list(tensor_at = 0), list(tag = quote(used_dltensor)), list(tag = quote(used_dltensor_versioned))),
   shape = list(
-    list(strides = big), list(strides = -big), list(strides = 2^60), list(strides = -2^61), list(shape = c(4, 4), strides = c(2^61, 2^61)),
-    list(shape = c(2, 2), strides = c(-2^62, -2^62)), list(shape = c(2^31, 1), strides = c(0, 0)), list(shape = c(1, 2^40), strides = c(0, 0)),
-    list(shape = c(0, 2^31), strides = c(1, 1)), list(strides = -2^42), list(offset = 2^64 - 2048), list(strides = -2^45)
+    list(strides = big), list(strides = -big), list(strides = 2^60), list(strides = -2^61),
+      list(shape = c(4, 4), strides = c(2^61, 2^61)),
+    list(shape = c(2, 2), strides = c(-2^62, -2^62)), list(shape = c(2^31, 1), strides = c(0, 0)),
+      list(shape = c(1, 2^40), strides = c(0, 0)),
+    list(shape = c(0, 2^31), strides = c(1, 1)), list(strides = -2^42), list(offset = 2^64 - 2048),
+      list(strides = -2^45)
   ),
   dtype = c(
-    lapply(c(8, 16, 32, 64, 128), function(bits) list(code = 1, bits = bits, shape = 1)[seq_len(if (bits == 8) 0 else 3)])[-1], # uint: only 8 bits
+    # uint: only 8 bits
+    lapply(c(8, 16, 32, 64, 128), function(bits) list(code = 1, bits = bits,
+      shape = 1)[seq_len(if (bits == 8) 0 else 3)])[-1],
     lapply(c(1, 4, 7, 8, 63, 128, 255), function(bits) list(code = 2, bits = bits, shape = 1)), # float
     lapply(c(1, 4, 12, 24, 128), function(bits) list(code = 0, bits = bits, shape = 1)), # int
     lapply(c(8, 32, 64), function(bits) list(code = 4, bits = bits, shape = 1)), # bfloat
     lapply(c(32, 256 - 64), function(bits) list(code = 5, bits = bits, shape = 1)), # complex
     lapply(c(1, 16, 32), function(bits) list(code = 6, bits = bits, shape = 1)), # bool
-    lapply(c(3, 7, 8, 10, 17, 100, 255), function(code) list(code = code, bits = 8, shape = 1)), # handles, float8 and what is unknown
+    # handles, float8 and what is unknown
+    lapply(c(3, 7, 8, 10, 17, 100, 255), function(code) list(code = code, bits = 8, shape = 1)),
     lapply(c(2, 4, 65535), function(lanes) list(lanes = lanes, shape = 1)),
     list(list(code = 6, bits = 8, fill = 2L), list(code = 6, bits = 8, fill = 255L))
   ),
-  device = lapply(c(0, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 99, -1, 2^31 - 1), function(type) list(device = type))
+  device = lapply(c(0, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 99, -1, 2^31 - 1),
+    function(type) list(device = type))
 )
 
 test_that("forged tensors are refused by classed errors, and stay their owner's", {
@@ -62,7 +76,8 @@ test_that("forged tensors are refused by classed errors, and stay their owner's"
 
 test_that("versions: another major one is refused, another minor one and unknown flags are not", {
   e <- exchanger()
-  for (major in c(0, 2, 3, 99, 2^31, 2^32 - 1)) expect_error(from_dlpack(e$forge(list(major = major))), class = "verdigris_error_argument")
+  for (major in c(0, 2, 3, 99, 2^31, 2^32 - 1))
+    expect_error(from_dlpack(e$forge(list(major = major))), class = "verdigris_error_argument")
   for (minor in c(0, 1, 3, 99, 2^32 - 1)) expect_identical(sum(from_dlpack(e$forge(list(minor = minor)))), 28)
   for (flags in c(0, 1, 2, 4, 7, 2^40)) expect_identical(sum(from_dlpack(e$forge(list(flags = flags)))), 28)
 })
@@ -109,7 +124,8 @@ test_that("fuzzed tensors end in a classed error or in an array", {
   # An error of rlang's takes ten times as long as all else, most of it for its backtrace: from the 401st tensor on it
   # has none.
   plain <- function(kind, message, ...) {
-    stop(structure(list(message = message, call = NULL), class = c(paste0("verdigris_error_", kind), "verdigris_error", "error", "condition")))
+    stop(structure(list(message = message, call = NULL), class = c(paste0("verdigris_error_", kind), "verdigris_error",
+      "error", "condition")))
   }
   before <- verdigris:::stop_verdigris
   withr::defer(utils::assignInNamespace("stop_verdigris", before, "verdigris"))
@@ -139,7 +155,8 @@ test_that("fuzzed tensors end in a classed error or in an array", {
       error = function(e) e
     )
     if (!isTRUE(got)) errors <- errors + 1
-    if (!isTRUE(got) && !class(got)[[1]] %in% kinds) fail(paste(deparse(fields), class(got)[[1]], conditionMessage(got)))
+    if (!isTRUE(got) && !class(got)[[1]] %in% kinds)
+      fail(paste(deparse(fields), class(got)[[1]], conditionMessage(got)))
   }
   expect_gt(errors, times / 4)
   expect_lt(errors, times)

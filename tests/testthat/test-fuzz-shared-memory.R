@@ -3,27 +3,37 @@
 
 # An array of the memory of `x`, for reading.
 for_reading <- list(
-  dlpack = function(x) from_dlpack(as_dlpack(x)), `dlpack without flags` = function(x) from_dlpack(as_dlpack(x, versioned = FALSE)),
+  dlpack = function(x) from_dlpack(as_dlpack(x)), `dlpack without flags` = function(x)
+    from_dlpack(as_dlpack(x, versioned = FALSE)),
   pointer = function(x) gpu_from_pointer(gpu_pointer(x, writable = FALSE)),
   `pointer, said twice` = function(x) gpu_from_pointer(gpu_pointer(x, writable = FALSE), read_only = TRUE),
-  address = function(x) { p <- gpu_pointer(x, writable = FALSE); gpu_from_pointer(p$address, length(x), p$dtype, device = test_device, owner = p$owner) },
-  `address by itself` = function(x) { p <- gpu_pointer(x, writable = FALSE); gpu_from_pointer(p$address, length(x), p$dtype, device = test_device, owner = list(p)) },
-  `part of it` = function(x) { p <- gpu_pointer(x, writable = FALSE); gpu_from_pointer(p$address, 3, p$dtype, device = test_device, owner = p$owner) },
+  address = function(x) { p <- gpu_pointer(x, writable = FALSE)
+  gpu_from_pointer(p$address, length(x), p$dtype, device = test_device, owner = p$owner) },
+  `address by itself` = function(x) { p <- gpu_pointer(x, writable = FALSE)
+  gpu_from_pointer(p$address, length(x), p$dtype, device = test_device, owner = list(p)) },
+  `part of it` = function(x) { p <- gpu_pointer(x, writable = FALSE)
+  gpu_from_pointer(p$address, 3, p$dtype, device = test_device, owner = p$owner) },
   twice = function(x) from_dlpack(as_dlpack(from_dlpack(as_dlpack(x)))),
   `a view of it` = function(x) gpu_as_strided(from_dlpack(as_dlpack(x)), 3)
 )
 # What is made of it.
 made_before <- list(
-  recorded = function(b) b * 2, longer = function(b) (b + 1) / 2 - b, view = function(b) b[2:3], reversed = function(b) rev(b), gathered = function(b) b[gpu(c(3L, 1L))],
-  matrix = function(b) t(matrix(b, 3)), strides = function(b) aperm(array(b, c(1, 3, 1)), 3:1) + 1, margin = function(b) rowSums(matrix(b, 3)), chosen = function(b) ifelse(b > 1, b, 0),
-  scan = function(b) cumsum(b), number = function(b) b * 0 + sum(b), compiled = local({ f <- gpu_compile(function(v) v * 3 + 1); function(b) f(b) }),
-  repeated = function(b) rep(b, 2), joined = function(b) c(b, b), cast = function(b) gpu_cast(b, "int32"), masked = function(b) b[b > 1], copy = function(b) from_dlpack(as_dlpack(b), copy = TRUE)
+  recorded = function(b) b * 2, longer = function(b) (b + 1) / 2 - b, view = function(b) b[2:3], reversed = function(b)
+    rev(b), gathered = function(b) b[gpu(c(3L, 1L))],
+  matrix = function(b) t(matrix(b, 3)), strides = function(b) aperm(array(b, c(1, 3, 1)), 3:1) + 1, margin = function(b)
+    rowSums(matrix(b, 3)), chosen = function(b) ifelse(b > 1, b, 0),
+  scan = function(b) cumsum(b), number = function(b)
+    b * 0 + sum(b), compiled = local({ f <- gpu_compile(function(v) v * 3 + 1); function(b) f(b) }),
+  repeated = function(b) rep(b, 2), joined = function(b) c(b, b), cast = function(b)
+    gpu_cast(b, "int32"), masked = function(b) b[b > 1], copy = function(b) from_dlpack(as_dlpack(b), copy = TRUE)
 )
 # Ways to write to the memory of `x`.
 written_later <- list(
-  out = function(x) gpu_compute(gpu(c(70, 80, 90)), out = x), `out, of itself` = function(x) gpu_compute(x * 10, out = x), copy = function(x) gpu_copy(c(70, 80, 90), x),
+  out = function(x) gpu_compute(gpu(c(70, 80, 90)), out = x), `out, of itself` = function(x)
+    gpu_compute(x * 10, out = x), copy = function(x) gpu_copy(c(70, 80, 90), x),
   `copy of an array` = function(x) gpu_copy(gpu(c(70, 80, 90)), x),
-  `lent to a writer` = function(x) { w <- from_dlpack(as_dlpack(x, writable = TRUE)); gpu_compute(gpu(c(70, 80, 90)), out = w) },
+  `lent to a writer` = function(x) { w <- from_dlpack(as_dlpack(x, writable = TRUE))
+  gpu_compute(gpu(c(70, 80, 90)), out = w) },
   `address to a writer` = function(x) { w <- gpu_from_pointer(gpu_pointer(x)); gpu_copy(c(70, 80, 90), w) },
   `a strided view` = function(x) { w <- gpu_as_strided(x, 3, -1, 2); gpu_compute(gpu(c(70, 80, 90)), out = w) },
   freed = function(x) { gpu_free(x); for (k in 1:4) gpu_compute(gpu(c(70, 80, 90)) * k) }
@@ -44,7 +54,8 @@ test_that("what was made of memory that is lent for reading keeps its values", {
       if (!identical(collect(of_x[[name]]), want)) found <- c(found, paste(lent, write, name, "of the array itself"))
     }
     # the memory itself is what it was, or what was written
-    if (!list(collect(b)) %in% list(c(1, 2, 3), c(70, 80, 90), c(90, 80, 70), c(10, 20, 30))) found <- c(found, paste(lent, write, "is torn"))
+    if (!list(collect(b)) %in% list(c(1, 2, 3), c(70, 80, 90), c(90, 80, 70), c(10, 20, 30)))
+      found <- c(found, paste(lent, write, "is torn"))
   }
   expect_identical(found, character())
 })
@@ -104,7 +115,8 @@ test_that("who borrowed an array's memory does not see what another array on it 
 })
 
 test_that("a part of read-only memory is a copy, and has memory of its own once it is lent to be written to", {
-  parts <- list(view = function(b) b[1:3], matrix = function(b) matrix(b, 2)[, 1], row = function(b) matrix(b, 2)[1, ], reversed = function(b) rev(b), repeated = function(b) rep(b, 2)[3:6])
+  parts <- list(view = function(b) b[1:3], matrix = function(b) matrix(b, 2)[, 1], row = function(b) matrix(b, 2)[1, ],
+    reversed = function(b) rev(b), repeated = function(b) rep(b, 2)[3:6])
   for_writing <- list(
     strided = function(p) gpu_as_strided(p, 2), dlpack = function(p) from_dlpack(as_dlpack(p, writable = TRUE)),
     pointer = function(p) gpu_from_pointer(gpu_pointer(p))
@@ -143,7 +155,8 @@ test_that("bools that their owner has made something else are refused", {
   expect_identical(collect(b), c(TRUE, FALSE, TRUE))
   kept <- !b
   gpu_copy(c(1L, 7L, 2L), bytes)
-  for (use in list(collect, sum, function(b) b & TRUE, function(b) b[[2]], function(b) base::sum(as.vector(b)), function(b) b[1:2], rev, as_dlpack, which)) {
+  for (use in list(collect, sum, function(b) b & TRUE, function(b) b[[2]], function(b) base::sum(as.vector(b)),
+    function(b) b[1:2], rev, as_dlpack, which)) {
     expect_error(use(b), "holds? the byte 7", class = "verdigris_error_dtype")
   }
   expect_identical(collect(kept), c(FALSE, TRUE, FALSE))
@@ -155,5 +168,6 @@ test_that("what was made of an array keeps its values, whoever writes to the mem
   withr::local_options(verdigris.host_access = "allow")
   count <- as.integer(Sys.getenv("VERDIGRIS_SHARED", if (emulated) "20" else "100"))
   found <- unlist(lapply(seq_len(count), shared_program))
-  expect(length(found) == 0L, paste(c(sprintf("%d of %d programs differ:", length(found), count), utils::head(found, 5L)), collapse = "\n"))
+  expect(length(found) == 0L, paste(c(sprintf("%d of %d programs differ:", length(found), count),
+    utils::head(found, 5L)), collapse = "\n"))
 })

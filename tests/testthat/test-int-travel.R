@@ -60,7 +60,8 @@ test_that("futures in forked children compute on the cpu", {
 })
 
 test_that("a file from saveRDS is read back, in every dtype", {
-  for (dtype in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8", "complex64", "complex128")) {
+  for (dtype in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8",
+    "complex64", "complex128")) {
     file <- withr::local_tempfile()
     saveRDS(gpu(c(a = 1, b = 0), dtype), file)
     x <- readRDS(file)

@@ -20,12 +20,15 @@ test_that("fetched bytes are counted", {
 
 test_that("print, format, str, summary, head and tail fetch what they show", {
   shown <- function(x) c(
-    print = fetched_by(quietly(print(x))), header = fetched_by(format(x, what = "header")), str = fetched_by(quietly(str(x))),
-    head = fetched_by(quietly(print(head(x)))), tail = fetched_by(quietly(print(tail(x)))), summary = fetched_by(summary(x))
+    print = fetched_by(quietly(print(x))), header = fetched_by(format(x, what = "header")),
+      str = fetched_by(quietly(str(x))),
+    head = fetched_by(quietly(print(head(x)))), tail = fetched_by(quietly(print(tail(x)))),
+      summary = fetched_by(summary(x))
   )
   x <- gpu_compute(long())
   bytes <- shown(x)
-  expect_identical(bytes[c("print", "header", "str", "head", "tail")], c(print = 160, header = 0, str = 80, head = 48, tail = 48))
+  expect_identical(bytes[c("print", "header", "str", "head", "tail")], c(print = 160, header = 0, str = 80, head = 48,
+    tail = 48))
   # the cpu device has base R look for quartiles
   if (test_device != "cpu") expect_lte(bytes[["summary"]], 8 * 100)
   m <- gpu_compute(`dim<-`(long(), c(1000, 1000)))
@@ -69,7 +72,8 @@ test_that("an environment pane computes nothing and fetches ten elements at most
   ask <- function(x) quietly({
     str(x, max.level = 1, give.attr = FALSE, comp.str = "  ", no.list = TRUE, vec.len = 5)
     object.size(x)
-    list(class(x), typeof(x), mode(x), length(x), dim(x), names(x), is.function(x), is.data.frame(x), is.environment(x), isS4(x), inherits(x, "factor"), is.null(attributes(x)))
+    list(class(x), typeof(x), mode(x), length(x), dim(x), names(x), is.function(x), is.data.frame(x), is.environment(x),
+      isS4(x), inherits(x, "factor"), is.null(attributes(x)))
     methods::is(x, "ore.frame")
     if (is_gpu(x)) format(x, what = "header")
     utils::ls.str(list2env(list(x = x)))
@@ -126,7 +130,8 @@ test_that("RStudio's viewer gets the same", {
   x <- long()
   expect_identical(fetched_by(frame <- suppressMessages(hook(x))), 8000)
   expect_identical(frame[[1]], 2:1001 + 0)
-  expect_identical(hook(gpu(matrix(1:6, 2, dimnames = list(NULL, c("a", "b", "c"))))), as.data.frame(matrix(1:6, 2, dimnames = list(NULL, c("a", "b", "c")))))
+  expect_identical(hook(gpu(matrix(1:6, 2, dimnames = list(NULL, c("a", "b", "c"))))),
+    as.data.frame(matrix(1:6, 2, dimnames = list(NULL, c("a", "b", "c")))))
   expect_identical(nrow(as.data.frame(x)), 1000000L)
 })
 

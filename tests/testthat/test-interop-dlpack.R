@@ -112,10 +112,14 @@ test_that("what R only reads stays shared, and is read again", {
 # view.
 reads <- list(
   element = function(y) y[[2]], elements = function(y) vapply(seq_along(y), function(k) .subset2(y, k), 0),
-  region = function(y) utils::head(as.vector(y), 3), pointer = function(y) base::rev(base::order(y)), all = function(y) collect(y),
-  computed = function(y) collect(y * 2), sum = function(y) sum(y) + 0, sorted = function(y) collect(sort(y)), subset = function(y) collect(y[c(3, 1)]),
-  view = function(y) collect(y[2:3]), mean = function(y) base::mean.default(unclass(y)), deparsed = function(y) deparse(as.vector(y)),
-  duplicate = function(y) { names(y) <- c("a", "b", "c"); sum(as.vector(y)) }, matrix = function(y) collect(matrix(y, 3) %*% c(1, 2))
+  region = function(y) utils::head(as.vector(y), 3), pointer = function(y) base::rev(base::order(y)), all = function(y)
+    collect(y),
+  computed = function(y) collect(y * 2), sum = function(y) sum(y) + 0, sorted = function(y)
+    collect(sort(y)), subset = function(y) collect(y[c(3, 1)]),
+  view = function(y) collect(y[2:3]), mean = function(y) base::mean.default(unclass(y)), deparsed = function(y)
+    deparse(as.vector(y)),
+  duplicate = function(y) { names(y) <- c("a", "b", "c"); sum(as.vector(y)) }, matrix = function(y)
+    collect(matrix(y, 3) %*% c(1, 2))
 )
 
 test_that("each read sees what was written meanwhile, and nothing that was recorded changes", {
@@ -222,10 +226,13 @@ test_that("a capsule's stream is an address, or none", {
   expect_identical(collect(from_dlpack(as_dlpack(x, stream = s))), c(1, 2))
   expect_identical(gpu_pointer(x, stream = s)$address, gpu_pointer(x)$address)
   restored <- unserialize(serialize(s, NULL))
-  for (stream in list(restored, gpu_event(test_device))) expect_error(as_dlpack(x, stream = stream), class = "verdigris_error_argument")
+  for (stream in list(restored, gpu_event(test_device)))
+    expect_error(as_dlpack(x, stream = stream), class = "verdigris_error_argument")
   if (test_device != "cpu") expect_error(as_dlpack(1:3 + 0, stream = s), class = "verdigris_error_device")
-  expect_error(gpu_from_pointer(s, 1, "float64", device = test_device), "must be an address", class = "verdigris_error_argument")
-  for (stream in list("x", -2, NA, 1.5, TRUE, list())) expect_error(as_dlpack(x, stream = stream), class = "verdigris_error_argument")
+  expect_error(gpu_from_pointer(s, 1, "float64", device = test_device), "must be an address",
+    class = "verdigris_error_argument")
+  for (stream in list("x", -2, NA, 1.5, TRUE, list()))
+    expect_error(as_dlpack(x, stream = stream), class = "verdigris_error_argument")
 })
 
 test_that("capsules print", {
@@ -302,7 +309,8 @@ test_that("either side may go first", {
   a <- np$arange(24, dtype = "int32")$reshape(2L, 3L, 4L)
   expect_identical(collect(from_dlpack(a)), aperm(array(0:23, 4:2)))
   expect_identical(collect(from_dlpack(np$flip(a))), aperm(array(23:0, 4:2)))
-  expect_identical(collect(from_dlpack(np$broadcast_to(np$arange(3, dtype = "int32"), reticulate::tuple(2L, 3L)))), matrix(rep(0:2, each = 2), 2))
+  expect_identical(collect(from_dlpack(np$broadcast_to(np$arange(3, dtype = "int32"), reticulate::tuple(2L, 3L)))),
+    matrix(rep(0:2, each = 2), 2))
   expect_identical(values(np$from_dlpack(as_dlpack(rev(gpu(1:3))))), 3:1)
   capsule <- as_dlpack(gpu(1))
   np$from_dlpack(capsule)
@@ -325,7 +333,8 @@ class Holder:
   expect_identical(collect(x)[2, 3], -1)
   # an address as a number of Python's would become one of R's integers
   back <- list(
-    shape = c(2, 3), typestr = reticulate::py_to_r(there$dtype$str), data = list(reticulate::py_to_r(there$ctypes$data$`__str__`()), FALSE),
+    shape = c(2, 3), typestr = reticulate::py_to_r(there$dtype$str),
+      data = list(reticulate::py_to_r(there$ctypes$data$`__str__`()), FALSE),
     strides = as.list(reticulate::py_to_r(there$strides)), version = 3L
   )
   y <- gpu_from_array_interface(back, device = "cpu", owner = there)

@@ -9,9 +9,11 @@ round_trip <- function(x, ...) {
 test_that("arrays come back as they were", {
   cases <- list(
     c(1.5, NA, NaN, -Inf), 1:3, c(NA, 2L), c(TRUE, FALSE), c(TRUE, NA, FALSE), c(1 + 2i, NA), c(a = 1, b = 2),
-    matrix(as.numeric(1:6), 2), matrix(1:6, 2, dimnames = list(NULL, c("x", NA, "z"))), matrix(1:4, 2, dimnames = list(rows = c("a", "b"), NULL)),
+    matrix(as.numeric(1:6), 2), matrix(1:6, 2, dimnames = list(NULL, c("x", NA, "z"))),
+      matrix(1:4, 2, dimnames = list(rows = c("a", "b"), NULL)),
     array(as.numeric(1:24), 2:4), array(1:3, 3), array(1:2, 2, list(c("u", "v"))), matrix(c(TRUE, NA, FALSE, TRUE), 2),
-    matrix(complex(real = 1:6, imaginary = 6:1), 2), ts(c(1, 2, 3), start = c(2020, 2), frequency = 12), numeric(), matrix(0, 0, 3), 7
+    matrix(complex(real = 1:6, imaginary = 6:1), 2), ts(c(1, 2, 3), start = c(2020, 2), frequency = 12), numeric(),
+      matrix(0, 0, 3), 7
   )
   for (x in cases) {
     y <- round_trip(gpu(x))
@@ -80,8 +82,10 @@ test_that("wrong arguments and files are refused", {
     bytes <- charToRaw(text)
     writeBin(c(as.raw(length(bytes) %% 256), as.raw(length(bytes) %/% 256), raw(6), bytes, data), file)
   }
-  tensor <- function(dtype, shape, from, to) sprintf('{"dtype":"%s","shape":[%s],"data_offsets":[%d,%d]}', dtype, shape, from, to)
-  refused <- function(pattern, kind = "file") expect_error(gpu_load(file, device = test_device), pattern, class = paste0("verdigris_error_", kind))
+  tensor <- function(dtype, shape, from, to) sprintf('{"dtype":"%s","shape":[%s],"data_offsets":[%d,%d]}', dtype, shape,
+    from, to)
+  refused <- function(pattern, kind = "file")
+    expect_error(gpu_load(file, device = test_device), pattern, class = paste0("verdigris_error_", kind))
   header(sprintf('{"a":%s}', tensor("U8", "3", 0, 3)), as.raw(1:3))
   expect_identical(collect(gpu_load(file, device = test_device)$a), 1:3)
   header(sprintf('{"a":%s,"b":%s}', tensor("U8", "2", 0, 2), tensor("U8", "2", 1, 3)), as.raw(1:3)); refused("overlaps")
@@ -93,7 +97,8 @@ test_that("wrong arguments and files are refused", {
   header(sprintf('{"a":%s}', tensor("U16", "2", 0, 4)), as.raw(1:4)); refused("U16", "dtype")
   header('{"a\\u0000":1}'); refused("no character")
   # attributes that do not fit
-  header(sprintf('{"__metadata__":{"verdigris":"%s"},"a":%s}', '{\\"a\\":{\\"names\\":[\\"x\\"],\\"dimnames\\":[1],\\"tsp\\":[1,2,3]}}', tensor("U8", "3", 0, 3)), as.raw(1:3))
+  header(sprintf('{"__metadata__":{"verdigris":"%s"},"a":%s}',
+    '{\\"a\\":{\\"names\\":[\\"x\\"],\\"dimnames\\":[1],\\"tsp\\":[1,2,3]}}', tensor("U8", "3", 0, 3)), as.raw(1:3))
   expect_warning(y <- gpu_load(file, device = test_device), "do not fit")
   expect_identical(collect(y$a), 1:3)
   for (text in c("[", "1", "{\\\"a\\\":{\\\"dtype\\\":\\\"complex128\\\"}}", "{\\\"a\\\":[1]}")) {
@@ -111,7 +116,8 @@ test_that("sources and device code are read from regular files only", {
   writeLines("extern \"C\" __global__ void f(float* x) { }", at("source.cu"))
   out <- expect_child_ends(c(
     "said <- function(e) cat(class(e)[[1L]], conditionMessage(e), \"\\n\")",
-    sprintf("for (path in %s) {", paste(deparse(c(at("fifo.cu"), at("link.cubin"), "/dev/null", "/dev/zero")), collapse = "")),
+    sprintf("for (path in %s) {", paste(deparse(c(at("fifo.cu"), at("link.cubin"), "/dev/null", "/dev/zero")),
+      collapse = "")),
     "tryCatch(gpu_module(path = path), error = said)",
     sprintf("tryCatch(gpu_module(path = %s, link = path), error = said)", deparse(at("source.cu"))), "}"
   ), timeout = 30)
@@ -130,10 +136,12 @@ test_that("what is no regular file is neither written nor read", {
   before <- dir(folder, all.files = TRUE)
   out <- expect_child_ends(c(
     "said <- function(e) cat(class(e)[[1L]], conditionMessage(e), \"\\n\")",
-    sprintf("for (path in %s) {", paste(deparse(c(at("fifo"), at("link"), at("folder"), "/dev/null", "/dev/full")), collapse = "")),
+    sprintf("for (path in %s) {", paste(deparse(c(at("fifo"), at("link"), at("folder"), "/dev/null", "/dev/full")),
+      collapse = "")),
     "tryCatch(gpu_save(as_gpu(1), path), error = said); tryCatch(gpu_load(path), error = said)", "}"
   ))
-  expect_length(grep("^verdigris_error_file .*cannot be (written|read): it is a (FIFO|device|folder), not a file", out), 10L)
+  expect_length(grep("^verdigris_error_file .*cannot be (written|read): it is a (FIFO|device|folder), not a file", out),
+    10L)
   expect_length(grep("`path` must be that of a regular file", out), 10L)
   expect_identical(dir(folder, all.files = TRUE), before)
   expect_identical(system2("stat", c("-c", "%F", shQuote(at("fifo"))), stdout = TRUE), "fifo")
@@ -176,7 +184,8 @@ test_that("a full disk leaves the file as it was, and what killed processes have
   gpu_save(gpu(c(1, 2)), file)
   # a file may have 100 kB
   out <- in_child(
-    c(sprintf("r <- tryCatch(gpu_save(as_gpu(as.double(1:1e5)), %s), error = function(e) class(e)[[1L]])", deparse(file)), "cat(r)"),
+    c(sprintf("r <- tryCatch(gpu_save(as_gpu(as.double(1:1e5)), %s), error = function(e) class(e)[[1L]])",
+      deparse(file)), "cat(r)"),
     limits = "ulimit -f 100; trap '' XFSZ"
   )
   expect_identical(out[[length(out)]], "verdigris_error_file")
@@ -196,7 +205,8 @@ test_that("headers that are deep, long or contradictory are errors", {
     size <- as.raw(length %/% 256^(0:7) %% 256)
     writeBin(c(size, charToRaw(text), data), file)
   }
-  refused <- function(pattern) expect_error(gpu_load(file, device = test_device), pattern, class = "verdigris_error_file")
+  refused <- function(pattern)
+    expect_error(gpu_load(file, device = test_device), pattern, class = "verdigris_error_file")
   deep <- strrep("[", 1e5)
   header(paste0("{\"a\":", deep)); refused("nested too deeply")
   header(paste0("{\"a\":", strrep("{\"a\":", 1e5))); refused("nested too deeply")
@@ -206,7 +216,8 @@ test_that("headers that are deep, long or contradictory are errors", {
     header("{}", length)
     refused("header")
   }
-  tensor <- function(shape, from, to) sprintf("{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[%s,%s]}", shape, from, to)
+  tensor <- function(shape, from, to) sprintf("{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[%s,%s]}", shape, from,
+    to)
   for (wrong in list(
     tensor("4294967296,4294967296", 0, 0), tensor("18446744073709551615", 0, "18446744073709551615"), tensor("1", 5, 6),
     tensor("2", 1, 0), tensor("99999999999999999999", 0, 1), tensor("1", "18446744073709551615", "18446744073709551616")
@@ -218,17 +229,20 @@ test_that("headers that are deep, long or contradictory are errors", {
 
 test_that("Python's safetensors and R read each other's files", {
   skip_if_not_installed("reticulate")
-  skip_if_not(tryCatch(reticulate::py_module_available("safetensors.numpy"), error = function(e) FALSE), "safetensors is not there")
+  skip_if_not(tryCatch(reticulate::py_module_available("safetensors.numpy"), error = function(e) FALSE),
+    "safetensors is not there")
   safetensors <- reticulate::import("safetensors.numpy", convert = FALSE)
   np <- reticulate::import("numpy", convert = FALSE)
   file <- withr::local_tempfile()
   m <- matrix(as.numeric(1:6), 2)
   a <- array(1:24, 2:4)
-  gpu_save(list(m = gpu(m), t = t(gpu(m)), a = gpu(a), half = gpu(m, "float16"), flag = gpu(c(TRUE, FALSE)), z = gpu(c(1 + 2i, 3i))), file, metadata = c(by = "R"))
+  gpu_save(list(m = gpu(m), t = t(gpu(m)), a = gpu(a), half = gpu(m, "float16"), flag = gpu(c(TRUE, FALSE)),
+    z = gpu(c(1 + 2i, 3i))), file, metadata = c(by = "R"))
   there <- safetensors$load_file(file)
   # in row-major order, in which Python walks them
   expect_seen <- function(x, expected) {
-    expect_identical(as.integer(unlist(reticulate::py_to_r(x$shape))), if (is.null(dim(expected))) length(expected) else dim(expected))
+    expect_identical(as.integer(unlist(reticulate::py_to_r(x$shape))), if (is.null(dim(expected))) length(expected) else
+      dim(expected))
     expect_identical(unlist(reticulate::py_to_r(x$ravel()$tolist())), as.vector(aperm(as.array(expected))))
   }
   expect_seen(there["m"], m)
@@ -238,7 +252,8 @@ test_that("Python's safetensors and R read each other's files", {
   expect_seen(there["flag"], c(TRUE, FALSE))
   expect_seen(there["z"], matrix(c(1, 0, 2, 3), 2))
 
-  safetensors$save_file(reticulate::dict(b = np$arange(6L, dtype = "int32")$reshape(2L, 3L), s = np$array(2.5), e = np$zeros(list(0L, 2L))), file, metadata = reticulate::dict(format = "np"))
+  safetensors$save_file(reticulate::dict(b = np$arange(6L, dtype = "int32")$reshape(2L, 3L), s = np$array(2.5),
+    e = np$zeros(list(0L, 2L))), file, metadata = reticulate::dict(format = "np"))
   here <- gpu_load(file, device = test_device)
   expect_setequal(names(here), c("b", "s", "e"))
   expect_identical(collect(here$b), matrix(0:5, 2, byrow = TRUE))

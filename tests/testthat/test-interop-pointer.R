@@ -5,12 +5,14 @@ test_that("an address says where the elements lie, and its owner keeps them", {
   x <- gpu(m)
   p <- gpu_pointer(x)
   expect_s3_class(p, "gpu_pointer", exact = TRUE)
-  expect_identical(p[c("dim", "strides", "dtype", "device")], list(dim = 2:3, strides = c(1, 2), dtype = "float64", device = test_device))
+  expect_identical(p[c("dim", "strides", "dtype", "device")], list(dim = 2:3, strides = c(1, 2), dtype = "float64",
+    device = test_device))
   expect_identical(typeof(p$owner), "externalptr")
   expect_identical(gpu_pointer(x, writable = FALSE)$address, p$address)
   expect_identical(gpu_pointer(aperm(array(gpu(1:6), 1:3)), writable = FALSE)$strides[1:2], c(2, 1))
   expect_identical(gpu_pointer(gpu(1:5)[4:2], writable = FALSE)$strides, -1)
-  expect_identical(gpu_pointer(gpu(numeric()))[c("address", "dim", "strides")], list(address = 0, dim = 0L, strides = 1))
+  expect_identical(gpu_pointer(gpu(numeric()))[c("address", "dim", "strides")],
+    list(address = 0, dim = 0L, strides = 1))
   y <- gpu_from_pointer(p)
   rm(x, p)
   settle_garbage()
@@ -27,7 +29,8 @@ test_that("an address comes as a number, a string, an integer64 or a pointer", {
   x <- gpu(c(1, 2, 3))
   p <- gpu_pointer(x)
   hexadecimal <- verdigris:::format_address(p$address)
-  forms <- list(p$address, hexadecimal, toupper(sub("0x", "", hexadecimal)), sprintf("%.0f", p$address), bit64::as.integer64(sprintf("%.0f", p$address)), p$owner)
+  forms <- list(p$address, hexadecimal, toupper(sub("0x", "", hexadecimal)), sprintf("%.0f", p$address),
+    bit64::as.integer64(sprintf("%.0f", p$address)), p$owner)
   forms[[3]] <- paste0("0X", forms[[3]])
   for (address in forms) {
     y <- gpu_from_pointer(address, 3, "float64", device = test_device)
@@ -35,7 +38,8 @@ test_that("an address comes as a number, a string, an integer64 or a pointer", {
     expect_identical(gpu_pointer(y)$address, p$address)
   }
   expect_identical(collect(gpu_from_pointer(p, dim = 2)), c(1, 2))
-  expect_identical(collect(gpu_from_pointer(p$owner, c(2, 2), "float64", c(1, 1), test_device)), matrix(c(1, 2, 2, 3), 2))
+  expect_identical(collect(gpu_from_pointer(p$owner, c(2, 2), "float64", c(1, 1), test_device)),
+    matrix(c(1, 2, 2, 3), 2))
   expect_identical(collect(gpu_from_pointer(p$address + 16, 3, "float64", -1, test_device)), c(3, 2, 1))
   expect_identical(collect(gpu_from_pointer(p$address, 0, "float64", device = test_device)), numeric())
   expect_identical(verdigris:::format_address(c(10)), "0xa")
@@ -62,7 +66,8 @@ test_that("the owner is kept and told, once", {
   gone <- FALSE
   reg.finalizer(kept, function(e) gone <<- TRUE)
   p <- gpu_pointer(gpu(c(1, 2, 3)))
-  y <- gpu_from_pointer(p$address, 3, "float64", device = test_device, owner = list(kept, p), on_free = function() told <<- told + 1)
+  y <- gpu_from_pointer(p$address, 3, "float64", device = test_device, owner = list(kept, p), on_free = function()
+    told <<- told + 1)
   rm(kept, p)
   z <- y
   dim(z) <- c(1, 3)
@@ -81,7 +86,8 @@ test_that("the owner is kept and told, once", {
   rm(y)
   expect_warning(settle_garbage(), "`on_free` failed: no")
   # what is refused is not told
-  expect_error(gpu_from_pointer(p, dtype = "float32", strides = 2^52, dim = 2^20, on_free = function() told <<- told + 1), class = "verdigris_error_shape")
+  expect_error(gpu_from_pointer(p, dtype = "float32", strides = 2^52, dim = 2^20, on_free = function() told <<- told +
+    1), class = "verdigris_error_shape")
   settle_garbage()
   expect_identical(told, 1)
 })
@@ -89,9 +95,11 @@ test_that("the owner is kept and told, once", {
 test_that("wrong addresses, sizes, types and devices are refused", {
   x <- gpu(c(1, 2, 3))
   p <- gpu_pointer(x)
-  from <- function(address = p$address, dim = 3, dtype = "float64", ...) gpu_from_pointer(address, dim, dtype, ..., device = test_device)
+  from <- function(address = p$address, dim = 3, dtype = "float64", ...)
+    gpu_from_pointer(address, dim, dtype, ..., device = test_device)
   refused <- function(call, kind) expect_error(call, class = paste0("verdigris_error_", kind))
-  for (address in list(NULL, NA, NA_real_, -1, 1.5, 2^60, Inf, "", "0x", "0x-1", "0x+1", "12z", "-5", c("1", "2"), TRUE, 1i, list(), mean, bit64::as.integer64(-1))) {
+  for (address in list(NULL, NA, NA_real_, -1, 1.5, 2^60, Inf, "", "0x", "0x-1", "0x+1", "12z", "-5", c("1", "2"), TRUE,
+    1i, list(), mean, bit64::as.integer64(-1))) {
     refused(from(address), "argument")
   }
   for (address in list(0, "0", 0L)) refused(from(address), "argument")
@@ -141,11 +149,13 @@ test_that("memory that the system protects is read-only", {
   expect_identical(collect(gpu_from_pointer(paste0("0x", range[[1]]), 1, "uint8", device = "cpu")), 0x7fL)
   size <- diff(as.numeric(paste0("0x", range[1:2])))
   last <- maps[[length(maps)]]
-  expect_error(gpu_from_pointer(paste0("0x", range[[1]]), size + 2^40, "uint8", device = "cpu"), class = "verdigris_error_argument")
+  expect_error(gpu_from_pointer(paste0("0x", range[[1]]), size + 2^40, "uint8", device = "cpu"),
+    class = "verdigris_error_argument")
 })
 
 test_that("array interfaces go both ways", {
-  for (dtype in setdiff(c("float64", "float32", "float16", "int8", "uint8", "int16", "int32", "int64", "complex64", "complex128"), "")) {
+  for (dtype in setdiff(c("float64", "float32", "float16", "int8", "uint8", "int16", "int32", "int64", "complex64",
+    "complex128"), "")) {
     x <- gpu(1:3, dtype)
     interface <- gpu_array_interface(x)
     y <- gpu_from_array_interface(interface)
@@ -154,7 +164,8 @@ test_that("array interfaces go both ways", {
     expect_identical(collect(y), collect(x))
     expect_identical(gpu_pointer(y)$address, interface$data[[1]])
   }
-  expect_identical(gpu_array_interface(gpu(1:3))[c("typestr", "shape", "version")], list(typestr = "<i4", shape = 3L, version = 3L))
+  expect_identical(gpu_array_interface(gpu(1:3))[c("typestr", "shape", "version")], list(typestr = "<i4", shape = 3L,
+    version = 3L))
   expect_identical(collect(gpu_from_array_interface(gpu_array_interface(gpu(c(TRUE, FALSE))))), c(TRUE, FALSE))
   expect_error(gpu_array_interface(gpu(c(TRUE, NA))), class = "verdigris_error_dtype")
   expect_error(gpu_array_interface(gpu(1, "bfloat16")), class = "verdigris_error_dtype")
@@ -189,7 +200,8 @@ test_that("array interfaces go both ways", {
   expect_identical(bad(strides = 8), "shape")
   expect_identical(bad(shape = "a"), "argument")
   for (name in c("shape", "typestr", "data", "version")) {
-    expect_error(gpu_from_array_interface(unclass(interface)[setdiff(names(interface), name)]), class = "verdigris_error_argument")
+    expect_error(gpu_from_array_interface(unclass(interface)[setdiff(names(interface), name)]),
+      class = "verdigris_error_argument")
   }
   expect_error(gpu_from_array_interface(1), class = "verdigris_error_argument")
 })

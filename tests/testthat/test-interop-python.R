@@ -44,7 +44,8 @@ test_that("numpy's arrays come in: strides, types, sharing, refusals", {
   rm(row_major)
   reticulate::import("gc")$collect()
   expect_identical(collect(y), matrix(7, 2, 3))
-  reversed <- reticulate::py_run_string("import numpy; reversed = numpy.arange(10)[::-2]", local = TRUE, convert = FALSE)$reversed
+  reversed <- reticulate::py_run_string("import numpy; reversed = numpy.arange(10)[::-2]", local = TRUE,
+    convert = FALSE)$reversed
   expect_identical(gpu_dtype(as_gpu(np$arange(3), dtype = "float32")), "float32")
   expect_identical(collect(as_gpu(reversed, dtype = "double")), c(9, 7, 5, 3, 1))
   expect_identical(collect(as_gpu(np$ones(list(2L, 1L, 3L), dtype = "int32"))), array(1L, c(2, 1, 3)))

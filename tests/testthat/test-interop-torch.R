@@ -16,13 +16,15 @@ stand_in <- local({
     compiler <- function(of) system2(file.path(R.home("bin"), "R"), c("CMD", "config", of), stdout = TRUE)
     lantern <- function(name, source, flags = character()) {
       dir.create(file.path(folder, name, "lib"), recursive = TRUE)
-      command <- paste(c(compiler("CXX"), "-O1 -w -fPIC -shared -o", file.path(folder, name, "lib", "liblantern.so"), file.path(sources, source), flags), collapse = " ")
+      command <- paste(c(compiler("CXX"), "-O1 -w -fPIC -shared -o", file.path(folder, name, "lib", "liblantern.so"),
+        file.path(sources, source), flags), collapse = " ")
       expect_identical(system(command), 0L)
     }
     real <- Sys.getenv("VERDIGRIS_LIBTORCH")
     if (nzchar(real)) {
       lib <- file.path(real, "lib")
-      lantern("good", "lantern-real.cpp", c("-std=c++17", paste0("-I", real, "/include"), paste0("-L", lib), "-Wl,--no-as-needed -ltorch_cpu -lc10", paste0("-Wl,-rpath,", lib)))
+      lantern("good", "lantern-real.cpp", c("-std=c++17", paste0("-I", real, "/include"), paste0("-L", lib),
+        "-Wl,--no-as-needed -ltorch_cpu -lc10", paste0("-Wl,-rpath,", lib)))
     } else {
       lantern("good", "lantern-mini.cpp")
     }
@@ -31,7 +33,8 @@ stand_in <- local({
     lantern("layout", "lantern-mini.cpp", "-DOTHER_LAYOUT")
     dir.create(file.path(folder, "none"))
     library <- file.path(folder, "library")
-    log <- system2(file.path(R.home("bin"), "R"), c("CMD", "INSTALL", "--no-docs", "--no-test-load", paste0("--library=", library), file.path(folder, "torch", "standin")), stdout = TRUE, stderr = TRUE)
+    log <- system2(file.path(R.home("bin"), "R"), c("CMD", "INSTALL", "--no-docs", "--no-test-load",
+      paste0("--library=", library), file.path(folder, "torch", "standin")), stdout = TRUE, stderr = TRUE)
     if (is.null(attr(log, "status"))) loadNamespace("torch", lib.loc = library) else stop(paste(log, collapse = "\n"))
     made <<- folder
   }
@@ -180,7 +183,8 @@ test_that("a libtorch that describes tensors by toDLPack() alone will do", {
 test_that("types go both ways", {
   use_torch("good")
   skip_if(test_device != "cpu")
-  for (dtype in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8", "complex64", "complex128")) {
+  for (dtype in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8",
+    "complex64", "complex128")) {
     x <- gpu(c(1, 0, 1), dtype)
     tensor <- as_torch(x)
     expect_identical(tensor$dtype, dtype)
@@ -217,7 +221,8 @@ test_that("what an array cannot say is refused, with advice", {
   expect_error(as_dlpack(wants), "gradient", class = "verdigris_error_argument")
   expect_identical(collect(as_gpu(wants, detach = TRUE)), c(1, 2))
   expect_error(as_gpu(tensor, detach = NA), class = "verdigris_error_argument")
-  expect_error(as_gpu(torch::torch_tensor(c(1, 2), "complex64")$conj()), "resolve_conj", class = "verdigris_error_argument")
+  expect_error(as_gpu(torch::torch_tensor(c(1, 2), "complex64")$conj()), "resolve_conj",
+    class = "verdigris_error_argument")
   expect_error(as_gpu(tensor$neg_view()), "negated", class = "verdigris_error_argument")
   expect_error(as_gpu(tensor$to_sparse()), "sparse", class = "verdigris_error_argument")
   expect_error(as_gpu(tensor$grad()), "undefined", class = "verdigris_error_argument")

@@ -27,7 +27,8 @@ expected <- list(
   f = c(1, 2), d = c(3, 4), i = 5:6, l = c(7, 8), u = 9:10, s = 11:12, z = c(1i, 2i), y = c(3i, 4i), b = c(TRUE, FALSE)
 )
 dtypes <- c(
-  f = "float32", d = "float64", i = "int32", l = "int64", u = "uint8", s = "int16", z = "complex64", y = "complex128", b = "bool8"
+  f = "float32", d = "float64", i = "int32", l = "int64", u = "uint8", s = "int16", z = "complex64", y = "complex128",
+    b = "bool8"
 )
 arrays <- Map(gpu, expected, dtypes)
 numbers <- list(
@@ -47,9 +48,11 @@ with_number <- function(name, value) {
   arguments[name] <- list(value)
   do.call(module$numbers, c(list(arrays$d), unname(arguments), grid = 1, block = 1))
 }
-ranges <- list(c = c(-129, 128), u = c(-1, 256), s = c(-32769, 32768), w = c(-1, 65536), i = c(-2^31 - 1, 2^31), j = c(-1, 2^32), l = c(-2^64, 2^63), m = c(-1, 2^64))
+ranges <- list(c = c(-129, 128), u = c(-1, 256), s = c(-32769, 32768), w = c(-1, 65536), i = c(-2^31 - 1, 2^31),
+  j = c(-1, 2^32), l = c(-2^64, 2^63), m = c(-1, 2^64))
 for (name in names(ranges)) {
-  for (value in c(as.list(ranges[[name]]), 0.5, NaN, NA_integer_, Inf, list("1", 1i, NULL, 1:2, list(1), raw(3), expression(x), sum, Sys.Date))) {
+  for (value in c(as.list(ranges[[name]]), 0.5, NaN, NA_integer_, Inf, list("1", 1i, NULL, 1:2, list(1), raw(3),
+    expression(x), sum, Sys.Date))) {
     local({
       name <- name
       value <- value
@@ -86,7 +89,8 @@ with_array <- function(name, value) {
   do.call(module$pointers, c(unname(arguments), grid = 1, block = 1))
 }
 for (name in names(arrays)) {
-  for (value in c(unname(arrays[setdiff(c("f", "d", "i"), name)]), list(c(1, 2), "x", 2, list(), raw(8), expression(x)))) {
+  for (value in c(unname(arrays[setdiff(c("f", "d", "i"), name)]), list(c(1, 2), "x", 2, list(), raw(8),
+    expression(x)))) {
     local({
       name <- name
       value <- value
@@ -170,7 +174,8 @@ for (value in list(-1, "1", 1.5, NA_real_, c(1, 2), TRUE, raw(1))) {
     if (!is.null(value)) row("argument", module$copy(x, x, 2, n = value))
   })
 }
-for (value in list(1, "s", TRUE, NA, gpu_event(test_device), unserialize(serialize(gpu_stream(device = test_device), NULL)))) {
+for (value in list(1, "s", TRUE, NA, gpu_event(test_device),
+  unserialize(serialize(gpu_stream(device = test_device), NULL)))) {
   local({
     value <- value
     row("argument", module$copy(x, x, 2, stream = value))
@@ -210,29 +215,41 @@ if (has_device) {
 # ---- sources that are no kernels, or do not compile -----------------------------------------------
 
 broken <- c(
-  argument = "", argument = "int x;", argument = "void f(int n) {}", argument = "extern \"C\" __global__ void f(int n);",
+  argument = "", argument = "int x;", argument = "void f(int n) {}",
+    argument = "extern \"C\" __global__ void f(int n);",
   argument = "extern \"C\" __global__ void f(float** x) {}", argument = "extern \"C\" __global__ void f(int& n) {}",
   argument = "extern \"C\" __global__ void f(int n = 1) {}", argument = "extern \"C\" __global__ void f(int n",
   argument = "extern \"C\" __global__ void (int n) {}", argument = "extern \"C\" __global__",
-  argument = "extern \"C\" __global__ void f(void (*g)(int)) {}", argument = "template <class T> __global__ void f(T* x) {}",
+  argument = "extern \"C\" __global__ void f(void (*g)(int)) {}",
+    argument = "template <class T> __global__ void f(T* x) {}",
   argument = "__global__ void f(int n) {} __global__ void g(int n) {}", argument = "// __global__ void f() {}",
-  compile = "extern \"C\" __global__ void f(int* x) { x[0] = y; }", compile = "extern \"C\" __global__ void f(int* x) { x[0] = 1 }",
-  compile = "extern \"C\" __global__ void f(int* x) { x[0] = g(1); }", compile = "extern \"C\" __global__ void f(int* x) { x = 1.5; }",
-  compile = "extern \"C\" __global__ void f(int* x) {", compile = "extern \"C\" __global__ void f(int* x) { return 1; }",
-  compile = "extern \"C\" __global__ void f(thing* x) { }", compile = "extern \"C\" __global__ void f(const int* x) { x[0] = 1; }",
-  compile = "#include \"no such header.h\"\n__global__ void f(int* x) { }", compile = "#error on purpose\n__global__ void f(int* x) { }",
-  compile = "__global__ void f(int* x) { static_assert(sizeof(int) == 3, \"\"); }", compile = "__global__ void f(int* x) { int x; } }",
+  compile = "extern \"C\" __global__ void f(int* x) { x[0] = y; }",
+    compile = "extern \"C\" __global__ void f(int* x) { x[0] = 1 }",
+  compile = "extern \"C\" __global__ void f(int* x) { x[0] = g(1); }",
+    compile = "extern \"C\" __global__ void f(int* x) { x = 1.5; }",
+  compile = "extern \"C\" __global__ void f(int* x) {",
+    compile = "extern \"C\" __global__ void f(int* x) { return 1; }",
+  compile = "extern \"C\" __global__ void f(thing* x) { }",
+    compile = "extern \"C\" __global__ void f(const int* x) { x[0] = 1; }",
+  compile = "#include \"no such header.h\"\n__global__ void f(int* x) { }",
+    compile = "#error on purpose\n__global__ void f(int* x) { }",
+  compile = "__global__ void f(int* x) { static_assert(sizeof(int) == 3, \"\"); }",
+    compile = "__global__ void f(int* x) { int x; } }",
   compile = "template <int N> struct A { static const int v = A<N + 1>::v; };\n__global__ void f(int* x) { x[0] = A<0>::v; }",
   compile = "template <class T> struct A { typedef typename A<A<T> >::type type; };\n__global__ void f(int* x) { A<int>::type y; }",
   compile = "constexpr int g(int n) { return n < 0 ? n : g(n + 1); }\n__global__ void f(int* x) { constexpr int v = g(0); x[0] = v; }",
   compile = "__global__ void f(int* x) { goto nowhere; }", compile = "__global__ void f(int* x) { for (;;; ) {} }",
   compile = "__global__ void f(int* x) { x->a = 1; }", compile = "__global__ void f(int* x) { break; }",
-  compile = "__global__ void f(float* x) { x[0] = \"text\"; }", compile = "__global__ void f(float* x) { x[0] = (int*)1.5; }",
+  compile = "__global__ void f(float* x) { x[0] = \"text\"; }",
+    compile = "__global__ void f(float* x) { x[0] = (int*)1.5; }",
   compile = "__global__ void f(int* x) { x[0] = 'abc; }", compile = "__global__ void f(int* x) { class { } y = 1; }",
-  compile = "__global__ void f(int* x) { auto y; }", compile = "__global__ void f(int* x) { x[0] = sizeof(void(int)[3]); }",
-  compile = "namespace a { int g(); }\n__global__ void f(int* x) { x[0] = b::g(); }", compile = "using namespace nothing;\n__global__ void f(int* x) { }",
+  compile = "__global__ void f(int* x) { auto y; }",
+    compile = "__global__ void f(int* x) { x[0] = sizeof(void(int)[3]); }",
+  compile = "namespace a { int g(); }\n__global__ void f(int* x) { x[0] = b::g(); }",
+    compile = "using namespace nothing;\n__global__ void f(int* x) { }",
   compile = "__global__ void f(int* x) { int y[-1]; }", compile = "__global__ void f(int* x) { case 1: x[0] = 1; }",
-  compile = "__device__ void g(int, int);\n__global__ void f(int* x) { g(1); }", compile = "struct S;\n__global__ void f(int* x) { S s; }",
+  compile = "__device__ void g(int, int);\n__global__ void f(int* x) { g(1); }",
+    compile = "struct S;\n__global__ void f(int* x) { S s; }",
   compile = "__global__ void f(int* x) { x[0] = 09; }", compile = "__global__ void f(int* x) { 1 = 2; }",
   compile = "__global__ void f(int* x) { int y = {1, 2}; }", compile = "#if 1\n__global__ void f(int* x) { }",
   compile = "__global__ void f(int* x) { typename int y; }", compile = "__global__ void f(int* x) { operator+; }",
@@ -262,8 +279,10 @@ path_of <- function(bytes, name) {
 folder <- tempfile("wrong")
 dir.create(folder)
 elf <- as.raw(c(0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, rep(0, 57)))
-for (bytes in list(raw(0), raw(64), as.raw(1:200 %% 256), elf, elf[1:20], charToRaw("!<arch>\n"), as.raw(c(0x50, 0xed, 0x55, 0xba)),
-                   as.raw(c(0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 255, 255, 255, 255, 255, 255, 255, 255)), charToRaw("hello"))) {
+for (bytes in list(raw(0), raw(64), as.raw(1:200 %% 256), elf, elf[1:20], charToRaw("!<arch>\n"),
+  as.raw(c(0x50, 0xed, 0x55, 0xba)),
+                   as.raw(c(0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 255, 255, 255, 255, 255, 255, 255, 255)),
+                     charToRaw("hello"))) {
   local({
     bytes <- bytes
     row("compile", gpu_module(bytes))
@@ -280,13 +299,15 @@ row("dtype", gpu_module(ptx)$f(x, x))
 row("dtype", gpu_module(ptx, signatures = "__global__ void f(const double* x, int n)")$f(x, 1))
 if (has_device) {
   # what the driver's compiler refuses; the emulated one has none
-  for (wrong in c(" ret", " ret;\n nonsense;", " ld.param.u64 %rd1, [f_0];", " mov.u32 %r1, %nothing;", " .reg .u32 %r<2>;\n add.f32 %r1, %r1, %r1;", " call g;", " bra away;")) {
+  for (wrong in c(" ret", " ret;\n nonsense;", " ld.param.u64 %rd1, [f_0];", " mov.u32 %r1, %nothing;",
+    " .reg .u32 %r<2>;\n add.f32 %r1, %r1, %r1;", " call g;", " bra away;")) {
     local({
       text <- sub(" ret;", wrong, ptx, fixed = TRUE)
       row("compile", gpu_module(text)$f(x, 1L))
     })
   }
-  for (edit in list(c("7.0", "99.0"), c("sm_75", "sm_999"), c("sm_75", "nonsense"), c(".address_size 64", ".address_size 48"))) {
+  for (edit in list(c("7.0", "99.0"), c("sm_75", "sm_999"), c("sm_75", "nonsense"),
+    c(".address_size 64", ".address_size 48"))) {
     local({
       text <- sub(edit[[1]], edit[[2]], ptx, fixed = TRUE)
       row("compile", gpu_module(text)$f(x, 1L))
@@ -320,14 +341,18 @@ test_that("wrong calls and broken sources are errors of their class, and change 
       error = function(e) class(e)
     )
     if (!paste0("verdigris_error_", row$class) %in% got) {
-      bound <- Filter(Negate(is.function), mget(c("name", "value", "source", "text", "bytes"), row$env, ifnotfound = list(NULL)))
-      shown <- paste(names(bound), vapply(bound, function(v) paste(deparse(v), collapse = "")[[1]], ""), sep = " = ", collapse = "; ")
-      wrong <- c(wrong, sprintf("%s, not %s: %s  {%s}", got[[1]], row$class, paste(deparse(row$call), collapse = " "), substr(shown, 1, 200)))
+      bound <- Filter(Negate(is.function), mget(c("name", "value", "source", "text", "bytes"), row$env,
+        ifnotfound = list(NULL)))
+      shown <- paste(names(bound), vapply(bound, function(v) paste(deparse(v), collapse = "")[[1]], ""), sep = " = ",
+        collapse = "; ")
+      wrong <- c(wrong, sprintf("%s, not %s: %s  {%s}", got[[1]], row$class, paste(deparse(row$call), collapse = " "),
+        substr(shown, 1, 200)))
     }
   }
   expect_identical(wrong, character())
   for (name in names(arrays)) {
-    expect_identical(collect(arrays[[name]]), if (name == "l") bit64::as.integer64(7:8) else expected[[name]], label = name)
+    expect_identical(collect(arrays[[name]]), if (name == "l") bit64::as.integer64(7:8) else expected[[name]],
+      label = name)
   }
 })
 unlink(folder, recursive = TRUE)

@@ -26,11 +26,13 @@ test_that("arguments are checked by number, name and type", {
   expect_error(axpy(x, x = x, x = x, 1), "given twice", class = "verdigris_error_argument")
   expect_error(axpy(x = x, x, 1), "takes 4 arguments, not 3", class = "verdigris_error_argument")
   e <- expect_error(axpy(x, gpu(1), 1, 1), class = "verdigris_error_dtype")
-  expect_match(conditionMessage(e), "argument `y` of kernel `axpy` is `float*`: it takes float32 arrays, not float64", fixed = TRUE)
+  expect_match(conditionMessage(e), "argument `y` of kernel `axpy` is `float*`: it takes float32 arrays, not float64",
+    fixed = TRUE)
   expect_match(conditionMessage(e), 'gpu_cast(y, "float32")', fixed = TRUE)
   expect_error(axpy(c(1, 2), x, 1, 2), "takes an array, not a double vector", class = "verdigris_error_dtype")
   expect_error(axpy(x, x, "1", 2), "takes one number, not a character", class = "verdigris_error_dtype")
-  expect_error(axpy(x, x, 1, 2.5), "argument `n` of kernel `axpy` is `int`: it takes a whole number, not 2.5", class = "verdigris_error_dtype")
+  expect_error(axpy(x, x, 1, 2.5), "argument `n` of kernel `axpy` is `int`: it takes a whole number, not 2.5",
+    class = "verdigris_error_dtype")
   expect_error(axpy(x, x, 1, 2^31), "outside", class = "verdigris_error_dtype")
   expect_error(axpy(x, x, 1, NA_integer_), "not NA", class = "verdigris_error_dtype")
   expect_error(axpy(x, x, 1, x), "takes one number, not an array", class = "verdigris_error_dtype")

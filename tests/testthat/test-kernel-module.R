@@ -34,10 +34,12 @@ test_that("files are told apart, and must be whole", {
     path
   }
   expect_output(print(gpu_module(path = write("a.cu", source))), "<gpu_module> a.cu\nvoid smooth", fixed = TRUE)
-  ptx <- c(".version 7.0", ".target sm_75", ".address_size 64", ".visible .entry f(.param .u64 f_0, .param .f32 f_1) { ret; }")
+  ptx <- c(".version 7.0", ".target sm_75", ".address_size 64",
+    ".visible .entry f(.param .u64 f_0, .param .f32 f_1) { ret; }")
   expect_output(print(gpu_module(path = write("a.ptx", ptx))), "void f(address or 8 bytes, float)", fixed = TRUE)
   expect_output(print(gpu_module(ptx)), "<gpu_module> ptx", fixed = TRUE)
-  for (wrong in list(raw(0), as.raw(1:9), as.raw(c(0x7f, 0x45, 0x4c, 0x46)), as.raw(c(0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0)))) {
+  for (wrong in list(raw(0), as.raw(1:9), as.raw(c(0x7f, 0x45, 0x4c, 0x46)),
+    as.raw(c(0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0)))) {
     expect_error(gpu_module(path = write("a.cubin", wrong)), class = "verdigris_error_compile")
     expect_error(gpu_module(wrong), class = "verdigris_error_compile")
   }
@@ -87,7 +89,8 @@ compiled <- function(source, ptx = FALSE, for_arch = arch) {
 # as the tool fatbinary writes it: a header, a header of the part (its kind, its bytes, what it is for), the part
 fatbin <- function(cubin, arch) {
   size <- function(n) c(writeBin(as.integer(n), raw(), endian = "little"), raw(4))
-  part <- c(as.raw(c(2, 0, 1, 1, 64, 0, 0, 0)), size(length(cubin)), raw(8), as.raw(c(8, 0, 1, 0, arch, 0, 0, 0)), raw(8), as.raw(0x11), raw(23))
+  part <- c(as.raw(c(2, 0, 1, 1, 64, 0, 0, 0)), size(length(cubin)), raw(8), as.raw(c(8, 0, 1, 0, arch, 0, 0, 0)),
+    raw(8), as.raw(0x11), raw(23))
   c(as.raw(c(0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0)), size(length(part) + length(cubin)), part, cubin)
 }
 
@@ -209,7 +212,8 @@ test_that("compiled code is loaded, and its parameters are the driver's", {
   other <- cubin
   if (emulated) other[[16]] <- as.raw(0) # as of a real GPU
   else other <- compiled(code, for_arch = if (arch == 75L) 80L else 75L)
-  expect_error(gpu_kernel(gpu_module(other, signatures = signature), "axpy")(x, y, 1, 3), "NO_BINARY_FOR_GPU|INVALID_IMAGE", class = "verdigris_error_compile")
+  expect_error(gpu_kernel(gpu_module(other, signatures = signature), "axpy")(x, y, 1, 3),
+    "NO_BINARY_FOR_GPU|INVALID_IMAGE", class = "verdigris_error_compile")
 })
 
 test_that("a function of the host launches kernels of its library", {
@@ -233,7 +237,8 @@ test_that("a function of the host launches kernels of its library", {
   status <- system(sprintf("cd %s && g++ -shared -fPIC -o l.so l.cpp -ldl", folder))
   skip_if(status != 0, "the library does not build")
   m <- gpu_module(path = library, signatures = c(
-    "__global__ void twice(double* x, int n)", "int clear(double* x, float scale, int n, cudaStream_t stream, double check)",
+    "__global__ void twice(double* x, int n)",
+      "int clear(double* x, float scale, int n, cudaStream_t stream, double check)",
     "void missing(int n)"
   ))
   x <- gpu(c(1, 2, 3))
@@ -312,7 +317,8 @@ test_that("without a block the driver says which", {
   many <- threads(2e6)
   expect_true(length(many) >= 2e6 / 1024 && many[[1]] >= 128L)
   expect_gte(length(many) * many[[1]], 2e6)
-  bounded <- gpu_kernel("__global__ void __launch_bounds__(96) k(int* x) { if (threadIdx.x == 0) x[blockIdx.x] = blockDim.x; }")
+  bounded <- gpu_kernel(
+    "__global__ void __launch_bounds__(96) k(int* x) { if (threadIdx.x == 0) x[blockIdx.x] = blockDim.x; }")
   x <- gpu(integer(1e5))
   bounded(x, n = 1e5)
   expect_lte(max(collect(x)), 96L)
@@ -334,7 +340,8 @@ test_that("a kernel that fails is named, at once where that is asked for, and R 
     'x <- as_gpu(c(1, 2), dtype = "float32", device = "cuda")',
     "say <- function(e) cat(gsub(\"\\n\", \" | \", conditionMessage(e)), class(e)[[1]], \"\\n\")"
   )
-  out <- in_process(c("options(verdigris.debug = TRUE)", code, "fails(x, 6)", "tryCatch(fails(x, 7), error = say)", "tryCatch(gpu_sync(), error = say)", 'cat("alive\\n")'))
+  out <- in_process(c("options(verdigris.debug = TRUE)", code, "fails(x, 6)", "tryCatch(fails(x, 7), error = say)",
+    "tryCatch(gpu_sync(), error = say)", 'cat("alive\\n")'))
   said <- grep("^device", out, value = TRUE)
   expect_match(said[[1]], "failed in kernel `fails`", fixed = TRUE)
   expect_match(said[[1]], "R must be restarted", fixed = TRUE)

@@ -9,17 +9,25 @@ inputs <- function() {
   set.seed(21)
   m <- matrix(rnorm(40), 8L)
   list(
-    tall = m, named = `dimnames<-`(m, list(letters[1:8], LETTERS[1:5])), columns = `dimnames<-`(m, list(NULL, LETTERS[1:5])), rows = `dimnames<-`(m, list(letters[1:8], NULL)), wide = t(m), square = m[1:5, ], one = matrix(3), column = m[, 1L, drop = FALSE], row = m[1L, , drop = FALSE],
-    hilbert = hilbert(6L), hilbert9 = hilbert(9L), doubled = cbind(a = 1, b = 1:8, c = 2 * (1:8), d = m[, 1L]), first = cbind(0, m[, 1:3]), constant = matrix(1, 4L, 3L), zeros = matrix(0, 3L, 2L), wide_doubled = cbind(m[1:3, 1L], m[1:3, 1L], m[1:3, 2:5]),
-    integer = matrix(c(2L, 1L, 1L, 3L, 5L, 4L), 3L), logical = matrix(c(TRUE, FALSE, TRUE, TRUE), 2L), scaled = m %*% diag(10^(0:4 * 30)), identity = diag(4L), upper = diag(4L) + upper.tri(diag(4L)), no_rows = m[0L, ], no_columns = m[, 0L]
+    tall = m, named = `dimnames<-`(m, list(letters[1:8], LETTERS[1:5])),
+      columns = `dimnames<-`(m, list(NULL, LETTERS[1:5])), rows = `dimnames<-`(m, list(letters[1:8], NULL)),
+      wide = t(m), square = m[1:5, ], one = matrix(3), column = m[, 1L, drop = FALSE], row = m[1L, , drop = FALSE],
+    hilbert = hilbert(6L), hilbert9 = hilbert(9L), doubled = cbind(a = 1, b = 1:8, c = 2 * (1:8), d = m[, 1L]),
+      first = cbind(0, m[, 1:3]), constant = matrix(1, 4L, 3L), zeros = matrix(0, 3L, 2L),
+      wide_doubled = cbind(m[1:3, 1L], m[1:3, 1L], m[1:3, 2:5]),
+    integer = matrix(c(2L, 1L, 1L, 3L, 5L, 4L), 3L), logical = matrix(c(TRUE, FALSE, TRUE, TRUE), 2L),
+      scaled = m %*% diag(10^(0:4 * 30)), identity = diag(4L), upper = diag(4L) + upper.tri(diag(4L)),
+      no_rows = m[0L, ], no_columns = m[, 0L]
   )
 }
 
 alike <- function(got, want, tol, what) {
   got <- collect(got)
   plain <- function(a) if (length(a)) a[order(names(a))]
-  ok <- identical(typeof(got), typeof(want)) && identical(plain(attributes(got)), plain(attributes(want))) && isTRUE(all.equal(got, want, tolerance = tol))
-  expect(ok, sprintf("%s: %s is not %s", what, paste(deparse(got, nlines = 4L), collapse = ""), paste(deparse(want, nlines = 4L), collapse = "")))
+  ok <- identical(typeof(got), typeof(want)) && identical(plain(attributes(got)), plain(attributes(want))) &&
+    isTRUE(all.equal(got, want, tolerance = tol))
+  expect(ok, sprintf("%s: %s is not %s", what, paste(deparse(got, nlines = 4L), collapse = ""),
+    paste(deparse(want, nlines = 4L), collapse = "")))
 }
 
 test_that("qr() and its family are base R's", {
@@ -34,13 +42,18 @@ test_that("qr() and its family are base R's", {
     tol <- if (k == "hilbert9") 1e-4 else 1e-8
     alike(got, want, tol, paste("qr", k))
     n <- nrow(x)
-    ys <- list(setNames(sin(seq_len(n)), seq_len(n)), matrix(cos(seq_len(2L * n)), n, 2L, dimnames = list(NULL, c("u", "v"))), matrix(seq_len(n), n, 1L))
-    calls <- list(qr.R = function(q) qr.R(q), complete_R = function(q) qr.R(q, TRUE), qr.Q = function(q) qr.Q(q), complete_Q = function(q) qr.Q(q, TRUE), scaled_Q = function(q) qr.Q(q, Dvec = seq_len(min(dim(q$qr)))), qr.X = function(q) qr.X(q), complete_X = function(q) qr.X(q, TRUE), some_X = function(q) qr.X(q, ncol = 1),
+    ys <- list(setNames(sin(seq_len(n)), seq_len(n)), matrix(cos(seq_len(2L * n)), n, 2L,
+      dimnames = list(NULL, c("u", "v"))), matrix(seq_len(n), n, 1L))
+    calls <- list(qr.R = function(q) qr.R(q), complete_R = function(q) qr.R(q, TRUE), qr.Q = function(q) qr.Q(q),
+      complete_Q = function(q) qr.Q(q, TRUE), scaled_Q = function(q) qr.Q(q, Dvec = seq_len(min(dim(q$qr)))),
+      qr.X = function(q) qr.X(q), complete_X = function(q) qr.X(q, TRUE), some_X = function(q) qr.X(q, ncol = 1),
                   solve = function(q) solve(q), qr.solve = function(q) qr.solve(q))
     for (y in ys) local({
       y <- y
       on <- function(f) function(q) f(q, if (inherits(q, "gpu_qr")) gpu(y) else y)
-      calls <<- c(calls, list(qty = on(qr.qty), qy = on(qr.qy), coef = on(qr.coef), fitted = on(qr.fitted), fitted1 = on(function(q, y) qr.fitted(q, y, 1)), resid = on(qr.resid), solve_y = on(function(q, y) solve(q, y)), qr.solve_y = on(qr.solve), host = function(q) qr.coef(q, y)))
+      calls <<- c(calls, list(qty = on(qr.qty), qy = on(qr.qy), coef = on(qr.coef), fitted = on(qr.fitted),
+        fitted1 = on(function(q, y) qr.fitted(q, y, 1)), resid = on(qr.resid), solve_y = on(function(q, y) solve(q, y)),
+        qr.solve_y = on(qr.solve), host = function(q) qr.coef(q, y)))
     })
     calls$short <- function(q) qr.coef(q, 1:99 + 0)
     calls$short_qty <- function(q) qr.qty(q, 1:99 + 0)
@@ -50,7 +63,8 @@ test_that("qr() and its family are base R's", {
       a <- outcome(calls[[f]](want))$value
       b <- outcome(calls[[f]](got))$value
       what <- paste(names(calls)[f], "of", k)
-      if (inherits(a, "failed") || inherits(b, "failed")) expect_identical(b, a, info = what) else alike(b, a, tol, what)
+      if (inherits(a, "failed") || inherits(b, "failed")) expect_identical(b, a, info = what) else
+        alike(b, a, tol, what)
     }
   }
 })
@@ -100,13 +114,21 @@ test_that("qr() takes views and what is recorded, and what is not finite says so
 # coefficients, their standard errors and the residual sum of squares. Longley's data ship with R, Filip's are in data/,
 # and Wampler's are a polynomial and multiples of one disturbance.
 certified <- list(
-  longley = list(coef = c(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683, -1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
-    se = c(890420.383607373, 84.9149257747669, 0.334910077722432e-01, 0.488399681651699, 0.214274163161675, 0.226073200069370, 455.478499142212), rss = 836424.055505915),
-  filip = list(coef = c(-1467.48961422980, -2772.17959193342, -2316.37108160893, -1127.97394098372, -354.478233703349, -75.1242017393757, -10.8753180355343, -1.06221498588947, -0.670191154593408e-01, -0.246781078275479e-02, -0.402962525080404e-04),
-    se = c(298.084530995537, 559.779865474950, 466.477572127796, 227.204274477751, 71.6478660875927, 15.2897178747400, 2.23691159816033, 0.221624321934227, 0.142363763154724e-01, 0.535617408889821e-03, 0.896632837373868e-05), rss = 0.795851382172941e-03),
-  wampler3 = list(coef = rep(1, 6L), se = c(2152.32624678170, 2363.55173469681, 779.343524331583, 101.475507550350, 5.64566512170752, 0.112324854679312), rss = 83554268)
+  longley = list(coef = c(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683,
+    -1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
+    se = c(890420.383607373, 84.9149257747669, 0.334910077722432e-01, 0.488399681651699, 0.214274163161675,
+      0.226073200069370, 455.478499142212), rss = 836424.055505915),
+  filip = list(coef = c(-1467.48961422980, -2772.17959193342, -2316.37108160893, -1127.97394098372, -354.478233703349,
+    -75.1242017393757, -10.8753180355343, -1.06221498588947, -0.670191154593408e-01, -0.246781078275479e-02,
+    -0.402962525080404e-04),
+    se = c(298.084530995537, 559.779865474950, 466.477572127796, 227.204274477751, 71.6478660875927, 15.2897178747400,
+      2.23691159816033, 0.221624321934227, 0.142363763154724e-01, 0.535617408889821e-03, 0.896632837373868e-05),
+      rss = 0.795851382172941e-03),
+  wampler3 = list(coef = rep(1, 6L), se = c(2152.32624678170, 2363.55173469681, 779.343524331583, 101.475507550350,
+    5.64566512170752, 0.112324854679312), rss = 83554268)
 )
-disturbance <- c(759, -2048, 2048, -2048, 2523, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 2523, -2048, 2048, -2048, 759)
+disturbance <- c(759, -2048, 2048, -2048, 2523, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 1838, -2048, 2048, -2048,
+  2523, -2048, 2048, -2048, 759)
 
 # The greatest relative error of what NIST certifies, as qr() of an array gives it.
 certified_error <- function(x, y, certified, tol) {
@@ -157,7 +179,8 @@ test_that("regressions have NIST's certified values, and lm()'s", {
 rebuilt <- function(s) s$u %*% (s$d * (if (is.complex(s$v)) Conj(t(s$v)) else t(s$v)))
 
 test_that("svd() is base R's, but for signs", {
-  xs <- c(inputs(), list(complex = hilbert(4L) * 1i + diag(4L), complex_wide = matrix(complex(real = 1:6, imaginary = 6:1), 2L)))
+  xs <- c(inputs(), list(complex = hilbert(4L) * 1i + diag(4L),
+    complex_wide = matrix(complex(real = 1:6, imaginary = 6:1), 2L)))
   for (polar in c(TRUE, FALSE)) {
     products$polar <- polar
     for (k in setdiff(names(xs), c("no_rows", "no_columns"))) {
@@ -182,7 +205,8 @@ test_that("svd() is base R's, but for signs", {
     }
   }
   products$polar <- TRUE
-  for (bad in list(xs$no_rows, xs$no_columns, matrix(c(1, NA, 2, 3), 2L), matrix(c(1, Inf, 2, 3), 2L))) expect_identical(outcome(svd(gpu(bad)))$value, outcome(svd(bad))$value)
+  for (bad in list(xs$no_rows, xs$no_columns, matrix(c(1, NA, 2, 3), 2L), matrix(c(1, Inf, 2, 3), 2L)))
+    expect_identical(outcome(svd(gpu(bad)))$value, outcome(svd(bad))$value)
   for (dtype in c("float32", "float16", "complex64")) {
     s <- svd(gpu(hilbert(5L) + 0, dtype))
     expect_identical(gpu_dtype(s$u), dtype)
@@ -193,7 +217,10 @@ test_that("svd() is base R's, but for signs", {
 test_that("eigen() is base R's, but for signs", {
   set.seed(25)
   m <- matrix(rnorm(36), 6L)
-  xs <- list(symmetric = crossprod(m), indefinite = m + t(m), general = m, named = `dimnames<-`(m + t(m), list(letters[1:6], letters[1:6])), identity = diag(3L), one = matrix(-2), hilbert = hilbert(7L), rotation = matrix(c(0, 1, 0, 0, 0, 1, 1, 0, 0), 3L), integer = matrix(c(2L, 1L, 1L, 3L), 2L), upper = m * upper.tri(m, TRUE), hermitian = (m + t(m)) + 1i * (m - t(m)), zeros = matrix(0, 2L, 2L),
+  xs <- list(symmetric = crossprod(m), indefinite = m + t(m), general = m,
+    named = `dimnames<-`(m + t(m), list(letters[1:6], letters[1:6])), identity = diag(3L), one = matrix(-2),
+    hilbert = hilbert(7L), rotation = matrix(c(0, 1, 0, 0, 0, 1, 1, 0, 0), 3L), integer = matrix(c(2L, 1L, 1L, 3L), 2L),
+    upper = m * upper.tri(m, TRUE), hermitian = (m + t(m)) + 1i * (m - t(m)), zeros = matrix(0, 2L, 2L),
              complex = m + 1i * t(m), defective = matrix(c(1, 0, 1, 1), 2L), float = m * 1e-200)
   for (k in names(xs)) for (only in c(FALSE, TRUE)) for (symmetric in list(NULL, TRUE, FALSE)) {
     x <- xs[[k]]
@@ -224,7 +251,8 @@ test_that("eigen() is base R's, but for signs", {
     expect_lte(max(Mod(h %*% v - v %*% diag(values, length(values)))), 1e-11 * scale * length(values), label = what)
     expect_equal(colSums(Mod(v)^2), rep(1, ncol(v)), tolerance = 1e-8, info = what)
   }
-  for (bad in list(matrix(0, 0L, 0L), m[, 1:2], matrix(c(1, NA, 2, 3), 2L))) expect_identical(outcome(eigen(gpu(bad)))$value, outcome(eigen(bad))$value)
+  for (bad in list(matrix(0, 0L, 0L), m[, 1:2], matrix(c(1, NA, 2, 3), 2L)))
+    expect_identical(outcome(eigen(gpu(bad)))$value, outcome(eigen(bad))$value)
   for (dtype in c("float32", "float16")) {
     e <- eigen(gpu(crossprod(m), dtype))
     expect_identical(gpu_dtype(e$vectors), dtype)
@@ -236,13 +264,16 @@ test_that("whole numbers of every width are computed in float64", {
   m <- matrix(c(7, 2, 1, 2, 9, 3, 1, 3, 8), 3L)
   for (dtype in c("int8", "uint8", "int16", "int32", "int64")) {
     x <- gpu_cast(gpu(matrix(as.integer(m), 3L)), dtype)
-    got <- list(solve(x), solve(x, x), chol(x), crossprod(x), tcrossprod(x, x), backsolve(x, x), chol2inv(x), qr.Q(qr(x)), qr.coef(qr(x), 1:3), svd(x)$d, eigen(x)$values, x %*% x)
-    want <- list(solve(m), solve(m, m), chol(m), crossprod(m), tcrossprod(m), backsolve(m, m), chol2inv(m), qr.Q(qr(m)), qr.coef(qr(m), 1:3), svd(m)$d, eigen(m)$values, m %*% m)
+    got <- list(solve(x), solve(x, x), chol(x), crossprod(x), tcrossprod(x, x), backsolve(x, x), chol2inv(x),
+      qr.Q(qr(x)), qr.coef(qr(x), 1:3), svd(x)$d, eigen(x)$values, x %*% x)
+    want <- list(solve(m), solve(m, m), chol(m), crossprod(m), tcrossprod(m), backsolve(m, m), chol2inv(m), qr.Q(qr(m)),
+      qr.coef(qr(m), 1:3), svd(m)$d, eigen(m)$values, m %*% m)
     for (k in seq_along(want)) {
       expect_identical(gpu_dtype(got[[k]]), "float64", info = paste(dtype, k))
       expect_equal(collect(got[[k]]), want[[k]], tolerance = 1e-10, info = paste(dtype, k))
     }
-    expect_equal(c(det(x), rcond(x), norm(x), norm(x, "2"), kappa(x)), c(det(m), rcond(m), norm(m), norm(m, "2"), kappa(m)), tolerance = 1e-8)
+    expect_equal(c(det(x), rcond(x), norm(x), norm(x, "2"), kappa(x)), c(det(m), rcond(m), norm(m), norm(m, "2"),
+      kappa(m)), tolerance = 1e-8)
   }
 })
 

@@ -17,12 +17,15 @@ in_precision <- function(precision, code) {
 test_that("%*% agrees with base R for all shapes", {
   found <- list()
   set.seed(3)
-  draw <- function(type, n) switch(type, double = round(rnorm(n), 3), integer = sample(-9:9, n, TRUE), logical = sample(c(TRUE, FALSE), n, TRUE), complex = complex(real = round(rnorm(n), 2), imaginary = 1))
+  draw <- function(type, n) switch(type, double = round(rnorm(n), 3), integer = sample(-9:9, n, TRUE),
+    logical = sample(c(TRUE, FALSE), n, TRUE), complex = complex(real = round(rnorm(n), 2), imaginary = 1))
   for (type in c("double", "integer", "logical", "complex")) {
     m <- matrix(draw(type, 12L), 3L)
     named <- `dimnames<-`(m, list(letters[1:3], LETTERS[1:4]))
-    operands <- list(m, named, t(m), t(named), m[1, , drop = FALSE], m[, 1, drop = FALSE], m[1, 1, drop = FALSE], m[0, ], m[, 0], draw(type, 3L), draw(type, 4L), draw(type, 1L),
-                     setNames(draw(type, 3L), c("p", "q", "r")), draw(type, 0L), array(draw(type, 8L), c(2L, 2L, 2L)), `dimnames<-`(m, list(r = letters[1:3], NULL)))
+    operands <- list(m, named, t(m), t(named), m[1, , drop = FALSE], m[, 1, drop = FALSE], m[1, 1, drop = FALSE],
+      m[0, ], m[, 0], draw(type, 3L), draw(type, 4L), draw(type, 1L),
+                     setNames(draw(type, 3L), c("p", "q", "r")), draw(type, 0L), array(draw(type, 8L), c(2L, 2L, 2L)),
+                       `dimnames<-`(m, list(r = letters[1:3], NULL)))
     for (x in operands) for (y in operands) {
       what <- sprintf("%s %s %%*%% %s", type, deparse1(dim(x) %||% length(x)), deparse1(dim(y) %||% length(y)))
       found <- c(found, compare(`%*%`, list(x, y), ulp = 64, what = what))
@@ -36,10 +39,14 @@ test_that("%*% agrees with base R for all shapes", {
 test_that("%*% of views, mixed types and missing values agrees with base R", {
   m <- matrix(values("double", 40L)[21:32], 3L)
   found <- list(
-    compare(function(v) t(v) %*% v, list(m), ulp = 64, what = "t(m) %*% m"), compare(function(v) v[, 4:1] %*% t(v), list(m), ulp = 64, what = "reversed columns"),
-    compare(`%*%`, list(m, matrix(1:8, 4L)), ulp = 64, what = "double by integer"), compare(`%*%`, list(m, matrix(1i, 4L, 1L)), ulp = 64, what = "double by complex"),
-    compare(`%*%`, list(matrix(c(NA, 1, 2, 3), 2L), matrix(1:4 + 0, 2L)), ulp = 64, what = "with NA"), compare(`%*%`, list(matrix(c(Inf, 1, 2, 3), 2L), matrix(0, 2L, 2L)), ulp = 64, what = "with Inf"),
-    compare(`%*%`, list(m, list("a")), what = "with a string"), compare(`%*%`, list(m, list(list(1))), what = "with a list"), compare(`%*%`, list(m, list(NULL)), what = "with NULL"))
+    compare(function(v) t(v) %*% v, list(m), ulp = 64, what = "t(m) %*% m"), compare(function(v) v[, 4:1] %*% t(v),
+      list(m), ulp = 64, what = "reversed columns"),
+    compare(`%*%`, list(m, matrix(1:8, 4L)), ulp = 64, what = "double by integer"),
+      compare(`%*%`, list(m, matrix(1i, 4L, 1L)), ulp = 64, what = "double by complex"),
+    compare(`%*%`, list(matrix(c(NA, 1, 2, 3), 2L), matrix(1:4 + 0, 2L)), ulp = 64, what = "with NA"),
+      compare(`%*%`, list(matrix(c(Inf, 1, 2, 3), 2L), matrix(0, 2L, 2L)), ulp = 64, what = "with Inf"),
+    compare(`%*%`, list(m, list("a")), what = "with a string"), compare(`%*%`, list(m, list(list(1))),
+      what = "with a list"), compare(`%*%`, list(m, list(NULL)), what = "with NULL"))
   expect_all_same(found)
   expect_identical(gpu_dtype(gpu(m, "float32") %*% gpu(t(m), "float32")), "float32")
   expect_identical(gpu_device(gpu(m) %*% gpu(t(m))), test_device)
@@ -48,19 +55,25 @@ test_that("%*% of views, mixed types and missing values agrees with base R", {
 test_that("crossprod() and tcrossprod() agree with base R for all shapes", {
   found <- list()
   set.seed(4)
-  draw <- function(type, n) switch(type, double = round(rnorm(n), 3), integer = sample(-9:9, n, TRUE), logical = sample(c(TRUE, FALSE), n, TRUE), complex = complex(real = round(rnorm(n), 2), imaginary = 1))
+  draw <- function(type, n) switch(type, double = round(rnorm(n), 3), integer = sample(-9:9, n, TRUE),
+    logical = sample(c(TRUE, FALSE), n, TRUE), complex = complex(real = round(rnorm(n), 2), imaginary = 1))
   for (type in c("double", "integer", "logical", "complex")) {
     m <- matrix(draw(type, 12L), 3L)
-    operands <- list(m, `dimnames<-`(m, list(letters[1:3], LETTERS[1:4])), t(m), m[1, , drop = FALSE], m[, 1, drop = FALSE], m[0, ], m[, 0], draw(type, 3L), draw(type, 4L), setNames(draw(type, 3L), c("p", "q", "r")),
-                     draw(type, 1L), array(draw(type, 8L), c(2L, 2L, 2L)), `dimnames<-`(m, list(r = letters[1:3], NULL)))
+    operands <- list(m, `dimnames<-`(m, list(letters[1:3], LETTERS[1:4])), t(m), m[1, , drop = FALSE],
+      m[, 1, drop = FALSE], m[0, ], m[, 0], draw(type, 3L), draw(type, 4L), setNames(draw(type, 3L), c("p", "q", "r")),
+                     draw(type, 1L), array(draw(type, 8L), c(2L, 2L, 2L)),
+                       `dimnames<-`(m, list(r = letters[1:3], NULL)))
     for (f in c("crossprod", "tcrossprod")) {
       g <- get(f)
       for (x in operands) {
         what <- sprintf("%s of %s %s", f, type, deparse1(dim(x) %||% length(x)))
-        for (halves in 0:1) found <- c(found, by_halves(halves, compare(g, list(x), ulp = 64, what = paste(what, halves))))
+        for (halves in 0:1) found <- c(found,
+          by_halves(halves, compare(g, list(x), ulp = 64, what = paste(what, halves))))
         for (y in operands) {
-          what <- sprintf("%s of %s %s and %s", f, type, deparse1(dim(x) %||% length(x)), deparse1(dim(y) %||% length(y)))
-          found <- c(found, compare(g, list(x, y), ulp = 256, what = what), compare(g, list(x, list(y)), ulp = 256, what = paste(what, "(host)")))
+          what <- sprintf("%s of %s %s and %s", f, type, deparse1(dim(x) %||% length(x)),
+            deparse1(dim(y) %||% length(y)))
+          found <- c(found, compare(g, list(x, y), ulp = 256, what = what), compare(g, list(x, list(y)), ulp = 256,
+            what = paste(what, "(host)")))
           # before R 4.4 crossprod() is no generic, and still has a branch for either
           found <- c(found, compare(g, list(list(x), y), ulp = 256, what = paste("(host)", what)))
         }
@@ -78,8 +91,10 @@ test_that("views are factors where they lie", {
   z <- gpu(y)
   gpu_sync(test_device)
   calls <- list(
-    function(x, z) t(x) %*% z, function(x, z) x[, 2:5] %*% t(z), function(x, z) t(z[3:6, ]) %*% x[3:6, ], function(x, z) x[2:9, 3:5] %*% t(x[2:4, 3:5]),
-    function(x, z) x[, c(1, 3, 5)] %*% z[1:3, ], function(x, z) crossprod(x[2:7, ], z[2:7, ]), function(x, z) tcrossprod(x[, 8:5], z)
+    function(x, z) t(x) %*% z, function(x, z) x[, 2:5] %*% t(z), function(x, z) t(z[3:6, ]) %*% x[3:6, ], function(x, z)
+      x[2:9, 3:5] %*% t(x[2:4, 3:5]),
+    function(x, z) x[, c(1, 3, 5)] %*% z[1:3, ], function(x, z) crossprod(x[2:7, ], z[2:7, ]), function(x, z)
+      tcrossprod(x[, 8:5], z)
   )
   for (k in seq_along(calls)) {
     before <- .Call(verdigris:::C_counters)
@@ -93,7 +108,8 @@ test_that("views are factors where they lie", {
 test_that("a matrix times its own transpose is symmetric, in every dtype", {
   set.seed(6)
   for (dtype in c("float64", "float32", "float16", "bfloat16", "complex64", "complex128", "int32", "bool8")) {
-    m <- matrix(switch(dtype, int32 = sample(-9:9, 35L, TRUE), bool8 = sample(c(TRUE, FALSE), 35L, TRUE), complex64 = , complex128 = complex(real = rnorm(35), imaginary = rnorm(35)), rnorm(35)), 7L)
+    m <- matrix(switch(dtype, int32 = sample(-9:9, 35L, TRUE), bool8 = sample(c(TRUE, FALSE), 35L, TRUE), complex64 = ,
+      complex128 = complex(real = rnorm(35), imaginary = rnorm(35)), rnorm(35)), 7L)
     x <- gpu(m, dtype)
     stored <- collect(x)
     eps <- switch(dtype, float16 = 2^-9, bfloat16 = 2^-6, float32 = , complex64 = 1e-6, 1e-14)
@@ -120,7 +136,8 @@ test_that("factors of large extents agree with base R", {
 
 test_that("the precision of products is an option that says what it takes", {
   x <- gpu(matrix(c(1, 2, 3, 4), 2L), "float32")
-  for (p in c("float32", "tf32", "bfloat16")) in_precision(p, expect_identical(collect(x %*% x), matrix(c(7, 10, 15, 22), 2L)))
+  for (p in c("float32", "tf32", "bfloat16"))
+    in_precision(p, expect_identical(collect(x %*% x), matrix(c(7, 10, 15, 22), 2L)))
   if (test_device != "cpu") {
     e <- in_precision("half", expect_error(x %*% x, class = "verdigris_error_argument"))
     expect_match(conditionMessage(e), "matmul_precision")
@@ -131,12 +148,16 @@ test_that("gpu_matmul() multiplies slices", {
   set.seed(8)
   each <- function(x, y) {
     d <- max(c(dim(x), 1L)[3L], c(dim(y), 1L)[3L])
-    slice <- function(v, k) matrix(v[seq_len(prod(dim(v)[1:2])) + (if (isTRUE(dim(v)[3L] > 1L)) (k - 1L) * prod(dim(v)[1:2]) else 0L)], dim(v)[1L])
+    slice <- function(v, k)
+      matrix(v[seq_len(prod(dim(v)[1:2])) + (if (isTRUE(dim(v)[3L] > 1L)) (k - 1L) * prod(dim(v)[1:2]) else 0L)],
+      dim(v)[1L])
     simplify2array(lapply(seq_len(d), function(k) slice(x, k) %*% slice(y, k)), except = NULL)
   }
   for (dtype in c("float64", "float32", "complex128", "int32")) {
-    draw <- function(d) array(switch(dtype, complex128 = complex(real = rnorm(prod(d)), imaginary = rnorm(prod(d))), int32 = sample(-9:9, prod(d), TRUE), rnorm(prod(d))), d)
-    pairs <- list(list(c(2, 3, 4), c(3, 5, 4)), list(c(2, 3), c(3, 5, 4)), list(c(2, 3, 4), c(3, 5)), list(c(2, 3, 1), c(3, 2, 4)), list(c(1, 1, 3), c(1, 1, 3)), list(c(4, 1, 2), c(1, 4, 2)), list(c(2, 2), c(2, 2)))
+    draw <- function(d) array(switch(dtype, complex128 = complex(real = rnorm(prod(d)), imaginary = rnorm(prod(d))),
+      int32 = sample(-9:9, prod(d), TRUE), rnorm(prod(d))), d)
+    pairs <- list(list(c(2, 3, 4), c(3, 5, 4)), list(c(2, 3), c(3, 5, 4)), list(c(2, 3, 4), c(3, 5)),
+      list(c(2, 3, 1), c(3, 2, 4)), list(c(1, 1, 3), c(1, 1, 3)), list(c(4, 1, 2), c(1, 4, 2)), list(c(2, 2), c(2, 2)))
     for (p in pairs) {
       x <- gpu(draw(p[[1L]]), dtype)
       y <- gpu(draw(p[[2L]]), dtype)
@@ -145,7 +166,8 @@ test_that("gpu_matmul() multiplies slices", {
       expect_identical(dim(got), as.integer(c(p[[1L]][1L], p[[2L]][2L], max(c(p[[1L]], 1)[3L], c(p[[2L]], 1)[3L]))))
       expect_lte(max(Mod(as.vector(collect(got)) - as.vector(want))), if (dtype == "float32") 1e-5 else 1e-12)
       turned <- gpu_matmul(aperm(y, c(2, 1, 3)[seq_along(dim(y))]), aperm(x, c(2, 1, 3)[seq_along(dim(x))]))
-      expect_lte(max(Mod(as.vector(collect(aperm(turned, c(2, 1, 3)))) - as.vector(want))), if (dtype == "float32") 1e-5 else 1e-12)
+      expect_lte(max(Mod(as.vector(collect(aperm(turned, c(2, 1, 3)))) - as.vector(want))),
+        if (dtype == "float32") 1e-5 else 1e-12)
     }
   }
   x <- gpu(array(1:12 / 3, c(2, 3, 2)))

@@ -10,17 +10,22 @@ test_that("sort() agrees with base R", {
     }
   }
   ties <- setNames(c(2, 1, 2, 1, NA, 1), letters[1:6])
-  found <- c(found, compare(sort, list(ties), what = "ties with names"), compare(function(v) sort(v, decreasing = TRUE), list(ties), what = "ties with names, decreasing"),
-             compare(function(v) sort(v, method = "quick"), list(unname(ties)), what = "method"), compare(function(v) sort(v, partial = 3), list(c(3, 1, 2)), what = "partial"))
+  found <- c(found, compare(sort, list(ties), what = "ties with names"), compare(function(v) sort(v, decreasing = TRUE),
+    list(ties), what = "ties with names, decreasing"),
+             compare(function(v) sort(v, method = "quick"), list(unname(ties)), what = "method"),
+               compare(function(v) sort(v, partial = 3), list(c(3, 1, 2)), what = "partial"))
   expect_all_same(found)
 })
 
 test_that("which() agrees with base R", {
   found <- list()
-  for (x in layouts("logical")) found <- c(found, compare(which, list(x), what = paste("which", length(x))), compare(function(v) which(v, useNames = FALSE), list(x), what = "useNames = FALSE"))
+  for (x in layouts("logical")) found <- c(found, compare(which, list(x), what = paste("which", length(x))),
+    compare(function(v) which(v, useNames = FALSE), list(x), what = "useNames = FALSE"))
   m <- matrix(values("logical", 12L), 3L, dimnames = list(letters[1:3], NULL))
-  found <- c(found, compare(function(v) which(v, arr.ind = TRUE), list(m), what = "arr.ind"), compare(function(v) which(v > 0), list(values("double", 257L)), what = "which of a comparison"),
-             compare(which, list(1:3), what = "which of integers"), compare(which, list(logical()), what = "which of nothing"))
+  found <- c(found, compare(function(v) which(v, arr.ind = TRUE), list(m), what = "arr.ind"),
+    compare(function(v) which(v > 0), list(values("double", 257L)), what = "which of a comparison"),
+             compare(which, list(1:3), what = "which of integers"), compare(which, list(logical()),
+               what = "which of nothing"))
   expect_all_same(found)
 })
 
@@ -28,11 +33,14 @@ test_that("quantile() agrees with base R, all nine types", {
   found <- list()
   set.seed(4)
   probs <- list(seq(0, 1, 0.25), c(0.1, 0.333, 0.9, 1), 0.5, c(0, 1e-9, 1 - 1e-9), numeric(), c(NA, 0.5), 1.5)
-  for (x in list(rnorm(100), 1:10 + 0, c(3, 1, 2, 2, 2), 7, 1:7, c(1, Inf, -Inf, 2), c(1, NA, 3), c(TRUE, FALSE), numeric(), matrix(1:6 + 0, 2), c(a = 1, b = 2))) {
+  for (x in list(rnorm(100), 1:10 + 0, c(3, 1, 2, 2, 2), 7, 1:7, c(1, Inf, -Inf, 2), c(1, NA, 3), c(TRUE, FALSE),
+    numeric(), matrix(1:6 + 0, 2), c(a = 1, b = 2))) {
     for (type in 1:9) for (p in probs) {
-      found <- c(found, compare(function(v) quantile(v, p, type = type), list(x), ulp = 4, what = sprintf("quantile(%s, %s, type = %d)", deparse1(head(x, 3)), deparse1(p), type)))
+      found <- c(found, compare(function(v) quantile(v, p, type = type), list(x), ulp = 4,
+        what = sprintf("quantile(%s, %s, type = %d)", deparse1(head(x, 3)), deparse1(p), type)))
     }
-    found <- c(found, compare(function(v) quantile(v, na.rm = TRUE), list(x), ulp = 4, what = "na.rm"), compare(function(v) quantile(v, 0.5, names = FALSE, na.rm = TRUE), list(x), ulp = 4, what = "names = FALSE"))
+    found <- c(found, compare(function(v) quantile(v, na.rm = TRUE), list(x), ulp = 4, what = "na.rm"),
+      compare(function(v) quantile(v, 0.5, names = FALSE, na.rm = TRUE), list(x), ulp = 4, what = "names = FALSE"))
   }
   expect_all_same(found)
 })
@@ -43,12 +51,19 @@ test_that("median(), order(), rev(), unique() and duplicated() agree with base R
     x <- values(type, n)
     what <- sprintf("%s[%d]", type, n)
     found <- c(found,
-      compare(function(v) median(v, na.rm = TRUE), list(x), what = paste("median", what)), compare(function(v) order(v), list(x), what = paste("order", what)),
-      compare(function(v) rank(v), list(x), what = paste("rank", what)), compare(rev, list(x), what = paste("rev", what)), compare(unique, list(x), what = paste("unique", what)),
-      compare(duplicated, list(x), what = paste("duplicated", what)), compare(function(v) table(v), list(x), what = paste("table", what)),
-      compare(function(v) cumsum(v), list(x), ulp = 8, what = paste("cumsum", what)), compare(function(v) diff(v), list(x), what = paste("diff", what)),
-      compare(lengths, list(x), what = paste("lengths", what)), compare(function(v) order(v, rev(v), decreasing = TRUE), list(x), what = paste("order by two", what)), compare(function(v) tabulate(v, 5), list(x), what = paste("tabulate", what)),
-      compare(function(v) head(v, 3), list(x), what = paste("head", what)), compare(function(v) rep(v, 2), list(x), what = paste("rep", what)), compare(function(v) c(v, 1), list(x), what = paste("c", what)))
+      compare(function(v) median(v, na.rm = TRUE), list(x), what = paste("median", what)),
+        compare(function(v) order(v), list(x), what = paste("order", what)),
+      compare(function(v) rank(v), list(x), what = paste("rank", what)),
+        compare(rev, list(x), what = paste("rev", what)), compare(unique, list(x), what = paste("unique", what)),
+      compare(duplicated, list(x), what = paste("duplicated", what)), compare(function(v) table(v), list(x),
+        what = paste("table", what)),
+      compare(function(v) cumsum(v), list(x), ulp = 8, what = paste("cumsum", what)),
+        compare(function(v) diff(v), list(x), what = paste("diff", what)),
+      compare(lengths, list(x), what = paste("lengths", what)), compare(function(v) order(v, rev(v), decreasing = TRUE),
+        list(x), what = paste("order by two", what)), compare(function(v)
+        tabulate(v, 5), list(x), what = paste("tabulate", what)),
+      compare(function(v) head(v, 3), list(x), what = paste("head", what)), compare(function(v) rep(v, 2), list(x),
+        what = paste("rep", what)), compare(function(v) c(v, 1), list(x), what = paste("c", what)))
   }
   expect_all_same(found)
 })

@@ -21,7 +21,8 @@ agree <- function(name, x, dtype = NULL, tolerance = 0) {
     return(expect_identical(got$value, want$value, info = info))
   }
   if (is.complex(x)) {
-    return(expect_true(all(is.na(got$value) == is.na(want$value)) && all(Mod(got$value - want$value) <= max(tolerance, 2^-50) * Mod(want$value), na.rm = TRUE), info = info))
+    return(expect_true(all(is.na(got$value) == is.na(want$value)) &&
+      all(Mod(got$value - want$value) <= max(tolerance, 2^-50) * Mod(want$value), na.rm = TRUE), info = info))
   }
   parts <- identity
   a <- parts(got$value)
@@ -40,7 +41,8 @@ test_that("doubles, whole numbers, logicals and complex numbers of every length"
     positive <- runif(n)
     for (name in names(scans)) {
       # base R's running product has lost a bit of its 64 with each factor
-      agree(name, if (name == "cumprod") 0.5 + positive else positive, tolerance = if (name == "cumprod") n * 2^-63 else 0)
+      agree(name, if (name == "cumprod") 0.5 + positive else positive, tolerance = if (name == "cumprod") n * 2^-63 else
+        0)
       agree(name, as.integer(positive * 100) - 20L)
       agree(name, positive > 0.3)
     }
@@ -71,7 +73,8 @@ test_that("of NA and NaN running extremes have the one that came first", {
     for (missing in list(c(NA, NaN, 1), c(NaN, NA, NaN), c(2, NaN, NA))) {
       x[at] <- missing
       first <- x[is.na(x)][1L]
-      for (form in list(identity, rev, function(v) v + 0, function(v) t(matrix(v, 1L)))) for (f in list(cummax, cummin)) {
+      for (form in list(identity, rev, function(v) v + 0, function(v) t(matrix(v, 1L)))) for (f in list(cummax, cummin))
+        {
         v <- form(x)
         first <- v[is.na(v)][1L]
         got <- as.vector(f(form(gpu(x))))
@@ -86,7 +89,9 @@ test_that("of NA and NaN running extremes have the one that came first", {
 
 test_that("an integer sum that overflows is NA from there on, with base R's warning", {
   most <- .Machine$integer.max
-  for (x in list(c(most, 1L, -5L), c(1L, NA, most, most), c(most, -most, most, 1L, NA), c(rep(1L, 9000), most, -most, 2L), c(rep(1L, 9000), most, rep(c(-most, NA, 5L), 20000)), c(rep(1L, 9000), NA, most, most, rep(1L, 9000)))) {
+  for (x in list(c(most, 1L, -5L), c(1L, NA, most, most), c(most, -most, most, 1L, NA),
+    c(rep(1L, 9000), most, -most, 2L), c(rep(1L, 9000), most, rep(c(-most, NA, 5L), 20000)),
+    c(rep(1L, 9000), NA, most, most, rep(1L, 9000)))) {
     agree("cumsum", x)
     agree("cumsum", -x)
   }

@@ -51,7 +51,8 @@ test_that("factors, times and language are no counts, extents, addresses or valu
     refused(gpu_rnorm(odd), "`n` must be")
     refused(gpu_group(gpu(1:3 + 0), if (is.symbol(odd)) list(odd) else odd), "`g` must be")
   }
-  for (odd in list(NA, NA_character_, list(), character(), sum, 1:2, c("int32", "int32"), Sys.time(), "nonsense")) refused(gpu_sample_int(5, 2, dtype = odd), "dtype")
+  for (odd in list(NA, NA_character_, list(), character(), sum, 1:2, c("int32", "int32"), Sys.time(), "nonsense"))
+    refused(gpu_sample_int(5, 2, dtype = odd), "dtype")
   for (odd in list(1, "a", NA, quote(x))) {
     refused(gpu_from_array_interface(gpu_array_interface(x), on_free = odd), "`on_free` must be NULL or a function")
     refused(gpu_map(function(x, k) x + k, x, MoreArgs = odd), "`MoreArgs` must be a list or NULL")
@@ -64,7 +65,9 @@ test_that("factors, times and language are no counts, extents, addresses or valu
 test_that("a pointer or capsule gives no more than the memory that it is of", {
   x <- gpu(c(1, 2, 3))
   p <- gpu_pointer(x)
-  for (wrong in list(quote(gpu_from_pointer(p, dim = 1e4)), quote(gpu_from_pointer(p, dim = 3, strides = -1)), quote(gpu_from_pointer(p, dim = c(2, 1e4), dtype = "uint8")), quote(gpu_from_pointer(p$owner, 1e4, "float64", device = test_device)))) {
+  for (wrong in list(quote(gpu_from_pointer(p, dim = 1e4)), quote(gpu_from_pointer(p, dim = 3, strides = -1)),
+    quote(gpu_from_pointer(p, dim = c(2, 1e4), dtype = "uint8")),
+    quote(gpu_from_pointer(p$owner, 1e4, "float64", device = test_device)))) {
     expect_error(eval(wrong), "leave the .* bytes", class = "verdigris_error_shape")
   }
   expect_identical(collect(gpu_from_pointer(p, dim = 3)), c(1, 2, 3))

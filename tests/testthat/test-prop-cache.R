@@ -19,7 +19,8 @@ kernels_in <- function(folder, ...) {
     "cat(.Call(verdigris:::C_counters)[[4]] - before, '\\n')"
   )
   out <- in_child(code, attach = FALSE, ...)
-  list(values = trimws(out[[length(out) - 1L]]), compiled = as.integer(out[[length(out)]]), status = attr(out, "status"))
+  list(values = trimws(out[[length(out) - 1L]]), compiled = as.integer(out[[length(out)]]),
+    status = attr(out, "status"))
 }
 right <- "42194.91 343 1719.141 501500"
 
@@ -39,7 +40,8 @@ test_that("files that are damaged, swapped or renamed are compiled anew", {
   contents <- lapply(files, function(file) readBin(file, "raw", file.size(file)))
   damage <- list(
     swapped = function() Map(writeBin, contents[c(seq_along(files)[-1L], 1L)], files),
-    truncated = function() Map(function(bytes, file) writeBin(bytes[seq_len(length(bytes) %/% 2L)], file), contents, files),
+    truncated = function() Map(function(bytes, file) writeBin(bytes[seq_len(length(bytes) %/% 2L)], file), contents,
+      files),
     flipped = function() {
       Map(function(bytes, file) {
         at <- length(bytes) %/% 2L
@@ -68,7 +70,8 @@ test_that("files that are damaged, swapped or renamed are compiled anew", {
 test_that("a folder that others may write to is not used, and that is said once", {
   folder <- withr::local_tempdir()
   said <- function(folder) {
-    in_child(c(sprintf("options(verdigris.cache_dir = %s)", deparse(folder)), "library(verdigris)", "invisible(gpu_sitrep())"), attach = FALSE)
+    in_child(c(sprintf("options(verdigris.cache_dir = %s)", deparse(folder)), "library(verdigris)",
+      "invisible(gpu_sitrep())"), attach = FALSE)
   }
   Sys.chmod(folder, "700")
   expect_false(any(grepl("not used:", said(folder), fixed = TRUE)))

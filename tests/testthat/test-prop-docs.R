@@ -5,7 +5,8 @@ root <- test_path("..", "..")
 pages <- if (dir.exists(file.path(root, "man"))) tools::Rd_db(dir = root) else tools::Rd_db("verdigris")
 
 tags <- function(page) vapply(page, function(part) attr(part, "Rd_tag"), "")
-texts <- function(page, tag) vapply(page[tags(page) == tag], function(part) trimws(paste(unlist(part), collapse = "")), "")
+texts <- function(page, tag) vapply(page[tags(page) == tag], function(part) trimws(paste(unlist(part), collapse = "")),
+  "")
 aliases <- lapply(pages, texts, "\\alias")
 
 exports <- grep("^[.]__", getNamespaceExports("verdigris"), invert = TRUE, value = TRUE)
@@ -41,7 +42,8 @@ test_that("every export and every help page stands in the reference index", {
   expect_identical(entries[lengths(named) == 0L], character())
   expect_identical(setdiff(names(pages), unlist(named)), character())
   # a function that has its own page, or shares one, is listed by its own name unless base R's name brings it
-  own <- exports[!vapply(exports, exists, NA, envir = baseenv()) & !vapply(exports, exists, NA, envir = asNamespace("stats"), inherits = FALSE)]
+  own <- exports[!vapply(exports, exists, NA, envir = baseenv()) & !vapply(exports, exists, NA,
+    envir = asNamespace("stats"), inherits = FALSE)]
   expect_identical(setdiff(own, entries), character())
 })
 

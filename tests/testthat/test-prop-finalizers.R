@@ -5,12 +5,14 @@
 # before the object is made, so that R runs it after the object's own.
 grid <- quote({
   objects <- list(
-    computed = function() gpu_compute(as_gpu(c(1, 2, 3)) * 2), recorded = function() as_gpu(c(1, 2, 3)) * 2, kept = function() {
+    computed = function() gpu_compute(as_gpu(c(1, 2, 3)) * 2), recorded = function()
+      as_gpu(c(1, 2, 3)) * 2, kept = function() {
       x <- as_gpu(c(1, 2, 3)) * 2
       x[[1]]
       x
     },
-    integer = function() as_gpu(c(2L, 4L, 6L)), float32 = function() as_gpu(c(2, 4, 6), "float32"), matrix = function() as_gpu(matrix(c(2, 4, 6), 3)),
+    integer = function() as_gpu(c(2L, 4L, 6L)), float32 = function() as_gpu(c(2, 4, 6), "float32"), matrix = function()
+      as_gpu(matrix(c(2, 4, 6), 3)),
     vector = function() as.vector(gpu_full(2, 2e5)), pinned = function() {
       p <- gpu_pinned(3)
       p[1:3] <- c(2, 4, 6)
@@ -18,15 +20,21 @@ grid <- quote({
     }
   )
   uses <- list(
-    length = length, sum = sum, mean = mean, plus = function(x) as.vector(x + 1), root = function(x) as.vector(sqrt(x)), first = function(x) as.vector(x[1]),
+    length = length, sum = sum, mean = mean, plus = function(x) as.vector(x + 1), root = function(x)
+      as.vector(sqrt(x)), first = function(x) as.vector(x[1]),
     element = function(x) x[[2]], mask = function(x) as.vector(x[x > 2]), assign = function(x) {
       x[1] <- 5
       as.vector(x)
     },
-    vector = function(x) as.vector(x) + 0, integer = as.integer, character = function(x) paste0(as.character(x)), range = range, order = function(x) as.vector(order(x)), rev = function(x) as.vector(rev(x)),
-    rep = function(x) as.vector(rep(x, 2)), c = function(x) as.vector(c(x, 1)), identical = function(x) identical(x, x), copy = function(x) as.vector(gpu_compute(x + 0)),
-    cast = function(x) as.vector(gpu_cast(as_gpu(x), "float32")), dlpack = function(x) as.vector(from_dlpack(as_dlpack(as_gpu(x)))), serialize = function(x) as.vector(unserialize(serialize(x, NULL))),
-    base = function(x) base::cumsum(x)[3], pointer = function(x) as.vector(gpu_from_pointer(gpu_pointer(as_gpu(x)))), show = function(x) length(capture.output(print(x))), str = function(x) length(capture.output(utils::str(x))),
+    vector = function(x) as.vector(x) + 0, integer = as.integer, character = function(x)
+      paste0(as.character(x)), range = range, order = function(x) as.vector(order(x)), rev = function(x)
+      as.vector(rev(x)),
+    rep = function(x) as.vector(rep(x, 2)), c = function(x) as.vector(c(x, 1)), identical = function(x)
+      identical(x, x), copy = function(x) as.vector(gpu_compute(x + 0)),
+    cast = function(x) as.vector(gpu_cast(as_gpu(x), "float32")), dlpack = function(x)
+      as.vector(from_dlpack(as_dlpack(as_gpu(x)))), serialize = function(x) as.vector(unserialize(serialize(x, NULL))),
+    base = function(x) base::cumsum(x)[3], pointer = function(x) as.vector(gpu_from_pointer(gpu_pointer(as_gpu(x)))),
+      show = function(x) length(capture.output(print(x))), str = function(x) length(capture.output(utils::str(x))),
     free = function(x) {
       gpu_free(as_gpu(x) + 0)
       0
@@ -97,7 +105,8 @@ test_that("what a finalizer brings back has its values, or is an error", {
         got <- value(function(x) if (is.character(x)) paste0(x) else x, got)
         refused <- identical(got, "verdigris_error_consumed")
         lost <- lost || refused
-        if (!refused && !identical(got, want) && !(lost && name %in% c("identical", "free", "show", "str"))) cat("WRONG", kind, name, format(got), "\n")
+        if (!refused && !identical(got, want) && !(lost && name %in% c("identical", "free", "show", "str")))
+          cat("WRONG", kind, name, format(got), "\n")
         if (refused && grepl("TRUE", kind)) cat("WRONG lost", kind, name, "\n")
       }
       if (!lost && grepl("FALSE", kind)) cat("kept", kind, "\n")
@@ -141,8 +150,10 @@ test_that("pointers, capsules, streams, events, graphs and compiled functions in
   code <- c(deparse(grid), deparse(quote({
     made <- list(
       pointer = list(function() gpu_pointer(gpu_full(7, 1000)), function(x) as.vector(gpu_from_pointer(x))[1:2]),
-      address = list(function() gpu_pointer(gpu_full(7, 1000))$owner, function(x) as.vector(gpu_from_pointer(x, 2, "float64"))),
-      interface = list(function() gpu_array_interface(gpu_full(7, 1000)), function(x) as.vector(gpu_from_array_interface(x))[1:2]),
+      address = list(function() gpu_pointer(gpu_full(7, 1000))$owner,
+        function(x) as.vector(gpu_from_pointer(x, 2, "float64"))),
+      interface = list(function() gpu_array_interface(gpu_full(7, 1000)),
+        function(x) as.vector(gpu_from_array_interface(x))[1:2]),
       capsule = list(function() as_dlpack(gpu_full(7, 2)), function(x) as.vector(from_dlpack(x))),
       event = list(function() { e <- gpu_event(); gpu_record(e); e }, function(x) gpu_elapsed(x, x)),
       stream = list(function() gpu_stream(), function(x) { gpu_sync(x); 1 }),
@@ -169,7 +180,8 @@ test_that("pointers, capsules, streams, events, graphs and compiled functions in
     for (kind in names(made)) {
       want <- value(made[[kind]][[2]], made[[kind]][[1]]())
       for (got in list(out[[kind]], if (kind != "capsule") value(made[[kind]][[2]], back[[kind]]))) {
-        if (!is.null(got) && !identical(got, want) && !(kind == "capsule" && identical(got, "verdigris_error_consumed"))) cat("WRONG", kind, format(got), "\n")
+        if (!is.null(got) && !identical(got, want) &&
+          !(kind == "capsule" && identical(got, "verdigris_error_consumed"))) cat("WRONG", kind, format(got), "\n")
       }
     }
     cat("kinds", length(out), "\n")

@@ -12,7 +12,8 @@ holder <- local({
       file.copy(test_path("holder", "holder.c"), folder)
       here <- setwd(folder)
       on.exit(setwd(here))
-      out <- suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "holder.c"), stdout = TRUE, stderr = TRUE))
+      out <- suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "holder.c"), stdout = TRUE,
+        stderr = TRUE))
       library <- file.path(folder, paste0("holder", .Platform$dynlib.ext))
       skip_if(!file.exists(library), "no compiler for C is there")
       found <<- library
@@ -42,8 +43,10 @@ held_in_child <- function(bodies, ...) {
 test_that("what C code writes through an address that it keeps is seen on the device", {
   held_in_child(list(quote({
     makes <- list(
-      float64 = function() as_gpu(c(1, 2, 3, 4)), float32 = function() as_gpu(c(1, 2, 3, 4), "float32"), int64 = function() as_gpu(c(1, 2, 3, 4), "int64"),
-      int32 = function() as_gpu(1:4), int8 = function() as_gpu(1:4, "int8"), bool8 = function() as_gpu(c(FALSE, FALSE, FALSE, TRUE)),
+      float64 = function() as_gpu(c(1, 2, 3, 4)), float32 = function()
+        as_gpu(c(1, 2, 3, 4), "float32"), int64 = function() as_gpu(c(1, 2, 3, 4), "int64"),
+      int32 = function() as_gpu(1:4), int8 = function() as_gpu(1:4, "int8"), bool8 = function()
+        as_gpu(c(FALSE, FALSE, FALSE, TRUE)),
       complex128 = function() as_gpu(c(1i, 2i, 3i, 4i)), complex64 = function() as_gpu(c(1i, 2i, 3i, 4i), "complex64"),
       recorded = function() as_gpu(c(1, 2, 3, 4)) * 2, long = function() as_gpu(as.numeric(1:1000)),
       wrapped = function() structure(as_gpu(as.numeric(1:100)), note = "from 64 elements on base R wraps it")
@@ -94,7 +97,8 @@ test_that("holders nest, end by errors, and hold several arrays", {
     })
     same("quotients", numbers, function(x) .Call("quotients", x, function() as.vector(sum(x * c(1, 10, 100, 1000)))))
     same("deep", numbers, function(x) {
-      down <- function(k) if (k > 0L) down(k - 1L) else .Call("quotients", x, function() as.vector(sum(x * c(1, 10, 100, 1000))))
+      down <- function(k) if (k > 0L) down(k - 1L) else .Call("quotients", x,
+        function() as.vector(sum(x * c(1, 10, 100, 1000))))
       list(down(0L), down(30L), down(3L), x * 1)
     })
     same("assigned", numbers, function(x) {
@@ -121,7 +125,8 @@ test_that("an array gets other values, or loses them, while C code holds its add
     .Call("hold", x, function() gpu_compute(x * 2, out = x))
     stopifnot(identical(as.vector(x), c(200, 120, 70, 16)), sum(x) == 406)
     x <- as_gpu(as.numeric(1:100000))
-    said <- tryCatch({ .Call("hold", x, function() { gpu_free(x); gc() }); x[1] }, verdigris_error_consumed = function(e) "consumed")
+    said <- tryCatch({ .Call("hold", x, function() { gpu_free(x); gc() }); x[1] },
+      verdigris_error_consumed = function(e) "consumed")
     stopifnot(identical(said, "consumed"))
   })))
 })

@@ -2,14 +2,16 @@
 # be an R double says that it is NA.
 
 skip_if_not_installed("bit64")
-texts <- c("9007199254740993", "9007199254740992", "5", NA, "9007199254740993", "-9007199254740995", "9007199254740994", "4611686018427387905", "4611686018427387904", "-9007199254740996", "0")
+texts <- c("9007199254740993", "9007199254740992", "5", NA, "9007199254740993", "-9007199254740995", "9007199254740994",
+  "4611686018427387905", "4611686018427387904", "-9007199254740996", "0")
 whole64 <- bit64::as.integer64(texts)
 lost <- "NAs produced: integers beyond 2^53 have no double of their own"
 
 # What base R finds of the same elements as strings, whose order is that of the numbers.
 ranks <- c(9, 7, 4, NA, 9, 2, 10, 12, 11, 1, 3)
 sorted_texts <- function(x) x[order(match(x, texts[order(ranks)]))]
-digits <- function(x) if (is_gpu(x) || inherits(x, "integer64")) bit64::as.character.integer64(collect(x)) else as.character(x)
+digits <- function(x) if (is_gpu(x) || inherits(x, "integer64")) bit64::as.character.integer64(collect(x)) else
+  as.character(x)
 
 over_int64 <- function() {
   found <- list()
@@ -17,7 +19,8 @@ over_int64 <- function() {
     cases$n <- cases$n + 1L
     got <- outcome(got)
     if (length(got$warnings)) found <<- c(found, sprintf("%s: warned: %s", what, got$warnings[1L]))
-    if (!identical(got$value, want)) found <<- c(found, sprintf("%s: %s and not %s", what, deparse1(got$value), deparse1(want)))
+    if (!identical(got$value, want))
+      found <<- c(found, sprintf("%s: %s and not %s", what, deparse1(got$value), deparse1(want)))
   }
   for (times in c(1L, 30L)) {
     s <- rep(texts, times)
@@ -37,9 +40,11 @@ over_int64 <- function() {
     same("table, useNA", as.vector(table(x, useNA = "ifany")), as.vector(table(f, useNA = "ifany")))
     same("table of two", unname(unclass(table(x, rev(x)))[, ]), unname(unclass(table(f, rev(f)))[, ]))
     same("table, exclude", names(table(x, exclude = 5)), setdiff(c(levels(f), NA), "5"))
-    for (g in list(sum, max, length, function(v) 2 * sum(v))) same("tapply", c(collect(tapply(w, x, g))), c(tapply(v, f, g)))
+    for (g in list(sum, max, length, function(v) 2 * sum(v)))
+      same("tapply", c(collect(tapply(w, x, g))), c(tapply(v, f, g)))
     same("tapply of numbers", c(tapply(v, x, sum)), c(tapply(v, f, sum)))
-    same("rowsum", collect(rowsum(w[!is.na(x)], known)), rowsum(v[!is.na(s)], as.integer(f)[!is.na(s)], reorder = TRUE) |> `rownames<-`(levels(f)))
+    same("rowsum", collect(rowsum(w[!is.na(x)], known)), rowsum(v[!is.na(s)], as.integer(f)[!is.na(s)],
+      reorder = TRUE) |> `rownames<-`(levels(f)))
     same("split", lapply(split(w, x), as.vector), split(v, f))
     same("split of numbers", split(v, x), split(v, f))
     same("unsplit", as.vector(unsplit(split(w[!is.na(x)], known), known)), v[!is.na(s)])
@@ -52,10 +57,13 @@ over_int64 <- function() {
     same("match with integer64", as.vector(match(x, whole64)), match(s, texts))
     same("match of integer64", match(whole64, x), match(texts, s))
     same("match of a number", match(2^53, x), match("9007199254740992", s))
-    same("match with numbers", as.vector(match(x, c(2^53, 5, NA, .5, 1e300, -Inf))), match(s, c("9007199254740992", "5", NA)))
+    same("match with numbers", as.vector(match(x, c(2^53, 5, NA, .5, 1e300, -Inf))),
+      match(s, c("9007199254740992", "5", NA)))
     same("match with many", as.vector(match(x, c(1:20, 2^53, NaN, 2^63, -2^63))), match(s, c(1:20, "9007199254740992")))
-    same("match of many", match(c(2^53, 2^62, 5, 2^53 + 2, .5, NaN), x), match(c("9007199254740992", "4611686018427387904", "5", "9007199254740994", ".5", ".5"), s))
-    same("match with an array of doubles", as.vector(match(x, gpu(c(2^53, 2^62)))), match(s, c("9007199254740992", "4611686018427387904")))
+    same("match of many", match(c(2^53, 2^62, 5, 2^53 + 2, .5, NaN), x),
+      match(c("9007199254740992", "4611686018427387904", "5", "9007199254740994", ".5", ".5"), s))
+    same("match with an array of doubles", as.vector(match(x, gpu(c(2^53, 2^62)))),
+      match(s, c("9007199254740992", "4611686018427387904")))
     same("in", as.vector(x %in% 2^53), s %in% "9007199254740992")
     same("in integer64", as.vector(x %in% whole64[2:3]), s %in% texts[2:3])
     same("equal", as.vector(x == 2^53), s == "9007199254740992")
@@ -69,14 +77,18 @@ over_int64 <- function() {
     same("sort, decreasing", digits(sort(x, decreasing = TRUE)), rev(sorted_texts(s[!is.na(s)])))
     same("order", as.vector(order(x)), order(place))
     same("order of two", as.vector(order(rev(w), x)), order(rev(v), place))
-    for (ties in c("average", "min", "max", "first")) same("rank", as.vector(rank(x, ties.method = ties)), rank(place, ties.method = ties))
+    for (ties in c("average", "min", "max", "first"))
+      same("rank", as.vector(rank(x, ties.method = ties)), rank(place, ties.method = ties))
     same("which.max", which.max(x), which.max(place))
     same("which.min", which.min(x), which.min(place))
-    same("is.unsorted", c(is.unsorted(sort(x)), is.unsorted(known), is.unsorted(sort(x), strictly = TRUE)), c(FALSE, TRUE, TRUE))
+    same("is.unsorted", c(is.unsorted(sort(x)), is.unsorted(known), is.unsorted(sort(x), strictly = TRUE)),
+      c(FALSE, TRUE, TRUE))
     same("cummax", digits(cummax(known)), sorted_texts(unique(s[!is.na(s)]))[cummax(place[!is.na(s)])])
     same("cummin", digits(cummin(known)), sorted_texts(unique(s[!is.na(s)]))[cummin(place[!is.na(s)])])
-    same("group extremes", digits(strip_dims(gpu_group(known, gpu(rep(1L, length(known))), "max"))), "4611686018427387905")
-    same("apply max", digits(apply(matrix(known, 2L), 1L, max)), vapply(1:2, function(k) rev(sorted_texts(matrix(s[!is.na(s)], 2L)[k, ]))[1L], ""))
+    same("group extremes", digits(strip_dims(gpu_group(known, gpu(rep(1L, length(known))), "max"))),
+      "4611686018427387905")
+    same("apply max", digits(apply(matrix(known, 2L), 1L, max)),
+      vapply(1:2, function(k) rev(sorted_texts(matrix(s[!is.na(s)], 2L)[k, ]))[1L], ""))
     # intervals: how many bounds are at most each element
     bounds <- c(-Inf, -2^63, -2^53, 5, 2^53, 2^53 + 2, 2^62, 2^63)
     below <- c(5, 5, 4, NA, 5, 2, 6, 7, 7, 2, 3)
@@ -86,8 +98,10 @@ over_int64 <- function() {
     many <- sort(c(bounds, seq(6.5, 40.5)))
     above <- ifelse(place > 4L, 35, 0)[seq_along(texts)]
     same("findInterval of many", as.vector(findInterval(x, many)), as.integer(rep(below + above, times)))
-    same("findInterval of many, left", as.vector(findInterval(x, many, left.open = TRUE)), as.integer(rep(strictly + above, times)))
-    same("findInterval in int64", findInterval(c(-Inf, -2^53, 5.5, 2^53, 2^53 + 2, 2^62, 2^63, Inf), sort(x)), as.integer(times * c(0, 2, 4, 5, 8, 9, 10, 10)))
+    same("findInterval of many, left", as.vector(findInterval(x, many, left.open = TRUE)),
+      as.integer(rep(strictly + above, times)))
+    same("findInterval in int64", findInterval(c(-Inf, -2^53, 5.5, 2^53, 2^53 + 2, 2^62, 2^63, Inf), sort(x)),
+      as.integer(times * c(0, 2, 4, 5, 8, 9, 10, 10)))
     same("findInterval in int64, itself", as.vector(findInterval(x, sort(unique(known)))), as.integer(place))
     same("findInterval in integer64", as.vector(findInterval(x, collect(sort(unique(known))))), as.integer(place))
     # groups of integer64 that are one double base R has in any order
@@ -96,13 +110,16 @@ over_int64 <- function() {
     same("cut", as.integer(cut(x, c(-Inf, 2^53, Inf))), rep(c(2L, 1L, 1L, NA, 2L, 1L, 2L, 2L, 2L, 1L, 1L), times))
     # comparisons with doubles
     for (bound in c(2^53, 2^53 + 2, 2^62, 5.5, -2^53 - 4, 2^63, -2^63, Inf, -Inf, NaN, NA)) {
-      exact <- function(op) vapply(texts, function(t) if (is.na(t) || is.na(bound)) NA else exactly(op, t, bound), NA, USE.NAMES = FALSE)
+      exact <- function(op) vapply(texts, function(t) if (is.na(t) || is.na(bound)) NA else exactly(op, t, bound), NA,
+        USE.NAMES = FALSE)
       for (op in c("==", "!=", "<", "<=", ">", ">=")) {
         f2 <- get(op)
         same(paste(op, bound), as.vector(f2(x, bound)), rep(exact(op), times))
         same(paste(op, bound, "as vector"), as.vector(f2(x, rep(bound, n))), rep(exact(op), times))
         same(paste(op, bound, "as array"), as.vector(f2(x, gpu(rep(bound, n)))), rep(exact(op), times))
-        same(paste(bound, op), as.vector(get(c("==" = "==", "!=" = "!=", "<" = ">", "<=" = ">=", ">" = "<", ">=" = "<=")[[op]])(bound, x)), rep(exact(op), times))
+        same(paste(bound, op),
+          as.vector(get(c("==" = "==", "!=" = "!=", "<" = ">", "<=" = ">=", ">" = "<", ">=" = "<=")[[op]])(bound, x)),
+          rep(exact(op), times))
       }
     }
   }
@@ -110,7 +127,8 @@ over_int64 <- function() {
   x <- gpu(whole64)
   says <- function(what, code, want) {
     got <- outcome(code)
-    if (!length(got$warnings) || !all(startsWith(got$warnings, lost))) found <<- c(found, sprintf("%s: warned %s", what, deparse1(got$warnings)))
+    if (!length(got$warnings) || !all(startsWith(got$warnings, lost)))
+      found <<- c(found, sprintf("%s: warned %s", what, deparse1(got$warnings)))
     if (!identical(unname(c(got$value)), want)) found <<- c(found, sprintf("%s: %s", what, deparse1(got$value)))
   }
   big <- gpu(whole64[c(1L, 1L, 2L)])
@@ -151,15 +169,21 @@ test_that("int64 beyond 2^53 is told apart, or said to be lost", {
 # ---- the rule, function by function --------------------------------------------------------------------
 
 around <- function(centre) bit64::as.integer64(centre) + bit64::as.integer64(c(-3:3, NA))
-grids <- list("2^53" = around("9007199254740992"), "2^62" = around("4611686018427387904"), "-2^53" = -around("9007199254740992"), small = around("0"))
+grids <- list("2^53" = around("9007199254740992"), "2^62" = around("4611686018427387904"),
+  "-2^53" = -around("9007199254740992"), small = around("0"))
 rounded <- "integer precision lost while converting to double"
 
 # Exact: as bit64 has it, int64, without a warning. `w` is the integer64 of `v`, known elements first.
 stays <- list(
-  "v + 1L" = function(v) v + 1L, "v - v[1]" = function(v) v - v[1L], "v + TRUE" = function(v) v + TRUE, "-v" = function(v) -v, "abs" = function(v) abs(v), "sign" = function(v) sign(v),
-  "c, itself" = function(v) c(v, v), "c, integers" = function(v) c(v, 1L, 2L), "c, logicals" = function(v) c(v, TRUE), "rev" = function(v) rev(v), "parts" = function(v) v[c(3L, 1L)], "head" = function(v) head(v, 2L),
-  "rep" = function(v) rep(v, 2L), "diff" = function(v) diff(v), "floor" = function(v) floor(v), "ceiling" = function(v) ceiling(v), "trunc" = function(v) trunc(v), "round" = function(v) round(v), "round, digits" = function(v) round(v, 2L),
-  "assigned integer" = function(v) { v[2L] <- 1L; v }, "assigned itself" = function(v) { v[2L] <- v[1L]; v }, "append" = function(v) append(v, v[1L])
+  "v + 1L" = function(v) v + 1L, "v - v[1]" = function(v) v - v[1L], "v + TRUE" = function(v)
+    v + TRUE, "-v" = function(v) -v, "abs" = function(v) abs(v), "sign" = function(v) sign(v),
+  "c, itself" = function(v) c(v, v), "c, integers" = function(v) c(v, 1L, 2L), "c, logicals" = function(v)
+    c(v, TRUE), "rev" = function(v) rev(v), "parts" = function(v) v[c(3L, 1L)], "head" = function(v) head(v, 2L),
+  "rep" = function(v) rep(v, 2L), "diff" = function(v) diff(v), "floor" = function(v) floor(v), "ceiling" = function(v)
+    ceiling(v), "trunc" = function(v) trunc(v), "round" = function(v) round(v), "round, digits" = function(v)
+    round(v, 2L),
+  "assigned integer" = function(v) { v[2L] <- 1L; v }, "assigned itself" = function(v)
+    { v[2L] <- v[1L]; v }, "append" = function(v) append(v, v[1L])
 )
 # The same where bit64 has no such method: what it is to be, of the integer64.
 is_to_be <- list(
@@ -169,32 +193,61 @@ is_to_be <- list(
   "pmax" = list(function(v, w) pmax(v, v[3L]), function(w) { w[which(w < w[3L])] <- w[3L]; w }),
   "pmax, integer64" = list(function(v, w) pmax(v, w[3L]), function(w) { w[which(w < w[3L])] <- w[3L]; w }),
   "pmax, integers" = list(function(v, w) pmax(v, 0L), function(w) { w[which(w < 0L)] <- 0L; w }),
-  "pmin, na.rm" = list(function(v, w) pmin(v, w[3L], na.rm = TRUE), function(w) { w[is.na(w) | w > w[3L]] <- w[3L]; w }),
-  "Re" = list(function(v, w) Re(v), identity), "Conj" = list(function(v, w) Conj(v), identity), "Mod" = list(function(v, w) Mod(v), abs),
+  "pmin, na.rm" = list(function(v, w) pmin(v, w[3L], na.rm = TRUE), function(w) { w[is.na(w) | w > w[3L]] <- w[3L]
+  w }),
+  "Re" = list(function(v, w) Re(v), identity), "Conj" = list(function(v, w) Conj(v), identity),
+    "Mod" = list(function(v, w) Mod(v), abs),
   "as_gpu" = list(function(v, w) as_gpu(w, device = gpu_device(v)), identity),
-  "c, integer64" = list(function(v, w) c(v, w), function(w) c(w, w)), "unlist" = list(function(v, w) unlist(list(v, list(w, 1L))), function(w) c(w, w, bit64::as.integer64(1))),
-  "cbind" = list(function(v, w) cbind(v, v), function(w) c(w, w)), "cbind, integer64" = list(function(v, w) cbind(v, w), function(w) c(w, w)), "cbind, integers" = list(function(v, w) cbind(v, 1L), function(w) c(w, rep(bit64::as.integer64(1), length(w)))),
+  "c, integer64" = list(function(v, w) c(v, w), function(w) c(w, w)),
+    "unlist" = list(function(v, w) unlist(list(v, list(w, 1L))), function(w) c(w, w, bit64::as.integer64(1))),
+  "cbind" = list(function(v, w) cbind(v, v), function(w) c(w, w)), "cbind, integer64" = list(function(v, w) cbind(v, w),
+    function(w) c(w, w)), "cbind, integers" = list(function(v, w) cbind(v, 1L), function(w)
+    c(w, rep(bit64::as.integer64(1), length(w)))),
   "rbind, integer64" = list(function(v, w) t(rbind(v, w)), function(w) c(w, w)),
-  "outer, -" = list(function(v, w) outer(v, w[1:2], "-"), function(w) c(w - w[1L], w - w[2L])), "outer" = list(function(v, w) outer(v, 1:2 - 1L), function(w) c(w * 0L, w)),
-  "%o%" = list(function(v, w) v %o% c(TRUE, TRUE), function(w) c(w, w)), "kronecker" = list(function(v, w) kronecker(v, c(1L, 1L)), function(w) rep(w, each = 2L)),
-  "assigned integer64" = list(function(v, w) { v[2L] <- w[1L]; v }, function(w) { w[2L] <- w[1L]; w }), "assigned NA" = list(function(v, w) { v[2L] <- NA; v }, function(w) { w[2L] <- NA; w }),
+  "outer, -" = list(function(v, w) outer(v, w[1:2], "-"), function(w) c(w - w[1L], w - w[2L])),
+    "outer" = list(function(v, w) outer(v, 1:2 - 1L), function(w) c(w * 0L, w)),
+  "%o%" = list(function(v, w) v %o% c(TRUE, TRUE), function(w) c(w, w)),
+    "kronecker" = list(function(v, w) kronecker(v, c(1L, 1L)), function(w) rep(w, each = 2L)),
+  "assigned integer64" = list(function(v, w) { v[2L] <- w[1L]; v }, function(w) { w[2L] <- w[1L]; w }),
+    "assigned NA" = list(function(v, w) { v[2L] <- NA; v }, function(w) { w[2L] <- NA; w }),
   "assigned to integers" = list(function(v, w) { x <- gpu(seq_along(w)); x[] <- v; x }, identity),
-  "rowSums" = list(function(v, w) rowSums(cbind(v, 1L, -2L)), function(w) w - 1L), "colSums" = list(function(v, w) colSums(rbind(v, 1L, -2L)), function(w) w - 1L),
-  "rowSums, na.rm" = list(function(v, w) rowSums(cbind(v, 1L), na.rm = TRUE), function(w) { w[is.na(w)] <- 0L; w + 1L }),
-  "apply" = list(function(v, w) apply(cbind(v, 1L), 1L, sum), function(w) w + 1L), "marginSums" = list(function(v, w) marginSums(cbind(v, 1L), 1L), function(w) w + 1L),
-  "gpu_group" = list(function(v, w) gpu_group(c(v, v * 0L + 1L), rep(seq_along(w), 2L), "sum"), function(w) w + 1L), "tapply" = list(function(v, w) tapply(v, seq_along(w), max), identity),
-  "rowsum of numbers" = list(function(v, w) rowsum(c(v, v * 0L), rep(seq_along(w) + .5, 2L)), identity), "rowsum" = list(function(v, w) rowsum(c(v, v * 0L), gpu(rep(seq_along(w), 2L))), identity), "cummax" = list(function(v, w) cummax(v[1:7]), function(w) if (w[1L] < w[2L]) w[1:7] else w[rep(1L, 7L)]),
-  "cumsum" = list(function(v, w) cumsum(c(v[1:2], -v[1:2])), function(w) c(w[1L], w[1L] + w[2L], w[2L], w[2L] - w[2L])), "embed" = list(function(v, w) embed(v, 1L), identity)
+  "rowSums" = list(function(v, w) rowSums(cbind(v, 1L, -2L)), function(w) w - 1L),
+    "colSums" = list(function(v, w) colSums(rbind(v, 1L, -2L)), function(w) w - 1L),
+  "rowSums, na.rm" = list(function(v, w) rowSums(cbind(v, 1L), na.rm = TRUE), function(w) { w[is.na(w)] <- 0L
+  w + 1L }),
+  "apply" = list(function(v, w) apply(cbind(v, 1L), 1L, sum), function(w) w + 1L),
+    "marginSums" = list(function(v, w) marginSums(cbind(v, 1L), 1L), function(w) w + 1L),
+  "gpu_group" = list(function(v, w) gpu_group(c(v, v * 0L + 1L), rep(seq_along(w), 2L), "sum"), function(w) w + 1L),
+    "tapply" = list(function(v, w) tapply(v, seq_along(w), max), identity),
+  "rowsum of numbers" = list(function(v, w) rowsum(c(v, v * 0L), rep(seq_along(w) + .5, 2L)), identity),
+    "rowsum" = list(function(v, w) rowsum(c(v, v * 0L), gpu(rep(seq_along(w), 2L))), identity),
+    "cummax" = list(function(v, w) cummax(v[1:7]), function(w) if (w[1L] < w[2L]) w[1:7] else w[rep(1L, 7L)]),
+  "cumsum" = list(function(v, w) cumsum(c(v[1:2], -v[1:2])), function(w) c(w[1L], w[1L] + w[2L], w[2L], w[2L] - w[2L])),
+    "embed" = list(function(v, w) embed(v, 1L), identity)
 )
 # Float64 of the nearest doubles, with one warning where one of them is another number.
 becomes_double <- list(
-  "+" = function(v) v + 1, "*" = function(v) 2 * v, "/" = function(v) v / 2L, "^" = function(v) v^2, "%%" = function(v) v %% 7, "exp" = function(v) exp(-abs(v)), "sqrt" = function(v) sqrt(abs(v)), "atan2" = function(v) atan2(v, 2), "signif" = function(v) signif(v, 3L),
-  "beside an array" = function(v) v + gpu(.5), "vectors" = function(v) v + seq(.5, 7.5), "complex" = function(v) v + 1i, "cast" = function(v) gpu_cast(v, "float64"), "cast to complex" = function(v) gpu_cast(v, "complex128"),
-  "c" = function(v) c(v, .5), "ifelse" = function(v) ifelse(is.na(v), .5, v), "pmax" = function(v) pmax(v, .5), "cbind" = function(v) cbind(v, .5), "rbind" = function(v) rbind(.5, v), "unlist" = function(v) unlist(list(v, .5)), "outer" = function(v) outer(v, c(.5, 2)),
-  "assigned a double" = function(v) { v[8L] <- .5; v }, "assigned to doubles" = function(v) { x <- gpu(rep(.5, 8L)); x[] <- v; x },
-  "mean" = function(v) mean(v[1:7]), "mean, na.rm" = function(v) mean(v, na.rm = TRUE), "var" = function(v) var(v[1:7]), "sd" = function(v) sd(v[1:7]), "prod" = function(v) prod(v[1:7]), "rowMeans" = function(v) rowMeans(cbind(v, v)), "colMeans" = function(v) colMeans(cbind(v, v)), "apply mean" = function(v) apply(cbind(v, v), 1L, mean),
-  "gpu_group mean" = function(v) gpu_group(v, rep(1:2, 4L), "mean"), "gpu_group var" = function(v) gpu_group(v, rep(1:2, 4L), "var"), "%*%" = function(v) cbind(v[1:7]) %*% c(1, 2), "crossprod" = function(v) crossprod(cbind(v[1:7])),
-  "weighted.mean" = function(v) weighted.mean(v[1:7], 1:7), "approx" = function(v) approx(v[1:7], 1:7, 0)$y, "Map" = function(v) unlist(Map(function(a) a, v[1:7])), "tcrossprod" = function(v) tcrossprod(v[1:7]), "as.complex" = function(v) as.complex(v), "gpu_compile" = function(v) gpu_compile(function(a) a * .5)(v)
+  "+" = function(v) v + 1, "*" = function(v) 2 * v, "/" = function(v) v / 2L, "^" = function(v) v^2, "%%" = function(v)
+    v %% 7, "exp" = function(v) exp(-abs(v)), "sqrt" = function(v) sqrt(abs(v)), "atan2" = function(v)
+    atan2(v, 2), "signif" = function(v) signif(v, 3L),
+  "beside an array" = function(v) v + gpu(.5), "vectors" = function(v) v + seq(.5, 7.5), "complex" = function(v)
+    v + 1i, "cast" = function(v) gpu_cast(v, "float64"), "cast to complex" = function(v) gpu_cast(v, "complex128"),
+  "c" = function(v) c(v, .5), "ifelse" = function(v) ifelse(is.na(v), .5, v), "pmax" = function(v)
+    pmax(v, .5), "cbind" = function(v) cbind(v, .5), "rbind" = function(v) rbind(.5, v), "unlist" = function(v)
+    unlist(list(v, .5)), "outer" = function(v) outer(v, c(.5, 2)),
+  "assigned a double" = function(v) { v[8L] <- .5; v }, "assigned to doubles" = function(v)
+    { x <- gpu(rep(.5, 8L)); x[] <- v; x },
+  "mean" = function(v) mean(v[1:7]), "mean, na.rm" = function(v) mean(v, na.rm = TRUE), "var" = function(v)
+    var(v[1:7]), "sd" = function(v) sd(v[1:7]), "prod" = function(v) prod(v[1:7]), "rowMeans" = function(v)
+    rowMeans(cbind(v, v)), "colMeans" = function(v) colMeans(cbind(v, v)), "apply mean" = function(v)
+    apply(cbind(v, v), 1L, mean),
+  "gpu_group mean" = function(v) gpu_group(v, rep(1:2, 4L), "mean"), "gpu_group var" = function(v)
+    gpu_group(v, rep(1:2, 4L), "var"), "%*%" = function(v) cbind(v[1:7]) %*% c(1, 2), "crossprod" = function(v)
+    crossprod(cbind(v[1:7])),
+  "weighted.mean" = function(v) weighted.mean(v[1:7], 1:7), "approx" = function(v)
+    approx(v[1:7], 1:7, 0)$y, "Map" = function(v) unlist(Map(function(a) a, v[1:7])), "tcrossprod" = function(v)
+    tcrossprod(v[1:7]), "as.complex" = function(v) as.complex(v), "gpu_compile" = function(v)
+    gpu_compile(function(a) a * .5)(v)
 )
 
 over_rule <- function() {
@@ -211,13 +264,17 @@ over_rule <- function() {
     if (length(got$warnings)) return(tell("%s: warned: %s", what, got$warnings[1L]))
     is_whole <- is_gpu(got$value) && gpu_dtype(got$value) == "int64" || inherits(got$value, "integer64")
     if (!is_whole) return(tell("%s: is no int64", what))
-    if (!identical(text(got$value), text(want))) tell("%s: %s and not %s", what, deparse1(text(got$value)), deparse1(text(want)))
+    if (!identical(text(got$value), text(want)))
+      tell("%s: %s and not %s", what, deparse1(text(got$value)), deparse1(text(want)))
   }
   for (grid in names(grids)) {
     w <- grids[[grid]]
     loses <- grid != "small"
-    for (name in names(stays)) exactly_as(paste(name, grid), stays[[name]](gpu(w)), if (name %in% c("round, digits", "v + TRUE", "c, logicals")) switch(substr(name, 1L, 1L), r = w, v = w + 1L, c = c(w, bit64::as.integer64(1))) else stays[[name]](w))
-    for (name in names(is_to_be)) exactly_as(paste(name, grid), is_to_be[[name]][[1L]](gpu(w), w), is_to_be[[name]][[2L]](w))
+    for (name in names(stays))
+      exactly_as(paste(name, grid), stays[[name]](gpu(w)), if (name %in% c("round, digits", "v + TRUE", "c, logicals"))
+      switch(substr(name, 1L, 1L), r = w, v = w + 1L, c = c(w, bit64::as.integer64(1))) else stays[[name]](w))
+    for (name in names(is_to_be))
+      exactly_as(paste(name, grid), is_to_be[[name]][[1L]](gpu(w), w), is_to_be[[name]][[2L]](w))
     doubles <- suppressWarnings(as.double(w))
     for (name in names(becomes_double)) {
       cases$n <- cases$n + 1L
@@ -231,8 +288,10 @@ over_rule <- function() {
         if (is_gpu(out)) collect(out) else out
       })
       said <- setdiff(got$warnings, want$warnings)
-      if (!identical(unique(said), if (loses) rounded else character())) tell("%s %s: warned %s", name, grid, deparse1(said))
-      if (!identical(as.vector(got$value), as.vector(want$value))) tell("%s %s: %s and not %s", name, grid, deparse1(as.vector(got$value)), deparse1(as.vector(want$value)))
+      if (!identical(unique(said), if (loses) rounded else character()))
+        tell("%s %s: warned %s", name, grid, deparse1(said))
+      if (!identical(as.vector(got$value), as.vector(want$value)))
+        tell("%s %s: %s and not %s", name, grid, deparse1(as.vector(got$value)), deparse1(as.vector(want$value)))
     }
   }
   found
@@ -247,8 +306,10 @@ test_that("sums of groups that overflow int64 are NA with bit64's warning", {
   w <- bit64::as.integer64(c("4611686018427387904", "4611686018427387904", "1", NA, "5", "6"))
   over <- "NAs produced by integer64 overflow"
   sums <- bit64::as.integer64(c(NA, NA, "11"))
-  calls <- list(rowSums = function(v) rowSums(matrix(v, 3L, byrow = TRUE)), colSums = function(v) colSums(matrix(v, 2L)), apply = function(v) apply(matrix(v, 2L), 2L, sum),
-    gpu_group = function(v) c(gpu_group(v, rep(1:3, each = 2L), "sum")), tapply = function(v) c(tapply(v, rep(1:3, each = 2L), sum)))
+  calls <- list(rowSums = function(v) rowSums(matrix(v, 3L, byrow = TRUE)), colSums = function(v)
+    colSums(matrix(v, 2L)), apply = function(v) apply(matrix(v, 2L), 2L, sum),
+    gpu_group = function(v) c(gpu_group(v, rep(1:3, each = 2L), "sum")), tapply = function(v)
+      c(tapply(v, rep(1:3, each = 2L), sum)))
   run <- function() {
     for (name in names(calls)) {
       got <- outcome(calls[[name]](gpu(w)))
@@ -264,7 +325,9 @@ test_that("sums of groups that overflow int64 are NA with bit64's warning", {
 
 test_that("what R reads as doubles is NA, and has a class of its own", {
   x <- function() gpu(whole64[1:3])
-  reads <- list(as.vector = as.vector, as.matrix = as.matrix, as.array = as.array, "[[" = function(v) c(v[[1L]], v[[2L]], v[[3L]]), "apply of base R" = function(v) base::apply(matrix(v, 3L), 1L, sum), sapply = function(v) sapply(v, identity))
+  reads <- list(as.vector = as.vector, as.matrix = as.matrix, as.array = as.array, "[[" = function(v)
+    c(v[[1L]], v[[2L]], v[[3L]]), "apply of base R" = function(v)
+    base::apply(matrix(v, 3L), 1L, sum), sapply = function(v) sapply(v, identity))
   for (name in names(reads)) {
     heard <- list()
     got <- withCallingHandlers(reads[[name]](x()), verdigris_warning_precision = function(w) {
@@ -281,8 +344,10 @@ test_that("what R reads as doubles is NA, and has a class of its own", {
 })
 
 test_that("routines compare int64 with numbers exactly", {
-  tests <- list(function(a) a == 9007199254740992, function(a) a > 9007199254740992, function(a) 9007199254740992 <= a, function(a) a < 9223372036854775808, function(a) a != 5.5, function(a) a >= -9007199254740994.5)
-  for (f in tests) expect_identical(outcome(gpu_compile(f)(gpu(whole64)))[c("value", "warnings")], outcome(f(gpu(whole64)))[c("value", "warnings")], info = deparse1(f))
+  tests <- list(function(a) a == 9007199254740992, function(a) a > 9007199254740992, function(a) 9007199254740992 <= a,
+    function(a) a < 9223372036854775808, function(a) a != 5.5, function(a) a >= -9007199254740994.5)
+  for (f in tests) expect_identical(outcome(gpu_compile(f)(gpu(whole64)))[c("value", "warnings")],
+    outcome(f(gpu(whole64)))[c("value", "warnings")], info = deparse1(f))
 })
 
 test_that("base R's match() and merge() tell int64 apart", {
@@ -299,17 +364,25 @@ test_that("base R's match() and merge() tell int64 apart", {
 test_that("aggregate() has the groups of int64 keys, and exact sums", {
   v <- bit64::as.integer64(c("9007199254740993", "9007199254740995", "4"))
   keys <- whole64[c(1L, 2L, 1L)]
-  for (sums in list(aggregate(gpu(v), list(k = gpu(keys)), sum), aggregate(data.frame(x = gpu(v)), list(k = gpu(keys)), sum))) {
+  for (sums in list(aggregate(gpu(v), list(k = gpu(keys)), sum), aggregate(data.frame(x = gpu(v)), list(k = gpu(keys)),
+    sum))) {
     expect_identical(sort(as.character(sums$k)), sort(texts[1:2]))
-    expect_identical(as.character(sums$x)[match(texts[1:2], as.character(sums$k))], c("9007199254740997", "9007199254740995"))
+    expect_identical(as.character(sums$x)[match(texts[1:2], as.character(sums$k))],
+      c("9007199254740997", "9007199254740995"))
   }
 })
 
 test_that("values of int64 that are doubles too are as doubles", {
   x <- c(3, 1, NA, 3, 2^52, -7, 1)
   calls <- list(
-    table = function(v) as.vector(table(v)), tapply = function(v) c(tapply(1:7, v, sum)), match = function(v) match(v, c(3, 2^52)), "in" = function(v) v %in% c(1, NA), findInterval = function(v) findInterval(v, c(0, 2.5, 3)), cut = function(v) cut(v, c(-10, 1, 3, 2^52)), "cut in three" = function(v) cut(v, 3),
-    rank = function(v) rank(v), max = function(v) max(v, na.rm = TRUE), range = function(v) range(v, na.rm = TRUE), median = function(v) median(v, na.rm = TRUE), quantile = function(v) quantile(v, na.rm = TRUE), hist = function(v) hist(v, plot = FALSE)$counts, setdiff = function(v) as.vector(setdiff(v, 3)), weighted = function(v) weighted.mean(v[1:2], c(1, 3))
+    table = function(v) as.vector(table(v)), tapply = function(v) c(tapply(1:7, v, sum)), match = function(v)
+      match(v, c(3, 2^52)), "in" = function(v) v %in% c(1, NA), findInterval = function(v)
+      findInterval(v, c(0, 2.5, 3)), cut = function(v) cut(v, c(-10, 1, 3, 2^52)), "cut in three" = function(v)
+      cut(v, 3),
+    rank = function(v) rank(v), max = function(v) max(v, na.rm = TRUE), range = function(v)
+      range(v, na.rm = TRUE), median = function(v) median(v, na.rm = TRUE), quantile = function(v)
+      quantile(v, na.rm = TRUE), hist = function(v) hist(v, plot = FALSE)$counts, setdiff = function(v)
+      as.vector(setdiff(v, 3)), weighted = function(v) weighted.mean(v[1:2], c(1, 3))
   )
   run <- function() {
     y <- gpu(bit64::as.integer64(x))

@@ -5,15 +5,23 @@ skip_on_os(c("mac", "windows"))
 
 # Each is one call on an array of `n` elements that is recorded and takes no memory, or on what is made of it.
 greedy <- c(
-  "rowMeans(m)", "rowSums(m)", "colSums(m)", "colMeans(m)", "sweep(m, 2, c(1, 2))", "prop.table(x)", "scale(m)", "t(m) * 2", "aperm(m) + 1",
+  "rowMeans(m)", "rowSums(m)", "colSums(m)", "colMeans(m)", "sweep(m, 2, c(1, 2))", "prop.table(x)", "scale(m)",
+    "t(m) * 2", "aperm(m) + 1",
   "rep(x, times = 3)", "rep(x, each = 2)", "rep(x, times = rep(1:2, n / 2))", "rep_len(x, 2 * n)",
-  "x[c(TRUE, FALSE)]", "x[c(TRUE, NA)]", "x[-(3:5)]", "x[n:1]", "x[c(n, 1:(n - 1))]", "x[as.double(c(5, 1:(n - 1)))]", "x[x > 0L]", "m[, c(2, 1)]",
-  "m[c(TRUE, FALSE), ]", "m[-3, ]", "x[c(1, n)] <- 2L", "x[c(TRUE, FALSE)] <- 2L", "head(x, -5)", "tail(x, n - 5)", "rev(x)",
-  "sort(x)", "order(x)", "rank(x)", "unique(x)", "duplicated(x)", "table(x)", "tabulate(x)", "match(x, 1:3)", "x %in% 1:3", "findInterval(x, 1:3)",
-  "cumsum(x)", "cumprod(x)", "cummax(x)", "diff(x)", "range(x)", "quantile(x, c(.1, .5))", "median(x)", "var(x)", "sd(x)", "which(x > 0L)",
-  "which.max(x)", "outer(x, 1:3)", "cbind(x, x)", "rbind(x, x)", "c(x, 1.5)", "ifelse(x > 0L, 1, 2)", "is.na(x)", "round(x / 3, 1)", "crossprod(m)",
-  "m %*% matrix(1, 2, 2)", "rowsum(x, rep(1:2, n / 2))", "tapply(x, x, sum)", "ave(x, x)", "gpu_cast(x, 'float64') + 1", "as.vector(x)",
-  "gpu_rnorm(n)", "gpu_runif(n)", "gpu_pinned(n)", "apply(m, 1, sum)", "gpu_save(x * 2, tempfile())", "as.integer(x) + 1L"
+  "x[c(TRUE, FALSE)]", "x[c(TRUE, NA)]", "x[-(3:5)]", "x[n:1]", "x[c(n, 1:(n - 1))]", "x[as.double(c(5, 1:(n - 1)))]",
+    "x[x > 0L]", "m[, c(2, 1)]",
+  "m[c(TRUE, FALSE), ]", "m[-3, ]", "x[c(1, n)] <- 2L", "x[c(TRUE, FALSE)] <- 2L", "head(x, -5)", "tail(x, n - 5)",
+    "rev(x)",
+  "sort(x)", "order(x)", "rank(x)", "unique(x)", "duplicated(x)", "table(x)", "tabulate(x)", "match(x, 1:3)",
+    "x %in% 1:3", "findInterval(x, 1:3)",
+  "cumsum(x)", "cumprod(x)", "cummax(x)", "diff(x)", "range(x)", "quantile(x, c(.1, .5))", "median(x)", "var(x)",
+    "sd(x)", "which(x > 0L)",
+  "which.max(x)", "outer(x, 1:3)", "cbind(x, x)", "rbind(x, x)", "c(x, 1.5)", "ifelse(x > 0L, 1, 2)", "is.na(x)",
+    "round(x / 3, 1)", "crossprod(m)",
+  "m %*% matrix(1, 2, 2)", "rowsum(x, rep(1:2, n / 2))", "tapply(x, x, sum)", "ave(x, x)", "gpu_cast(x, 'float64') + 1",
+    "as.vector(x)",
+  "gpu_rnorm(n)", "gpu_runif(n)", "gpu_pinned(n)", "apply(m, 1, sum)", "gpu_save(x * 2, tempfile())",
+    "as.integer(x) + 1L"
 )
 
 test_that("calls that find no memory are errors, and R goes on", {
@@ -63,8 +71,10 @@ test_that("a process that gets no threads computes on the one that it has", {
 
 test_that("dimensions whose product is no number are errors", {
   wrong <- quote(list(
-    gpu_full(1L, c(2^26, 2^26, 2^26)), gpu_full(1L, c(2^31 - 1, 2^31 - 1, 4)), gpu_full(1L, 2^60), rep(as_gpu(1:2), 2^52), rep(as_gpu(1:2), each = 2^52),
-    rep_len(as_gpu(1:2), 2^60), rep(as_gpu(1:4), times = 2^51), outer(gpu_full(1L, 2^30), gpu_full(1L, 2^30)), as_gpu(1:4)[rep(1, 2^50)],
+    gpu_full(1L, c(2^26, 2^26, 2^26)), gpu_full(1L, c(2^31 - 1, 2^31 - 1, 4)), gpu_full(1L, 2^60),
+      rep(as_gpu(1:2), 2^52), rep(as_gpu(1:2), each = 2^52),
+    rep_len(as_gpu(1:2), 2^60), rep(as_gpu(1:4), times = 2^51), outer(gpu_full(1L, 2^30), gpu_full(1L, 2^30)),
+      as_gpu(1:4)[rep(1, 2^50)],
     array(as_gpu(1:2), c(2^26, 2^27)), gpu_runif(2^60)
   ))
   code <- unlist(lapply(as.list(wrong)[-1L], function(call) {

@@ -132,7 +132,9 @@ test_that("refusals leave nothing behind", {
   withr::local_options(verdigris.memory_limit = 1e9)
   start <- alive()[["device"]]
   failed <- 0
-  for (k in 1:300) failed <- failed + inherits(try(.Call(verdigris:::C_compute, .Call(verdigris:::C_full, 1, 2e8, NULL, test_device)), silent = TRUE), "try-error")
+  for (k in 1:300) failed <- failed +
+    inherits(try(.Call(verdigris:::C_compute, .Call(verdigris:::C_full, 1, 2e8, NULL, test_device)), silent = TRUE),
+    "try-error")
   expect_identical(failed, 300)
   expect_lte(alive()[["device"]], start)
 })
@@ -171,7 +173,9 @@ test_that("an interrupt ends a long computation, and leaves the array as it was"
   ", paste(deparse(.libPaths()), collapse = ""), test_device)
   file <- withr::local_tempfile(lines = code)
   # who runs the tests in the background has them ignore interrupts
-  skip_if(system2("env", c("--default-signal=INT", "true"), stdout = FALSE, stderr = FALSE) != 0, "env cannot set signals")
-  out <- system2("env", c("--default-signal=INT", file.path(R.home("bin"), "Rscript"), "--vanilla", file), stdout = TRUE, stderr = FALSE)
+  skip_if(system2("env", c("--default-signal=INT", "true"), stdout = FALSE, stderr = FALSE) != 0,
+    "env cannot set signals")
+  out <- system2("env", c("--default-signal=INT", file.path(R.home("bin"), "Rscript"), "--vanilla", file),
+    stdout = TRUE, stderr = FALSE)
   expect_identical(out[length(out)], "interrupted TRUE 3")
 })

@@ -1,7 +1,9 @@
 # Options and environment variables with values that mean nothing: an error of class verdigris_error_argument that names
 # the option and the way back.
 
-odd_values <- list(NA, NA_character_, NA_real_, NaN, Inf, -1, 0, 0.5, 1, 2L, 1.5, 1e300, "nonsense", "", "2", TRUE, FALSE, 1i, as.raw(1), list(1), list(), numeric(), character(), c("a", NA), c(1, 2), c(TRUE, FALSE), sum, factor("cpu"), as.Date("2020-01-01"), globalenv(), matrix("cpu", 2))
+odd_values <- list(NA, NA_character_, NA_real_, NaN, Inf, -1, 0, 0.5, 1, 2L, 1.5, 1e300, "nonsense", "", "2", TRUE,
+  FALSE, 1i, as.raw(1), list(1), list(), numeric(), character(), c("a", NA), c(1, 2), c(TRUE, FALSE), sum,
+  factor("cpu"), as.Date("2020-01-01"), globalenv(), matrix("cpu", 2))
 
 # Of each option: the values above that mean something, and a use of it. What is read once is read by start_options.
 start <- function() .Call(verdigris:::C_start_options)
@@ -10,8 +12,10 @@ uses <- list(
   verdigris.matmul_precision = list(function(v) FALSE, function() gpu(matrix(1:4 / 2, 2)) %*% gpu(matrix(1:4 / 2, 2))),
   verdigris.device = list(function(v) FALSE, function() as_gpu(1)),
   verdigris.cuda_path = list(function(v) is.character(v) && !anyNA(v), function() gpu_devices()),
-  verdigris.memory_limit = list(function(v) is.numeric(v) && !is.object(v) && length(v) == 1L && isTRUE(v > 0), function() gpu_memory(test_device)),
-  verdigris.pinned_limit = list(function(v) is.numeric(v) && !is.object(v) && length(v) == 1L && isTRUE(v >= 0), function() gpu_pinned(1e5)),
+  verdigris.memory_limit = list(function(v) is.numeric(v) && !is.object(v) && length(v) == 1L && isTRUE(v > 0),
+    function() gpu_memory(test_device)),
+  verdigris.pinned_limit = list(function(v) is.numeric(v) && !is.object(v) && length(v) == 1L && isTRUE(v >= 0),
+    function() gpu_pinned(1e5)),
   verdigris.transfer_threads = list(function(v) (identical(v, 1) || identical(v, 2L)), function() gpu(numeric(2e6))),
   verdigris.debug = list(function(v) is.logical(v) && length(v) == 1L && !is.na(v), function() {
     f <- gpu_kernel("extern \"C\" __global__ void f(float* x) { x[0] = 1; }")
@@ -25,17 +29,20 @@ test_that("each option refuses each value that means nothing, and the default co
   for (name in names(uses)) {
     right <- uses[[name]][[1L]]
     use <- uses[[name]][[2L]]
-    if (test_device == "cpu" && name %in% c("verdigris.matmul_precision", "verdigris.transfer_threads", "verdigris.pinned_limit", "verdigris.debug")) next
+    if (test_device == "cpu" && name %in% c("verdigris.matmul_precision", "verdigris.transfer_threads",
+      "verdigris.pinned_limit", "verdigris.debug")) next
     gpu_use(if (!name %in% c("verdigris.device", "verdigris.cuda_path")) test_device)
     for (value in odd_values) if (!right(value)) {
       cases$n <- cases$n + 1L
       error <- withr::with_options(stats::setNames(list(value), name), tryCatch(use(), error = identity))
       label <- paste0(name, " = ", deparse1(value))
       # a name that is no device's has that class
-      class <- if (name == "verdigris.device" && is.character(value) && is.null(dim(value)) && length(value) == 1L && !is.na(value) && nzchar(value)) "verdigris_error_device" else "verdigris_error_argument"
+      class <- if (name == "verdigris.device" && is.character(value) && is.null(dim(value)) && length(value) == 1L &&
+        !is.na(value) && nzchar(value)) "verdigris_error_device" else "verdigris_error_argument"
       expect_s3_class(error, class)
       text <- if (inherits(error, "condition")) conditionMessage(error) else "no error"
-      expect(grepl(paste0("`", name, "`"), text, fixed = TRUE) && grepl(paste0("`options(", name, " = NULL)`"), text, fixed = TRUE), paste0(label, ": ", text))
+      expect(grepl(paste0("`", name, "`"), text, fixed = TRUE) && grepl(paste0("`options(", name, " = NULL)`"), text,
+        fixed = TRUE), paste0(label, ": ", text))
     }
     expect_no_error(use())
   }
@@ -43,7 +50,8 @@ test_that("each option refuses each value that means nothing, and the default co
 })
 
 test_that("names of devices are looked at, and other attributes are none", {
-  withr::with_options(list(verdigris.memory_limit = c(nonsense = 1e9)), expect_error(gpu_memory(test_device), "verdigris.memory_limit", class = "verdigris_error_argument"))
+  withr::with_options(list(verdigris.memory_limit = c(nonsense = 1e9)), expect_error(gpu_memory(test_device),
+    "verdigris.memory_limit", class = "verdigris_error_argument"))
   withr::with_options(list(verdigris.memory_limit = c(cpu = 0.5, cuda = 0.5)), expect_no_error(gpu_memory(test_device)))
 })
 
@@ -63,25 +71,30 @@ started <- function(before, mended, env = character()) {
   in_child(c(
     before, "said <- function(e) cat(class(e)[1], gsub('\\n', ' ', conditionMessage(e)), '\\n')",
     "withCallingHandlers(library(verdigris), packageStartupMessage = function(m) { if (!grepl('gpu_sitrep', conditionMessage(m))) cat('library', conditionMessage(m)); invokeRestart('muffleMessage') })",
-    "cat('cpu', sum(as_gpu(c(1, 2), device = 'cpu')), '\\n')", "invisible(tryCatch(gpu_devices(), error = said))", "invisible(capture.output(suppressMessages(gpu_sitrep())))",
+    "cat('cpu', sum(as_gpu(c(1, 2), device = 'cpu')), '\\n')", "invisible(tryCatch(gpu_devices(), error = said))",
+      "invisible(capture.output(suppressMessages(gpu_sitrep())))",
     mended, "cat('rows', nrow(gpu_devices()) > 0, '\\n')"
   ), attach = FALSE, env = env)
 }
 
 test_that("options that are read once are said at loading, refused at the first use of a GPU, and read again", {
   wrong <- list(
-    verdigris.tier = list("quick", NA, 1, c("auto", "auto")), verdigris.cache_size = list("much", NA_real_, -1, c(1, 2), TRUE, factor("a")),
+    verdigris.tier = list("quick", NA, 1, c("auto", "auto")), verdigris.cache_size = list("much", NA_real_, -1, c(1, 2),
+      TRUE, factor("a")),
     verdigris.cache_dir = list(TRUE, 1, "", character(), c("a", "b"), list("a"))
   )
-  every <- unlist(lapply(names(wrong), function(name) lapply(wrong[[name]], function(value) list(name, value))), recursive = FALSE)
+  every <- unlist(lapply(names(wrong), function(name) lapply(wrong[[name]], function(value) list(name, value))),
+    recursive = FALSE)
   # one value of each in a process of its own, all others in one
   for (name in names(wrong)) {
-    out <- started(sprintf("options(%s = %s)", name, deparse1(wrong[[name]][[1L]])), sprintf("options(%s = NULL)", name))
+    out <- started(sprintf("options(%s = %s)", name, deparse1(wrong[[name]][[1L]])),
+      sprintf("options(%s = NULL)", name))
     expect_identical(attr(out, "status"), 0L)
     said <- paste(out, collapse = "\n")
     expect_match(said, paste0("library Option `", name, "` must be"))
     expect_match(said, "cpu 3", fixed = TRUE)
-    expect_match(said, paste0("verdigris_error_argument Option `", name, "` must be .*`options\\(", name, " = NULL\\)`"))
+    expect_match(said, paste0("verdigris_error_argument Option `", name, "` must be .*`options\\(", name,
+      " = NULL\\)`"))
     expect_match(said, "rows TRUE", fixed = TRUE)
   }
   code <- c(
@@ -100,7 +113,8 @@ test_that("environment variables that mean nothing are refused in the same way",
   for (name in c("VERDIGRIS_TIER", "VERDIGRIS_SUBMIT")) {
     out <- paste(started(NULL, sprintf("Sys.unsetenv('%s')", name), env = paste0(name, "=nonsense")), collapse = "\n")
     expect_match(out, paste0("library Environment variable `", name, "` must be"))
-    expect_match(out, paste0("verdigris_error_argument Environment variable `", name, "` must be .* not \"nonsense\".*Sys.unsetenv"))
+    expect_match(out, paste0("verdigris_error_argument Environment variable `", name,
+      "` must be .* not \"nonsense\".*Sys.unsetenv"))
     expect_match(out, "rows TRUE", fixed = TRUE)
   }
 })

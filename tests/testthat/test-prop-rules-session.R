@@ -71,7 +71,8 @@ test_that("rule 8: Matrix's generics take arrays", {
   x <- gpu(m)
   v <- gpu(c(1, 2))
   withr::local_options(verdigris.host_access = "error") # what is copied is copied on purpose
-  for (other in list(Matrix::Matrix(m, sparse = TRUE), Matrix::Matrix(m + 1), Matrix::Diagonal(2), methods::as(Matrix::Diagonal(2, 1:2), "TsparseMatrix"))) {
+  for (other in list(Matrix::Matrix(m, sparse = TRUE), Matrix::Matrix(m + 1), Matrix::Diagonal(2),
+    methods::as(Matrix::Diagonal(2, 1:2), "TsparseMatrix"))) {
     # Matrix 1.7-3 cannot solve a triangular matrix of triplets with a dense one
     fails <- function(expr) is.null(tryCatch(expr, error = function(e) NULL))
     for (f in c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")) {
@@ -199,8 +200,10 @@ test_that("rule 10: the library calls nothing that is not R's API", {
   wanted <- sub("@.*", "", sub("^.* U ", "", system2(nm, c("-D", "--undefined-only", shQuote(library)), stdout = TRUE)))
   expect_true("R_new_altrep" %in% wanted)
   # before R 4.5 there is no other way to see at once that a vector has no attributes (operators.c)
-  gone <- c(if (getRversion() >= "4.5.0") "ATTRIB", "SET_ATTRIB", "OBJECT", "SET_OBJECT", "LEVELS", "SETLEVELS", "DATAPTR", "STDVEC_DATAPTR", "SET_S4_OBJECT",
-            "UNSET_S4_OBJECT", "IS_S4_OBJECT", "Rf_allocVector3", "NAMED", "SET_NAMED", "SETLENGTH", "SET_TRUELENGTH", "SET_TYPEOF")
+  gone <- c(if (getRversion() >= "4.5.0") "ATTRIB", "SET_ATTRIB", "OBJECT", "SET_OBJECT", "LEVELS", "SETLEVELS",
+    "DATAPTR", "STDVEC_DATAPTR", "SET_S4_OBJECT",
+            "UNSET_S4_OBJECT", "IS_S4_OBJECT", "Rf_allocVector3", "NAMED", "SET_NAMED", "SETLENGTH", "SET_TRUELENGTH",
+              "SET_TYPEOF")
   unlisted <- get0("nonAPI", asNamespace("tools"), inherits = FALSE, ifnotfound = character())
   expect_identical(intersect(wanted, c(gone, paste0("Rf_", gone), unlisted)), character())
 })
@@ -232,7 +235,8 @@ test_that("rule 11: base R's and the tidyverse's functions that ask for the clas
   }
   k <- c("a", "b", "a", "b")
   expect_identical(stats::aggregate(x, list(k), sum), stats::aggregate(v, list(k), sum))
-  expect_identical(collect(merge(data.frame(x = x, k), data.frame(k = "a", w = 1))), merge(data.frame(x = v, k), data.frame(k = "a", w = 1)))
+  expect_identical(collect(merge(data.frame(x = x, k), data.frame(k = "a", w = 1))),
+    merge(data.frame(x = v, k), data.frame(k = "a", w = 1)))
 })
 
 test_that("rule 11: vctrs combines arrays with arrays and numbers", {
@@ -301,7 +305,8 @@ test_that("rule 13: remainders are the running R's, with its warnings", {
     expect_null(compare(f, list(1i, 2), what = "complex"))
   }
   # the warning, for one quotient at a time
-  for (q in c(2^52, 2^53 + 2, 2^60, 2^63, 2^63 * 1.5, 2^70)) expect_identical(outcome(gpu(q) %% 1)$warnings, outcome(q %% 1)$warnings)
+  for (q in c(2^52, 2^53 + 2, 2^60, 2^63, 2^63 * 1.5, 2^70))
+    expect_identical(outcome(gpu(q) %% 1)$warnings, outcome(q %% 1)$warnings)
 })
 
 test_that("rule 13: products are found as the running R looks for them", {

@@ -46,7 +46,8 @@ test_that("rule 2: a file holds an ordinary vector, readable without the package
   expect_identical(gpu_dtype(as_gpu(x)), "float32")
   expect_null(attr(as_gpu(x), "gpu_dtype"))
   expect_identical(collect(x), matrix(c(1.5, 2, 3, 4), 2))
-  code <- sprintf("x <- unclass(readRDS('%s')); cat(length(x), sum(x), dim(x), 'verdigris' %%in%% loadedNamespaces())", file)
+  code <- sprintf("x <- unclass(readRDS('%s')); cat(length(x), sum(x), dim(x), 'verdigris' %%in%% loadedNamespaces())",
+    file)
   out <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)), stdout = TRUE)
   expect_identical(out, "4 10.5 2 2 FALSE")
 })
@@ -62,7 +63,8 @@ test_that("rule 2: saving computes what is recorded and leaves the array as it w
 test_that("rule 2: what is computed from a saved array says nothing of its dtype", {
   x <- gpu(c(1, 2), "float32")
   serialize(x, NULL)
-  for (y in list(x + gpu(1), sqrt(x), pmin(x, 1), gpu_cast(x, "float64"))) expect_identical(names(attributes(y)), "class")
+  for (y in list(x + gpu(1), sqrt(x), pmin(x, 1), gpu_cast(x, "float64")))
+    expect_identical(names(attributes(y)), "class")
   wide <- structure(rep(x, 50) + gpu(1), extra = 1)
   expect_identical(gpu_dtype(unserialize(serialize(wide, NULL))), "float64")
 })

@@ -4,7 +4,8 @@
 run <- function(mode, code) {
   file <- script_of(c("suppressMessages(library(verdigris))", "gpu_use(\"cuda\")", code))
   rscript <- file.path(R.home("bin"), "Rscript")
-  suppressWarnings(system2(rscript, c("--vanilla", shQuote(file)), stdout = TRUE, stderr = TRUE, timeout = 300, env = c(paste0("VERDIGRIS_SUBMIT=", mode), paste0("R_LIBS=", paste(.libPaths(), collapse = ":")))))
+  suppressWarnings(system2(rscript, c("--vanilla", shQuote(file)), stdout = TRUE, stderr = TRUE, timeout = 300,
+    env = c(paste0("VERDIGRIS_SUBMIT=", mode), paste0("R_LIBS=", paste(.libPaths(), collapse = ":")))))
 }
 script_of <- function(lines) {
   file <- tempfile(fileext = ".R")
@@ -64,7 +65,8 @@ test_that("launches that come again are graphs of one kernel, by the thread and 
 
 test_that("R ends while launches wait to be made", {
   skip_if(test_device == "cpu")
-  code <- c(increments, "x <- as_gpu(numeric(256), dtype = \"float32\")", "for (i in 1:300) more(x, 256L)", "cat(\"ends\\n\")", "quit(status = 7)")
+  code <- c(increments, "x <- as_gpu(numeric(256), dtype = \"float32\")", "for (i in 1:300) more(x, 256L)",
+    "cat(\"ends\\n\")", "quit(status = 7)")
   said <- run("always", code)
   expect_identical(attr(said, "status"), 7L)
   expect_identical(as.vector(said), "ends")

@@ -39,7 +39,8 @@ test_that("continuous distributions fit, for small and large shapes", {
     expect_gt(fits(gpu_rbeta, pbeta, shapes[1L], shapes[2L]), 1e-3, label = paste("beta", shapes[1L], shapes[2L]))
   }
   for (p in list(c(-1, 0.1), c(0, 1), c(2, 3))) expect_gt(fits(gpu_rlnorm, plnorm, p[1L], p[2L]), 1e-3, label = "lnorm")
-  for (p in list(c(0.2, 1), c(1, 2), c(7, 0.5))) expect_gt(fits(gpu_rweibull, pweibull, p[1L], p[2L]), 1e-3, label = "weibull")
+  for (p in list(c(0.2, 1), c(1, 2), c(7, 0.5)))
+    expect_gt(fits(gpu_rweibull, pweibull, p[1L], p[2L]), 1e-3, label = "weibull")
   for (p in list(c(0, 1), c(-3, 10))) {
     expect_gt(fits(gpu_rcauchy, pcauchy, p[1L], p[2L]), 1e-3, label = "cauchy")
     expect_gt(fits(gpu_rlogis, plogis, p[1L], p[2L]), 1e-3, label = "logis")
@@ -54,14 +55,16 @@ test_that("counts fit, below and above the change of algorithm", {
   for (mean in c(0.01, 0.5, 3, 9.99, 10, 15, 100, 5e3)) {
     expect_gt(fits_counts(gpu_rpois, dpois, mean), 1e-3, label = paste("pois", mean))
   }
-  for (p in list(c(1, 0.3), c(5, 0.9), c(20, 0.49), c(20, 0.5), c(1000, 0.009), c(1000, 0.01), c(1000, 0.995), c(100, 0.37), c(1e6, 0.2), c(2e9, 3e-8))) {
+  for (p in list(c(1, 0.3), c(5, 0.9), c(20, 0.49), c(20, 0.5), c(1000, 0.009), c(1000, 0.01), c(1000, 0.995),
+    c(100, 0.37), c(1e6, 0.2), c(2e9, 3e-8))) {
     expect_gt(fits_counts(gpu_rbinom, dbinom, p[1L], p[2L]), 1e-3, label = paste("binom", p[1L], p[2L]))
   }
   for (p in c(0.95, 0.3, 0.02)) expect_gt(fits_counts(gpu_rgeom, dgeom, p), 1e-3, label = paste("geom", p))
   for (p in list(c(0.5, 0.3), c(3, 0.1), c(200, 0.5))) {
     expect_gt(fits_counts(gpu_rnbinom, dnbinom, p[1L], p[2L]), 1e-3, label = paste("nbinom", p[1L], p[2L]))
   }
-  expect_gt(fits_counts(function(n, size, m, ...) gpu_rnbinom(n, size, mu = m, ...), function(x, size, m) dnbinom(x, size, mu = m), 2, 7), 1e-3)
+  expect_gt(fits_counts(function(n, size, m, ...) gpu_rnbinom(n, size, mu = m, ...), function(x, size, m)
+    dnbinom(x, size, mu = m), 2, 7), 1e-3)
   # beyond the tables: the standardised count is nearly normal
   for (z in list((drawn(gpu_rpois, 4e4, 1e12) - 1e12) / 1e6, (drawn(gpu_rbinom, 4e4, 4e12, 0.5) - 2e12) / 1e6)) {
     expect_gt(suppressWarnings(ks.test(z, "pnorm"))$p.value, 1e-3)
@@ -100,7 +103,8 @@ test_that("calls of one distribution are independent of each other", {
   n <- 20000L
   set.seed(1)
   one <- list(gpu_rgamma(n, 2, device = "cpu"), gpu_rgamma(n, 2, device = "cpu"), gpu_rpois(n, 20, device = "cpu"),
-              gpu_rpois(n, 20, device = "cpu"), gpu_rbinom(n, 90, 0.4, device = "cpu"), gpu_rbeta(n, 1, 2, device = "cpu"))
+              gpu_rpois(n, 20, device = "cpu"), gpu_rbinom(n, 90, 0.4, device = "cpu"),
+                gpu_rbeta(n, 1, 2, device = "cpu"))
   r <- cor(vapply(one, as.numeric, numeric(n)))
   expect_lt(max(abs(r[upper.tri(r)])), 4 / sqrt(n))
   # neighbours too
@@ -112,9 +116,12 @@ kind_of_draw <- function(x) ifelse(is.na(x), "NA", ifelse(is.infinite(x), format
 
 test_that("limits, missing and impossible parameters are base R's", {
   pairs <- list(
-    list(gpu_rgamma, function(n, a, b, ...) rgamma(n, a, scale = b), "scale"), list(gpu_rbeta, rbeta), list(gpu_rlnorm, rlnorm),
-    list(gpu_rweibull, rweibull), list(gpu_rcauchy, rcauchy), list(gpu_rlogis, rlogis), list(gpu_rnorm, rnorm), list(gpu_runif, runif),
-    list(gpu_rchisq, function(n, a, b) rchisq(n, a, b)), list(gpu_rbinom, rbinom), list(gpu_rnbinom, rnbinom), list(gpu_rnbinom, function(n, a, b) rnbinom(n, a, mu = b), "mu")
+    list(gpu_rgamma, function(n, a, b, ...) rgamma(n, a, scale = b), "scale"), list(gpu_rbeta, rbeta),
+      list(gpu_rlnorm, rlnorm),
+    list(gpu_rweibull, rweibull), list(gpu_rcauchy, rcauchy), list(gpu_rlogis, rlogis), list(gpu_rnorm, rnorm),
+      list(gpu_runif, runif),
+    list(gpu_rchisq, function(n, a, b) rchisq(n, a, b)), list(gpu_rbinom, rbinom), list(gpu_rnbinom, rnbinom),
+      list(gpu_rnbinom, function(n, a, b) rnbinom(n, a, mu = b), "mu")
   )
   edges <- c(0, 1, 2, 0.5, -1, 2.5, Inf, -Inf, NA, NaN)
   grid <- expand.grid(a = edges, b = edges)
@@ -127,14 +134,17 @@ test_that("limits, missing and impossible parameters are base R's", {
       if (length(pair) == 3L) names(args) <- c("", "", pair[[3L]])
       want <- outcome({ set.seed(1); kind_of_draw(pair[[2L]](2L, a, b)) })
       got <- outcome({ set.seed(1); kind_of_draw(collect(do.call(pair[[1L]], c(args, device = test_device)))) })
-      if (!identical(got[c("value", "warnings")], want[c("value", "warnings")])) found <- c(found, paste(deparse(pair[[2L]])[1L], a, b))
+      if (!identical(got[c("value", "warnings")], want[c("value", "warnings")]))
+        found <- c(found, paste(deparse(pair[[2L]])[1L], a, b))
     }
   }
-  for (pair in list(list(gpu_rexp, rexp), list(gpu_rchisq, rchisq), list(gpu_rt, rt), list(gpu_rpois, rpois), list(gpu_rgeom, rgeom))) {
+  for (pair in list(list(gpu_rexp, rexp), list(gpu_rchisq, rchisq), list(gpu_rt, rt), list(gpu_rpois, rpois),
+    list(gpu_rgeom, rgeom))) {
     for (a in edges) {
       want <- outcome({ set.seed(1); kind_of_draw(pair[[2L]](2L, a)) })
       got <- outcome({ set.seed(1); kind_of_draw(collect(pair[[1L]](2L, a, device = test_device))) })
-      if (!identical(got[c("value", "warnings")], want[c("value", "warnings")])) found <- c(found, paste(deparse(pair[[2L]])[1L], a))
+      if (!identical(got[c("value", "warnings")], want[c("value", "warnings")]))
+        found <- c(found, paste(deparse(pair[[2L]])[1L], a))
     }
   }
   expect_identical(found, character())
@@ -176,9 +186,12 @@ test_that("parameters are recycled, and the warning names the call", {
 })
 
 test_that("arguments are base R's", {
-  for (pair in list(list(gpu_rgamma, rgamma), list(gpu_rbeta, rbeta), list(gpu_rt, rt), list(gpu_rchisq, rchisq), list(gpu_rbinom, rbinom),
-                    list(gpu_rpois, rpois), list(gpu_rlnorm, rlnorm), list(gpu_rweibull, rweibull), list(gpu_rcauchy, rcauchy),
-                    list(gpu_rlogis, rlogis), list(gpu_rgeom, rgeom), list(gpu_rnbinom, rnbinom), list(gpu_rexp, rexp), list(gpu_rnorm, rnorm), list(gpu_runif, runif))) {
+  for (pair in list(list(gpu_rgamma, rgamma), list(gpu_rbeta, rbeta), list(gpu_rt, rt), list(gpu_rchisq, rchisq),
+    list(gpu_rbinom, rbinom),
+                    list(gpu_rpois, rpois), list(gpu_rlnorm, rlnorm), list(gpu_rweibull, rweibull),
+                      list(gpu_rcauchy, rcauchy),
+                    list(gpu_rlogis, rlogis), list(gpu_rgeom, rgeom), list(gpu_rnbinom, rnbinom), list(gpu_rexp, rexp),
+                      list(gpu_rnorm, rnorm), list(gpu_runif, runif))) {
     ours <- formals(pair[[1L]])
     base <- formals(pair[[2L]])
     expect_identical(names(ours), c(names(base), "dtype", "device"))
@@ -199,13 +212,15 @@ test_that("types are base R's, and the dtype is as asked", {
   expect_identical(dtype(gpu_rgeom(2, 1e-12, device = "cpu")), "float64")
   expect_identical(dtype(gpu_rnbinom(2, 3, 1e-12, device = "cpu")), "float64")
   for (d in c("float64", "float32", "float16", "bfloat16")) {
-    for (f in list(function(...) gpu_rgamma(9, 2, ...), function(...) gpu_rlnorm(9, ...), function(...) gpu_rchisq(9, 2, 1, ...))) {
+    for (f in list(function(...) gpu_rgamma(9, 2, ...), function(...) gpu_rlnorm(9, ...),
+      function(...) gpu_rchisq(9, 2, 1, ...))) {
       expect_identical(dtype(f(dtype = d, device = "cpu")), d)
     }
     expect_identical(dtype(gpu_rpois(9, 2, dtype = d, device = "cpu")), d)
   }
   # narrower than float64 is rounded from it
-  expect_identical(drawn(gpu_rgamma, 99L, 2, dtype = "float32"), drawn(function(...) gpu_cast(gpu_rgamma(...), "float32"), 99L, 2))
+  expect_identical(drawn(gpu_rgamma, 99L, 2, dtype = "float32"),
+    drawn(function(...) gpu_cast(gpu_rgamma(...), "float32"), 99L, 2))
 })
 
 test_that("draws are made where they are used", {
@@ -261,12 +276,18 @@ test_that("the numbers are the same on every device", {
   skip_if(test_device == "cpu", "there is one device")
   n <- 1003L
   cases <- list(
-    function(...) gpu_rnorm(n, c(1, 2, 3), c(1, -1), ...), function(...) gpu_rgamma(n, c(0.1, 0.7, 1, 3, 50, 1e6), c(1, 2), ...),
-    function(...) gpu_rbeta(n, c(0.01, 2, 30), c(0.5, 3), ...), function(...) gpu_rt(n, c(0.1, 3, Inf), ...), function(...) gpu_rchisq(n, c(0.1, 3, 100), ...),
-    function(...) gpu_rchisq(n, 3, c(0.1, 3), ...), function(...) gpu_rlnorm(n, 0, c(1, 3), ...), function(...) gpu_rweibull(n, c(0.1, 2), 3, ...),
-    function(...) gpu_rcauchy(n, 1, 2, ...), function(...) gpu_rlogis(n, 1, 2, ...), function(...) gpu_rpois(n, c(0.1, 5, 12, 1e3, 1e8, -1), ...),
-    function(...) gpu_rbinom(n, c(1, 10, 100, 1e6), c(0.1, 0.5, 0.99), ...), function(...) gpu_rgeom(n, c(0.01, 0.5), ...),
-    function(...) gpu_rnbinom(n, c(0.1, 3, 100), c(0.1, 0.9), ...), function(...) gpu_rnbinom(n, c(0.1, 3), mu = c(1, 40), ...), function(...) gpu_rexp(n, ...),
+    function(...) gpu_rnorm(n, c(1, 2, 3), c(1, -1), ...), function(...)
+      gpu_rgamma(n, c(0.1, 0.7, 1, 3, 50, 1e6), c(1, 2), ...),
+    function(...) gpu_rbeta(n, c(0.01, 2, 30), c(0.5, 3), ...), function(...)
+      gpu_rt(n, c(0.1, 3, Inf), ...), function(...) gpu_rchisq(n, c(0.1, 3, 100), ...),
+    function(...) gpu_rchisq(n, 3, c(0.1, 3), ...), function(...) gpu_rlnorm(n, 0, c(1, 3), ...), function(...)
+      gpu_rweibull(n, c(0.1, 2), 3, ...),
+    function(...) gpu_rcauchy(n, 1, 2, ...), function(...) gpu_rlogis(n, 1, 2, ...), function(...)
+      gpu_rpois(n, c(0.1, 5, 12, 1e3, 1e8, -1), ...),
+    function(...) gpu_rbinom(n, c(1, 10, 100, 1e6), c(0.1, 0.5, 0.99), ...), function(...)
+      gpu_rgeom(n, c(0.01, 0.5), ...),
+    function(...) gpu_rnbinom(n, c(0.1, 3, 100), c(0.1, 0.9), ...), function(...)
+      gpu_rnbinom(n, c(0.1, 3), mu = c(1, 40), ...), function(...) gpu_rexp(n, ...),
     function(...) gpu_runif(n, -1, 3, ...), function(...) gpu_rnorm(n, ...)
   )
   for (f in cases) {

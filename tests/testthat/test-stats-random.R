@@ -129,7 +129,8 @@ test_that("n is read as R's generators read it, and the dtype as asked", {
   }
   # narrower ones are rounded from float32
   expect_identical(draw(gpu_rnorm, 100L, dtype = "float16"),
-                   { set.seed(1); collect(gpu_cast(gpu_rnorm(100, dtype = "float32", device = test_device), "float16")) })
+                   { set.seed(1); collect(gpu_cast(gpu_rnorm(100, dtype = "float32", device = test_device),
+                     "float16")) })
 })
 
 test_that("narrow uniforms stay within the open interval", {

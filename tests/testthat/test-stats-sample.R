@@ -34,9 +34,12 @@ test_that("x is what base R takes it for", {
 
 test_that("errors are base R's", {
   calls <- list(
-    quote(sample.int(5, 6)), quote(sample.int(0, 1)), quote(sample.int(5, -1)), quote(sample.int(5, NA)), quote(sample.int(5, 2, prob = 1:3)),
-    quote(sample.int(5, 3, prob = c(1, 1, 0, 0, 0))), quote(sample.int(5, 6, prob = 1:5)), quote(sample.int(5, 2, prob = c(1, NA, 1, 1, 1))),
-    quote(sample.int(5, 2, prob = c(1, -1, 1, 1, 1))), quote(sample.int(5, 2, NA)), quote(sample.int(3, 2, TRUE, prob = c(0, 0, 0))), quote(sample.int(-1, 2, TRUE))
+    quote(sample.int(5, 6)), quote(sample.int(0, 1)), quote(sample.int(5, -1)), quote(sample.int(5, NA)),
+      quote(sample.int(5, 2, prob = 1:3)),
+    quote(sample.int(5, 3, prob = c(1, 1, 0, 0, 0))), quote(sample.int(5, 6, prob = 1:5)),
+      quote(sample.int(5, 2, prob = c(1, NA, 1, 1, 1))),
+    quote(sample.int(5, 2, prob = c(1, -1, 1, 1, 1))), quote(sample.int(5, 2, NA)),
+      quote(sample.int(3, 2, TRUE, prob = c(0, 0, 0))), quote(sample.int(-1, 2, TRUE))
   )
   for (call in calls) {
     want <- tryCatch(eval(call), error = conditionMessage)
@@ -66,7 +69,8 @@ test_that("probabilities are followed", {
   draws <- replicate(4000, collect(gpu_sample_int(3, 2, prob = c(1, 2, 3), device = "cpu")))
   pairs <- factor(paste(draws[1L, ], draws[2L, ]), c("1 2", "1 3", "2 1", "2 3", "3 1", "3 2"))
   w <- c(1, 2, 3) / 6
-  want <- c(w[1] * w[2] / (1 - w[1]), w[1] * w[3] / (1 - w[1]), w[2] * w[1] / (1 - w[2]), w[2] * w[3] / (1 - w[2]), w[3] * w[1] / (1 - w[3]), w[3] * w[2] / (1 - w[3]))
+  want <- c(w[1] * w[2] / (1 - w[1]), w[1] * w[3] / (1 - w[1]), w[2] * w[1] / (1 - w[2]), w[2] * w[3] / (1 - w[2]),
+    w[3] * w[1] / (1 - w[3]), w[3] * w[2] / (1 - w[3]))
   expect_gt(chisq.test(table(pairs), p = want)$p.value, 1e-3)
   expect_setequal(sampled_int(5, 3, prob = c(1, 1, 0, 1, 0)), c(1L, 2L, 4L))
 })
@@ -86,8 +90,10 @@ test_that("permutations are all as likely", {
 
 test_that("samples are the same on every device", {
   skip_if(test_device == "cpu", "there is one device")
-  for (f in list(function(d) gpu_sample_int(1000, 500, device = d), function(d) gpu_sample_int(1e6, 50, device = d), function(d) gpu_sample_int(9, 500, TRUE, device = d),
-                 function(d) gpu_sample_int(5, 500, TRUE, c(1, 2, 0, 3, 1), device = d), function(d) gpu_sample_int(50, 20, prob = 1:50, device = d))) {
+  for (f in list(function(d) gpu_sample_int(1000, 500, device = d), function(d) gpu_sample_int(1e6, 50, device = d),
+    function(d) gpu_sample_int(9, 500, TRUE, device = d),
+                 function(d) gpu_sample_int(5, 500, TRUE, c(1, 2, 0, 3, 1), device = d), function(d)
+                   gpu_sample_int(50, 20, prob = 1:50, device = d))) {
     on <- lapply(c("cpu", test_device), function(device) {
       set.seed(7)
       collect(f(device))

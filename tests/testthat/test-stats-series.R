@@ -4,9 +4,11 @@ test_that("diff() agrees with base R and stays on the device", {
   found <- list()
   series <- ts(c(1, 4, 9, 16, 25, 36), start = c(2000, 2), frequency = 4)
   wide <- ts(matrix(c(1, 4, 9, 16, 2, 3, 5, 8), 4), start = 1990)
-  values <- list(c(1, NA, 3, 7), 1:5, c(a = 1, b = 3, c = 7), c(TRUE, FALSE, NA), c(1i, 2, 3), double(), 1, matrix(c(1, 4, 9, 2, 3, 5), 3, dimnames = list(letters[1:3], c("u", "v"))), series, wide)
+  values <- list(c(1, NA, 3, 7), 1:5, c(a = 1, b = 3, c = 7), c(TRUE, FALSE, NA), c(1i, 2, 3), double(), 1,
+    matrix(c(1, 4, 9, 2, 3, 5), 3, dimnames = list(letters[1:3], c("u", "v"))), series, wide)
   for (x in values) for (lag in 1:2) for (differences in 1:2) {
-    found <- c(found, compare(function(v) diff(v, lag, differences), list(x), what = sprintf("diff(%s, %d, %d)", deparse1(x), lag, differences)))
+    found <- c(found, compare(function(v) diff(v, lag, differences), list(x), what = sprintf("diff(%s, %d, %d)",
+      deparse1(x), lag, differences)))
   }
   found <- c(found, compare(function(v) diff(v, lag = 0), list(1:3), what = "lag = 0"))
   expect_all_same(found)
@@ -17,11 +19,13 @@ test_that("diff() agrees with base R and stays on the device", {
 test_that("time, cycle, window, lag and aggregate of a series are base R's", {
   series <- ts(c(1, 4, 9, 16, 25, 36, 49, 64), start = c(2000, 2), frequency = 4)
   found <- list()
-  for (f in list(time, cycle, frequency, start, end, tsp, deltat, function(v) window(v, 2001), function(v) stats::lag(v, 1), function(v) aggregate(v, nfrequency = 1, FUN = sum),
+  for (f in list(time, cycle, frequency, start, end, tsp, deltat, function(v) window(v, 2001),
+    function(v) stats::lag(v, 1), function(v) aggregate(v, nfrequency = 1, FUN = sum),
                  function(v) collect(v)[2:3], function(v) summary(as.vector(v)))) {
     found <- c(found, compare(f, list(series), what = deparse1(f)))
   }
-  found <- c(found, compare(time, list(c(1, 2, 3)), what = "time of a vector"), compare(function(v) time(v, offset = 0.5), list(series), what = "offset"))
+  found <- c(found, compare(time, list(c(1, 2, 3)), what = "time of a vector"),
+    compare(function(v) time(v, offset = 0.5), list(series), what = "offset"))
   expect_all_same(found)
   x <- gpu_compute(gpu(series))
   before <- .Call(verdigris:::C_live)[3]
@@ -38,7 +42,8 @@ test_that("differences of an array of three dimensions are those of its elements
 test_that("aggregate() finds the method of a series also from stats' own table", {
   x <- ts(c(3, 1, 4, 1, 5, 9, 2, 6), start = 2000, frequency = 4)
   found <- list(
-    compare(function(x) aggregate(x, FUN = mean), list(x), what = "years"), compare(function(x) aggregate(x, 2, sum), list(x), what = "halves"),
+    compare(function(x) aggregate(x, FUN = mean), list(x), what = "years"), compare(function(x) aggregate(x, 2, sum),
+      list(x), what = "halves"),
     compare(function(x) stats::aggregate(x, nfrequency = 1), list(x), what = "by full name")
   )
   expect_all_same(found)

@@ -12,7 +12,8 @@ settled <- function() for (k in 1:3) { gc(); as_gpu(1) }
 m <- matrix(as.numeric(1:6), 2)
 x <- as_gpu(m)
 t <- as_torch(x)
-stopifnot(identical(as.array(t$cpu()), m), t$shape == c(2, 3), unlist(t$stride()) == c(1, 2), address(as_gpu(t)) == address(x))
+stopifnot(identical(as.array(t$cpu()), m), t$shape == c(2, 3), unlist(t$stride()) == c(1, 2),
+  address(as_gpu(t)) == address(x))
 t$mul_(10)
 stopifnot(identical(as.matrix(x + 0), m * 10), identical(as.matrix(as_gpu(t$t())), t(m) * 10))
 z <- here(torch_tensor(m))
@@ -20,7 +21,8 @@ a <- as_gpu(z)
 stopifnot(gpu_dtype(a) == "float32", identical(as.matrix(a), m))
 z$fill_(3)
 stopifnot(identical(collect(a * 1), matrix(3, 2, 3)))
-for (d in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8", "complex64", "complex128")) {
+for (d in c("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool8",
+  "complex64", "complex128")) {
   stopifnot(gpu_dtype(as_gpu(as_torch(as_gpu(c(1, 0, 1), d)))) == d)
 }
 
@@ -62,5 +64,6 @@ micro <- function(f) {
   }, 0)
   sprintf("%.2f us (least %.2f)", stats::median(times), min(times))
 }
-cat("torch", format(utils::packageVersion("torch")), "on", device, "\nas_torch(x)    ", micro(function() as_torch(x)), "\nas_gpu(tensor) ", micro(function() as_gpu(t)),
+cat("torch", format(utils::packageVersion("torch")), "on", device, "\nas_torch(x)    ", micro(function() as_torch(x)),
+  "\nas_gpu(tensor) ", micro(function() as_gpu(t)),
   "\nt$detach()     ", micro(function() t$detach()), "\nok\n")

@@ -25,7 +25,8 @@ before <- .Call(verdigris:::C_counters)[[3L]]
 thin <- picture(a, b)
 fetched <- .Call(verdigris:::C_counters)[[3L]] - before
 far <- mean(apply(abs(host$pixels - thin$pixels), 1:2, max) > 0.25)
-cat(sprintf("base R %.1f s; thinned %.1f s, %.1f MB fetched of %.0f; pixels of another colour: %.3f%%\n", host$seconds, thin$seconds, fetched / 1e6, 16 * n / 1e6, 100 * far))
+cat(sprintf("base R %.1f s; thinned %.1f s, %.1f MB fetched of %.0f; pixels of another colour: %.3f%%\n", host$seconds,
+  thin$seconds, fetched / 1e6, 16 * n / 1e6, 100 * far))
 both <- array(0, c(480, 960, 3))
 both[, 1:480, ] <- host$pixels
 both[, 481:960, ] <- thin$pixels

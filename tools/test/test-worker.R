@@ -10,7 +10,8 @@ for (name in readLines(file.path(folder, "files"))) {
   # to make a folder succeeds once
   if (!dir.create(file.path(folder, paste0("taken-", name)), showWarnings = FALSE)) next
   results <- test_dir(
-    "tests/testthat", package = "verdigris", load_package = "installed", filter = paste0("^", name, "$"), reporter = "silent", stop_on_failure = FALSE
+    "tests/testthat", package = "verdigris", load_package = "installed", filter = paste0("^", name, "$"),
+      reporter = "silent", stop_on_failure = FALSE
   )
   saveRDS(results, file.path(folder, paste0(name, ".rds")))
 }

@@ -15,7 +15,8 @@ workers <- as.integer(Sys.getenv("VERDIGRIS_TEST_WORKERS", if (on_gpu) "1" else 
 there <- sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$"))
 files <- grep(filter, there, value = TRUE, perl = TRUE)
 if (!length(files)) {
-  message("No test file matches ", filter, "; `make test-one F=NAME` takes a name or its end, from a dash on. The names:")
+  message("No test file matches ", filter,
+    "; `make test-one F=NAME` takes a name or its end, from a dash on. The names:")
   writeLines(strwrap(paste(there, collapse = " "), 120L), stderr())
   quit(save = "no", status = 1L)
 }
@@ -32,7 +33,8 @@ dir.create(folder)
 writeLines(files, file.path(folder, "files"))
 rscript <- file.path(R.home("bin"), "Rscript")
 logs <- file.path(folder, paste0("log", seq_len(workers)))
-running <- lapply(logs, function(log) pipe(sprintf("%s --vanilla tools/test/test-worker.R %s >%s 2>&1; echo $?", shQuote(rscript), shQuote(folder), shQuote(log))))
+running <- lapply(logs, function(log) pipe(sprintf("%s --vanilla tools/test/test-worker.R %s >%s 2>&1; echo $?",
+  shQuote(rscript), shQuote(folder), shQuote(log))))
 for (process in running) open(process, "r")
 status <- vapply(running, function(process) as.integer(readLines(process)), 0L)
 for (process in running) close(process)
@@ -56,7 +58,8 @@ reporter$end_reporter()
 tests <- do.call(rbind, lapply(files, function(file) {
   if (length(results[[file]])) as.data.frame(structure(results[[file]], class = "testthat_results"))
 }))
-if (is.null(tests)) tests <- data.frame(file = character(), failed = integer(), skipped = logical(), error = logical(), real = numeric())
+if (is.null(tests)) tests <- data.frame(file = character(), failed = integer(), skipped = logical(), error = logical(),
+  real = numeric())
 broken <- files[vapply(results, is.null, NA)]
 ended <- if (length(broken)) paste("R ended before the end of", paste0("test-", broken, ".R", collapse = ", "))
 writeLines(as.character(ended))
@@ -65,12 +68,14 @@ skipped <- sum(tests$skipped & !(tests$failed > 0 | tests$error))
 passed <- sum(!tests$skipped & !(tests$failed > 0 | tests$error))
 seconds <- sort(tapply(tests$real, tests$file, sum), decreasing = TRUE)
 seconds <- seconds[seq_len(min(12L, length(seconds)))]
-cat("slowest:", paste(sprintf("%s %.0f s", sub("^test-(.*)[.]R$", "\\1", names(seconds)), seconds), collapse = ", "), "\n")
+cat("slowest:", paste(sprintf("%s %.0f s", sub("^test-(.*)[.]R$", "\\1", names(seconds)), seconds), collapse = ", "),
+  "\n")
 dir.create("build", showWarnings = FALSE)
 cat(sprintf("%s %d %d %d\n", name, passed, failed, skipped), file = "build/counts", append = TRUE)
 said <- unlist(lapply(unlist(results, recursive = FALSE), function(test) {
   bad <- Filter(function(result) inherits(result, c("expectation_failure", "expectation_error")), test$results)
-  if (length(bad)) c(sprintf("%s: %s: %s", name, test$file, test$test), paste0("  ", head(unlist(strsplit(vapply(bad, conditionMessage, ""), "\n")), 12L)))
+  if (length(bad)) c(sprintf("%s: %s: %s", name, test$file, test$test),
+    paste0("  ", head(unlist(strsplit(vapply(bad, conditionMessage, ""), "\n")), 12L)))
 }))
 cat(c(said, if (length(ended)) paste0(name, ": ", ended)), file = "build/failures", sep = "\n", append = TRUE)
 cat(sprintf("%s: %d tests passed, %d failed, %d skipped\n", name, passed, failed, skipped))
