@@ -32,7 +32,8 @@ static SEXP take_error(void) {
 // The call as it was written: where R dispatches from C, the call that a method sees names the method. Arrays in it
 // (by do.call) become `...`: who shows the call would read them.
 static SEXP as_written(SEXP call) {
-  static const char *suffixes[] = {".gpu_array", ".verdigris"}; // of methods, and of what a mask hands to (R/base-masks.R)
+  // of methods, and of what a mask hands to (R/base-masks.R)
+  static const char *suffixes[] = {".gpu_array", ".verdigris"};
   char generic[64];
   if (TYPEOF(call) != LANGSXP) return call;
   call = PROTECT(Rf_shallow_duplicate(call));

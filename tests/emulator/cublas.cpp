@@ -28,10 +28,14 @@ Complex64 plus(Complex64 a, Complex64 b) { return {a.re + b.re, a.im + b.im}; }
 
 // how an element is stored, and what it is computed in
 template <int type> struct Element;
-template <> struct Element<F32> { typedef float Stored, Value; static float get(float x) { return x; } static float put(float x) { return x; } };
-template <> struct Element<F64> { typedef double Stored, Value; static double get(double x) { return x; } static double put(double x) { return x; } };
-template <> struct Element<C32> { typedef Complex32 Stored, Value; static Value get(Value x) { return x; } static Value put(Value x) { return x; } };
-template <> struct Element<C64> { typedef Complex64 Stored, Value; static Value get(Value x) { return x; } static Value put(Value x) { return x; } };
+template <> struct Element<F32> { typedef float Stored, Value; static float get(float x) {
+    return x; } static float put(float x) { return x; } };
+template <> struct Element<F64> { typedef double Stored, Value; static double get(double x) {
+    return x; } static double put(double x) { return x; } };
+template <> struct Element<C32> { typedef Complex32 Stored, Value; static Value get(Value x) {
+    return x; } static Value put(Value x) { return x; } };
+template <> struct Element<C64> { typedef Complex64 Stored, Value; static Value get(Value x) {
+    return x; } static Value put(Value x) { return x; } };
 template <> struct Element<F16> {
   typedef _Float16 Stored;
   typedef float Value;
@@ -83,7 +87,8 @@ template <int type> void multiply(const Job& job) {
       for (int64_t h = 0; h < job.k; h++) {
         const V y = E::get(job.transpose_b ? b[j + h * job.ldb] : b[h + j * job.ldb]);
         for (int64_t i = 0; i < rows; i++)
-          column[(size_t)i] = plus(column[(size_t)i], times(E::get(job.transpose_a ? a[h + i * job.lda] : a[i + h * job.lda]), y));
+          column[(size_t)i] = plus(column[(size_t)i],
+              times(E::get(job.transpose_a ? a[h + i * job.lda] : a[i + h * job.lda]), y));
       }
       for (int64_t i = 0; i < rows; i++) {
         V x = times(alpha, column[(size_t)i]);
@@ -110,7 +115,8 @@ float minus(float a, float b) { return a - b; }
 double minus(double a, double b) { return a - b; }
 
 // b becomes the solution of op(a) x = b
-template <int type> void substitute(bool upper, bool transpose, int64_t m, int64_t n, const void* a_, int64_t lda, void* b_, int64_t ldb) {
+template <int type> void substitute(bool upper, bool transpose, int64_t m, int64_t n, const void* a_, int64_t lda,
+    void* b_, int64_t ldb) {
   typedef typename Element<type>::Value V;
   const V* a = (const V*)a_;
   const auto at = [=](int64_t i, int64_t j) { return transpose ? a[j + i * lda] : a[i + j * lda]; };
@@ -135,7 +141,8 @@ void carry_out(void* data) {
 }
 
 unsigned later(Handle* handle, std::function<void()> work) {
-  return cuLaunchHostFunc(handle->stream, carry_out, new std::function<void()>(std::move(work))) == 0 ? SUCCESS : EXECUTION_FAILED;
+  return cuLaunchHostFunc(handle->stream, carry_out, new std::function<void()>(std::move(work))) == 0 ?
+      SUCCESS : EXECUTION_FAILED;
 }
 
 unsigned start(Handle* handle, Job job, int type, const void* alpha, const void* beta) {
@@ -155,15 +162,18 @@ unsigned start(Handle* handle, Job job, int type, const void* alpha, const void*
   return later(handle, [=] { run(job); });
 }
 
-unsigned syrk(Handle* handle, int type, int fill, int op, int64_t n, int64_t k, const void* alpha, const void* a, int64_t lda, const void* beta, void* c, int64_t ldc) {
+unsigned syrk(Handle* handle, int type, int fill, int op, int64_t n, int64_t k, const void* alpha, const void* a,
+    int64_t lda, const void* beta, void* c, int64_t ldc) {
   // CUBLAS_FILL_MODE_UPPER is 1
   if (fill != 1 || op < 0 || op > 1) return NOT_SUPPORTED;
   if (n < 0 || k < 0 || lda < (op ? k : n) || ldc < n) return INVALID_VALUE;
-  return start(handle, Job{op == 1, op == 0, n, n, k, lda, lda, ldc, a, a, c, 0, 0, 0, 1, true, {}, {}}, type, alpha, beta);
+  return start(handle, Job{op == 1, op == 0, n, n, k, lda, lda, ldc, a, a, c, 0, 0, 0, 1, true, {}, {}}, type, alpha,
+      beta);
 }
 
 template <int type>
-unsigned trsm(Handle* handle, int side, int fill, int op, int diagonal, int64_t m, int64_t n, const void* alpha, const void* a, int64_t lda, void* b, int64_t ldb) {
+unsigned trsm(Handle* handle, int side, int fill, int op, int diagonal, int64_t m, int64_t n, const void* alpha,
+    const void* a, int64_t lda, void* b, int64_t ldb) {
   typename Element<type>::Value one{1}, given;
   memcpy((void*)&given, alpha, sizeof given);
   if (side != 0 || diagonal != 0 || op < 0 || op > 1 || memcmp(&one, &given, sizeof one)) return NOT_SUPPORTED;
@@ -194,15 +204,22 @@ API cublasSetStream_v2(Handle* handle, void* stream) {
   return SUCCESS;
 }
 API cublasSetMathMode(Handle*, int) { return SUCCESS; }
-API cublasGemmStridedBatchedEx_64(Handle* handle, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void* alpha, const void* a, int type_a, int64_t lda, int64_t next_a,
-                                  const void* b, int type_b, int64_t ldb, int64_t next_b, const void* beta, void* c, int type_c, int64_t ldc, int64_t next_c, int64_t count, int, int) {
+API cublasGemmStridedBatchedEx_64(Handle* handle, int op_a, int op_b, int64_t m, int64_t n, int64_t k,
+    const void* alpha, const void* a, int type_a, int64_t lda, int64_t next_a,
+                                  const void* b, int type_b, int64_t ldb, int64_t next_b, const void* beta, void* c,
+                                      int type_c, int64_t ldc, int64_t next_c, int64_t count, int, int) {
   if (op_a < 0 || op_a > 1 || op_b < 0 || op_b > 1 || type_a != type_b || type_b != type_c) return NOT_SUPPORTED;
-  if (m < 0 || n < 0 || k < 0 || lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m || count < 0 || next_c < m * n) return INVALID_VALUE;
-  return start(handle, Job{op_a == 1, op_b == 1, m, n, k, lda, ldb, ldc, a, b, c, next_a, next_b, next_c, count, false, {}, {}}, type_a, alpha, beta);
+  if (m < 0 || n < 0 || k < 0 || lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m || count < 0 ||
+      next_c < m * n) return INVALID_VALUE;
+  return start(handle, Job{op_a == 1, op_b == 1, m, n, k, lda, ldb, ldc, a, b, c, next_a, next_b, next_c, count, false,
+      {}, {}}, type_a, alpha, beta);
 }
-API cublasGemmEx_64(Handle* handle, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void* alpha, const void* a, int type_a, int64_t lda,
-                    const void* b, int type_b, int64_t ldb, const void* beta, void* c, int type_c, int64_t ldc, int compute, int algorithm) {
-  return cublasGemmStridedBatchedEx_64(handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, 0, b, type_b, ldb, 0, beta, c, type_c, ldc, m * n, 1, compute, algorithm);
+API cublasGemmEx_64(Handle* handle, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void* alpha,
+    const void* a, int type_a, int64_t lda,
+                    const void* b, int type_b, int64_t ldb, const void* beta, void* c, int type_c, int64_t ldc,
+                        int compute, int algorithm) {
+  return cublasGemmStridedBatchedEx_64(handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, 0, b, type_b, ldb, 0, beta,
+      c, type_c, ldc, m * n, 1, compute, algorithm);
 }
 
 #define TYPED(letter, type)                                                                                                                                            \

@@ -76,13 +76,16 @@ template <class T> inline T vg_shuffle(unsigned lanes, T x, unsigned from, int s
   __builtin_memcpy(&x, &word, sizeof(T));
   return x;
 }
-inline unsigned vg_up(unsigned by, int width) { unsigned l = vg_lane(), w = width; return (l & (w - 1)) >= by ? l - by : l; }
-inline unsigned vg_down(unsigned by, int width) { unsigned l = vg_lane(), w = width; return (l & (w - 1)) + by < w ? l + by : l; }
+inline unsigned vg_up(unsigned by, int width) { unsigned l = vg_lane(), w = width;
+return (l & (w - 1)) >= by ? l - by : l; }
+inline unsigned vg_down(unsigned by, int width) { unsigned l = vg_lane(), w = width;
+return (l & (w - 1)) + by < w ? l + by : l; }
 inline unsigned vg_across(unsigned by, int width) {
   unsigned l = vg_lane(), to = l ^ by;
   return to / width <= l / width ? to : l;
 }
-inline unsigned vg_at(int from, int width) { return (vg_lane() & ~(unsigned)(width - 1)) | ((unsigned)from & (width - 1)); }
+inline unsigned vg_at(int from, int width) {
+    return (vg_lane() & ~(unsigned)(width - 1)) | ((unsigned)from & (width - 1)); }
 #define VG_WIDTH(...) VG_1ST(__VA_ARGS__ __VA_OPT__(,) 32)
 #define __shfl_sync(m, x, from, ...) vg_shuffle(m, x, vg_at(from, VG_WIDTH(__VA_ARGS__)), VG_SITE)
 #define __shfl_up_sync(m, x, by, ...) vg_shuffle(m, x, vg_up(by, VG_WIDTH(__VA_ARGS__)), VG_SITE)
@@ -152,7 +155,8 @@ int printf(const char*, ...);
 // ---- integers ---------------------------------------------------------------------------------------
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)((unsigned __int128)a * b >> 64); }
 inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
@@ -160,9 +164,12 @@ inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-inline unsigned __brev(unsigned x) { unsigned y = 0; for (int k = 0; k < 32; k++) y |= (x >> k & 1u) << (31 - k); return y; }
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) { by &= 31; return by ? high << by | low >> (32 - by) : high; }
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) { by &= 31; return by ? low >> by | high << (32 - by) : low; }
+inline unsigned __brev(unsigned x) { unsigned y = 0;
+for (int k = 0; k < 32; k++) y |= (x >> k & 1u) << (31 - k); return y; }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
+    by &= 31; return by ? high << by | low >> (32 - by) : high; }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+    by &= 31; return by ? low >> by | high << (32 - by) : low; }
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
   unsigned long long both = (unsigned long long)y << 32 | x;
   unsigned out = 0;
@@ -185,7 +192,8 @@ VG_BITS(__uint_as_float, float, unsigned)
 #undef VG_BITS
 inline int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
 inline int __double2loint(double x) { return (int)__double_as_longlong(x); }
-inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low)); }
+inline double __hiloint2double(int high, int low) {
+    return __longlong_as_double((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low)); }
 
 // ---- C's functions, of double and of float: the C library's, which the cpu device uses too ---------
 #define VG_MATH1(name)                                                                                   \
@@ -262,9 +270,11 @@ inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 inline float __fsqrt_rn(float x) { return sqrtf(x); }
-inline int __double2int_rz(double x) { return x != x ? (int)0x80000000 : x >= 2147483647.0 ? 2147483647 : x <= -2147483648.0 ? (int)0x80000000 : (int)x; }
+inline int __double2int_rz(double x) {
+    return x != x ? (int)0x80000000 : x >= 2147483647.0 ? 2147483647 : x <= -2147483648.0 ? (int)0x80000000 : (int)x; }
 inline long long __double2ll_rz(double x) {
-  return x != x ? (long long)0x8000000000000000ull : x >= 9223372036854775808.0 ? 0x7FFFFFFFFFFFFFFFll : x <= -9223372036854775808.0 ? (long long)0x8000000000000000ull : (long long)x;
+  return x != x ? (long long)0x8000000000000000ull : x >= 9223372036854775808.0 ?
+      0x7FFFFFFFFFFFFFFFll : x <= -9223372036854775808.0 ? (long long)0x8000000000000000ull : (long long)x;
 }
 inline int __double2int_rn(double x) { return __double2int_rz(rint(x)); }
 inline long long __double2ll_rn(double x) { return __double2ll_rz(rint(x)); }
@@ -272,8 +282,10 @@ inline int __float2int_rz(float x) { return __double2int_rz(x); }
 inline int __float2int_rn(float x) { return __double2int_rn(x); }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 // as CUDA has them: of two numbers of one type, and of mixed ones that C++ would bring together
-template <class A, class B> inline decltype(A() + B()) min(A a, B b) { typedef decltype(A() + B()) T; return (T)b < (T)a ? (T)b : (T)a; }
-template <class A, class B> inline decltype(A() + B()) max(A a, B b) { typedef decltype(A() + B()) T; return (T)a < (T)b ? (T)b : (T)a; }
+template <class A, class B> inline decltype(A() + B()) min(A a, B b) { typedef decltype(A() + B()) T;
+return (T)b < (T)a ? (T)b : (T)a; }
+template <class A, class B> inline decltype(A() + B()) max(A a, B b) { typedef decltype(A() + B()) T;
+return (T)a < (T)b ? (T)b : (T)a; }
 inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
 inline float min(float a, float b) { return fminf(a, b); }
@@ -295,7 +307,8 @@ inline void vg_ptx_f16_of_f32(unsigned short& to, float x) {
   __builtin_memcpy(&to, &y, 2);
 }
 template <class W> inline void vg_ptx_store_pair(void* to, W a, W b) { *(volatile W*)to = a; ((volatile W*)to)[1] = b; }
-template <class W> inline void vg_ptx_load_pair(W& a, W& b, const void* from) { a = *(const volatile W*)from; b = ((const volatile W*)from)[1]; }
+template <class W> inline void vg_ptx_load_pair(W& a, W& b, const void* from) { a = *(const volatile W*)from;
+b = ((const volatile W*)from)[1]; }
 inline void vg_ptx_same_bit(unsigned& to, unsigned x, unsigned bit, int site) {
   const unsigned with = VG_BALLOT(0xFFFFFFFFu, (x & bit) != 0, site);
   to = x & bit ? with : ~with;

@@ -32,18 +32,28 @@ const size_t DEVICE_WORK = 512, HOST_WORK = 64;
   LAPACK p##potrf_(const char*, const int*, T*, const int*, int*);                                    \
   LAPACK p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);
 FOR_ALL(DECLARE)
-LAPACK ssyevd_(const char*, const char*, const int*, float*, const int*, float*, float*, const int*, int*, const int*, int*);
-LAPACK dsyevd_(const char*, const char*, const int*, double*, const int*, double*, double*, const int*, int*, const int*, int*);
+LAPACK ssyevd_(const char*, const char*, const int*, float*, const int*, float*, float*, const int*, int*, const int*,
+    int*);
+LAPACK dsyevd_(const char*, const char*, const int*, double*, const int*, double*, double*, const int*, int*,
+    const int*, int*);
 LAPACK cheev_(const char*, const char*, const int*, c32*, const int*, float*, c32*, const int*, float*, int*);
 LAPACK zheev_(const char*, const char*, const int*, c64*, const int*, double*, c64*, const int*, double*, int*);
-LAPACK sgesvd_(const char*, const char*, const int*, const int*, float*, const int*, float*, float*, const int*, float*, const int*, float*, const int*, int*);
-LAPACK dgesvd_(const char*, const char*, const int*, const int*, double*, const int*, double*, double*, const int*, double*, const int*, double*, const int*, int*);
-LAPACK cgesvd_(const char*, const char*, const int*, const int*, c32*, const int*, float*, c32*, const int*, c32*, const int*, c32*, const int*, float*, int*);
-LAPACK zgesvd_(const char*, const char*, const int*, const int*, c64*, const int*, double*, c64*, const int*, c64*, const int*, c64*, const int*, double*, int*);
-LAPACK sgeev_(const char*, const char*, const int*, float*, const int*, float*, float*, float*, const int*, float*, const int*, float*, const int*, int*);
-LAPACK dgeev_(const char*, const char*, const int*, double*, const int*, double*, double*, double*, const int*, double*, const int*, double*, const int*, int*);
-LAPACK sormqr_(const char*, const char*, const int*, const int*, const int*, const float*, const int*, const float*, float*, const int*, float*, const int*, int*);
-LAPACK dormqr_(const char*, const char*, const int*, const int*, const int*, const double*, const int*, const double*, double*, const int*, double*, const int*, int*);
+LAPACK sgesvd_(const char*, const char*, const int*, const int*, float*, const int*, float*, float*, const int*, float*,
+    const int*, float*, const int*, int*);
+LAPACK dgesvd_(const char*, const char*, const int*, const int*, double*, const int*, double*, double*, const int*,
+    double*, const int*, double*, const int*, int*);
+LAPACK cgesvd_(const char*, const char*, const int*, const int*, c32*, const int*, float*, c32*, const int*, c32*,
+    const int*, c32*, const int*, float*, int*);
+LAPACK zgesvd_(const char*, const char*, const int*, const int*, c64*, const int*, double*, c64*, const int*, c64*,
+    const int*, c64*, const int*, double*, int*);
+LAPACK sgeev_(const char*, const char*, const int*, float*, const int*, float*, float*, float*, const int*, float*,
+    const int*, float*, const int*, int*);
+LAPACK dgeev_(const char*, const char*, const int*, double*, const int*, double*, double*, double*, const int*, double*,
+    const int*, double*, const int*, int*);
+LAPACK sormqr_(const char*, const char*, const int*, const int*, const int*, const float*, const int*, const float*,
+    float*, const int*, float*, const int*, int*);
+LAPACK dormqr_(const char*, const char*, const int*, const int*, const int*, const double*, const int*, const double*,
+    double*, const int*, double*, const int*, int*);
 
 namespace {
 
@@ -105,7 +115,8 @@ void carry_out(void* data) {
 }
 
 unsigned later(Handle* handle, std::function<void()> work) {
-  return cuLaunchHostFunc(handle->stream, carry_out, new std::function<void()>(std::move(work))) == 0 ? SUCCESS : EXECUTION_FAILED;
+  return cuLaunchHostFunc(handle->stream, carry_out, new std::function<void()>(std::move(work))) == 0 ?
+      SUCCESS : EXECUTION_FAILED;
 }
 
 // Runs `body` with a null pointer of the type, by whose type it knows what to compute in.
@@ -165,8 +176,10 @@ API cusolverGetProperty(int which, int* out) {
   return SUCCESS;
 }
 
-API cusolverDnXgetrf_bufferSize(Handle*, void*, int64_t, int64_t, int, const void*, int64_t, int, size_t* device, size_t* host) { return sizes(device, host); }
-API cusolverDnXgetrf(Handle* handle, void*, int64_t m, int64_t n, int type, void* a, int64_t lda, int64_t* pivots, int compute, ROOM) {
+API cusolverDnXgetrf_bufferSize(Handle*, void*, int64_t, int64_t, int, const void*, int64_t, int, size_t* device,
+    size_t* host) { return sizes(device, host); }
+API cusolverDnXgetrf(Handle* handle, void*, int64_t m, int64_t n, int type, void* a, int64_t lda, int64_t* pivots,
+    int compute, ROOM) {
   CHECK_ROOM;
   if (m != n || lda != n || type != compute) return INVALID_VALUE;
   return typed(type, [=](auto* t) {
@@ -179,7 +192,8 @@ API cusolverDnXgetrf(Handle* handle, void*, int64_t m, int64_t n, int type, void
     });
   });
 }
-API cusolverDnXgetrs(Handle* handle, void*, int op, int64_t n, int64_t columns, int type, const void* a, int64_t lda, const int64_t* pivots, int type_b, void* b, int64_t ldb, int* info) {
+API cusolverDnXgetrs(Handle* handle, void*, int op, int64_t n, int64_t columns, int type, const void* a, int64_t lda,
+    const int64_t* pivots, int type_b, void* b, int64_t ldb, int* info) {
   if (op < 0 || op > 1 || lda != n || ldb != n || type != type_b || !info) return INVALID_VALUE;
   return typed(type, [=](auto* t) {
     typedef decltype(t) P;
@@ -189,7 +203,8 @@ API cusolverDnXgetrs(Handle* handle, void*, int op, int64_t n, int64_t columns, 
     });
   });
 }
-API cusolverDnXpotrf_bufferSize(Handle*, void*, int, int64_t, int, const void*, int64_t, int, size_t* device, size_t* host) { return sizes(device, host); }
+API cusolverDnXpotrf_bufferSize(Handle*, void*, int, int64_t, int, const void*, int64_t, int, size_t* device,
+    size_t* host) { return sizes(device, host); }
 API cusolverDnXpotrf(Handle* handle, void*, int fill, int64_t n, int type, void* a, int64_t lda, int compute, ROOM) {
   CHECK_ROOM;
   if (lda != n || type != compute) return INVALID_VALUE;
@@ -201,8 +216,10 @@ API cusolverDnXpotrf(Handle* handle, void*, int fill, int64_t n, int type, void*
     });
   });
 }
-API cusolverDnXgeqrf_bufferSize(Handle*, void*, int64_t, int64_t, int, const void*, int64_t, int, const void*, int, size_t* device, size_t* host) { return sizes(device, host); }
-API cusolverDnXgeqrf(Handle* handle, void*, int64_t m, int64_t n, int type, void* a, int64_t lda, int type_tau, void* tau, int compute, ROOM) {
+API cusolverDnXgeqrf_bufferSize(Handle*, void*, int64_t, int64_t, int, const void*, int64_t, int, const void*, int,
+    size_t* device, size_t* host) { return sizes(device, host); }
+API cusolverDnXgeqrf(Handle* handle, void*, int64_t m, int64_t n, int type, void* a, int64_t lda, int type_tau,
+    void* tau, int compute, ROOM) {
   CHECK_ROOM;
   if (lda != m || type != compute || type != type_tau) return INVALID_VALUE;
   return typed(type, [=](auto* t) {
@@ -213,8 +230,10 @@ API cusolverDnXgeqrf(Handle* handle, void*, int64_t m, int64_t n, int type, void
     });
   });
 }
-API cusolverDnXsyevd_bufferSize(Handle*, void*, unsigned, int, int64_t, int, const void*, int64_t, int, const void*, int, size_t* device, size_t* host) { return sizes(device, host); }
-API cusolverDnXsyevd(Handle* handle, void*, unsigned mode, int fill, int64_t n, int type, void* a, int64_t lda, int type_w, void* w, int compute, ROOM) {
+API cusolverDnXsyevd_bufferSize(Handle*, void*, unsigned, int, int64_t, int, const void*, int64_t, int, const void*,
+    int, size_t* device, size_t* host) { return sizes(device, host); }
+API cusolverDnXsyevd(Handle* handle, void*, unsigned mode, int fill, int64_t n, int type, void* a, int64_t lda,
+    int type_w, void* w, int compute, ROOM) {
   CHECK_ROOM;
   if (lda != n || mode > 1 || type != compute || type_w != real_of(type)) return INVALID_VALUE;
   return typed(type, [=](auto* t) {
@@ -226,15 +245,18 @@ API cusolverDnXsyevd(Handle* handle, void*, unsigned mode, int fill, int64_t n, 
     });
   });
 }
-API cusolverDnXgesvd_bufferSize(Handle*, void*, signed char, signed char, int64_t, int64_t, int, const void*, int64_t, int, const void*, int, const void*, int64_t, int, const void*, int64_t, int,
+API cusolverDnXgesvd_bufferSize(Handle*, void*, signed char, signed char, int64_t, int64_t, int, const void*, int64_t,
+    int, const void*, int, const void*, int64_t, int, const void*, int64_t, int,
                                 size_t* device, size_t* host) {
   return sizes(device, host);
 }
-API cusolverDnXgesvd(Handle* handle, void*, signed char job, signed char job_v, int64_t m, int64_t n, int type, void* a, int64_t lda, int type_s, void* s, int type_u, void* u, int64_t ldu, int type_v,
+API cusolverDnXgesvd(Handle* handle, void*, signed char job, signed char job_v, int64_t m, int64_t n, int type, void* a,
+    int64_t lda, int type_s, void* s, int type_u, void* u, int64_t ldu, int type_v,
                      void* vt, int64_t ldvt, int compute, ROOM) {
   CHECK_ROOM;
   // as the real one, which knows no wide matrices
-  if (m < n || lda != m || ldu != m || ldvt != n || job != job_v || type_s != real_of(type) || type_u != type || type_v != type || compute != type) return INVALID_VALUE;
+  if (m < n || lda != m || ldu != m || ldvt != n || job != job_v || type_s != real_of(type) || type_u != type ||
+      type_v != type || compute != type) return INVALID_VALUE;
   return typed(type, [=](auto* t) {
     typedef decltype(t) P;
     typedef typename RealOf<typename std::remove_pointer<P>::type>::type R;
@@ -244,14 +266,17 @@ API cusolverDnXgesvd(Handle* handle, void*, signed char job, signed char job_v, 
     });
   });
 }
-API cusolverDnXgesvdp_bufferSize(Handle*, void*, unsigned, int, int64_t, int64_t, int, const void*, int64_t, int, const void*, int, const void*, int64_t, int, const void*, int64_t, int, size_t* device,
+API cusolverDnXgesvdp_bufferSize(Handle*, void*, unsigned, int, int64_t, int64_t, int, const void*, int64_t, int,
+    const void*, int, const void*, int64_t, int, const void*, int64_t, int, size_t* device,
                                  size_t* host) {
   return sizes(device, host);
 }
-API cusolverDnXgesvdp(Handle* handle, void*, unsigned mode, int thin, int64_t m, int64_t n, int type, void* a, int64_t lda, int type_s, void* s, int type_u, void* u, int64_t ldu, int type_v, void* v,
+API cusolverDnXgesvdp(Handle* handle, void*, unsigned mode, int thin, int64_t m, int64_t n, int type, void* a,
+    int64_t lda, int type_s, void* s, int type_u, void* u, int64_t ldu, int type_v, void* v,
                       int64_t ldv, int compute, ROOM, double* moved) {
   CHECK_ROOM;
-  if (m < n || lda != m || ldu != m || ldv != n || mode > 1 || type_s != real_of(type) || type_u != type || type_v != type || compute != type) return INVALID_VALUE;
+  if (m < n || lda != m || ldu != m || ldv != n || mode > 1 || type_s != real_of(type) || type_u != type ||
+      type_v != type || compute != type) return INVALID_VALUE;
   const unsigned status = typed(type, [=](auto* t) {
     typedef decltype(t) P;
     typedef typename std::remove_pointer<P>::type T;
@@ -279,10 +304,12 @@ API cusolverDnXgesvdp(Handle* handle, void*, unsigned mode, int thin, int64_t m,
   *moved = 0;
   return status;
 }
-API cusolverDnXgeev_bufferSize(Handle*, void*, unsigned, unsigned, int64_t, int, const void*, int64_t, int, const void*, int, const void*, int64_t, int, const void*, int64_t, int, size_t* device, size_t* host) {
+API cusolverDnXgeev_bufferSize(Handle*, void*, unsigned, unsigned, int64_t, int, const void*, int64_t, int, const void*,
+    int, const void*, int64_t, int, const void*, int64_t, int, size_t* device, size_t* host) {
   return sizes(device, host);
 }
-API cusolverDnXgeev(Handle* handle, void*, unsigned left, unsigned right, int64_t n, int type, void* a, int64_t lda, int type_w, void* w, int, void*, int64_t, int, void* vr, int64_t ldvr, int compute, ROOM) {
+API cusolverDnXgeev(Handle* handle, void*, unsigned left, unsigned right, int64_t n, int type, void* a, int64_t lda,
+    int type_w, void* w, int, void*, int64_t, int, void* vr, int64_t ldvr, int compute, ROOM) {
   CHECK_ROOM;
   if (left != 0 || right > 1 || lda != n || ldvr != n || type_w != type || compute != type) return INVALID_VALUE;
   return typed_real(type, [=](auto* t) {

@@ -19,7 +19,8 @@
 namespace emulator {
 namespace {
 
-enum : unsigned { ILLEGAL_ADDRESS = 700, ILLEGAL_INSTRUCTION = 715, MISALIGNED_ADDRESS = 716, LAUNCH_FAILED = 719, HARDWARE_STACK = 714 };
+enum : unsigned { ILLEGAL_ADDRESS = 700, ILLEGAL_INSTRUCTION = 715, MISALIGNED_ADDRESS = 716, LAUNCH_FAILED = 719,
+    HARDWARE_STACK = 714 };
 const size_t STACK = 256 << 10;
 const unsigned char UNSET = 0xA5;
 
@@ -132,8 +133,10 @@ bool settle(Warp& warp, u32 one, u32 first) {
     const u32 k = (u32)__builtin_ctz(left);
     const Lane& l = warp.lane[k];
     if (l.what != what || l.lanes != lanes || (u32)l.site != site)
-      give_up(LAUNCH_FAILED, "threads of a warp meet in different places: %s at %s of line %u for the lanes %08x, %s at %s of line %d for %08x",
-              described(first + one), NAMES[what], site & LINE, lanes, described(first + k), NAMES[l.what], l.site & LINE, l.lanes);
+      give_up(LAUNCH_FAILED,
+          "threads of a warp meet in different places: %s at %s of line %u for the lanes %08x, %s at %s of line %d for %08x",
+              described(first + one), NAMES[what], site & LINE, lanes, described(first + k), NAMES[l.what],
+                  l.site & LINE, l.lanes);
     votes |= (u32)(l.value != 0) << k;
   }
   for (u32 left = here; left; left &= left - 1) {
@@ -165,7 +168,8 @@ u64 together(Together what, u32 lanes, u64 value, u32 from, int site) {
   Warp& warp = block.warps[thread / 32];
   Lane& own = warp.lane[thread % 32];
   if (!(lanes >> (thread % 32) & 1))
-    give_up(LAUNCH_FAILED, "%s is not among the lanes %08x of its own %s at line %d", described(thread), lanes, NAMES[what], site & LINE);
+    give_up(LAUNCH_FAILED, "%s is not among the lanes %08x of its own %s at line %d", described(thread), lanes,
+        NAMES[what], site & LINE);
   own.fiber = current;
   own.what = what;
   own.lanes = lanes;
@@ -189,7 +193,8 @@ void open_barrier() {
 u32 barrier(u32 value, int site) {
   if (block.at_barrier.empty()) block.site = site;
   else if (block.site != site)
-    give_up(LAUNCH_FAILED, "threads of a block meet in different barriers: %s at line %d, others at line %d", described(current->thread), site & LINE, block.site & LINE);
+    give_up(LAUNCH_FAILED, "threads of a block meet in different barriers: %s at line %d, others at line %d",
+        described(current->thread), site & LINE, block.site & LINE);
   block.at_barrier.push_back(current);
   block.yes += value != 0;
   if (block.at_barrier.size() == block.live) open_barrier();
@@ -258,10 +263,13 @@ void run_block() {
         const Warp& warp = block.warps[t / 32];
         const Lane& l = warp.lane[t % 32];
         if (warp.waiting >> t % 32 & 1)
-          give_up(LAUNCH_FAILED, "%s waits for ever: %s at line %d for the lanes %08x; %zu of %u threads are at a barrier (line %d)", described(t),
+          give_up(LAUNCH_FAILED,
+              "%s waits for ever: %s at line %d for the lanes %08x; %zu of %u threads are at a barrier (line %d)",
+              described(t),
                   NAMES[l.what], l.site & LINE, l.lanes, block.at_barrier.size(), block.live, block.site & LINE);
       }
-      give_up(LAUNCH_FAILED, "%zu of %u threads wait for ever at the barrier of line %d", block.at_barrier.size(), block.live, block.site & LINE);
+      give_up(LAUNCH_FAILED, "%zu of %u threads wait for ever at the barrier of line %d", block.at_barrier.size(),
+          block.live, block.site & LINE);
     }
     go(fiber);
     switch_to(scheduler, fiber->context);
@@ -295,11 +303,14 @@ void on_signal(int number, siginfo_t* info, void* context) {
     }
     const Index b = *block.launch->module->block;
     give_up(status, "%s of block (%u, %u, %u): %s%s", described(current->thread), b.x, b.y, b.z, what,
-            number == SIGSEGV || number == SIGBUS ? (std::string(" ") + [&] { char t[32]; snprintf(t, 32, "%p", info->si_addr); return std::string(t); }()).c_str() : "");
+            number == SIGSEGV || number == SIGBUS ? (std::string(" ") + [&] {
+                char t[32]; snprintf(t, 32, "%p", info->si_addr); return std::string(t); }()).c_str() : "");
   }
   // somebody else's: as if we were not there
-  if ((before[number].sa_flags & SA_SIGINFO) && before[number].sa_sigaction) return before[number].sa_sigaction(number, info, context);
-  if (before[number].sa_handler != SIG_DFL && before[number].sa_handler != SIG_IGN) return before[number].sa_handler(number);
+  if ((before[number].sa_flags & SA_SIGINFO) && before[number].sa_sigaction) return before[number].sa_sigaction(number,
+      info, context);
+  if (before[number].sa_handler != SIG_DFL &&
+      before[number].sa_handler != SIG_IGN) return before[number].sa_handler(number);
   sigaction(number, &before[number], nullptr);
 }
 
@@ -353,7 +364,8 @@ Outcome run_grid(Launch& launch) {
   }
   inside = true;
   for (u64 k = 0; k < blocks; k++) {
-    *m.block = {(u32)(b % launch.grid.x), (u32)(b / launch.grid.x % launch.grid.y), (u32)(b / launch.grid.x / launch.grid.y)};
+    *m.block = {(u32)(b % launch.grid.x), (u32)(b / launch.grid.x % launch.grid.y),
+        (u32)(b / launch.grid.x / launch.grid.y)};
     run_block();
     b = (b + step) % blocks;
   }

@@ -126,7 +126,8 @@ bool drop(uintptr_t address, Piece& piece) {
   if (piece.pool) {
     piece.pool->used -= piece.room;
     const size_t kept = up(piece.pool->used, CHUNK);
-    if (piece.pool->reserved > kept && piece.pool->reserved > piece.pool->threshold) piece.pool->reserved = std::max<size_t>(kept, piece.pool->threshold);
+    if (piece.pool->reserved > kept && piece.pool->reserved > piece.pool->threshold) piece.pool->reserved =
+        std::max<size_t>(kept, piece.pool->threshold);
   } else {
     piece.device->direct -= piece.room;
   }
@@ -158,7 +159,8 @@ Device* owner(uintptr_t address, size_t bytes) {
   auto after = live.upper_bound(address);
   if (after == live.begin()) return nullptr;
   const auto& [start, piece] = *--after;
-  return address + bytes <= start + piece.bytes && address < start + std::max<size_t>(piece.bytes, 1) ? piece.device : nullptr;
+  return address + bytes <= start + piece.bytes && address < start + std::max<size_t>(piece.bytes, 1) ?
+      piece.device : nullptr;
 }
 
 void range(uintptr_t address, uintptr_t* start, size_t* bytes) {

@@ -110,7 +110,8 @@ API cuModuleLoadData(Loaded** out, const void* image) {
     fprintf(stderr, "emulated GPU: a module does not load: %s\n", reason ? reason : "of another version");
     return INVALID_IMAGE;
   }
-  for (unsigned k = 0; k < module->global_count; k++) adopt(*current, (Address)module->globals[k].address, module->globals[k].bytes);
+  for (unsigned k = 0; k < module->global_count; k++) adopt(*current, (Address)module->globals[k].address,
+      module->globals[k].bytes);
   *out = new Loaded{module, current, {}};
   return SUCCESS;
 }
@@ -147,7 +148,8 @@ API cuModuleGetFunctionCount(unsigned* count, Loaded* loaded) {
 }
 API cuModuleEnumerateFunctions(Function** out, unsigned count, Loaded* loaded) {
   ENTER;
-  for (unsigned k = 0; k < count && k < loaded->module->count; k++) cuModuleGetFunction(out + k, loaded, loaded->module->kernels[k].name);
+  for (unsigned k = 0; k < count && k < loaded->module->count; k++) cuModuleGetFunction(out + k, loaded,
+      loaded->module->kernels[k].name);
   return SUCCESS;
 }
 API cuFuncGetName(const char** out, Function* function) {
@@ -204,7 +206,8 @@ API cuOccupancyMaxPotentialBlockSize(int* grid, int* block, Function* function, 
 
 namespace {
 /// A launch as nodes of graphs describe it.
-struct Node { Function* function; unsigned gx, gy, gz, bx, by, bz, shared; void **arguments, **extra; void *kern, *context; };
+struct Node { Function* function; unsigned gx, gy, gz, bx, by, bz, shared; void **arguments, **extra;
+void *kern, *context; };
 
 /// What a launch queues: its arguments are read before the return.
 Status prepare(const Node& node, std::function<void()>& item) {
@@ -212,7 +215,8 @@ Status prepare(const Node& node, std::function<void()>& item) {
   Device* device = function->loaded->device;
   if (current != device) return INVALID_HANDLE;
   const uint64_t threads = (uint64_t)bx * by * bz;
-  if (extra || !gx || !gy || !gz || !threads || gx > 0x7FFFFFFFu || gy > 65535 || gz > 65535 || threads > 1024 || bz > 64) return INVALID_VALUE;
+  if (extra || !gx || !gy || !gz || !threads || gx > 0x7FFFFFFFu || gy > 65535 || gz > 65535 || threads > 1024 ||
+      bz > 64) return INVALID_VALUE;
   const Kernel& kernel = *function->kernel;
   if (threads > most_threads(kernel)) return LAUNCH_OUT_OF_RESOURCES;
   if (shared > function->most_shared) return INVALID_VALUE;
@@ -237,7 +241,8 @@ Status prepare(const Node& node, std::function<void()>& item) {
 }
 }  // namespace
 
-API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* handle,
+API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+    unsigned shared, void* handle,
                    void** arguments, void** extra) {
   ENTER;
   Stream* stream = stream_of(handle);
@@ -298,10 +303,13 @@ API cuLaunchKernelEx(const Config* config, Function* function, void** arguments,
     const Attribute& a = config->attributes[k];
     int blocks = 0;
     if (a.id == 2 && a.value.cooperative) {
-      cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(config->bx * config->by * config->bz), config->shared);
+      cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(config->bx * config->by * config->bz),
+          config->shared);
       if ((uint64_t)config->gx * config->gy * config->gz > (uint64_t)blocks * settings().multiprocessors) return COOPERATIVE_LAUNCH_TOO_LARGE;
     }
-    if (a.id == 4 && (config->gx % a.value.cluster[0] || config->gy % a.value.cluster[1] || config->gz % a.value.cluster[2])) return INVALID_VALUE;
+    if (a.id == 4 && (config->gx % a.value.cluster[0] || config->gy % a.value.cluster[1] ||
+        config->gz % a.value.cluster[2])) return INVALID_VALUE;
   }
-  return cuLaunchKernel(function, config->gx, config->gy, config->gz, config->bx, config->by, config->bz, config->shared, config->stream, arguments, extra);
+  return cuLaunchKernel(function, config->gx, config->gy, config->gz, config->bx, config->by, config->bz,
+      config->shared, config->stream, arguments, extra);
 }

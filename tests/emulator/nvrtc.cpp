@@ -150,10 +150,13 @@ string as_nvrtc_says(const string& log, const string& hide, const Program& p) {
       if (file == p.name) {
         // the line behind two blanks, and a caret
         size_t at = 0;
-        for (int k = 1; k < row && at != string::npos; k++) at = p.source.find('\n', at) == string::npos ? string::npos : p.source.find('\n', at) + 1;
-        if (at != string::npos) text += "\n  " + p.source.substr(at, p.source.find('\n', at) - at) + "\n" + string((size_t)column + 1, ' ') + "^\n";
+        for (int k = 1; k < row && at != string::npos; k++) at = p.source.find('\n', at) == string::npos ?
+            string::npos : p.source.find('\n', at) + 1;
+        if (at != string::npos) text += "\n  " + p.source.substr(at, p.source.find('\n', at) - at) + "\n" +
+            string((size_t)column + 1, ' ') + "^\n";
       } else if (!strcmp(file, "__nv_name_map") && (size_t)row >= 2) {
-        text += "\n  #pragma nv_mangled_name " + (p.expressions.empty() ? string("?") : p.expressions.back()) + "\n  ^\n";
+        text += "\n  #pragma nv_mangled_name " + (p.expressions.empty() ? string("?") : p.expressions.back()) +
+            "\n  ^\n";
       }
     }
     out += text + "\n";
@@ -162,8 +165,10 @@ string as_nvrtc_says(const string& log, const string& hide, const Program& p) {
 }
 
 std::vector<string> compiler_flags(bool checked) {
-  std::vector<string> flags{"-std=gnu++17", "-undef", "-O1", "-fPIC", "-w", "-pipe", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables",
-                            "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+  std::vector<string> flags{"-std=gnu++17", "-undef", "-O1", "-fPIC", "-w", "-pipe", "-fno-exceptions", "-fno-rtti",
+      "-fno-asynchronous-unwind-tables",
+                            "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
+                                "-fno-math-errno", "-fno-trapping-math",
                             "-fno-threadsafe-statics", "-fno-diagnostics-show-caret", "-fdiagnostics-color=never"};
   if (checked) flags.insert(flags.end(), {"-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"});
   return flags;
@@ -190,7 +195,8 @@ size_t end_of_headers(const string& text, const string& source) {
 
 // A header that g++ has compiled, of this text: "" where that failed. Every process finds it by its text, in which the
 // names of a process's own folders do not stand.
-string precompiled(string text, const string& own, const string& headers, const char* cxx, std::vector<string> command) {
+string precompiled(string text, const string& own, const string& headers, const char* cxx,
+    std::vector<string> command) {
   for (const string& name : {own, headers})
     for (size_t at; (at = text.find(name)) != string::npos;) text.erase(at, name.size());
   string all = text + cxx;
@@ -219,7 +225,8 @@ Status compile(Program& p, bool checked) {
   string more;
   for (const string& text : p.expressions) more += "&" + text;
   for (const string& text : p.options) more += " " + text;
-  const string all = more + p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) + (checked ? "checked" : "") + read_file(home() + "/stamp");
+  const string all = more + p.source + '\0' + p.name + '\0' + cxx + '\0' + std::to_string(p.key) +
+      (checked ? "checked" : "") + read_file(home() + "/stamp");
   snprintf(name, sizeof name, "/objects/%016zx%016zx", hash(all), hash(all + '\1'));
   const string kept = home() + name;
   // headers in folders may have changed
@@ -229,7 +236,8 @@ Status compile(Program& p, bool checked) {
   const int number = count++;
   const string own = folder() + "/" + std::to_string(number) + "/";
   mkdir(own.c_str(), 0700);
-  const string source = own + p.name, log = own + "log", plain = own + "plain.ii", ready = own + "ready.ii", object = own + "kernels.so";
+  const string source = own + p.name, log = own + "log", plain = own + "plain.ii", ready = own + "ready.ii",
+      object = own + "kernels.so";
   const auto failed = [&](const string& more) {
     p.log = as_nvrtc_says(read_file(log), own, p) + more;
     return COMPILATION;
@@ -243,7 +251,8 @@ Status compile(Program& p, bool checked) {
     return status;
   };
   write_file(source, p.source);
-  std::vector<string> first{cxx, "-x", "c++", "-std=c++17", "-E", "-nostdinc", "-nostdinc++", "-include", home() + "/cuda_on_host.h", "-I", p.headers};
+  std::vector<string> first{cxx, "-x", "c++", "-std=c++17", "-E", "-nostdinc", "-nostdinc++", "-include",
+      home() + "/cuda_on_host.h", "-I", p.headers};
   first.insert(first.end(), p.options.begin(), p.options.end());
   first.insert(first.end(), {"-o", plain, source});
   int status = run(first, log);
@@ -264,13 +273,16 @@ Status compile(Program& p, bool checked) {
   size_t split;
   bool done = false;
   if (p.name == OWN && (split = end_of_headers(rewriter.out, source)) > 0) {
-    const string header = precompiled(rewriter.out.substr(0, split), own, p.headers, cxx, command({"-x", "c++-header"}));
+    const string header = precompiled(rewriter.out.substr(0, split), own, p.headers, cxx,
+        command({"-x", "c++-header"}));
     write_file(ready, rewriter.out.substr(split));
-    done = !header.empty() && !run(command({"-x", "c++", "-include", header, "-shared", "-o", object, ready, "-lm"}), log);
+    done = !header.empty() && !run(command({"-x", "c++", "-include", header, "-shared", "-o", object, ready, "-lm"}),
+        log);
   }
   if (!done) {
     write_file(ready, rewriter.out);
-    if (run(command({"-x", "c++-cpp-output", "-fpreprocessed", "-shared", "-o", object, ready, "-lm"}), log)) return cleared(failed(""));
+    if (run(command({"-x", "c++-cpp-output", "-fpreprocessed", "-shared", "-o", object, ready, "-lm"}),
+        log)) return cleared(failed(""));
   }
   p.image = read_file(object);
   mkdir((home() + "/objects").c_str(), 0700);
@@ -296,7 +308,8 @@ API nvrtcGetSupportedArchs(int* archs) {
   memcpy(archs, ARCHS, sizeof ARCHS);
   return SUCCESS;
 }
-API nvrtcCreateProgram(Program** out, const char* source, const char* name, int count, const char* const* texts, const char* const* names) {
+API nvrtcCreateProgram(Program** out, const char* source, const char* name, int count, const char* const* texts,
+    const char* const* names) {
   if (!out || !source) return INVALID_INPUT;
   *out = new Program{source, name && *name ? name : "default_program", "", 0, "", "", {}, {}};
   (*out)->headers = folder_of(count, texts, names, (*out)->key);
@@ -317,7 +330,8 @@ API nvrtcCompileProgram(Program* program, int count, const char* const* options)
       continue;
     }
     if (option == "--use_fast_math" || option == "-lineinfo" || option == "--relocatable-device-code=true") continue;
-    if (option.rfind("--gpu-architecture=", 0) && option != "--fmad=false" && option.rfind("--std=", 0) && option != "--device-as-default-execution-space") {
+    if (option.rfind("--gpu-architecture=", 0) && option != "--fmad=false" && option.rfind("--std=", 0) &&
+        option != "--device-as-default-execution-space") {
       program->log = "nvrtc: error: unrecognized option " + option + " found\n";
       return INVALID_OPTION;
     }

@@ -41,7 +41,8 @@ struct Rewriter {
   std::vector<string> globals;
   int depth = 0;
   bool lists_globals;
-  explicit Rewriter(const string& text, bool lists_globals) : in(text), lists_globals(lists_globals) { out.reserve(text.size() + 4096); }
+  explicit Rewriter(const string& text, bool lists_globals) : in(text), lists_globals(lists_globals) {
+      out.reserve(text.size() + 4096); }
 
   size_t blanks(size_t p) const { while (p < in.size() && isspace((unsigned char)in[p])) p++; return p; }
   string word(size_t p) const { size_t q = p; while (q < in.size() && in_word(in[q])) q++; return in.substr(p, q - p); }
@@ -243,7 +244,8 @@ struct Rewriter {
     out += "\n# 1 \"__nv_name_map\"\nstatic const emulator::Kernel vg_kernels[] = {\n";
     for (const auto& k : kernels) {
       const string call = "emulator::Caller<decltype(" + k.first + "), &" + k.first + ">::";
-      out += "  {\"" + k.first + "\", " + call + "call, " + call + "sizes, " + call + "count, (emulator::u32)(" + k.second + ")},\n";
+      out += "  {\"" + k.first + "\", " + call + "call, " + call + "sizes, " + call + "count, (emulator::u32)(" +
+          k.second + ")},\n";
     }
     out += "  {nullptr, nullptr, nullptr, 0, 0}};\nstatic const emulator::Global vg_globals[] = {\n";
     for (const string& g : globals) out += "  {\"" + g + "\", (void*)&" + g + ", sizeof(" + g + ")},\n";

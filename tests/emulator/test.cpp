@@ -29,7 +29,8 @@ Status cuMemcpyDtoHAsync_v2(void*, uintptr_t, size_t, void*);
 Status cuMemcpyDtoDAsync_v2(uintptr_t, uintptr_t, size_t, void*);
 Status cuModuleLoadData(void**, const void*);
 Status cuModuleGetFunction(void**, void*, const char*);
-Status cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+Status cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+    void**);
 Status nvrtcCreateProgram(void**, const char*, const char*, int, const char* const*, const char* const*);
 Status nvrtcCompileProgram(void*, int, const char* const*);
 Status nvrtcGetCUBINSize(void*, size_t*);
@@ -39,7 +40,8 @@ Status nvrtcGetCUBIN(void*, char*);
 static void* stream;
 static void start() {
   void* context;
-  if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuStreamCreate(&stream, 1)) exit(90);
+  if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuStreamCreate(&stream,
+      1)) exit(90);
 }
 
 // Runs `void f(double* x, int n)` on 64 numbers 0, 1 ...; what the wait for it gave, and the numbers.
@@ -50,14 +52,16 @@ static Status run(const std::string& body, std::vector<double>& x, unsigned shar
   void *program, *module, *function;
   const std::string source = "extern \"C\" __global__ void f(double* x, int n) {\n" + body + "\n}\n";
   size_t size;
-  if (nvrtcCreateProgram(&program, source.c_str(), "f.cu", 0, nullptr, nullptr) || nvrtcCompileProgram(program, 0, nullptr)) exit(91);
+  if (nvrtcCreateProgram(&program, source.c_str(), "f.cu", 0, nullptr, nullptr) || nvrtcCompileProgram(program, 0,
+      nullptr)) exit(91);
   nvrtcGetCUBINSize(program, &size);
   std::vector<char> image(size);
   nvrtcGetCUBIN(program, image.data());
   uintptr_t at;
   int n = 64;
   void* arguments[] = {&at, &n};
-  if (cuModuleLoadData(&module, image.data()) || cuModuleGetFunction(&function, module, "f") || cuMemAlloc_v2(&at, 64 * 8)) exit(92);
+  if (cuModuleLoadData(&module, image.data()) || cuModuleGetFunction(&function, module, "f") ||
+      cuMemAlloc_v2(&at, 64 * 8)) exit(92);
   if (cuMemcpyHtoDAsync_v2(at, x.data(), 64 * 8, stream)) exit(93);
   if (cuLaunchKernel(function, blocks, 1, 1, 64 / blocks, 1, 1, shared, stream, arguments, nullptr)) exit(94);
   const Status status = cuStreamSynchronize(stream);
@@ -86,7 +90,8 @@ template <class F> void check(const char* what, const std::vector<const char*>& 
 }
 
 int main() {
-  static char guard[] = "VERDIGRIS_EMULATOR_GUARD=1", checked[] = "VERDIGRIS_EMULATOR_CHECK=1", shuffle[] = "VERDIGRIS_EMULATOR_SHUFFLE=1",
+  static char guard[] = "VERDIGRIS_EMULATOR_GUARD=1", checked[] = "VERDIGRIS_EMULATOR_CHECK=1",
+      shuffle[] = "VERDIGRIS_EMULATOR_SHUFFLE=1",
               delay[] = "VERDIGRIS_EMULATOR_DELAY=20000";
   const unsigned ILLEGAL = 700, MISALIGNED = 716, FAILED = 719;
   const char* reverse = "__shared__ double s[64]; int t = threadIdx.x; s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];";
@@ -110,12 +115,16 @@ int main() {
     return run("int t = threadIdx.x; double y = __shfl_down_sync(0xffffffffu, x[t], 1); x[t] = y + 1000 * __popc(__ballot_sync(0xffffffffu, t & 1));", x) == 0 &&
            x[0] == 16001 && x[31] == 16031;
   });
-  check("threads at different barriers", {}, [&] { return run("if (threadIdx.x < 7) __syncthreads(); else { x[0] = 1; __syncthreads(); }") == FAILED; });
-  check("lanes that do not come", {}, [&] { return run("if (threadIdx.x < 7) __syncwarp(); else __syncthreads();") == FAILED; });
+  check("threads at different barriers", {}, [&] {
+      return run("if (threadIdx.x < 7) __syncthreads(); else { x[0] = 1; __syncthreads(); }") == FAILED; });
+  check("lanes that do not come", {}, [&] {
+      return run("if (threadIdx.x < 7) __syncwarp(); else __syncthreads();") == FAILED; });
   check("an address that is none", {}, [&] { return run("x[(long long)n << 40] = 1;") == ILLEGAL; });
   check("an element past the end", {guard}, [&] { return run("x[n] = 1;") == ILLEGAL; });
-  check("an index past a shared array", {checked}, [&] { return run("__shared__ double s[32]; s[threadIdx.x] = 1; __syncthreads(); x[0] = s[0];") == MISALIGNED; });
-  check("an address that is not aligned", {checked}, [&] { return run("*(double2*)(x + 1) = make_double2(1, 2);") == MISALIGNED; });
+  check("an index past a shared array", {checked}, [&] {
+      return run("__shared__ double s[32]; s[threadIdx.x] = 1; __syncthreads(); x[0] = s[0];") == MISALIGNED; });
+  check("an address that is not aligned", {checked}, [&] {
+      return run("*(double2*)(x + 1) = make_double2(1, 2);") == MISALIGNED; });
   check("shared memory past what was asked for", {}, [&] {
     std::vector<double> x;
     return run("extern __shared__ double s[]; s[threadIdx.x] = 1;", x, 504) == ILLEGAL;

@@ -26,8 +26,10 @@ struct Type {
   int32_t number; // c10::ScalarType
 };
 static const std::map<std::string, Type> types = {
-    {"float64", {2, 64, 7}}, {"float32", {2, 32, 6}}, {"int64", {0, 64, 4}}, {"int32", {0, 32, 3}}, {"int16", {0, 16, 2}},
-    {"int8", {0, 8, 1}}, {"uint8", {1, 8, 0}}, {"bool8", {6, 8, 11}}, {"complex128", {5, 128, 10}}, {"complex64", {5, 64, 9}},
+    {"float64", {2, 64, 7}}, {"float32", {2, 32, 6}}, {"int64", {0, 64, 4}}, {"int32", {0, 32, 3}},
+        {"int16", {0, 16, 2}},
+    {"int8", {0, 8, 1}}, {"uint8", {1, 8, 0}}, {"bool8", {6, 8, 11}}, {"complex128", {5, 128, 10}},
+        {"complex64", {5, 64, 9}},
     {"float16", {2, 16, 5}}, {"bfloat16", {4, 16, 15}}};
 static double live = 0;
 
@@ -104,8 +106,10 @@ struct Lent { // the tensor first, as libtorch has it
 __attribute__((visibility("default"))) DLManagedTensor *toDLPack(const Tensor &t) {
   if (t.impl->type.bits == 0) throw std::runtime_error("toDLPack: the type is not supported\nstack: ...");
   const c10::TensorImpl &impl = *t.impl;
-  Lent *lent = new Lent{t, {impl.first(), impl.device_type, impl.device_id, static_cast<int32_t>(impl.shape.size()), impl.type.code, impl.type.bits, 1, t.impl->shape.data(),
-                         t.impl->strides.data(), 0, nullptr, [](DLManagedTensor *m) { delete static_cast<Lent *>(m->context); }}};
+  Lent *lent = new Lent{t, {impl.first(), impl.device_type, impl.device_id, static_cast<int32_t>(impl.shape.size()),
+      impl.type.code, impl.type.bits, 1, t.impl->shape.data(),
+                         t.impl->strides.data(), 0, nullptr, [](DLManagedTensor *m) {
+                             delete static_cast<Lent *>(m->context); }}};
   lent->managed.context = lent;
   return &lent->managed;
 }
@@ -150,11 +154,13 @@ int32_t aoti_torch_get_dtype(void *t, int32_t *out) { return *out = of(t).impl->
 int32_t aoti_torch_get_dim(void *t, int64_t *out) { return *out = static_cast<int64_t>(of(t).impl->shape.size()), 0; }
 int32_t aoti_torch_get_sizes(void *t, int64_t **out) { return *out = of(t).impl->shape.data(), 0; }
 int32_t aoti_torch_get_strides(void *t, int64_t **out) { return *out = of(t).impl->strides.data(), 0; }
-int32_t aoti_torch_get_device_type(void *t, int32_t *out) { return *out = of(t).impl->device_type - 1, 0; } // as c10 counts them
+// as c10 counts them
+int32_t aoti_torch_get_device_type(void *t, int32_t *out) { return *out = of(t).impl->device_type - 1, 0; }
 int32_t aoti_torch_get_device_index(void *t, int32_t *out) { return *out = of(t).impl->device_id, 0; }
 int32_t aoti_torch_get_data_ptr(void *t, void **out) { return *out = of(t).impl->first(), 0; }
 int32_t aoti_torch_get_storage_size(void *t, int64_t *out) { return *out = of(t).impl->storage->bytes, 0; }
-int32_t aoti_torch_get_storage_offset(void *t, int64_t *out) { return *out = of(t).impl->offset / (of(t).impl->type.bits / 8), 0; }
+int32_t aoti_torch_get_storage_offset(void *t, int64_t *out) {
+    return *out = of(t).impl->offset / (of(t).impl->type.bits / 8), 0; }
 
 static void store(const Type &type, char *at, double value) {
   switch (type.number) {
@@ -166,7 +172,8 @@ static void store(const Type &type, char *at, double value) {
     case 0: *at = static_cast<char>(static_cast<uint8_t>(value)); break;
     case 15: { float v = static_cast<float>(value); std::memcpy(at, reinterpret_cast<char *>(&v) + 2, 2); break; }
     case 5: { int e; double m = value == 0 ? 0 : std::frexp(value, &e); // small positive numbers, all that the tests have
-              uint16_t v = value == 0 ? 0 : static_cast<uint16_t>((e + 14) << 10 | static_cast<int>((m * 2 - 1) * 1024)); std::memcpy(at, &v, 2); break; }
+              uint16_t v = value == 0 ? 0 : static_cast<uint16_t>((e + 14) <<
+                  10 | static_cast<int>((m * 2 - 1) * 1024)); std::memcpy(at, &v, 2); break; }
     default: *at = static_cast<char>(value); break;
   }
 }
@@ -180,7 +187,8 @@ static double load(const Type &type, const char *at) {
     case 2: { int16_t v; std::memcpy(&v, at, 2); return v; }
     case 0: return static_cast<uint8_t>(*at);
     case 15: { float v = 0; std::memcpy(reinterpret_cast<char *>(&v) + 2, at, 2); return v; }
-    case 5: { uint16_t v; std::memcpy(&v, at, 2); return v == 0 ? 0 : std::ldexp(1 + (v & 1023) / 1024.0, (v >> 10) - 15); }
+    case 5: { uint16_t v; std::memcpy(&v, at, 2);
+    return v == 0 ? 0 : std::ldexp(1 + (v & 1023) / 1024.0, (v >> 10) - 15); }
     default: return *at;
   }
 }
@@ -199,7 +207,8 @@ static void allocate(Storage &storage, size_t bytes) {
 void *lantern_tensor(const double *values, const int64_t *shape, int ndim, const char *dtype) {
   auto impl = std::make_unique<c10::TensorImpl>();
   const auto type = types.find(dtype);
-  impl->type = type == types.end() ? Type{2, 0, 23} : type->second; // of another type, float8 here, toDLPack knows nothing
+  // of another type, float8 here, toDLPack knows nothing
+  impl->type = type == types.end() ? Type{2, 0, 23} : type->second;
   impl->shape.assign(shape, shape + ndim);
   impl->strides.assign(static_cast<size_t>(ndim), 1);
   for (int k = ndim - 2; k >= 0; k--) impl->strides[k] = impl->strides[k + 1] * shape[k + 1];

@@ -64,7 +64,8 @@ static Own *new_own(int rows, int columns) {
 
 static void *form(Own *own, int versioned) { return versioned ? (void *)&own->versioned : (void *)&own->legacy; }
 
-static Tensor *tensor_in(void *p, int versioned) { return versioned ? &((Versioned *)p)->tensor : &((Legacy *)p)->tensor; }
+static Tensor *tensor_in(void *p, int versioned) {
+    return versioned ? &((Versioned *)p)->tensor : &((Legacy *)p)->tensor; }
 
 static void drop(void *p, int versioned) {
   if (versioned) {
@@ -213,7 +214,8 @@ static SEXP forge(SEXP fields, SEXP versioned) {
   }
   if ((f = field(fields, "tag"))) return R_MakeExternalPtr(tensor, f, R_NilValue);
   // without verdigris's finalizer where the tensor is none: it would be called
-  if (field(fields, "tensor_at")) return R_MakeExternalPtr(tensor, Rf_install(v ? "dltensor_versioned" : "dltensor"), R_NilValue);
+  if (field(fields, "tensor_at")) return R_MakeExternalPtr(tensor, Rf_install(v ? "dltensor_versioned" : "dltensor"),
+      R_NilValue);
   SEXP capsule = verdigris_capsule(tensor, v);
   if (capsule == NULL) verdigris_raise();
   return capsule;
@@ -263,8 +265,10 @@ static SEXP raise_twice(void) {
 
 #define ENTRY(name, n) {#name, (DL_FUNC)name, n}
 static const R_CallMethodDef entries[] = {
-    ENTRY(give, 4), ENTRY(sums, 2), ENTRY(double_it, 1), ENTRY(take_back, 2), ENTRY(through_capsule, 2), ENTRY(takes, 2),
-    ENTRY(forge, 2), ENTRY(deleted, 0), ENTRY(elements, 0), ENTRY(write_element, 2), ENTRY(reserved, 0), ENTRY(raise_twice, 0),
+    ENTRY(give, 4), ENTRY(sums, 2), ENTRY(double_it, 1), ENTRY(take_back, 2), ENTRY(through_capsule, 2),
+        ENTRY(takes, 2),
+    ENTRY(forge, 2), ENTRY(deleted, 0), ENTRY(elements, 0), ENTRY(write_element, 2), ENTRY(reserved, 0),
+        ENTRY(raise_twice, 0),
     {NULL, NULL, 0}};
 
 void R_init_exchanger(DllInfo *dll) {

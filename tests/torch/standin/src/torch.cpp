@@ -26,7 +26,8 @@ decltype(&lantern_value) value_of;
 decltype(&lantern_change) change;
 decltype(&lantern_live) live;
 
-template <typename F> void find(void *library, F *f, const char *name) { *f = reinterpret_cast<F>(dlsym(library, name)); }
+template <typename F> void find(void *library, F *f, const char *name) { *f = reinterpret_cast<F>(dlsym(library, name));
+}
 
 void finalize(SEXP x) {
   delete static_cast<Tensor *>(R_ExternalPtrAddr(x));

@@ -5,8 +5,10 @@
 #pragma once
 #include "draws.h"
 
-static __attribute__((noinline, unused)) f64 any_poisson(i64 key, i64 i, f64 mean, u32& w) { return poisson_of(key, i, mean, w); }
-static __attribute__((noinline, unused)) f64 any_binomial(i64 key, i64 i, f64 n, f64 p, u32& w) { return binomial_of(key, i, n, p, w); }
+static __attribute__((noinline, unused)) f64 any_poisson(i64 key, i64 i, f64 mean, u32& w) {
+    return poisson_of(key, i, mean, w); }
+static __attribute__((noinline, unused)) f64 any_binomial(i64 key, i64 i, f64 n, f64 p, u32& w) {
+    return binomial_of(key, i, n, p, w); }
 
 enum { COUNTS = 256 };  // elements at a time
 
@@ -82,7 +84,8 @@ static __attribute__((noinline, unused)) f64 poisson_rest(i64 key, i64 i, f64 me
   return k;
 }
 
-VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict mean, i64 i, i32 n, u32& w) {
+VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict mean, i64 i, i32 n,
+    u32& w) {
   f64 u[COUNTS], v[COUNTS], p[COUNTS], m[COUNTS];
   i64 few[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
   for (i32 k = 0; k < n; k++) {
@@ -111,7 +114,8 @@ VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64*
     poisson_shape first = shape_of(mean[0]);
     for (i32 k = 0; k < n; k++) {
       f64 count;
-      bool sure = poisson_try(count, u[k], v[k], mean[k], same ? first : shape_of(mean[k])) & (mean[k] >= 10) & (mean[k] < 1e300);
+      bool sure = poisson_try(count, u[k], v[k], mean[k],
+          same ? first : shape_of(mean[k])) & (mean[k] >= 10) & (mean[k] < 1e300);
       o[k] = sure ? count : o[k];
       decided[k] |= sure ? 1 : 0;
     }
@@ -123,7 +127,8 @@ VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64*
   for (i32 k = 0; k < n; k++) all &= decided[k];
   if (!all) for (i32 k = 0; k < n; k++) if (!decided[k]) o[k] = any_poisson(key[k], i + k, mean[k], w);
 }
-VG_FN void poisson_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict mean, i64 i, i32 n, u32& w) {
+VG_FN void poisson_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict mean, i64 i, i32 n,
+    u32& w) {
   for (i32 from = 0; from < n; from += COUNTS)
     poisson_some(o + from, key + from, mean + from, i + from, n - from < COUNTS ? n - from : COUNTS, w);
 }
@@ -146,7 +151,8 @@ VG_FN bool binomial_try(f64& k, f64 u, f64 v, f64 n, f64 p, const binomial_shape
 
 // What no first try decides, of one number of trials and one probability: binomial_draw(), whose shape is known, and
 // the logarithm at the mode.
-static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n, f64 p, const binomial_shape& s, f64 top) {
+static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n, f64 p, const binomial_shape& s,
+    f64 top) {
   f64 height = (2.83 + 5.1 / s.b) * sqrt(n * p * (1.0 - p)), k = 0;
   for (u32 j = 0; j < MOST_TRIES; j++) {
     philox_block c = block_of(key, i, j, FOR_COUNT);
@@ -159,7 +165,8 @@ static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n
   return k;
 }
 
-VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict size, const f64* __restrict prob, i64 i, i32 n, u32& w) {
+VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict size,
+    const f64* __restrict prob, i64 i, i32 n, u32& w) {
   f64 u[COUNTS], v[COUNTS], at[COUNTS], p[COUNTS], odds[COUNTS], trials[COUNTS];
   i64 few[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
   for (i32 k = 0; k < n; k++) {
@@ -208,7 +215,8 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
     binomial_shape first = shape_of(trials[0], p[0]);
     for (i32 k = 0; k < n; k++) {
       f64 count;
-      bool sure = binomial_try(count, u[k], v[k], trials[k], p[k], same ? first : shape_of(trials[k], p[k])) & !few[k] & (trials[k] * p[k] >= 10);
+      bool sure = binomial_try(count, u[k], v[k], trials[k], p[k], same ? first : shape_of(trials[k],
+          p[k])) & !few[k] & (trials[k] * p[k] >= 10);
       o[k] = sure ? count : o[k];
       decided[k] |= sure ? 1 : 0;
     }
@@ -224,7 +232,8 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
   }
   if (!all) for (i32 k = 0; k < n; k++) if (!decided[k]) o[k] = any_binomial(key[k], i + k, size[k], prob[k], w);
 }
-VG_FN void binomial_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict size, const f64* __restrict prob, i64 i, i32 n, u32& w) {
+VG_FN void binomial_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict size,
+    const f64* __restrict prob, i64 i, i32 n, u32& w) {
   for (i32 from = 0; from < n; from += COUNTS)
     binomial_some(o + from, key + from, size + from, prob + from, i + from, n - from < COUNTS ? n - from : COUNTS, w);
 }

@@ -168,15 +168,18 @@ template <class A> VG_FN void values_of_sums(f64* o, const f64* x, i32 length, i
   for (; g < n; g++) o[g] = value_of<A>(x + g * d, length, narm, w);
 }
 template <> struct Groups<Sum<f64>, f64> {
-  VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Sum<f64>>(o, x, length, n, narm, w); }
+  VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) {
+      values_of_sums<Sum<f64>>(o, x, length, n, narm, w); }
 };
 template <> struct Groups<Mean<f64>, f64> {
-  VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) { values_of_sums<Mean<f64>>(o, x, length, n, narm, w); }
+  VG_FN void values(f64* o, const f64* x, i32 length, i32 n, bool narm, u32& w) {
+      values_of_sums<Mean<f64>>(o, x, length, n, narm, w); }
 };
 
 // By code. What is not finite is for the accumulator; where it has come to a sum, or the sum has overflowed, there is
 // no rest.
-template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x, const i32* __restrict codes, i32 n, i32 groups, bool narm) {
+template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x, const i32* __restrict codes, i32 n,
+    i32 groups, bool narm) {
   for (i32 k = 0; k < n; k++) {
     const u32 g = (u32)codes[k] - 1u;
     if (g >= (u32)groups) continue;
@@ -191,8 +194,10 @@ template <class A> VG_FN void sum_coded(A* __restrict a, const f64* __restrict x
     if (s.hi - s.hi != 0) s.lo = 0;
   }
 }
-VG_FN void fold_coded(Sum<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) { sum_coded(a, x, codes, n, groups, narm); }
-VG_FN void fold_coded(Mean<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) { sum_coded(a, x, codes, n, groups, narm); }
+VG_FN void fold_coded(Sum<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) {
+    sum_coded(a, x, codes, n, groups, narm); }
+VG_FN void fold_coded(Mean<f64>* a, const f64* x, const i32* codes, i32 n, i32 groups, bool narm) {
+    sum_coded(a, x, codes, n, groups, narm); }
 
 // Lanes beside each other take as many whole rows as there is room for.
 template <class A> VG_FN void sum_rows(A* a, const f64* __restrict x, i64 i, i32 rows, i32 inner, bool narm) {
@@ -218,8 +223,10 @@ template <class A> VG_FN void sum_rows(A* a, const f64* __restrict x, i64 i, i32
     } else for (i32 r = 0; r < rows; r++) accumulate(a[k], x[r * inner + k], i + r, narm);
   }
 }
-VG_FN void fold_rows(Sum<f64>* a, const f64* x, i64 i, i32 rows, i32 inner, bool narm) { sum_rows(a, x, i, rows, inner, narm); }
-VG_FN void fold_rows(Mean<f64>* a, const f64* x, i64 i, i32 rows, i32 inner, bool narm) { sum_rows(a, x, i, rows, inner, narm); }
+VG_FN void fold_rows(Sum<f64>* a, const f64* x, i64 i, i32 rows, i32 inner, bool narm) {
+    sum_rows(a, x, i, rows, inner, narm); }
+VG_FN void fold_rows(Mean<f64>* a, const f64* x, i64 i, i32 rows, i32 inner, bool narm) {
+    sum_rows(a, x, i, rows, inner, narm); }
 
 // ---- moments of doubles ---------------------------------------------------------------------------------
 // A block of numbers that are known and not huge goes by in lanes; what else there is, is for `Var::add`.
@@ -316,7 +323,8 @@ template <> struct Wide<f32> { typedef f32 type __attribute__((vector_size(32)))
 template <> struct Wide<i64> { typedef i64 type __attribute__((vector_size(32))); };
 template <> struct Wide<i32> { typedef i32 type __attribute__((vector_size(32))); };
 // As an integer is its own NA, so is a NaN no number: x == none(x), or x != x.
-template <class V, class T> VG_FN auto missing_in(V v, T) -> decltype(v != v) { return v == (V{} + Limit<T>::bottom()); }
+template <class V, class T> VG_FN auto missing_in(V v, T) -> decltype(v != v) { return v == (V{} + Limit<T>::bottom());
+}
 template <class V> VG_FN auto missing_in(V v, f64) -> decltype(v != v) { return v != v; }
 template <class V> VG_FN auto missing_in(V v, f32) -> decltype(v != v) { return v != v; }
 
@@ -374,7 +382,8 @@ template <class T, bool GREATEST> VG_FN void fold(Which<T, GREATEST>& a, const T
   T low, high;
   if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
   const T best = GREATEST ? high : low;
-  if (takes_place(best, a.m, a.at, Which<T, GREATEST>::is_better(best, a.m))) { a.m = best; a.at = i + place_of(x, best); }
+  if (takes_place(best, a.m, a.at, Which<T, GREATEST>::is_better(best, a.m))) {
+      a.m = best; a.at = i + place_of(x, best); }
 }
 template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;
@@ -414,7 +423,8 @@ template <class A, class T> VG_FN u32 scan_block(A& state, T* __restrict o, cons
   return w;
 }
 // An extreme is rarely new: a branch that is foreseen costs less than to choose each time. What is missing stays.
-template <class T, class BEATS> VG_FN void scan_extreme(T& m, T* __restrict o, const T* __restrict x, i32 n, BEATS beats) {
+template <class T, class BEATS> VG_FN void scan_extreme(T& m, T* __restrict o, const T* __restrict x, i32 n,
+    BEATS beats) {
   i32 k = 0;
   if (m == m) for (; k < n; k++) {
     if (beats(x[k], m)) {

@@ -4,15 +4,19 @@
 #pragma once
 #include "counts.h"
 
-static __attribute__((noinline, unused)) stretched any_gamma(i64 key, i64 i, u32 purpose, f64 shape) { return gamma_draw(key, i, purpose, shape); }
-static __attribute__((noinline, unused)) f64 any_gamma_of(i64 key, i64 i, f64 shape, f64 scale, u32& w) { return gamma_of(key, i, shape, scale, w); }
-static __attribute__((noinline, unused)) f64 any_beta_of(i64 key, i64 i, f64 a, f64 b, u32& w) { return beta_of(key, i, a, b, w); }
+static __attribute__((noinline, unused)) stretched any_gamma(i64 key, i64 i, u32 purpose, f64 shape) {
+    return gamma_draw(key, i, purpose, shape); }
+static __attribute__((noinline, unused)) f64 any_gamma_of(i64 key, i64 i, f64 shape, f64 scale, u32& w) {
+    return gamma_of(key, i, shape, scale, w); }
+static __attribute__((noinline, unused)) f64 any_beta_of(i64 key, i64 i, f64 a, f64 b, u32& w) {
+    return beta_of(key, i, a, b, w); }
 static __attribute__((noinline, unused)) f64 any_t_of(i64 key, i64 i, f64 df, u32& w) { return t_of(key, i, df, w); }
 
 VG_FN bool is_usual(f64 x) { return (x > 0) & (x - x == 0); }
 
 // gamma_draw() of usual shapes: value * exp(log); whether some log is not 0.
-VG_FN bool gamma_some(f64* __restrict value, f64* __restrict log, const i64* __restrict key, const f64* __restrict shape, i64 i, i32 n, u32 purpose) {
+VG_FN bool gamma_some(f64* __restrict value, f64* __restrict log, const i64* __restrict key,
+    const f64* __restrict shape, i64 i, i32 n, u32 purpose) {
   u64 radius[COUNTS], angle[COUNTS];
   f64 test[COUNTS], x[COUNTS], s[COUNTS], u[COUNTS];
   i64 decided[COUNTS], small = 0, all = 1;
@@ -46,7 +50,8 @@ VG_FN bool gamma_some(f64* __restrict value, f64* __restrict log, const i64* __r
 }
 
 // scale * gamma, of usual shapes and scales
-VG_FN void gamma_scaled(f64* __restrict o, const i64* __restrict key, const f64* __restrict shape, const f64* __restrict scale, i64 i, i32 n) {
+VG_FN void gamma_scaled(f64* __restrict o, const i64* __restrict key, const f64* __restrict shape,
+    const f64* __restrict scale, i64 i, i32 n) {
   f64 value[COUNTS], log[COUNTS];
   if (gamma_some(value, log, key, shape, i, n, FOR_GAMMA)) for (i32 k = 0; k < n; k++) value[k] *= own_exp(log[k]);
   for (i32 k = 0; k < n; k++) o[k] = scale[k] * value[k];
@@ -62,7 +67,8 @@ template <class USUAL, class SOME, class ONE> VG_FN void draw_blocks(i32 n, USUA
   }
 }
 
-VG_FN void gamma_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict shape, const f64* __restrict scale, i64 i, i32 n, u32& w) {
+VG_FN void gamma_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict shape,
+    const f64* __restrict scale, i64 i, i32 n, u32& w) {
   draw_blocks(n, [=](i32 k) { return is_usual(shape[k]) & is_usual(scale[k]); },
     [=](i32 from, i32 m) { gamma_scaled(o + from, key + from, shape + from, scale + from, i + from, m); },
     [=, &w](i32 k) { o[k] = any_gamma_of(key[k], i + k, shape[k], scale[k], w); });
@@ -74,9 +80,11 @@ VG_FN void chisq_block(f64* __restrict o, const i64* __restrict key, const f64* 
       for (i32 k = 0; k < m; k++) { shape[k] = df[from + k] * 0.5; two[k] = 2.0; }
       gamma_scaled(o + from, key + from, shape, two, i + from, m);
     },
-    [=, &w](i32 k) { o[k] = is_finite(df[k]) && df[k] >= 0 ? any_gamma_of(key[k], i + k, df[k] * 0.5, 2.0, w) : refused(w); });
+    [=, &w](i32 k) { o[k] = is_finite(df[k]) && df[k] >= 0 ? any_gamma_of(key[k], i + k, df[k] * 0.5, 2.0,
+        w) : refused(w); });
 }
-VG_FN void beta_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict a, const f64* __restrict b, i64 i, i32 n, u32& w) {
+VG_FN void beta_block(f64* __restrict o, const i64* __restrict key, const f64* __restrict a, const f64* __restrict b,
+    i64 i, i32 n, u32& w) {
   draw_blocks(n, [=](i32 k) { return is_usual(a[k]) & is_usual(b[k]); },
     [=](i32 from, i32 m) {
       f64 x[COUNTS], y[COUNTS], log_x[COUNTS], log_y[COUNTS];
@@ -110,8 +118,10 @@ VG_FN void t_block(f64* __restrict o, const i64* __restrict key, const f64* __re
 }
 
 // ---- Weibull: weibull_draw() ----------------------------------------------------------------------------
-static __attribute__((noinline, unused)) f64 any_weibull(f64 e, f64 shape, f64 scale, u32& w) { return weibull_draw(e, shape, scale, w); }
-VG_FN void weibull_block(f64* __restrict o, const f64* __restrict e, const f64* __restrict shape, const f64* __restrict scale, i32 n, u32& w) {
+static __attribute__((noinline, unused)) f64 any_weibull(f64 e, f64 shape, f64 scale, u32& w) {
+    return weibull_draw(e, shape, scale, w); }
+VG_FN void weibull_block(f64* __restrict o, const f64* __restrict e, const f64* __restrict shape,
+    const f64* __restrict scale, i32 n, u32& w) {
   draw_blocks(n, [=](i32 k) { return is_usual(shape[k]) & is_usual(scale[k]); },
     [=](i32 from, i32 m) {
       f64 x[COUNTS];
