@@ -1,12 +1,14 @@
 """The peers (CuPy, PyTorch, JAX) on the cases of cases.csv, and the limits of the card.
 
-    python3 bench/bench.py OUT.jsonl [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--peers=cupy,torch,jax] [--serve] [PREFIX ...]
+    python3 bench/bench.py OUT.jsonl [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--peers=cupy,torch,jax] [--serve]
+                           [PREFIX ...]
 
-Runs the cases whose names begin with a PREFIX (default: those marked so in cases.csv), or, with --serve, the groups that it reads
-from its standard input (bench/run.sh). Each answer is checked first against NumPy in float64 on few elements; a wrong one is
-reported and not timed. A line of JSON a case and peer goes to OUT.jsonl, with the fields of bench.R.
+Runs the cases whose names begin with a PREFIX (default: those marked so in cases.csv), or, with --serve, the groups
+that it reads from its standard input (bench/run.sh). Each answer is checked first against NumPy in float64 on few
+elements; a wrong one is reported and not timed. A line of JSON a case and peer goes to OUT.jsonl, with the fields of bench.R.
 
-What R does by columns NumPy does by rows: memory is laid out alike on both sides, so R's colSums() stands beside sum(1).
+What R does by columns NumPy does by rows: memory is laid out alike on both sides, so R's colSums() stands beside
+sum(1).
 Timed calls end in a synchronisation, a batch at a time, as on R's side; numbers are timed in the caller's hand.
 --peers=numpy runs the script on a machine without a GPU, to test the script.
 """
@@ -20,7 +22,8 @@ OUT, PREFIXES = (PLAIN or [None])[0], PLAIN[1:]
 SCALE, SECONDS = float(FLAGS.get("scale", 1)), float(FLAGS.get("seconds", 0.15))
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 CASES = list(csv.DictReader(open(os.path.join(FOLDER, "cases.csv"))))
-WANTED = [c for c in CASES if any(c["name"].startswith(p) for p in PREFIXES)] if PREFIXES else [c for c in CASES if c["default"] == "1"]
+WANTED = [c for c in CASES
+          if (any(c["name"].startswith(p) for p in PREFIXES) if PREFIXES else c["default"] == "1")]
 
 
 # ---- the peers ---------------------------------------------------------------------------------------------------
@@ -108,7 +111,8 @@ def operands(group, x, y, put, n, dtype):
     raise ValueError(group)
 
 
-# ---- the cases: NumPy's reference, and each peer's ways; a key is a peer, or a peer and a way ----------------------------
+# ---- the cases: NumPy's reference, and each peer's ways; a key is a peer, or a peer and a way ------------------------
+# lint: wide
 def build(peers):
     cases = {}
     def case(name, reference, **ways): cases[name] = dict(reference=reference, ways=ways)
@@ -233,9 +237,10 @@ def check_names(cases):
     lacking = [n for n in listed if key_of(n, cases) is None]
     spare = [n for n in cases if not any(l.startswith(n) for l in listed)]
     if lacking or spare: raise SystemExit(f"bench.py and cases.csv differ: {lacking + spare}")
+# lint: end
 
 
-# ---- checking and timing -----------------------------------------------------------------------------------------------
+# ---- checking and timing ---------------------------------------------------------------------------------------------
 def label(way): return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator", "jax_nn": "jax.nn", "cupy_scatter_add": "cupyx.scatter_add", "torch_index_add": "torch.index_add_"}.get(way, way)
 
 def emit(**row):

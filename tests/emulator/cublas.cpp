@@ -222,14 +222,14 @@ API cublasGemmEx_64(Handle* handle, int op_a, int op_b, int64_t m, int64_t n, in
       c, type_c, ldc, m * n, 1, compute, algorithm);
 }
 
-#define TYPED(letter, type)                                                                                                                                            \
-  API cublas##letter##syrk_v2_64(Handle* handle, int fill, int op, int64_t n, int64_t k, const void* alpha, const void* a, int64_t lda, const void* beta, void* c,    \
-                                 int64_t ldc) {                                                                                                                        \
-    return syrk(handle, type, fill, op, n, k, alpha, a, lda, beta, c, ldc);                                                                                            \
-  }                                                                                                                                                                    \
+#define TYPED(letter, type)                                                                                            \
+  API cublas##letter##syrk_v2_64(Handle* handle, int fill, int op, int64_t n, int64_t k, const void* alpha, const void* a, int64_t lda, const void* beta, void* c, \
+                                 int64_t ldc) {                                                                        \
+    return syrk(handle, type, fill, op, n, k, alpha, a, lda, beta, c, ldc);                                            \
+  }                                                                                                                    \
   API cublas##letter##trsm_v2_64(Handle* handle, int side, int fill, int op, int diagonal, int64_t m, int64_t n, const void* alpha, const void* a, int64_t lda, void* b, \
-                                 int64_t ldb) {                                                                                                                        \
-    return trsm<type>(handle, side, fill, op, diagonal, m, n, alpha, a, lda, b, ldb);                                                                                  \
+                                 int64_t ldb) {                                                                        \
+    return trsm<type>(handle, side, fill, op, diagonal, m, n, alpha, a, lda, b, ldb);                                  \
   }
 TYPED(S, F32)
 TYPED(D, F64)

@@ -57,54 +57,54 @@ LAPACK dormqr_(const char*, const char*, const int*, const int*, const int*, con
 
 namespace {
 
-#define OVERLOAD(p, T, R)                                                                                                                       \
-  void getrf(int n, T* a, int* pivots, int* info) { p##getrf_(&n, &n, a, &n, pivots, info); }                                                   \
-  void getrs(char op, int n, int m, const T* a, const int* pivots, T* b, int* info) { p##getrs_(&op, &n, &m, a, &n, pivots, b, &n, info); }      \
-  void potrf(char fill, int n, T* a, int* info) { p##potrf_(&fill, &n, a, &n, info); }                                                          \
-  void geqrf(int m, int n, T* a, T* tau, int* info) {                                                                                           \
-    int size = 64 * std::max(1, n);                                                                                                             \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    p##geqrf_(&m, &n, a, &m, tau, work.data(), &size, info);                                                                                    \
+#define OVERLOAD(p, T, R)                                                                                              \
+  void getrf(int n, T* a, int* pivots, int* info) { p##getrf_(&n, &n, a, &n, pivots, info); }                          \
+  void getrs(char op, int n, int m, const T* a, const int* pivots, T* b, int* info) { p##getrs_(&op, &n, &m, a, &n, pivots, b, &n, info); } \
+  void potrf(char fill, int n, T* a, int* info) { p##potrf_(&fill, &n, a, &n, info); }                                 \
+  void geqrf(int m, int n, T* a, T* tau, int* info) {                                                                  \
+    int size = 64 * std::max(1, n);                                                                                    \
+    std::vector<T> work((size_t)size);                                                                                 \
+    p##geqrf_(&m, &n, a, &m, tau, work.data(), &size, info);                                                           \
   }
 FOR_ALL(OVERLOAD)
-#define REAL(p, T)                                                                                                                              \
-  void syev(char job, char fill, int n, T* a, T* w, int* info) {                                                                                \
-    int size = 1 + 6 * n + 2 * n * n, isize = 3 + 5 * n;                                                                                        \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    std::vector<int> iwork((size_t)isize);                                                                                                      \
-    p##syevd_(&job, &fill, &n, a, &n, w, work.data(), &size, iwork.data(), &isize, info);                                                       \
-  }                                                                                                                                             \
-  void gesvd(char job, int m, int n, T* a, T* s, T* u, T* vt, int* info) {                                                                      \
-    int size = 5 * m + 5 * n + 64;                                                                                                              \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    p##gesvd_(&job, &job, &m, &n, a, &m, s, u, &m, vt, &n, work.data(), &size, info);                                                           \
-  }                                                                                                                                             \
-  void geev(char job, int n, T* a, T* w, T* vr, int* info) {                                                                                    \
-    int size = 8 * n + 64, one = 1;                                                                                                             \
-    char none = 'N';                                                                                                                            \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    p##geev_(&none, &job, &n, a, &n, w, w + n, nullptr, &one, vr, &n, work.data(), &size, info);                                                \
-  }                                                                                                                                             \
-  void ormqr(char op, int m, int n, int k, const T* a, const T* tau, T* c) {                                                                    \
-    int size = 64 * std::max(1, n) + 8192, info = 0;                                                                                            \
-    char side = 'L';                                                                                                                            \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    p##ormqr_(&side, &op, &m, &n, &k, a, &m, tau, c, &m, work.data(), &size, &info);                                                            \
+#define REAL(p, T)                                                                                                     \
+  void syev(char job, char fill, int n, T* a, T* w, int* info) {                                                       \
+    int size = 1 + 6 * n + 2 * n * n, isize = 3 + 5 * n;                                                               \
+    std::vector<T> work((size_t)size);                                                                                 \
+    std::vector<int> iwork((size_t)isize);                                                                             \
+    p##syevd_(&job, &fill, &n, a, &n, w, work.data(), &size, iwork.data(), &isize, info);                              \
+  }                                                                                                                    \
+  void gesvd(char job, int m, int n, T* a, T* s, T* u, T* vt, int* info) {                                             \
+    int size = 5 * m + 5 * n + 64;                                                                                     \
+    std::vector<T> work((size_t)size);                                                                                 \
+    p##gesvd_(&job, &job, &m, &n, a, &m, s, u, &m, vt, &n, work.data(), &size, info);                                  \
+  }                                                                                                                    \
+  void geev(char job, int n, T* a, T* w, T* vr, int* info) {                                                           \
+    int size = 8 * n + 64, one = 1;                                                                                    \
+    char none = 'N';                                                                                                   \
+    std::vector<T> work((size_t)size);                                                                                 \
+    p##geev_(&none, &job, &n, a, &n, w, w + n, nullptr, &one, vr, &n, work.data(), &size, info);                       \
+  }                                                                                                                    \
+  void ormqr(char op, int m, int n, int k, const T* a, const T* tau, T* c) {                                           \
+    int size = 64 * std::max(1, n) + 8192, info = 0;                                                                   \
+    char side = 'L';                                                                                                   \
+    std::vector<T> work((size_t)size);                                                                                 \
+    p##ormqr_(&side, &op, &m, &n, &k, a, &m, tau, c, &m, work.data(), &size, &info);                                   \
   }
 REAL(s, float)
 REAL(d, double)
-#define COMPLEX(p, T, R)                                                                                                                        \
-  void syev(char job, char fill, int n, T* a, R* w, int* info) {                                                                                \
-    int size = 4 * n + 64;                                                                                                                      \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    std::vector<R> rwork((size_t)(3 * n + 1));                                                                                                  \
-    p##heev_(&job, &fill, &n, a, &n, w, work.data(), &size, rwork.data(), info);                                                                \
-  }                                                                                                                                             \
-  void gesvd(char job, int m, int n, T* a, R* s, T* u, T* vt, int* info) {                                                                      \
-    int size = 5 * m + 5 * n + 64;                                                                                                              \
-    std::vector<T> work((size_t)size);                                                                                                          \
-    std::vector<R> rwork((size_t)(5 * n + 1));                                                                                                  \
-    p##gesvd_(&job, &job, &m, &n, a, &m, s, u, &m, vt, &n, work.data(), &size, rwork.data(), info);                                             \
+#define COMPLEX(p, T, R)                                                                                               \
+  void syev(char job, char fill, int n, T* a, R* w, int* info) {                                                       \
+    int size = 4 * n + 64;                                                                                             \
+    std::vector<T> work((size_t)size);                                                                                 \
+    std::vector<R> rwork((size_t)(3 * n + 1));                                                                         \
+    p##heev_(&job, &fill, &n, a, &n, w, work.data(), &size, rwork.data(), info);                                       \
+  }                                                                                                                    \
+  void gesvd(char job, int m, int n, T* a, R* s, T* u, T* vt, int* info) {                                             \
+    int size = 5 * m + 5 * n + 64;                                                                                     \
+    std::vector<T> work((size_t)size);                                                                                 \
+    std::vector<R> rwork((size_t)(5 * n + 1));                                                                         \
+    p##gesvd_(&job, &job, &m, &n, a, &m, s, u, &m, vt, &n, work.data(), &size, rwork.data(), info);                    \
   }
 COMPLEX(c, c32, float)
 COMPLEX(z, c64, double)
@@ -321,17 +321,17 @@ API cusolverDnXgeev(Handle* handle, void*, unsigned left, unsigned right, int64_
   });
 }
 
-#define ORMQR(letter, T)                                                                                                                                         \
-  API cusolverDn##letter##ormqr_bufferSize(Handle*, int, int, int, int, int, const T*, int, const T*, const T*, int, int* size) {                                \
-    *size = 16;                                                                                                                                                  \
-    return SUCCESS;                                                                                                                                              \
-  }                                                                                                                                                              \
+#define ORMQR(letter, T)                                                                                               \
+  API cusolverDn##letter##ormqr_bufferSize(Handle*, int, int, int, int, int, const T*, int, const T*, const T*, int, int* size) { \
+    *size = 16;                                                                                                        \
+    return SUCCESS;                                                                                                    \
+  }                                                                                                                    \
   API cusolverDn##letter##ormqr(Handle* handle, int side, int op, int m, int n, int k, const T* a, int lda, const T* tau, T* c, int ldc, T* work, int size, int* info) { \
-    if (side != 0 || op < 0 || op > 1 || lda != m || ldc != m || k > m || !work || size < 16 || !info) return INVALID_VALUE;                                     \
-    return later(handle, [=] {                                                                                                                                   \
-      memset(work, 0x5A, (size_t)size * sizeof(T));                                                                                                              \
-      ormqr(op ? 'T' : 'N', m, n, k, a, tau, c);                                                                                                                 \
-    });                                                                                                                                                          \
+    if (side != 0 || op < 0 || op > 1 || lda != m || ldc != m || k > m || !work || size < 16 || !info) return INVALID_VALUE; \
+    return later(handle, [=] {                                                                                         \
+      memset(work, 0x5A, (size_t)size * sizeof(T));                                                                    \
+      ormqr(op ? 'T' : 'N', m, n, k, a, tau, c);                                                                       \
+    });                                                                                                                \
   }
 ORMQR(S, float)
 ORMQR(D, double)

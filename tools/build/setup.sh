@@ -19,7 +19,8 @@ packages() {
   local missing=() p
   for p in "$@"; do installed "$p" || missing+=("$p"); done
   [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get >/dev/null || { echo "setup.sh: no apt-get here; taking for granted what Debian calls: ${missing[*]}"; return 0; }
+  command -v apt-get >/dev/null ||
+    { echo "setup.sh: no apt-get here; taking for granted what Debian calls: ${missing[*]}"; return 0; }
   [ "$(id -u)" = 0 ] || fail "not root; run: sudo apt-get install ${missing[*]}"
   echo "setup.sh: apt-get install ${missing[*]}"
   # what apt-get knows may be old or nothing at all; an update that fails for some other source does not matter
@@ -52,7 +53,9 @@ at_least() { [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -1
 rust() {
   local minimum path="$HOME/.cargo/bin:$PATH"
   minimum=$(minimum_rust)
-  enough() { at_least "$(PATH=$path rust_version rustc)" "$minimum" && at_least "$(PATH=$path rust_version cargo)" "$minimum"; }
+  enough() {
+    at_least "$(PATH=$path rust_version rustc)" "$minimum" && at_least "$(PATH=$path rust_version cargo)" "$minimum"
+  }
   enough && return 0
   # Debian's own rustc is old; rustc-web (what Debian builds browsers with) and newer suites are not.
   local pair candidate
@@ -84,7 +87,8 @@ for part in "$@"; do
   case $part in
     rust) packages gcc g++ make; rust ;;
     r) packages r-base-core r-base-dev; r_packages cli rlang ;;
-    test) "$0" r; r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival ;;
+    test) "$0" r
+      r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival ;;
     python) python ;;
     document) "$0" r; r_packages roxygen2 ;;
     check) "$0" test; packages pandoc xz-utils devscripts; r_packages knitr rmarkdown bench future ;;

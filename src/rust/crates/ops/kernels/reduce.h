@@ -183,10 +183,12 @@ template <> struct Product<c128> {
 
 // ---- min, max -------------------------------------------------------------------------------------
 template <class T> struct Limit;
+// lint: wide
 template <> struct Limit<i32> { VG_FN i32 top() { return 2147483647; } VG_FN i32 bottom() { return NA_I32; } VG_FN u32 missing(i32 x) { return x == NA_I32 ? 2u : 0u; } VG_FN i32 value(u32) { return NA_I32; } };
 template <> struct Limit<i64> { VG_FN i64 top() { return 0x7FFFFFFFFFFFFFFFll; } VG_FN i64 bottom() { return NA_I64; } VG_FN u32 missing(i64 x) { return x == NA_I64 ? 2u : 0u; } VG_FN i64 value(u32) { return NA_I64; } };
 template <> struct Limit<f32> { VG_FN f32 top() { return f32_of_bits(0x7F800000u); } VG_FN f32 bottom() { return -top(); } VG_FN u32 missing(f32 x) { return missing_of(x); } VG_FN f32 value(u32) { return nan_f32(); } };
 template <> struct Limit<f64> { VG_FN f64 top() { return f64_of_bits(0x7FF0000000000000ull); } VG_FN f64 bottom() { return -top(); } VG_FN u32 missing(f64 x) { return missing_of(x); } VG_FN f64 value(u32 seen) { return missing_value(seen); } };
+// lint: end
 
 template <class T> struct Min {
   typedef T value; T m; u32 seen, any;

@@ -4,6 +4,7 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
+    // lint: wide
     op!(add, "+", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_add(a, b, w)"), (FLOATS, "first_nan(a + b, a)"), (COMPLEX, "c_add(a, b)")], "Sum."),
     op!(sub, "-", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_sub(a, b, w)"), (F32, "a - b"), (F64, "difference(a, b)"), (COMPLEX, "c_sub(a, b)")], "Difference."),
     op!(mul, "*", Ops, 2, Arithmetic, IntegerOverflow, 0, [(INTS, "int_mul(a, b, w)"), (FLOATS, "first_nan(a * b, a)"), (COMPLEX, "c_mul(a, b)")], "Product."),
@@ -43,4 +44,5 @@ pub const ROWS: &[Op] = &[
     op!(bit_or, "bitwOr", Function, 2, Arithmetic, None, 0, [(I32, "bit_or(a, b)")], "Or of the bits of integers."),
     op!(bit_xor, "bitwXor", Function, 2, Arithmetic, None, 0, [(I32, "bit_xor(a, b)")], "Exclusive or of the bits of integers."),
     op!(bit_not, "bitwNot", Function, 1, Arithmetic, None, 0, [(I32, "bit_not(a)")], "The bits of integers turned over."),
+    // lint: end
 ];

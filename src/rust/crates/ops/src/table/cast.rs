@@ -5,6 +5,7 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
+    // lint: wide
     op!(to_bool8, "as.logical", Generic, 1, To(DType::Bool8), None, 0, [(ALL, "bool_of(a)")], "To logical: FALSE for 0."),
     op!(to_int8, "", Internal, 1, To(DType::Int8), Coercion, 0, [(REALS, "int_of(a, 127, w)"), (COMPLEX, "int_of(real_of(a, w), 127, w)")], "To int8: NA outside -127 ... 127."),
     op!(to_uint8, "as.raw", Generic, 1, To(DType::UInt8), Coercion, 0, [(REALS, "raw_of(a, w)"), (COMPLEX, "raw_of(real_of(a, w), w)")], "To uint8: 0 outside 0 ... 255."),
@@ -18,4 +19,5 @@ pub const ROWS: &[Op] = &[
     op!(to_complex64, "", Internal, 1, To(DType::Complex64), None, 0, [(ALL, "complex64_of(a)")], "To complex64."),
     op!(to_complex128, "as.complex", Generic, 1, To(DType::Complex128), Coercion, 0, [(I32 | FLOATS | COMPLEX, "complex128_of(a)"), (I64, "complex128_of(double_of(a, w))")], "To complex."),
     op!(nearest, "", Internal, 1, To(DType::Float64), None, 0, [(I64, "double_of(a)")], "The nearest double, without a warning where that is another number."),
+    // lint: end
 ];

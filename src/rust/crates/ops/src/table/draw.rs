@@ -5,6 +5,7 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
+    // lint: wide
     op!(normal_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "placed(a, b, c, w)")], "Of standard normal a: with mean b and standard deviation c."),
     op!(lognormal_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "lognormal_draw(a, b, c, w)")], "Of standard normal a: the exponential of a normal with mean b and standard deviation c."),
     op!(uniform_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "uniform_draw(a, b, c, w)")], "Of uniform a: uniform between b and c."),
@@ -24,4 +25,5 @@ pub const ROWS: &[Op] = &[
     op!(rnbinom, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "negative_binomial_of(a, i, b, c, w)")], "Negative binomial with size b and probability c: Poisson of a gamma."),
     op!(rnbinom_mu, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "negative_binomial_of_mean(a, i, b, c, w)")], "Negative binomial with size b and mean c: Poisson of a gamma."),
     op!(rindex, "", Internal, 2, Drawn, None, 0, [(F64, "index_of(a, i, b)")], "A whole number from 1 to b, all as likely (Lemire 2019)."),
+    // lint: end
 ];

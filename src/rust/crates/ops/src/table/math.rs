@@ -7,6 +7,7 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
+    // lint: wide
     op!(abs, "abs", Math, 1, Modulus, None, 0, [(INTS, "int_abs(a)"), (FLOATS, "fabs(a)"), (COMPLEX, "c_abs(a)")], "Absolute value."),
     op!(sign, "sign", Math, 1, Real, None, 0, [(I64, "int_sign(a)"), (FLOATS, "sign_of(a)")], "Sign: -1, 0 or 1."),
     op!(sqrt, "sqrt", Math, 1, Float, NaNsProduced, 0, [(FLOATS, "checked(sqrt(a), a, w)"), (COMPLEX, "c_noted(c_sqrt(a), a, w)")], "Square root."),
@@ -44,4 +45,5 @@ pub const ROWS: &[Op] = &[
     op!(round, "round", Math, 1, Float, None, 0, [(I64, "a"), (FLOATS, "nearbyint(a)"), (C64, "c_round(a, 0.0f)"), (C128, "c_round(a, 0.0)")], "The nearest whole number; halves go to the even one."),
     op!(round_digits, "round", Math, 2, Float, None, 0, [(FLOATS, "round_digits(a, b)"), (COMPLEX, "c_round(a, b.re)")], "Rounded to a number of digits after the decimal point."),
     op!(signif, "signif", Math, 2, Float, None, 0, [(FLOATS, "signif_digits(a, b)"), (COMPLEX, "c_signif(a, b.re)")], "Rounded to a number of significant digits."),
+    // lint: end
 ];

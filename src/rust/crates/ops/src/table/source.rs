@@ -4,6 +4,7 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
+    // lint: wide
     // unsigned: the caller knows that the ends fit, and elements beyond the last may be computed
     op!(seq, "", Internal, 2, Source, None, 0, [(I32, "(i32)((u32)a + (u32)i * (u32)b)"), (I64, "(i64)((u64)a + (u64)i * (u64)b)"), (F32, "(f32)((f64)a + (f64)i * (f64)b)"), (F64, "a + (f64)i * b")], "a, a + b, a + 2b ..."),
 
@@ -15,4 +16,5 @@ pub const ROWS: &[Op] = &[
     op!(runif_single, "", Internal, 1, Random(Class::F32), None, 0, [(I64, "runif_f32(a, i)")], "Uniform on (0, 1), never an end; 24 bits."),
     op!(rnorm_single, "", Internal, 1, Random(Class::F32), None, 0, [(I64, "rnorm_f32(a, i)")], "Standard normal, computed in float32."),
     op!(rexp_single, "", Internal, 1, Random(Class::F32), None, 0, [(I64, "rexp_f32(a, i)")], "Exponential with rate 1, computed in float32."),
+    // lint: end
 ];

@@ -13,6 +13,7 @@ use super::*;
 
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
+    // lint: wide
     op!(gamma, "gamma", Math, 1, Real, NaNsProduced, 1500, [(FLOATS, "r_gamma(a, w)")], "Gamma function."),
     op!(lgamma, "lgamma", Math, 1, Real, NaNsProduced, 64, [(FLOATS, "r_lgamma(a, w)")], "Logarithm of the absolute value of the gamma function."),
     op!(digamma, "digamma", Math, 1, Real, NaNsProduced, 64, [(FLOATS, "r_digamma(a, w)")], "First derivative of lgamma."),
@@ -31,4 +32,5 @@ pub const ROWS: &[Op] = &[
     op!(qnorm_upper, "qnorm", Function, 3, Real, NaNsProduced, 16, [(FLOATS, "r_qnorm_upper(a, b, c, w)")], "Normal quantile of an upper tail probability."),
     op!(qnorm_log, "qnorm", Function, 3, Real, NaNsProduced, 16, [(FLOATS, "r_qnorm_log(a, b, c, w)")], "Normal quantile of the logarithm of a probability."),
     op!(qnorm_upper_log, "qnorm", Function, 3, Real, NaNsProduced, 16, [(FLOATS, "r_qnorm_upper_log(a, b, c, w)")], "Normal quantile of the logarithm of an upper tail probability."),
+    // lint: end
 ];
