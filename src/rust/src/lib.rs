@@ -1,6 +1,6 @@
 //! The bridge: R values to engine values and back. Thin: work is the engine's.
 //!
-//! Three layers, the lowest first. Imports run downwards, and in no circle: `crates/engine/tests/bridge_layers.rs`
+//! Three layers, the lowest first. Imports run downwards, and in no circle: `crates/engine/tests/layers.rs`
 //! fails otherwise.
 //!
 //! - `r`: R's API. Calls that may jump, conditions, ordinary values, external pointers, finalizers, garbage collection,

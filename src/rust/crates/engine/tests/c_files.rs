@@ -1,0 +1,96 @@
+//! The C files of the package include each other in no circle, and declare each function in the header of its file. The
+//! test stands here because the bridge is a static library for R: its own tests could not be linked without R.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What each file includes.
+type Includes = BTreeMap<String, BTreeSet<String>>;
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The files that are in circles, or between two circles.
+fn circles(all: &Includes) -> Vec<String> {
+    let mut left = all.clone();
+    loop {
+        let used: BTreeSet<String> = left.values().flatten().cloned().collect();
+        let before = left.len();
+        let known = left.clone();
+        left.retain(|own, uses| used.contains(own) && uses.iter().any(|other| known.contains_key(other)));
+        if left.len() == before {
+            let among =
+                |uses: &BTreeSet<String>| uses.iter().filter(|m| left.contains_key(*m)).cloned().collect::<Vec<_>>();
+            return left.iter().map(|(own, uses)| format!("{own} uses {}", among(uses).join(", "))).collect();
+        }
+    }
+}
+
+/// The function of ours that a line of C begins with, as `vg_new` of `SEXP vg_new(int type);`, unless it is static.
+fn function(line: &str) -> Option<&str> {
+    if !line.starts_with(|c: char| c.is_alphabetic()) || line.starts_with("static ") {
+        return None;
+    }
+    let name = line.split_once('(')?.0.rsplit(|c| !is_name(c)).next()?;
+    (name.starts_with("vg_") || name.starts_with("C_")).then_some(name)
+}
+
+/// What C files include, by their names without `.c` and `.h`; and declarations that stand in another file than the
+/// function.
+fn includes(files: &[(String, String)]) -> (Includes, Vec<String>) {
+    let unit = |file: &str| file.split('.').next().unwrap().to_string(); // also of `NAME.h"`
+    let mut all = Includes::new();
+    let (mut defined, mut declared) = (BTreeMap::new(), Vec::new());
+    for (file, text) in files {
+        let own = unit(file);
+        let named = text.lines().filter_map(|line| line.strip_prefix("#include \"")).map(unit);
+        all.entry(own.clone()).or_default().extend(named.filter(|other| *other != own));
+        for line in text.lines() {
+            let Some(name) = function(line) else { continue };
+            let code = line.split("//").next().unwrap().trim_end();
+            if code.ends_with(';') {
+                declared.push((name, own.clone()));
+            } else if code.ends_with('{') || code.ends_with('}') {
+                defined.insert(name, own.clone());
+            }
+        }
+    }
+    let strange = declared.into_iter().filter_map(|(name, own)| {
+        let place: &String = defined.get(name)?;
+        (*place != own).then(|| format!("{own} declares {name} of {place}"))
+    });
+    (all, strange.collect())
+}
+
+#[test]
+fn the_c_files_include_each_other_in_no_circle() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&src).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "c" || e == "h" || e == "cpp") {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            files.push((name, std::fs::read_to_string(path).unwrap()));
+        }
+    }
+    let (all, strange) = includes(&files);
+    let seen = all.values().map(BTreeSet::len).sum::<usize>();
+    assert!(seen > 50, "only {seen} includes were found");
+    assert!(circles(&all).is_empty(), "includes in circles:\n{}", circles(&all).join("\n"));
+    assert!(strange.is_empty(), "functions of C are declared in the header of their file:\n{}", strange.join("\n"));
+}
+
+#[test]
+fn circles_and_stray_declarations_of_c_are_found() {
+    let file = |name: &str, text: &str| (name.to_string(), text.to_string());
+    let a =
+        file("a.c", "#include <math.h>\n#include \"a.h\"\n#include \"b.h\"\nSEXP vg_f(SEXP x) {\n  return vg_g(x); }");
+    let b =
+        [file("b.h", "SEXP vg_g(SEXP x); // of b"), file("b.c", "#include \"b.h\"\nSEXP vg_g(SEXP x) { return x; }")];
+    let (all, strange) = includes(&[&[a.clone()], &b[..]].concat());
+    assert!(all["a"].contains("b") && circles(&all).is_empty() && strange.is_empty());
+    let (all, strange) = includes(&[&[a], &b[..], &[file("b.h", "#include \"a.h\"\nSEXP vg_f(SEXP x);")]].concat());
+    assert_eq!(circles(&all).len(), 2);
+    assert_eq!(strange, ["b declares vg_f of a"]);
+}
