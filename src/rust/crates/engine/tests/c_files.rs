@@ -88,7 +88,7 @@ fn circles_and_stray_declarations_of_c_are_found() {
         file("a.c", "#include <math.h>\n#include \"a.h\"\n#include \"b.h\"\nSEXP vg_f(SEXP x) {\n  return vg_g(x); }");
     let b =
         [file("b.h", "SEXP vg_g(SEXP x); // of b"), file("b.c", "#include \"b.h\"\nSEXP vg_g(SEXP x) { return x; }")];
-    let (all, strange) = includes(&[&[a.clone()], &b[..]].concat());
+    let (all, strange) = includes(&[std::slice::from_ref(&a), &b[..]].concat());
     assert!(all["a"].contains("b") && circles(&all).is_empty() && strange.is_empty());
     let (all, strange) = includes(&[&[a], &b[..], &[file("b.h", "#include \"a.h\"\nSEXP vg_f(SEXP x);")]].concat());
     assert_eq!(circles(&all).len(), 2);

@@ -283,7 +283,7 @@ const NAMES: [&str; 6] = [elementwise::NAME, tiled::NAME, reduce::NAME, scan::NA
 
 /// Many kernels as one source: each in a namespace, by a name of its own.
 fn joined(kernels: &[&Job]) -> String {
-    let kernels_folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels"));
+    let kernels_folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ops/kernels"));
     let mut headers: Vec<String> = Vec::new();
     let mut bodies = String::new();
     for (k, (_, source)) in kernels.iter().enumerate() {

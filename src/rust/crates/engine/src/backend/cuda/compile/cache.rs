@@ -385,7 +385,7 @@ mod tests {
         let processes: Vec<_> = (0..8)
             .map(|_| {
                 std::process::Command::new(std::env::current_exe().unwrap())
-                    .args(["--exact", "backend::cuda::cache::tests::one_of_many_processes"])
+                    .args(["--exact", "backend::cuda::compile::cache::tests::one_of_many_processes"])
                     .env(FOLDER, &directory)
                     .stdout(std::process::Stdio::piped())
                     .spawn()

@@ -39,7 +39,7 @@ fn kernels() -> &'static [Kernel; 5] {
 fn compiled(family: Family, folder: &std::path::Path) -> Kernel {
     let (text, library) = (folder.join(format!("{}.cpp", family.name())), folder.join(format!("{}.so", family.name())));
     std::fs::write(&text, source(family)).unwrap();
-    let headers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let headers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../ops/kernels");
     // as build.rs compiles the cpu device's loops
     let done = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()))
         .args([
