@@ -64,6 +64,7 @@ impl DType {
     ];
 
     /// Bytes of one element.
+    #[inline]
     pub const fn size(self) -> usize {
         match self {
             DType::Bool8 | DType::Int8 | DType::UInt8 => 1,
@@ -112,6 +113,7 @@ impl DType {
         }
     }
 
+    #[inline]
     pub const fn class(self) -> Class {
         match self {
             DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Int32 => Class::I32,
@@ -123,6 +125,7 @@ impl DType {
         }
     }
 
+    #[inline]
     pub const fn kind(self) -> Kind {
         match self {
             DType::Bool8 => Kind::Logical,
@@ -133,6 +136,7 @@ impl DType {
         }
     }
 
+    #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Double)
     }
@@ -159,6 +163,7 @@ impl Class {
         }
     }
 
+    #[inline]
     pub const fn size(self) -> usize {
         match self {
             Class::I32 | Class::F32 => 4,
@@ -168,11 +173,13 @@ impl Class {
     }
 
     /// This class's bit in a set of classes.
+    #[inline]
     pub const fn bit(self) -> u8 {
         1 << self as u8
     }
 
     /// The class of the parts of a complex number; a real class is its own.
+    #[inline]
     pub const fn real(self) -> Class {
         match self {
             Class::C64 => Class::F32,

@@ -18,6 +18,7 @@ enum Axes {
 
 impl Layout {
     /// `n` elements one after the other.
+    #[inline]
     pub fn contiguous(n: usize) -> Layout {
         Layout { offset: 0, axes: Axes::One([n], [1]) }
     }
@@ -58,19 +59,23 @@ impl Layout {
         Layout { offset, axes }
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.shape().iter().product()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
     /// Extents of the joined axes, fastest first.
+    #[inline]
     pub fn shape(&self) -> &[usize] {
         match &self.axes {
             Axes::One(shape, _) => shape,
@@ -78,6 +83,7 @@ impl Layout {
         }
     }
 
+    #[inline]
     pub fn strides(&self) -> &[isize] {
         match &self.axes {
             Axes::One(_, strides) => strides,
@@ -86,6 +92,7 @@ impl Layout {
     }
 
     /// Whether the elements lie one after the other, from the offset on.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         matches!(self.axes, Axes::One([extent], [stride]) if stride == 1 || extent <= 1)
     }

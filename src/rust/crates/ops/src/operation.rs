@@ -22,11 +22,13 @@ fn rows() -> &'static [&'static Op] {
 }
 
 impl OpId {
+    #[inline]
     pub fn row(self) -> &'static Op {
         rows()[self.0 as usize]
     }
 
     /// Whether computing the row in a class may warn: whether its expression uses the flag word.
+    #[inline]
     pub fn may_warn(self, class: Class) -> bool {
         static MAY_WARN: OnceLock<Vec<u8>> = OnceLock::new();
         let word = |c: char| c == '_' || c.is_ascii_alphanumeric();

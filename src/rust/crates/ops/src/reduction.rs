@@ -73,6 +73,7 @@ impl Reduction {
     }
 
     /// The class in which elements of `class` are reduced; `None` where R refuses the type.
+    #[inline]
     pub fn class(self, class: Class) -> Option<Class> {
         use Reduction::*;
         Some(match (self, class) {
@@ -138,10 +139,12 @@ pub struct Groups {
 }
 
 impl Groups {
+    #[inline]
     pub const fn whole(n: usize) -> Groups {
         Groups { outer: 1, length: n, inner: 1 }
     }
 
+    #[inline]
     pub const fn count(self) -> usize {
         self.outer * self.inner
     }

@@ -14,6 +14,7 @@ pub enum Typed {
 }
 
 impl Typed {
+    #[inline]
     pub fn kind(self) -> Kind {
         match self {
             Typed::Array(dtype) => dtype.kind(),

@@ -50,6 +50,7 @@ impl Scalar {
         }
     }
 
+    #[inline]
     pub const fn class(self) -> Class {
         match self {
             Scalar::I32(_) => Class::I32,
@@ -62,6 +63,7 @@ impl Scalar {
     }
 
     /// The bytes of the value, as a kernel reads them, in the first `class().size()` places.
+    #[inline]
     pub fn bytes(self) -> [u8; 16] {
         let mut out = [0u8; 16];
         match self {
@@ -115,12 +117,14 @@ impl Scalar {
     }
 
     /// Whether it is an int64 that has no double of its own.
+    #[inline]
     pub fn is_rounded_to(self, class: Class) -> bool {
         let Scalar::I64(x) = self else { return false };
         matches!(class, Class::F64 | Class::C128) && i128::from(x) != (x as f64) as i128
     }
 
     /// The same value in another class, NA kept; what does not fit an integer is NA.
+    #[inline]
     pub fn to(self, class: Class) -> Scalar {
         if self.class() == class {
             return self;
@@ -151,6 +155,7 @@ impl Scalar {
     }
 
     /// As a logical: zero or not, NA kept.
+    #[inline]
     pub fn to_logical(self) -> Scalar {
         let value = match self {
             _ if self.is_na_integer() => NA_I32,
