@@ -36,7 +36,7 @@
 #' gpu_compute(state + x, out = state)
 #' alias
 #' @export
-gpu_compute <- function(..., out = NULL) invisible(.External2(C_settle))
+gpu_compute <- function(..., out = NULL) invisible(.External2(C_evaluate))
 
 # What is not one array without `out`.
 compute_several <- function(..., out, call) {

@@ -75,7 +75,7 @@ static const R_CallMethodDef entries[] = {
 
 static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
-    {"C_launch", (DL_FUNC)C_launch, 0}, {"C_settle", (DL_FUNC)C_settle, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
+    {"C_launch", (DL_FUNC)C_launch, 0}, {"C_evaluate", (DL_FUNC)C_evaluate, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0},
     {"C_as_torch", (DL_FUNC)C_as_torch, 0}, {"C_from_torch", (DL_FUNC)C_from_torch, 0},

@@ -28,7 +28,7 @@ static SEXP only_array(SEXP rho) {
 }
 
 // gpu_compute(..., out = NULL).
-SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho) {
+SEXP C_evaluate(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = only_array(rho);
   if (x == NULL || Rf_eval(out_symbol, rho) != R_NilValue) return Rf_eval(several_call, rho);
   vg_compute_one(x);

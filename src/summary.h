@@ -3,6 +3,6 @@
 #include "r_api.h"
 
 void vg_init_summary(void);
-SEXP C_settle(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_evaluate(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_holds_array(SEXP x);

@@ -22,4 +22,4 @@ alive <- function() {
 }
 
 # Until everything that was let go of is freed.
-settle_garbage <- function() invisible(alive())
+collect_garbage <- function() invisible(alive())

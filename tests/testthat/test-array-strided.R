@@ -72,7 +72,7 @@ test_that("two views see each other's writing, and what was recorded before does
   m[1, 1] <- 5
   expect_identical(collect(x), rep(7, 6))
   rm(evens, m, rows)
-  settle_garbage()
+  collect_garbage()
   expect_identical(verdigris:::gpu_info(x + 1)$pending, 1)
 })
 

@@ -219,7 +219,7 @@ test_that("a graph gives its memory back", {
   x <- gpu(runif(1e5))
   gpu_sync(test_device)
   live <- function() {
-    settle_garbage()
+    collect_garbage()
     sum(gpu_memory(test_device)[c("live", "pending")])
   }
   before <- live()

@@ -81,7 +81,7 @@ test_that("operations run where their operands are", {
 })
 
 test_that("memory is counted, and comes back", {
-  settle_garbage()
+  collect_garbage()
   memory <- gpu_memory(test_device)
   expect_s3_class(memory, "gpu_memory")
   expect_true(all(c("live", "cached", "free", "total") %in% names(memory)))

@@ -51,7 +51,7 @@ wild <- list(
 
 test_that("forged tensors are refused by classed errors, and stay their owner's", {
   e <- exchanger()
-  settle_garbage()
+  collect_garbage()
   e$deleted()
   count <- 0
   for (kind in names(wild)) {
@@ -68,7 +68,7 @@ test_that("forged tensors are refused by classed errors, and stay their owner's"
   }
   expect_gte(count, 200)
   rm(capsule)
-  settle_garbage()
+  collect_garbage()
   # those with a tag or a place of their own have no finalizer; the others are deleted by their capsule
   own <- sum(vapply(unlist(wild, recursive = FALSE), function(f) is.null(f$tensor_at) && !"tag" %in% names(f), NA))
   expect_identical(e$deleted(), 2L * own)
@@ -113,7 +113,7 @@ test_that("memory that may not be read is refused", {
 
 test_that("fuzzed tensors end in a classed error or in an array", {
   e <- exchanger()
-  settle_garbage()
+  collect_garbage()
   e$deleted()
   times <- if (Sys.getenv("VERDIGRIS_EXAMPLES") == "all") 50000 else 400
   set.seed(20261122)
@@ -161,6 +161,6 @@ test_that("fuzzed tensors end in a classed error or in an array", {
   expect_gt(errors, times / 4)
   expect_lt(errors, times)
   rm(y, got)
-  settle_garbage()
+  collect_garbage()
   expect_equal(e$deleted(), times)
 })

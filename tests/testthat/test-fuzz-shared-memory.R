@@ -94,7 +94,7 @@ test_that("who borrowed an array's memory does not see what another array on it 
   v <- x[2:3]
   b <- from_dlpack(as_dlpack(v))
   rm(v)
-  settle_garbage()
+  collect_garbage()
   gpu_compute(gpu(c(7, 8, 9)), out = x)
   expect_identical(list(collect(b), collect(x)), list(c(2, 3), c(7, 8, 9)))
   x <- gpu(c(1, 2, 3))
@@ -109,7 +109,7 @@ test_that("who borrowed an array's memory does not see what another array on it 
   b <- from_dlpack(as_dlpack(x))
   for (k in 1:3) {
     gpu_compute(x + 1, out = x)
-    settle_garbage()
+    collect_garbage()
     expect_identical(collect(b), c(1, 2, 3) + k)
   }
 })
@@ -143,7 +143,7 @@ test_that("once nobody can write, what is lent for reading is recorded again", {
   b <- from_dlpack(as_dlpack(x))
   expect_identical(verdigris:::gpu_info(b * 2)$pending, 0)
   rm(x)
-  settle_garbage()
+  collect_garbage()
   expect_identical(verdigris:::gpu_info(b * 2)$pending, 1)
   expect_identical(collect(b * 2), c(2, 4, 6))
 })

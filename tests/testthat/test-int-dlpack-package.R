@@ -11,11 +11,11 @@ test_that("another package's memory becomes an array, and is deleted once", {
     y <- x
     dim(y) <- 3:2 # another array on the same memory
     rm(x)
-    settle_garbage()
+    collect_garbage()
     expect_identical(e$deleted(), 0L)
     expect_identical(collect(y + 1), matrix(c(1, 4, 2, 5, 3, 6), 3))
     rm(y)
-    settle_garbage()
+    collect_garbage()
     expect_identical(e$deleted(), 1L)
   }
   copied <- e$give(2L, 2L, copy = 1L)
@@ -70,7 +70,7 @@ test_that("a vector is kept, and not written to, while someone reads it", {
   y <- from_dlpack(capsule)
   expect_identical(collect(y), c(1, 2, 3))
   rm(x, capsule)
-  settle_garbage()
+  collect_garbage()
   invisible(lapply(1:50, function(k) rnorm(3)))
   expect_identical(collect(y), c(1, 2, 3))
   expect_error(gpu_compute(y * 2, out = y), NA) # read-only: new memory
@@ -92,7 +92,7 @@ test_that("a vector is kept, and not written to, while someone reads it", {
 
 test_that("many exchanges: each deleter once, nothing left", {
   e <- exchanger()
-  settle_garbage()
+  collect_garbage()
   e$deleted()
   live <- gpu_memory("cpu")[["live"]]
   for (k in 1:200) { # 1e5 in all, 500 at a time through one another
@@ -100,7 +100,7 @@ test_that("many exchanges: each deleter once, nothing left", {
     expect_identical(collect(x), matrix(c(0, 2, 1, 3), 2))
   }
   rm(x)
-  settle_garbage()
+  collect_garbage()
   expect_identical(e$deleted(), 200L)
   expect_lte(gpu_memory("cpu")[["live"]], live)
 })

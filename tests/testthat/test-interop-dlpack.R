@@ -169,7 +169,7 @@ test_that("what is recorded or viewed before memory is lent to a writer keeps it
   expect_false(describe(as_dlpack(z, writable = TRUE))$read_only)
   # once nobody else holds it, it is an array like others: recorded, not computed
   rm(y)
-  settle_garbage()
+  collect_garbage()
   w <- x + 1
   expect_identical(verdigris:::gpu_info(w)$pending, 1)
 })
@@ -196,7 +196,7 @@ test_that("views of every kind go out without a copy", {
   expect_identical(out(rev(gpu(x))), list(23, 24, -1))
   expect_identical(out(aperm(x, c(3, 1, 2))), list(0, c(4, 2, 3), c(6, 1, 2)))
   expect_identical(out(x[2, 2:3, c(4, 2)]), list(21, c(2, 2), c(2, -12)))
-  settle_garbage() # a view that nobody has any more counts as one until it is collected
+  collect_garbage() # a view that nobody has any more counts as one until it is collected
   expect_identical(out(gpu_as_strided(x, 24, -1, 23)), list(23, 24, -1))
   expect_identical(out(gpu_as_strided(x, c(5, 3), c(0, 2), 1)), list(1, c(5, 3), c(0, 2)))
   for (v in list(aperm(x, c(3, 1, 2)), x[2, 2:3, c(4, 2)], gpu_as_strided(x, c(5, 3), c(0, 2), 1))) {
@@ -300,7 +300,7 @@ test_that("numpy writes and R reads, R writes and numpy reads", {
 test_that("either side may go first", {
   np <- numpy()
   there <- np$from_dlpack(as_dlpack(gpu(c(1, 2, 3)) + 0))
-  settle_garbage()
+  collect_garbage()
   expect_identical(values(there), c(1, 2, 3))
   here <- from_dlpack(np$arange(3, dtype = "float64"))
   reticulate::import("gc")$collect()

@@ -15,7 +15,7 @@ test_that("an address says where the elements lie, and its owner keeps them", {
     list(address = 0, dim = 0L, strides = 1))
   y <- gpu_from_pointer(p)
   rm(x, p)
-  settle_garbage()
+  collect_garbage()
   expect_identical(collect(y), m)
   expect_identical(collect(y + 1), m + 1)
   expect_error(gpu_pointer(1), class = "verdigris_error_argument")
@@ -72,23 +72,23 @@ test_that("the owner is kept and told, once", {
   z <- y
   dim(z) <- c(1, 3)
   rm(y)
-  settle_garbage()
+  collect_garbage()
   expect_identical(told, 0)
   expect_false(gone)
   expect_identical(collect(z), matrix(c(1, 2, 3), 1))
   rm(z)
-  settle_garbage()
+  collect_garbage()
   expect_identical(told, 1)
   expect_true(gone)
   # an error in it is a warning, and nothing else
   p <- gpu_pointer(gpu(1))
   y <- gpu_from_pointer(p, on_free = function() stop("no"))
   rm(y)
-  expect_warning(settle_garbage(), "`on_free` failed: no")
+  expect_warning(collect_garbage(), "`on_free` failed: no")
   # what is refused is not told
   expect_error(gpu_from_pointer(p, dtype = "float32", strides = 2^52, dim = 2^20, on_free = function() told <<- told +
     1), class = "verdigris_error_shape")
-  settle_garbage()
+  collect_garbage()
   expect_identical(told, 1)
 })
 
@@ -179,7 +179,7 @@ test_that("array interfaces go both ways", {
   attributes(rows)[c("device", "owner")] <- attributes(interface)[c("device", "owner")]
   expect_identical(collect(gpu_from_array_interface(rows)), matrix(1:6 + 0, 2, byrow = TRUE))
   rm(x)
-  settle_garbage()
+  collect_garbage()
   expect_identical(collect(gpu_from_array_interface(interface)), m) # the list keeps the memory
   bad <- function(...) {
     changed <- interface

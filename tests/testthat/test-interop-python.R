@@ -28,7 +28,7 @@ test_that("an array goes to numpy as often as wanted, and lives there", {
   expect_output(print(object), "<R array float64 (2, 3) on cpu>", fixed = TRUE)
   expect_error(object$`__dlpack__`(dl_device = reticulate::tuple(2L, 0L)), "not moved")
   rm(x)
-  settle_garbage()
+  collect_garbage()
   expect_identical(number(np$sum(there)), 21)
   expect_false(number(np$from_dlpack(object, copy = TRUE)$ctypes$data) == number(there$ctypes$data))
 })
@@ -66,11 +66,11 @@ test_that("exchanges with Python leave nothing behind", {
   x <- gpu(as.numeric(1:1000))
   as_gpu(np$from_dlpack(x))
   reticulate::import("gc")$collect()
-  settle_garbage()
+  collect_garbage()
   before <- .Call(verdigris:::C_live)[[1]]
   for (k in 1:200) as_gpu(np$from_dlpack(x))
   reticulate::import("gc")$collect()
-  settle_garbage()
+  collect_garbage()
   expect_lte(.Call(verdigris:::C_live)[[1]], before + 2)
 })
 

@@ -165,7 +165,7 @@ test_that("memory that torch has replaced by resize_() is not touched", {
     expect_identical(sum(again), 7e6)
     gpu_free(x)
     rm(view, pair, y, capsule)
-    settle_garbage()
+    collect_garbage()
   }
 })
 
@@ -251,20 +251,20 @@ test_that("memory lives as long as one side uses it, and no longer", {
   use_torch("good")
   skip_if(test_device != "cpu")
   expect_s3_class(as_torch(gpu(1)), "torch_tensor")
-  settle_garbage()
+  collect_garbage()
   before <- gpu_memory("cpu")[["live"]]
   x <- gpu(as.numeric(1:1e5))
   tensor <- as_torch(x)
   rm(x)
-  settle_garbage()
+  collect_garbage()
   expect_gte(gpu_memory("cpu")[["live"]] - before, 8e5)
   expect_identical(as.array(tensor)[1e5], 1e5)
   part <- tensor$detach()
   rm(tensor)
-  settle_garbage()
+  collect_garbage()
   expect_identical(as.array(part)[1e5], 1e5)
   rm(part)
-  settle_garbage()
+  collect_garbage()
   expect_lt(gpu_memory("cpu")[["live"]] - before, 1e5)
 
   live <- torch::torch_live()
@@ -272,10 +272,10 @@ test_that("memory lives as long as one side uses it, and no longer", {
   y <- as_gpu(tensor)[99999:100000] # may be a view
   z <- as_gpu(tensor$detach())
   rm(tensor)
-  settle_garbage()
+  collect_garbage()
   expect_identical(collect(z * 1)[1e5], 1e5)
   rm(z, y)
-  settle_garbage()
+  collect_garbage()
   if (!is.nan(live)) expect_identical(torch::torch_live(), live)
 })
 
@@ -284,12 +284,12 @@ test_that("many exchanges leave nothing behind", {
   skip_if(test_device != "cpu")
   x <- gpu(c(1, 2, 3))
   tensor <- as_torch(x)
-  settle_garbage()
+  collect_garbage()
   handles <- .Call(verdigris:::C_live)[[1]]
   live <- torch::torch_live()
   memory <- gpu_memory("cpu")[["live"]]
   for (k in 1:2000) as_gpu(as_torch(x))
-  settle_garbage()
+  collect_garbage()
   expect_lte(.Call(verdigris:::C_live)[[1]], handles + 1)
   if (!is.nan(live)) expect_identical(torch::torch_live(), live)
   expect_lte(gpu_memory("cpu")[["live"]] - memory, 1024)
@@ -309,9 +309,9 @@ test_that("on a GPU torch and R share memory in the order of the default stream"
   expect_identical(gpu_device(back), test_device)
   expect_identical(collect(back), t(m) * 6)
   expect_identical(collect(x + 0), m * 6)
-  settle_garbage()
+  collect_garbage()
   live <- gpu_memory(test_device)[["live"]]
   for (k in 1:50) as_gpu(as_torch(gpu(m)))
-  settle_garbage()
+  collect_garbage()
   expect_lte(gpu_memory(test_device)[["live"]], live + 1024)
 })

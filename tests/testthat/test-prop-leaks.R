@@ -50,7 +50,7 @@ test_that("results, host copies, views, wrappers, capsules and failed calls leav
 test_that("memory that R does not see makes it collect", {
   skip_on_cran()
   withr::local_options(verdigris.host_access = "allow")
-  settle_garbage()
+  collect_garbage()
   # few and large: R's own gc, which counts R's memory, has no reason to come
   for (k in 1:40 + 0.5) {
     x <- gpu_full(k, c(4e6, 2), device = "cpu")

@@ -59,7 +59,7 @@ test_that("memory of a vector serves the next one, and a child of a fork can use
   child <- parallel::mclapply(1:2, function(k) sum(y) + k, mc.cores = 2)
   expect_identical(unlist(child), sum(as.double(1:4e5)) + 1:2)
   rm(y)
-  settle_garbage()
+  collect_garbage()
   before <- .Call(verdigris:::C_live)[[2]]
   for (k in 1:3) y <- as.vector(x)
   expect_lte(.Call(verdigris:::C_live)[[2]], before + 3 * 3.2e6)
@@ -67,7 +67,7 @@ test_that("memory of a vector serves the next one, and a child of a fork can use
 })
 
 test_that("memory is counted exactly", {
-  settle_garbage()
+  collect_garbage()
   start <- memory()
   expect_named(start, c("live", "pending", "cached", "pinned", "limit", "free", "total"))
   x <- block(8)
@@ -86,7 +86,7 @@ test_that("memory is counted exactly", {
 })
 
 test_that("a limit holds, garbage makes room below it, and the error says what is held", {
-  settle_garbage()
+  collect_garbage()
   withr::local_options(verdigris.memory_limit = memory()[["live"]] + 40e6)
   expect_identical(memory()[["limit"]], getOption("verdigris.memory_limit"))
   # ten times the limit goes through it

@@ -123,7 +123,7 @@ test_that("rule 9: a forked child reads cpu arrays and frees nothing of its pare
   skip_if(test_device != "cpu")
   x <- gpu(real(1000)) * 2
   y <- gpu(real(1000))
-  settle_garbage() # a child frees what its parent had queued
+  collect_garbage() # a child frees what its parent had queued
   out <- parallel::mclapply(1:2, function(k) {
     before <- alive()[["handles"]]
     y <<- NULL

@@ -57,7 +57,7 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
         }
     }
     // what is recorded is computed first: it may need the memory of what is collected
-    array.settle()?;
+    array.evaluate()?;
     gc::before_read(bytes);
     let block = Block::new(bytes, array.device())?;
     fill(block.start())?;

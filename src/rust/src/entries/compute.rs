@@ -1,7 +1,7 @@
 //! Entries: evaluation of recorded operations, and `gpu_explain()`, which shows the kernels that it would run.
 
+use verdigris_engine::array::evaluate_all;
 use verdigris_engine::array::explain::{explain, Kernel, Traffic};
-use verdigris_engine::array::settle_all;
 use verdigris_engine::array::write::compute_into;
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -23,7 +23,7 @@ entry! {
     fn compute(arrays) {
         // SAFETY: a list that R code made; each index is within its length.
         let arrays = (0..r::len(arrays)).map(|k| convert::array(unsafe { r::VECTOR_ELT(arrays, k as isize) }));
-        settle_all(&arrays.collect::<Result<Vec<_>>>()?)?;
+        evaluate_all(&arrays.collect::<Result<Vec<_>>>()?)?;
         Ok(r::null())
     }
 

@@ -144,7 +144,7 @@ entry! {
     /// Unlocks the memory of a pinned vector, which stays a vector. FALSE where x is none.
     fn pinned_unlock(x) {
         let Some(block) = elements(x).and_then(|data| block_of(&data)) else { return Ok(r::logical(false)) };
-        async_copy::settle(&block)?;
+        async_copy::wait(&block)?;
         block.unlock();
         if let Some(all) = pinned().as_mut() {
             all.remove(&(block.start() as usize));

@@ -23,7 +23,7 @@ entry! {
         let writable = values::flag(writable, "writable")?;
         let array = if writable { handle.lend()? } else { handle.lend_to_read()? };
         let dim = attributes::extents(x)?;
-        let mut view = array.settle()?;
+        let mut view = array.evaluate()?;
         let strides = match strided::strides_of(&view.layout, &dim) {
             Some(strides) => strides,
             None => {

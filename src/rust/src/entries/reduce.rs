@@ -47,7 +47,7 @@ fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP
     let device = array.device();
     let landing: Option<(DType, Rc<dyn Landing>)> = if device != Device::Cpu {
         array.reduce_later(reduction, na_rm)?.map(|(dtype, landing)| (dtype, landing.into()))
-    } else if DEFER.load(Ordering::Relaxed) && array.settles(reduction, na_rm) {
+    } else if DEFER.load(Ordering::Relaxed) && array.is_deferrable(reduction, na_rm) {
         let (dtype, outcome) = array.reduce(reduction, na_rm)?;
         Some((dtype, Rc::new(Landed(outcome))))
     } else {

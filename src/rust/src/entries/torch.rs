@@ -78,7 +78,7 @@ entry! {
             None => convert::array(x)?,
         };
         let dim = attributes::extents(x)?;
-        let mut view = array.settle()?;
+        let mut view = array.evaluate()?;
         if view.layout.strides().iter().any(|&step| step < 0) {
             // torch has no negative strides
             view = array.contiguous()?;
@@ -87,7 +87,7 @@ entry! {
         if view.buffer.is_read_only() {
             // nor memory that it may not write to
             array = Array::duplicate(&view)?;
-            view = array.settle()?;
+            view = array.evaluate()?;
         }
         // it refuses by itself to write where elements overlap
         let writable = !strided::overlaps(&view.layout);

@@ -100,10 +100,10 @@ fn main() -> Result<()> {
         };
         let (a, b) = (make(0)?, make(1)?);
         let name = |text: &str| format!("{text}, {dtype}");
-        row(&name("a + b"), 3e8 * size, || apply("add", &[of(&a), of(&b)])?.settle().map(|_| ()));
-        row(&name("a + 1"), 2e8 * size, || apply("add", &[of(&a), number(1.0)])?.settle().map(|_| ()));
-        row(&name("sqrt(a*a+b*b)*2 - exp(-a)/(1+abs(b))"), 3e8 * size, || chain(&a, &b)?.settle().map(|_| ()));
-        row(&name("a > 1"), 1e8 * (size + 1.0), || apply("gt", &[of(&a), number(1.0)])?.settle().map(|_| ()));
+        row(&name("a + b"), 3e8 * size, || apply("add", &[of(&a), of(&b)])?.evaluate().map(|_| ()));
+        row(&name("a + 1"), 2e8 * size, || apply("add", &[of(&a), number(1.0)])?.evaluate().map(|_| ()));
+        row(&name("sqrt(a*a+b*b)*2 - exp(-a)/(1+abs(b))"), 3e8 * size, || chain(&a, &b)?.evaluate().map(|_| ()));
+        row(&name("a > 1"), 1e8 * (size + 1.0), || apply("gt", &[of(&a), number(1.0)])?.evaluate().map(|_| ()));
         for reduction in [
             Reduction::Sum,
             Reduction::Mean,
@@ -138,21 +138,21 @@ fn main() -> Result<()> {
             let by_column = Groups { outer: columns, length: rows, inner: 1 };
             let by_row = Groups { outer: 1, length: columns, inner: rows };
             row(&name(&format!("colSums {shape}")), 1e8 * size, || {
-                a.reduce_groups(Reduction::Sum, false, by_column)?.settle().map(|_| ())
+                a.reduce_groups(Reduction::Sum, false, by_column)?.evaluate().map(|_| ())
             });
             row(&name(&format!("rowSums {shape}")), 1e8 * size, || {
-                a.reduce_groups(Reduction::Sum, false, by_row)?.settle().map(|_| ())
+                a.reduce_groups(Reduction::Sum, false, by_row)?.evaluate().map(|_| ())
             });
         }
         for draw in ["runif", "rnorm", "rexp"] {
             let op = OpId::find(&if dtype == DType::Float32 { format!("{draw}_single") } else { draw.into() });
             let (op, key) = (op.expect("the table has it"), Scalar::I64(0x1234_5678_9abc_def0));
             row(&name(draw), 1e8 * size, || {
-                Array::source(op, Class::I64, dtype, n, CUDA, &[key])?.settle().map(|_| ())
+                Array::source(op, Class::I64, dtype, n, CUDA, &[key])?.evaluate().map(|_| ())
             });
         }
         let centred = apply("sub", &[of(&a), number(5.0)])?;
-        centred.settle()?;
+        centred.evaluate()?;
         row(&name("x[x > 0]"), 1.5e8 * size, || {
             centred.compress(&apply("gt", &[of(&centred), number(0.0)])?).map(|_| ())
         });
@@ -162,29 +162,29 @@ fn main() -> Result<()> {
         row(&name("sort(x)"), 2e8 * size, || centred.sort(false, false).map(|_| ()));
         row(&name("order(x)"), 2e8 * size, || centred.sort(false, true).map(|_| ()));
         let mixed = Array::source(OpId::find("rnorm").expect("it is"), Class::I64, dtype, n, CUDA, &[Scalar::I64(7)])?;
-        mixed.settle()?;
+        mixed.evaluate()?;
         row(&name("sort(normals)"), 2e8 * size, || mixed.sort(false, false).map(|_| ()));
         row(&name("order(normals)"), 2e8 * size, || mixed.sort(false, true).map(|_| ()));
         row(&name("normals[normals > 0]"), 1.5e8 * size, || {
             mixed.compress(&apply("gt", &[of(&mixed), number(0.0)])?).map(|_| ())
         });
         let t = a.view(&[10_000, 10_000], &[Axis::whole(1, 10_000), Axis::whole(0, 10_000)])?;
-        row(&name("t(m), 1e4 x 1e4"), 2e8 * size, || Array::duplicate(&t.settle()?).map(|_| ()));
-        row(&name("t(m) + m, 1e4 x 1e4"), 3e8 * size, || apply("add", &[of(&t), of(&a)])?.settle().map(|_| ()));
+        row(&name("t(m), 1e4 x 1e4"), 2e8 * size, || Array::duplicate(&t.evaluate()?).map(|_| ()));
+        row(&name("t(m) + m, 1e4 x 1e4"), 3e8 * size, || apply("add", &[of(&t), of(&a)])?.evaluate().map(|_| ()));
         let column = Array::upload(Host::Double(&host[..10_000]), Some(dtype), CUDA, None)?;
         row(&name("m - v, 1e4 x 1e4 and 1e4"), 2e8 * size, || {
-            apply("sub", &[of(&a), of(&column)])?.settle().map(|_| ())
+            apply("sub", &[of(&a), of(&column)])?.evaluate().map(|_| ())
         });
         let part = a.view(&[n], &[Axis { of: 0, start: 1, step: 1, extent: n - 1 }])?;
-        row(&name("a[-1] + 1"), 2e8 * size, || apply("add", &[of(&part), number(1.0)])?.settle().map(|_| ()));
+        row(&name("a[-1] + 1"), 2e8 * size, || apply("add", &[of(&part), number(1.0)])?.evaluate().map(|_| ()));
         let small = Array::upload(Host::Double(&host[..10]), Some(dtype), CUDA, None)?;
         row(&name("ten-element add, waited for"), 0.0, || {
-            apply("add", &[of(&small), of(&small)])?.settle().map(|_| ())
+            apply("add", &[of(&small), of(&small)])?.evaluate().map(|_| ())
         });
         row(&name("ten-element sum"), 0.0, || small.reduce(Reduction::Sum, false).map(|_| ()));
         let began = Instant::now();
         for _ in 0..10_000 {
-            apply("add", &[of(&small), of(&small)])?.settle()?;
+            apply("add", &[of(&small), of(&small)])?.evaluate()?;
         }
         whole.synchronize()?;
         println!(

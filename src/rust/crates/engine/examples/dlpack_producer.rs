@@ -83,7 +83,7 @@ pub unsafe extern "C" fn verdigris_element(index: *const i64) -> f64 {
         at += unsafe { *index.add(k) } as usize * step;
         step *= extent;
     }
-    let View { buffer, layout, .. } = array.settle().expect("it is computed");
+    let View { buffer, layout, .. } = array.evaluate().expect("it is computed");
     let place = layout.place(at) * array.dtype().size();
     read(&buffer, place, array.dtype())
 }

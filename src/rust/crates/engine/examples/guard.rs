@@ -81,18 +81,18 @@ fn work() -> Result<Vec<(&'static str, Work)>> {
     // recorded anew, since a plan may be kept; "record chain" is in it
     add("record and plan chain", Box::new(move || chain(&p, &q)?.plan().map(drop)));
     let (p, q) = (x.clone(), y.clone());
-    add("cpu add of 10", Box::new(move || apply("add", &[&p, &q])?.settle().map(drop)));
+    add("cpu add of 10", Box::new(move || apply("add", &[&p, &q])?.evaluate().map(drop)));
     let p = x.clone();
     add("cpu sum of 10", Box::new(move || p.reduce(Reduction::Sum, false).map(drop)));
     let (p, q) = (a.clone(), b.clone());
-    add("cpu chain float64", Box::new(move || chain(&p, &q)?.settle().map(drop)));
-    add("cpu chain float32", Box::new(move || chain(&f, &g)?.settle().map(drop)));
+    add("cpu chain float64", Box::new(move || chain(&p, &q)?.evaluate().map(drop)));
+    add("cpu chain float32", Box::new(move || chain(&f, &g)?.evaluate().map(drop)));
     let p = whole.clone();
-    add("cpu integer add", Box::new(move || apply("add", &[&p, &p])?.settle().map(drop)));
+    add("cpu integer add", Box::new(move || apply("add", &[&p, &p])?.evaluate().map(drop)));
     let (p, q) = (a.clone(), b.clone());
-    add("cpu a < b", Box::new(move || apply("lt", &[&p, &q])?.settle().map(drop)));
+    add("cpu a < b", Box::new(move || apply("lt", &[&p, &q])?.evaluate().map(drop)));
     let (p, t) = (a.clone(), square(&a, SIDE)?);
-    add("cpu a + t(a)", Box::new(move || apply("add", &[&p, &t])?.settle().map(drop)));
+    add("cpu a + t(a)", Box::new(move || apply("add", &[&p, &t])?.evaluate().map(drop)));
     let (p, q) = (a.clone(), b.clone());
     let sum = Reduction::Sum;
     add("cpu sum((a - b)^2)", Box::new(move || squared_difference(&p, &q)?.reduce(sum, false).map(drop)));
@@ -100,10 +100,10 @@ fn work() -> Result<Vec<(&'static str, Work)>> {
     add("cpu var", Box::new(move || p.reduce(Reduction::Var, false).map(drop)));
     let rows = Groups { outer: 1, length: SIDE, inner: SIDE };
     let p = a.clone();
-    add("cpu rowSums", Box::new(move || p.reduce_groups(Reduction::Sum, false, rows)?.settle().map(drop)));
+    add("cpu rowSums", Box::new(move || p.reduce_groups(Reduction::Sum, false, rows)?.evaluate().map(drop)));
     let (p, at) = (a.clone(), whole);
-    add("cpu gather", Box::new(move || p.gather(&at)?.settle().map(drop)));
-    add("cpu sort", Box::new(move || a.sort(false, false)?.0.settle().map(drop)));
+    add("cpu gather", Box::new(move || p.gather(&at)?.evaluate().map(drop)));
+    add("cpu sort", Box::new(move || a.sort(false, false)?.0.evaluate().map(drop)));
     Ok(all)
 }
 

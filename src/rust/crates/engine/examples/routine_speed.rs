@@ -90,7 +90,7 @@ fn routine(routine: Routine, operands: &[&Operand], n: usize) -> Result<Array> {
     let mut results = call(intern(routine), &given, key, n, CUDA, None)?;
     results.truncate(1);
     let result = results.remove(0);
-    result.settle()?;
+    result.evaluate()?;
     Ok(result)
 }
 
@@ -112,7 +112,7 @@ fn main() -> Result<()> {
     let (x, y) = (Operand::Array(re.clone()), Operand::Array(im.clone()));
     let ours = median(|| routine(samples::mandelbrot(1000), &[&x, &y], n).map(drop))?;
     let out = card.allocate(n * 4)?;
-    let (re, im) = (re.settle()?.address(), im.settle()?.address());
+    let (re, im) = (re.evaluate()?.address(), im.evaluate()?.address());
     let hand = median(|| {
         let mut args = Args::new();
         args.push(out.address).push(re).push(im).push(n as i64).push(1000i32);
@@ -126,7 +126,7 @@ fn main() -> Result<()> {
     let number = |x: f64| Operand::Value(Scalar::F64(x), Kind::Double);
     let (mu, sigma) = (number(1e-4), number(0.01));
     let ours = median(|| routine(samples::path(252), &[&s, &mu, &sigma], n).map(drop))?;
-    let (start, out) = (start.settle()?.address(), card.allocate(n * 8)?);
+    let (start, out) = (start.evaluate()?.address(), card.allocate(n * 8)?);
     let hand = median(|| {
         let mut args = Args::new();
         args.push(out.address).push(start).push(1e-4f64).push(0.01f64).push(42u64).push(n as i64).push(252i32);

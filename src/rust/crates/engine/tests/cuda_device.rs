@@ -532,7 +532,7 @@ fn cuda_warnings_reach_their_sites() {
     bad[77_777] = -1.0;
     let (fine, first, second) = (note(&[4.0; 10], "fine"), note(&bad, "first"), note(&[-1.0], "second"));
     for x in [&fine, &first, &second] {
-        x.settle().unwrap();
+        x.evaluate().unwrap();
     }
     backend::of(CUDA).unwrap().synchronize().unwrap();
     assert_eq!(mine(), ["first", "second"]);
@@ -543,9 +543,9 @@ fn cuda_warnings_reach_their_sites() {
     assert_eq!(mine(), ["third"]);
     // more launches than the ring has words
     for _ in 0..5000 {
-        note(&[1.0], "many").settle().unwrap();
+        note(&[1.0], "many").evaluate().unwrap();
     }
-    note(&[-1.0], "last").settle().unwrap();
+    note(&[-1.0], "last").evaluate().unwrap();
     backend::of(CUDA).unwrap().synchronize().unwrap();
     assert_eq!(mine(), ["last"]);
 }

@@ -53,7 +53,7 @@ fn axpy(x: &Array, y: &Array, a: f64, geometry: Geometry) -> Result<Array> {
 }
 
 fn address(x: &Array) -> u64 {
-    x.settle().unwrap().address()
+    x.evaluate().unwrap().address()
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn cuda_memory_goes_out_and_in() {
         assert_eq!(back(&y), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
         // a kernel is queued on foreign memory, and the memory is given back at once
         let z = y.cast(DType::Float64, None).unwrap();
-        z.settle().unwrap();
+        z.evaluate().unwrap();
         drop(y);
         assert_eq!(back(&z)[5], 6.0);
     }

@@ -45,7 +45,7 @@ fn a_consumer_reads_the_memory_and_deletes_once() {
     for versioned in [false, true] {
         let x = doubles(&[1., 2., 3., 4., 5., 6.]);
         let raw = export(&x, &[2, 3], versioned, None).unwrap();
-        let view = x.settle().unwrap();
+        let view = x.evaluate().unwrap();
         assert!(view.buffer.is_shared());
         let buffer = std::sync::Arc::downgrade(&view.buffer);
         let tensor = tensor_of(raw);
@@ -85,11 +85,11 @@ fn views_go_out_with_strides_and_no_copy() {
     let raw = export(&t, &[3, 2], true, None).unwrap();
     let tensor = tensor_of(raw);
     assert_eq!(numbers(tensor.strides, 2), [2, 1]);
-    assert_eq!(tensor.data as u64, x.settle().unwrap().address());
+    assert_eq!(tensor.data as u64, x.evaluate().unwrap().address());
     let r = x.view(&[6], &[Axis { of: 0, start: 5, step: -1, extent: 5 }]).unwrap();
     let reversed = export(&r, &[5], false, None).unwrap();
     assert_eq!(numbers(tensor_of(reversed).strides, 1), [-1]);
-    assert_eq!(tensor_of(reversed).data as u64, x.settle().unwrap().address() + 40, "offsets are in the pointer");
+    assert_eq!(tensor_of(reversed).data as u64, x.evaluate().unwrap().address() + 40, "offsets are in the pointer");
     // in again: the same elements
     for (raw, expected) in [(raw, vec![1., 3., 5., 2., 4., 6.]), (reversed, vec![6., 5., 4., 3., 2.])] {
         // SAFETY: just made.
@@ -129,7 +129,7 @@ fn every_dtype_goes_out_and_in() {
         // SAFETY: just made.
         let (y, _) = unsafe { import(raw, Copying::IfNeeded) }.unwrap();
         assert_eq!(y.dtype(), dtype);
-        assert_eq!(y.settle().unwrap().address(), x.settle().unwrap().address());
+        assert_eq!(y.evaluate().unwrap().address(), x.evaluate().unwrap().address());
         let y = y.cast(DType::Float64, None).unwrap();
         assert_eq!(back(&y), [0., 1., 1.], "{dtype}");
     }
@@ -209,7 +209,7 @@ fn row_major_memory_is_a_view() {
         // SAFETY: a whole tensor.
         let (x, dim) = unsafe { import(Raw::Versioned(tensor), Copying::Never) }.unwrap();
         assert_eq!(dim, [2, 3]);
-        assert_eq!(x.settle().unwrap().layout.strides(), [3, 1]);
+        assert_eq!(x.evaluate().unwrap().layout.strides(), [3, 1]);
         let y = x.clone();
         assert_eq!(
             back(&x.cast(DType::Float32, None).unwrap().cast(DType::Float64, None).unwrap()),
@@ -252,7 +252,7 @@ fn read_only_is_remembered() {
         import(Raw::Versioned(tensor), Copying::Never)
     }
     .unwrap();
-    let buffer = x.settle().unwrap().buffer;
+    let buffer = x.evaluate().unwrap().buffer;
     assert!(buffer.is_read_only() && buffer.is_shared());
 }
 

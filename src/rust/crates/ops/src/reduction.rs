@@ -103,7 +103,7 @@ impl Reduction {
 
     /// Whether a reduction of `n` elements of `class` gives one real number whose type does not depend on the elements,
     /// and nothing that would have to be said at once.
-    pub fn is_settled(self, class: Class, n: usize, na_rm: bool) -> bool {
+    pub fn is_deferrable(self, class: Class, n: usize, na_rm: bool) -> bool {
         use Reduction::*;
         let number = matches!(self.result(class), DType::Float64 | DType::Float32 | DType::Int32);
         match self {

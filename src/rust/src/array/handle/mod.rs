@@ -261,7 +261,7 @@ impl Handle {
         if array.is_volatile() {
             return Ok(array);
         }
-        let view = array.settle()?;
+        let view = array.evaluate()?;
         // the handle's and ours; the node's, ours, and those of readers
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
         let as_it_lies = if view.buffer.is_read_only() {
@@ -287,7 +287,7 @@ impl Handle {
             }
             rare.lends_as
         });
-        array.settle()?.buffer.note_lender(number);
+        array.evaluate()?.buffer.note_lender(number);
         Ok(array)
     }
 
@@ -305,7 +305,7 @@ impl Handle {
             let array = self.peek();
             array.check()?;
             // a look at bools is work, and so is bringing elements together
-            if array.is_volatile() && array.dtype() != DType::Bool8 && array.settle()?.layout.is_contiguous() {
+            if array.is_volatile() && array.dtype() != DType::Bool8 && array.evaluate()?.layout.is_contiguous() {
                 return Ok(array);
             }
         }

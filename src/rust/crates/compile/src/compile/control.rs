@@ -180,7 +180,7 @@ impl Compiler<'_> {
             self.variables = before.clone();
             self.block.truncate(written);
             self.statements = statements;
-            self.settle_at_head(assigned, &wider, place)?;
+            self.widen_at_head(assigned, &wider, place)?;
             self.loops.push(LoopContext {
                 head: self.variables.clone(),
                 breaks: Vec::new(),

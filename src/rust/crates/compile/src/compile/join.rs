@@ -327,7 +327,7 @@ impl Compiler<'_> {
 
     /// Before a loop: what its body assigns lies in registers of its own type `typed` for that name, so that turns find
     /// it there.
-    pub(super) fn settle_at_head(
+    pub(super) fn widen_at_head(
         &mut self,
         assigned: &[String],
         wider: &std::collections::HashMap<(usize, String), Typed>,

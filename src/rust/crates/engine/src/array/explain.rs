@@ -113,7 +113,7 @@ impl Copy {
             _ => described(&plan, &bound, None),
         });
         for node in kept.into_iter().chain([copy]) {
-            node.settle(stand_in(&node));
+            node.resolve(stand_in(&node));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::array::settle_all;
+use crate::array::evaluate_all;
 use crate::array::{reads_volatile, Array, Operand};
 use crate::graph::evaluate::holds_much;
 use crate::graph::node::{Arg, Args, Expr, Node, Operation};
@@ -84,7 +84,7 @@ pub fn call(
     call.node().give_results(&results);
     let results: Vec<Array> = results.into_iter().map(Array::of).collect();
     if at_once || holds_much(read, bytes) {
-        settle_all(&results)?;
+        evaluate_all(&results)?;
     }
     Ok(results)
 }

@@ -23,7 +23,7 @@ impl Array {
         let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
         let out = Array::lazy(dtype, n, self.device(), expr)?;
         if holds_much(self.len() * dtype.size(), n * dtype.size()) {
-            out.settle()?;
+            out.evaluate()?;
         }
         Ok(out)
     }

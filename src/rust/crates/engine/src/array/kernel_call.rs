@@ -222,7 +222,7 @@ pub(crate) fn own(array: &Array, view: View, holders: usize, all: bool) -> Resul
     } else {
         Array::duplicate(&view)?
     };
-    Ok((other.settle()?, Some(other)))
+    Ok((other.evaluate()?, Some(other)))
 }
 
 fn device_of(arrays: &[Array], fallback: Device) -> Result<Device> {

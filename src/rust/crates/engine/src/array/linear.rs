@@ -44,7 +44,7 @@ pub fn factor_dtype(dtype: DType) -> DType {
 /// The matrix where it lies, if a library can read it there; else a contiguous copy. `rows × columns` matrices, `count`
 /// of them; beside it the elements from one to the next.
 fn stored(x: &Array, rows: usize, columns: usize, count: usize) -> Result<(Matrix, usize)> {
-    let view = x.settle()?;
+    let view = x.evaluate()?;
     // extents of one have no stride of their own
     let place = view.layout.strides_for(&[rows, columns, count]).and_then(|strides| {
         let [down, across, next] = [strides[0], strides[1], strides[2]].map(|s| usize::try_from(s).ok());

@@ -313,17 +313,17 @@ impl Array {
         }
     }
 
-    /// Computes what is recorded, as `settle`, for who does not look at the values now.
+    /// Computes what is recorded, as `evaluate`, for who does not look at the values now.
     pub fn compute(&self) -> Result<()> {
         if self.node.is_ready() {
             return Ok(());
         }
-        evaluate::settle_together(std::slice::from_ref(&self.node))
+        evaluate::evaluate_together(std::slice::from_ref(&self.node))
     }
 
     /// Computes what is recorded: queued on the device, not waited for.
-    pub fn settle(&self) -> Result<View> {
-        evaluate::settle(&self.node)
+    pub fn evaluate(&self) -> Result<View> {
+        evaluate::evaluate(&self.node)
     }
 
     /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the
@@ -380,7 +380,7 @@ impl Array {
     /// it does not, or where what the value is like depends on the elements.
     pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
         let (array, class) = self.reducible(reduction)?;
-        if self.device() == Device::Cpu || !reduction.is_settled(class, self.len(), na_rm) {
+        if self.device() == Device::Cpu || !reduction.is_deferrable(class, self.len(), na_rm) {
             return Ok(None);
         }
         let (plan, bound) = array.planned(true)?;
@@ -390,8 +390,8 @@ impl Array {
     }
 
     /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
-    pub fn settles(&self, reduction: Reduction, na_rm: bool) -> bool {
-        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_settled(class, self.len(), na_rm))
+    pub fn is_deferrable(&self, reduction: Reduction, na_rm: bool) -> bool {
+        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_deferrable(class, self.len(), na_rm))
     }
 
     /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what
@@ -449,7 +449,7 @@ impl Array {
         };
         postpone::postpone(latest, out.node(), self.len() * self.dtype().size())?;
         if reduction.width() > 1 || at_once {
-            out.settle()?;
+            out.evaluate()?;
         }
         Ok(out)
     }
@@ -534,8 +534,8 @@ impl Array {
         let [test, value] = roots.each_ref().map(|root| builder.node(root));
         if !builder.fits() {
             // both at most inputs now
-            mask.settle()?;
-            self.settle()?;
+            mask.evaluate()?;
+            self.evaluate()?;
             return self.chosen(&mask);
         }
         Ok(builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]))
@@ -556,7 +556,7 @@ impl Array {
 }
 
 /// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
-pub fn settle_all(arrays: &[Array]) -> Result<()> {
+pub fn evaluate_all(arrays: &[Array]) -> Result<()> {
     let mut groups: Vec<Vec<Arc<Node>>> = Vec::new();
     for array in arrays {
         let node = array.node();
@@ -568,7 +568,7 @@ pub fn settle_all(arrays: &[Array]) -> Result<()> {
             None => groups.push(vec![node.clone()]),
         }
     }
-    groups.iter().try_for_each(|group| evaluate::settle_together(group))
+    groups.iter().try_for_each(|group| evaluate::evaluate_together(group))
 }
 
 pub(crate) fn reads_volatile(args: &Args) -> bool {

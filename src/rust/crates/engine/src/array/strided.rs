@@ -140,7 +140,7 @@ impl Array {
         if !self.is_volatile() {
             return Ok(self);
         }
-        Array::duplicate(&self.settle()?)
+        Array::duplicate(&self.evaluate()?)
     }
 
     /// Another view of this array's memory: `offset` counts elements from its first one. Both see what is written to
@@ -152,7 +152,7 @@ impl Array {
     pub fn as_strided(&self, dim: &[usize], strides: &[i64], offset: i64) -> Result<Array> {
         let n = count(dim)?;
         let (below, above) = reach(dim, strides)?;
-        let view = if self.is_volatile() { self.settle()? } else { self.contiguous()? };
+        let view = if self.is_volatile() { self.evaluate()? } else { self.contiguous()? };
         let size = view.dtype.size();
         // the first element's place in the memory, and how many there are
         let (first, room) = span(&view.layout);
@@ -388,6 +388,6 @@ mod tests {
         let apart = empty(&[2, 3], &[3, 1], DType::Float64, Device::Cpu).unwrap();
         compute_into(&array(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), &apart, 1, None).unwrap();
         assert_eq!(values(&apart), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        assert_eq!(apart.settle().unwrap().layout.strides(), [3, 1]);
+        assert_eq!(apart.evaluate().unwrap().layout.strides(), [3, 1]);
     }
 }

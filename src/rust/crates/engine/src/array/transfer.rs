@@ -116,7 +116,7 @@ impl Array {
         }
         let narrows = site.is_some() && dtype != natural && dtype.kind() < Kind::Double;
         let out = array.cast(dtype, site)?;
-        out.settle()?;
+        out.evaluate()?;
         if narrows {
             // what does not fit is said by the call that asked for it, not by a later one
             target.synchronize()?;
@@ -168,8 +168,8 @@ impl Array {
             return Ok(());
         }
         let mut view = match self.few(from + n)? {
-            Some(few) => few.settle()?,
-            None => self.settle()?,
+            Some(few) => few.evaluate()?,
+            None => self.evaluate()?,
         };
         if !view.layout.is_contiguous() && n < view.len() {
             view = self.contiguous()?;
@@ -196,7 +196,7 @@ impl Array {
 
     /// Copies all elements to the host as another dtype, and waits; the site hears of what does not fit.
     pub fn read_as(&self, dtype: DType, site: Option<CallSite>, room: HostMut<'_>) -> Result<()> {
-        self.settle()?;
+        self.evaluate()?;
         let converted = self.cast(dtype, site)?;
         if self.device() != Device::Cpu || self.is_empty() || converted.is_ready() {
             return converted.read(0, room);

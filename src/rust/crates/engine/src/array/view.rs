@@ -20,7 +20,7 @@ impl Array {
                 return Ok(Array::of(recorded));
             }
         }
-        let view = self.settle()?;
+        let view = self.evaluate()?;
         if n == 0 {
             return Ok(Array::from_view(View { layout: Layout::contiguous(0), ..view }));
         }

@@ -35,7 +35,7 @@ pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<
     }
     let value = value.cast(target.dtype(), site)?;
     let Some(view) = target.node().view() else {
-        return value.settle().map(Array::from_view);
+        return value.evaluate().map(Array::from_view);
     };
     if view.buffer.is_shared() && !view.buffer.is_read_only() {
         strided::refuse_overlap(target, "out")?;
@@ -51,7 +51,7 @@ pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<
         }
         return Ok(value);
     }
-    match value.settle() {
+    match value.evaluate() {
         Err(error) if error.kind == ErrorKind::Memory => {
             if write_over(&value, target, &view, holders)? {
                 Ok(Array::from_view(view))
@@ -100,7 +100,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     if alone {
         subscript::forget_ranges();
         backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
-        value.node().settle(view.clone());
+        value.node().resolve(view.clone());
     }
     Ok(alone)
 }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_value_goes_over_its_operand_only_where_nobody_else_reads_that() {
         let x = array(&[1.0, 2.0]);
-        let view = x.settle().expect("values");
+        let view = x.evaluate().expect("values");
         let value = twice(&x);
         let other = apply("neg", &[Operand::Array(x.clone())]);
         assert!(!write_over(&value, &x, &view, 1).expect("asked"), "another operation is recorded on it");
@@ -124,7 +124,7 @@ mod tests {
         drop(alias);
         assert!(write_over(&value, &x, &view, 1).expect("asked"));
         assert_eq!(values(&x), [2.0, 4.0]);
-        assert_eq!(value.settle().expect("values").address(), view.address());
+        assert_eq!(value.evaluate().expect("values").address(), view.address());
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         let x = array(&[1.0, 2.0, 3.0, 4.0]);
         let axes = [(1, 2), (0, 2)].map(|(of, extent)| verdigris_ops::layout::Axis { of, start: 0, step: 1, extent });
         let value = apply("add", &[Operand::Array(x.view(&[2, 2], &axes).expect("a view")), Operand::Array(x.clone())]);
-        let view = x.settle().expect("values");
+        let view = x.evaluate().expect("values");
         assert!(!write_over(&value, &x, &view, 1).expect("asked"));
         let new = compute_into(&value, &x, 1, None).expect("computed");
         assert_eq!(values(&new), [2.0, 5.0, 5.0, 8.0]);

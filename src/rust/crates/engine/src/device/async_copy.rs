@@ -51,7 +51,7 @@ pub fn reap() {
 ///
 /// # Errors
 /// `Interrupt`, or what the device failed with.
-pub fn settle(block: &Arc<Block>) -> Result<()> {
+pub fn wait(block: &Arc<Block>) -> Result<()> {
     let waiting: Vec<(Device, u64)> =
         copying().iter().filter(|copy| Arc::ptr_eq(&copy.block, block)).map(|copy| (copy.device, copy.event)).collect();
     for (device, event) in waiting {
@@ -101,7 +101,7 @@ fn strided(target: &Array) -> Result<Option<View>> {
         return Ok(None);
     }
     strided::refuse_overlap(target, "to")?;
-    let view = target.settle()?;
+    let view = target.evaluate()?;
     Ok((!view.layout.is_contiguous() && !view.buffer.is_read_only()).then_some(view))
 }
 

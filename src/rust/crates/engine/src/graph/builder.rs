@@ -12,7 +12,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::scalar::Scalar;
 
 /// Builds the plan that computes a node. Nodes below it that the plan cannot take in (shorter ones that
-/// are recycled) must be settled before: `Array::prepare` does that.
+/// are recycled) must be evaluated before: `Array::prepare` does that.
 ///
 /// Plans are looked up far more often than kernels are made, so building one asks for no memory: its lists
 /// are those of an earlier plan, which `recycle` gave back, and a node remembers its own register.

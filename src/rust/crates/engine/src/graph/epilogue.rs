@@ -185,7 +185,7 @@ mod tests {
         let root = apply("sqrt", &[&sums]);
         let kernels = explain(&root);
         assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
-        root.settle().expect("computed");
+        root.evaluate().expect("computed");
         assert_eq!(explain(&sums)[0].reads[0].elements, 2);
         // another node holds them
         let sums = x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded");
@@ -226,7 +226,7 @@ mod tests {
         let x = matrix();
         let a = sums(&x);
         let more = apply("add", &[&twice(&a), &a]);
-        crate::array::settle_all(&[a.clone(), more.clone()]).expect("computed");
+        crate::array::evaluate_all(&[a.clone(), more.clone()]).expect("computed");
         assert_eq!((values(&a), values(&more)), (vec![7.0, 5.0], vec![21.0, 15.0]));
         // of nothing
         let none = array(&[]);

@@ -13,18 +13,18 @@ use crate::plan::{Bound, Plan, Register};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 /// The values of a node, computed: queued on the device, not waited for.
-pub(crate) fn settle(node: &Arc<Node>) -> Result<View> {
+pub(crate) fn evaluate(node: &Arc<Node>) -> Result<View> {
     if let Some(view) = node.values()? {
         return Ok(view);
     }
-    settle_together(std::slice::from_ref(node))?;
+    evaluate_together(std::slice::from_ref(node))?;
     node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
 }
 
-/// As `settle`, with a strided view's elements brought together: for good, the node keeps the new buffer, unless the
+/// As `evaluate`, with a strided view's elements brought together: for good, the node keeps the new buffer, unless the
 /// memory is shared with another library, whose writes are to be seen here.
 pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
-    let view = settle(node)?;
+    let view = evaluate(node)?;
     if view.layout.is_contiguous() {
         return Ok(view);
     }
@@ -35,7 +35,7 @@ pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
     let shared = view.buffer.is_shared();
     let view = View::contiguous(buffer, node.dtype, node.len);
     if !shared {
-        node.settle(view.clone());
+        node.resolve(view.clone());
     }
     Ok(view)
 }
@@ -53,10 +53,10 @@ pub(crate) fn planned(node: &Arc<Node>, root_too: bool) -> Result<(Plan, Bound)>
 pub(crate) fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
     let below = prepare(roots, root_too)?;
     for node in below.reductions {
-        settle_together(&[node])?;
+        evaluate_together(&[node])?;
     }
     for node in below.kept {
-        match settle_together(&[node]) {
+        match evaluate_together(&[node]) {
             Err(error) if error.kind != ErrorKind::Memory => return Err(error),
             _ => {}
         }
@@ -66,7 +66,7 @@ pub(crate) fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
 
 /// Computes recorded nodes of one length and device in one kernel, and with them what is used a second time; in
 /// several, where they are too much for one.
-pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
+pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     if let [node] = roots {
         if node.repeats().is_some() {
             return repeat(node);
@@ -78,7 +78,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     let Below { kept, reductions } = if n == 0 { Below::default() } else { prepare(roots, false)? };
     let host = host(&reductions)?;
     if let ([node], [], None) = (roots, &kept[..], &host) {
-        return settle_alone(node);
+        return evaluate_alone(node);
     }
     // what the reduction itself reads is planned first: that may compute nodes of ours
     let reduction = host.as_ref().map(reducing).transpose()?;
@@ -96,10 +96,10 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
     }
     if stored.len() > 1 && !builder.fits() {
         if let Some(host) = &host {
-            settle_together(std::slice::from_ref(host))?;
+            evaluate_together(std::slice::from_ref(host))?;
         }
         // what the roots read is prepared; the kept values are below them
-        return kept.iter().chain(roots).try_for_each(settle_alone);
+        return kept.iter().chain(roots).try_for_each(evaluate_alone);
     }
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
@@ -136,10 +136,10 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
         }
     }
     for (node, buffer) in buffers {
-        node.settle(View::contiguous(buffer, node.dtype, n));
+        node.resolve(View::contiguous(buffer, node.dtype, n));
     }
     if let Some((buffer, results)) = repeated {
-        results.settle(View::contiguous(buffer, results.dtype, results.len));
+        results.resolve(View::contiguous(buffer, results.dtype, results.len));
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ pub(crate) fn settle_together(roots: &[Arc<Node>]) -> Result<()> {
 fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
     let host = hosting(reductions);
     for node in reductions.iter().filter(|node| !host.is_some_and(|host| Arc::ptr_eq(node, host))) {
-        settle_together(std::slice::from_ref(node))?;
+        evaluate_together(std::slice::from_ref(node))?;
     }
     Ok(host.filter(|host| !host.is_ready()).cloned())
 }
@@ -156,7 +156,7 @@ fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
 /// Computes the results that a node repeats, and has it read them.
 fn repeat(node: &Arc<Node>) -> Result<()> {
     if let Some((results, length)) = node.repeats() {
-        node.settle(repeating(contiguous(&results)?, length));
+        node.resolve(repeating(contiguous(&results)?, length));
     }
     Ok(())
 }
@@ -184,8 +184,8 @@ fn room(node: &Node) -> Result<Arc<Buffer>> {
     memory::made_by(node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))
 }
 
-/// `settle_together` for one node by itself, which asks for no memory but the result's.
-fn settle_alone(node: &Arc<Node>) -> Result<()> {
+/// `evaluate_together` for one node by itself, which asks for no memory but the result's.
+fn evaluate_alone(node: &Arc<Node>) -> Result<()> {
     if node.is_ready() {
         return Ok(());
     }
@@ -198,7 +198,7 @@ fn settle_alone(node: &Arc<Node>) -> Result<()> {
         backend.run(&plan, &bound, std::slice::from_ref(&buffer))?;
         recycle(plan, bound);
     }
-    node.settle(View::contiguous(buffer, node.dtype, node.len));
+    node.resolve(View::contiguous(buffer, node.dtype, node.len));
     Ok(())
 }
 
@@ -206,7 +206,7 @@ fn settle_alone(node: &Arc<Node>) -> Result<()> {
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     let _used = spill::Used::new();
     for reduction in prepare(std::slice::from_ref(node), false)?.reductions {
-        settle_together(&[reduction])?;
+        evaluate_together(&[reduction])?;
     }
     let backend = backend::of(node.device)?;
     let buffer = backend.allocate(n * node.dtype.size())?;
@@ -298,7 +298,7 @@ pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
         return Ok(leaves);
     }
     for node in args.nodes() {
-        settle(node)?;
+        evaluate(node)?;
     }
     Ok(args.nodes().count() as u32)
 }
@@ -329,7 +329,7 @@ fn leaves(args: &Args) -> u32 {
 mod tests {
     use super::*;
     use crate::array::explain::explain;
-    use crate::array::{settle_all, Array, Operand};
+    use crate::array::{evaluate_all, Array, Operand};
     use crate::testing::{apply, array, twice, values};
     use verdigris_ops::dtype::Kind;
     use verdigris_ops::scalar::Scalar;
@@ -339,7 +339,7 @@ mod tests {
         let (x, y) = (array(&[1.0, 2.0, 3.0]), array(&[1.0]));
         let (a, b) = (twice(&x), twice(&y));
         let c = twice(&a);
-        settle_all(&[c.clone(), a.clone(), b.clone(), c.clone()]).expect("computed");
+        evaluate_all(&[c.clone(), a.clone(), b.clone(), c.clone()]).expect("computed");
         assert!(a.is_ready() && b.is_ready() && c.is_ready());
         assert_eq!((values(&c), values(&a), values(&b)), (vec![4.0, 8.0, 12.0], vec![2.0, 4.0, 6.0], vec![2.0]));
     }
@@ -348,13 +348,13 @@ mod tests {
     fn what_is_costly_and_used_again_is_stored_by_its_second_reader() {
         let x = array(&[1.0, 2.0]);
         let costly = (0..COSTLY).fold(x, |x, _| twice(&x));
-        twice(&costly).settle().expect("computed");
+        twice(&costly).evaluate().expect("computed");
         assert!(!costly.is_ready());
         let second = twice(&costly);
         let kernels = explain(&second);
         assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
         assert!(!second.is_ready() && !costly.is_ready());
-        second.settle().expect("computed");
+        second.evaluate().expect("computed");
         assert!(costly.is_ready());
         assert_eq!(values(&costly), [256.0, 512.0]);
         assert_eq!(values(&second), [512.0, 1024.0]);
@@ -376,14 +376,14 @@ mod tests {
     fn what_is_too_much_for_one_kernel_is_stored_by_several() {
         let x = array(&[1.0, -2.0]);
         let costly = (0..COSTLY).fold(x, |x, _| twice(&x));
-        twice(&costly).settle().expect("computed");
+        twice(&costly).evaluate().expect("computed");
         let long: Vec<Array> = (0..4).map(|_| (0..MOST_OPS - COSTLY).fold(costly.clone(), |y, _| twice(&y))).collect();
         let mut builder = Builder::new(2);
         for root in &long {
             builder.node(root.node());
         }
         assert!(!builder.fits() && !costly.is_ready());
-        settle_all(&long).expect("computed");
+        evaluate_all(&long).expect("computed");
         assert!(costly.is_ready() && long.iter().all(Array::is_ready));
         let by = f64::from(MOST_OPS).exp2();
         assert!(long.iter().all(|root| values(root) == [by, -2.0 * by]));

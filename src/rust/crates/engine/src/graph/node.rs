@@ -404,7 +404,7 @@ impl Node {
         Ok(view.buffer.bytes as u64)
     }
 
-    /// Looks at the values or the recorded operation. `look` may look at the nodes below, and settles none above.
+    /// Looks at the values or the recorded operation. `look` may look at the nodes below, and evaluates none above.
     pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, &View>) -> R) -> R {
         loop {
             match &*self.state() {
@@ -440,7 +440,7 @@ impl Node {
     }
 
     /// Gives the node its values and lets go of the graph below it.
-    pub fn settle(self: &Arc<Node>, view: View) {
+    pub fn resolve(self: &Arc<Node>, view: View) {
         computed(self, &view);
         self.touch(&view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));

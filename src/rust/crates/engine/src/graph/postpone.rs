@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use crate::graph::evaluate::{holds_much, settle_together};
+use crate::graph::evaluate::{evaluate_together, holds_much};
 use crate::graph::node::Node;
 use verdigris_ops::error::{Kind as ErrorKind, Result};
 
@@ -18,14 +18,14 @@ thread_local! {
 pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
     let earlier = LATEST.with(|latest| latest.replace(reduction));
     if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
-        match settle_together(&[earlier]) {
+        match evaluate_together(&[earlier]) {
             // whatever else it failed for, its reader will hear of
             Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
             _ => {}
         }
     }
     if holds_much(reads, node.len * node.dtype.size()) {
-        settle_together(std::slice::from_ref(node))?;
+        evaluate_together(std::slice::from_ref(node))?;
     }
     Ok(())
 }

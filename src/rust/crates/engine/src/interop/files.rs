@@ -265,7 +265,7 @@ pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Resul
 
 /// The view in the order of the file: the first axis slowest.
 fn row_major(array: &Array, dim: &[usize]) -> Result<View> {
-    let view = array.settle()?;
+    let view = array.evaluate()?;
     if view.is_empty() || dim.len() < 2 {
         return Ok(view);
     }

@@ -262,7 +262,7 @@ fn calls_are_checked_before_anything_happens() {
 #[test]
 fn who_shares_memory_keeps_it() {
     let x = doubles(&[1.0, 2.0, 3.0]);
-    let address = |a: &Array| a.settle().unwrap().address();
+    let address = |a: &Array| a.evaluate().unwrap().address();
     let own = |a: &Array, holders| {
         own(a, a.contiguous().unwrap(), holders, false).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()))
     };
@@ -289,7 +289,7 @@ fn who_shares_memory_keeps_it() {
     let strided = t(&doubles(&[1.0, 2.0, 3.0]));
     assert_eq!(address(&own(&strided, 1).unwrap()), address(&strided));
     let x = doubles(&[1.0, 2.0, 3.0]);
-    x.settle().unwrap().buffer.share();
+    x.evaluate().unwrap().buffer.share();
     let strided = t(&x);
     let before = address(&strided);
     assert_ne!(address(&own(&strided, 1).unwrap()), before);

@@ -118,7 +118,7 @@ pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
             .advise("Replace the NAs first, such as with `ifelse(is.na(x), FALSE, x)`.")
             .advise("Or give integers: `gpu_cast(x, \"int32\")` has NA as the smallest integer."));
     }
-    let mut view = array.settle()?;
+    let mut view = array.evaluate()?;
     let strides = match strided::strides_of(&view.layout, dim) {
         Some(strides) => strides,
         None => {

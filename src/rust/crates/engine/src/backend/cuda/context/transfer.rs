@@ -90,13 +90,13 @@ impl Staging {
         self.next = (self.next + 1) % TURNS;
         let next = self.next;
         let chunk = &mut self.chunks(cuda, next + 1)?[next];
-        chunk.settle(cuda)?;
+        chunk.wait(cuda)?;
         Ok(chunk)
     }
 }
 
 impl Chunk {
-    fn settle(&self, cuda: &Cuda) -> Result<()> {
+    fn wait(&self, cuda: &Cuda) -> Result<()> {
         // SAFETY: a live event; one that was never recorded is complete.
         cuda.check(unsafe { (cuda.driver.event_synchronize)(self.event) }, "cuEventSynchronize")
     }
@@ -108,7 +108,7 @@ impl Chunk {
 
     /// Sends bytes `at .. at + bytes` of what is filled in; returns its bits.
     fn up(&self, cuda: &Cuda, stream: Stream, source: &Filling, at: usize, bytes: usize, target: u64) -> Result<u32> {
-        self.settle(cuda)?;
+        self.wait(cuda)?;
         // SAFETY: a chunk is at least as long as the piece, and the device has finished with it.
         let bits = unsafe { source.fill(at, bytes, self.memory.host) };
         cuda.send(stream, self.memory.host, target, bytes)?;
@@ -118,10 +118,10 @@ impl Chunk {
 
     fn down(&self, cuda: &Cuda, source: u64, target: *mut u8, bytes: usize) -> Result<()> {
         // a copy from it may still wait on another stream
-        self.settle(cuda)?;
+        self.wait(cuda)?;
         cuda.fetch(source, self.memory.host, bytes)?;
         self.record(cuda, cuda.stream())?;
-        self.settle(cuda)?;
+        self.wait(cuda)?;
         // SAFETY: the caller's target has room, and the chunk is filled.
         unsafe { std::ptr::copy_nonoverlapping(self.memory.host, target, bytes) };
         Ok(())

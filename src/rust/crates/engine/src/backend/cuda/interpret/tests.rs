@@ -138,7 +138,7 @@ impl Random {
             Array::apply(OpId::find("re").unwrap(), &[Operand::Array(data)], None).unwrap()
         };
         let x = real.cast(dtype, None).unwrap();
-        x.settle().unwrap();
+        x.evaluate().unwrap();
         x
     }
 }

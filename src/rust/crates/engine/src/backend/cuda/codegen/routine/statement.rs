@@ -25,7 +25,7 @@ impl Writer<'_> {
     /// Writes all that waits.
     pub fn flush(&mut self) {
         while let Some(first) = self.waiting.first() {
-            self.settle(first.register);
+            self.emit_value(first.register);
         }
     }
 
@@ -46,10 +46,10 @@ impl Writer<'_> {
         (!used.named || plain) && used.writes == 1 && used.reads == 1 && used.local
     }
 
-    fn settle_where(&mut self, test: impl Fn(&What) -> bool) {
+    fn emit_where(&mut self, test: impl Fn(&What) -> bool) {
         let found = |waiting: &[Waiting]| waiting.iter().find(|w| test(&w.what)).map(|w| w.register);
         while let Some(register) = found(&self.waiting) {
-            self.settle(register);
+            self.emit_value(register);
         }
     }
 
@@ -59,7 +59,7 @@ impl Writer<'_> {
             What::Text(text) => text.registers.contains(&register),
             What::Logic { args, .. } => args.contains(&Operand::Register(register)),
         };
-        self.settle_where(depends);
+        self.emit_where(depends);
     }
 
     /// `register = text`, now or where it is read.
@@ -95,7 +95,7 @@ impl Writer<'_> {
                         let logical = |w: &Waiting| matches!(w.what, What::Logic { .. });
                         let waits = self.waiting.iter().find(|w| Operand::Register(w.register) == arg);
                         if waits.is_some_and(|w| !logical(w)) {
-                            arg.register().into_iter().for_each(|r| self.settle(r));
+                            arg.register().into_iter().for_each(|r| self.emit_value(r));
                         }
                     }
                     self.before_write(*to);
@@ -159,7 +159,7 @@ impl Writer<'_> {
                 let place = self.constant_place(*array, *at);
                 let (at, value) = (self.read(*at), self.read(*value));
                 let reads = |what: &What| matches!(what, What::Text(text) if text.arrays.contains(array));
-                self.settle_where(reads);
+                self.emit_where(reads);
                 match place {
                     Some(k) => self.line(&format!("a{array}[{k}] = {};", value.as_str())),
                     None => self.line(&format!("set(a{array}, {}, {});", at.as_str(), value.as_str())),

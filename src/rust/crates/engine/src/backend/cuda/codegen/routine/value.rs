@@ -56,7 +56,7 @@ impl Writer<'_> {
     /// An operand by name: what may be written twice.
     pub fn read_name(&mut self, operand: Operand) -> Text {
         if let Some(register) = operand.register() {
-            self.settle(register);
+            self.emit_value(register);
         }
         self.read(operand)
     }
@@ -220,7 +220,7 @@ impl Writer<'_> {
     }
 
     /// Writes a waiting value as a statement of its own.
-    pub fn settle(&mut self, register: Register) {
+    pub fn emit_value(&mut self, register: Register) {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.register == register) {
             // what it is made of is names by then
             let text = match self.waiting.remove(at).what {
