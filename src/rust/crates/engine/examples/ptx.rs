@@ -15,11 +15,11 @@ fn main() {
     use std::sync::Mutex;
     use verdigris_engine::backend::cuda::compile::prebuilt::{fingerprint, ARCH};
     use verdigris_engine::backend::cuda::compile::{compile, nvrtc::Target};
-    use verdigris_engine::backend::cuda::shipped::{sources, Shipped, COMPILED};
+    use verdigris_engine::backend::cuda::prebuilt_list::{sources, Prebuilt, COMPILED};
 
     let mut arguments = std::env::args().skip(1);
     let folder = std::path::PathBuf::from(arguments.next().expect("the folder to write to"));
-    let mut jobs: Vec<(Target, Shipped)> = Vec::new();
+    let mut jobs: Vec<(Target, Prebuilt)> = Vec::new();
     for what in arguments {
         if what == "ptx" {
             jobs.extend(sources().into_iter().map(|job| (Target::Ptx(ARCH), job)));
@@ -28,7 +28,7 @@ fn main() {
         let arch = what.parse().expect("`ptx` or an architecture's number");
         let pack: &'static str = format!("sm_{arch}").leak();
         let compiled = sources().into_iter().filter(|job| COMPILED.iter().any(|family| family.name() == job.name));
-        jobs.extend(compiled.map(|job| (Target::Cubin(arch), Shipped { pack, ..job })));
+        jobs.extend(compiled.map(|job| (Target::Cubin(arch), Prebuilt { pack, ..job })));
     }
     let next = AtomicUsize::new(0);
     let images = Mutex::new(vec![Vec::new(); jobs.len()]);

@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str], &[&str]); 3] = [
     (
         "engine",
         &["backend", "cuda"],
-        &["driver", "codegen", "context", "compile", "launch", "interpret", "tiers", "ops", "shipped", "user"],
+        &["driver", "codegen", "context", "compile", "launch", "interpret", "tiers", "ops", "prebuilt_list", "user"],
     ),
 ];
 

@@ -476,10 +476,10 @@ fn every_kernel_compiles_for_every_generation() {
             sources.push((format!("{form:?}"), form.source()));
         }
     }
-    let is_new = |s: &super::shipped::Shipped| {
+    let is_new = |s: &super::prebuilt_list::Prebuilt| {
         ["count ", "search ", "rank ", "distinct ", " by code "].iter().any(|n| s.name.contains(n))
     };
-    sources.extend(super::shipped::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
+    sources.extend(super::prebuilt_list::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
     let mut jobs = Vec::new();
     for arch in [75, 80, 86, 89, 90] {
         // one generation sees them all; the others see one of each kind

@@ -9,10 +9,10 @@ pub mod compress;
 pub mod elementwise;
 pub mod notes;
 pub mod parameters;
+pub mod prebuilt;
 pub mod reduce;
 pub mod routine;
 pub mod scan;
-pub mod shipped;
 pub mod tiled;
 
 use crate::plan::Plan;

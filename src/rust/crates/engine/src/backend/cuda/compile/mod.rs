@@ -86,8 +86,8 @@ impl Cuda {
     fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
         // NVRTC's are made for the very device
         let alone = tier::tier() == Tier::Interpreted || api::nvrtc().is_err();
-        let shipped = if std::ptr::eq(style, &OWN) && alone { prebuilt::find(source) } else { None };
-        match shipped.map(|ptx| self.link(&ptx, label)) {
+        let prebuilt = if std::ptr::eq(style, &OWN) && alone { prebuilt::find(source) } else { None };
+        match prebuilt.map(|ptx| self.link(&ptx, label)) {
             Some(Ok(module)) => return Ok(module),
             // a driver that does not compile PTX (containers may leave that part out)
             Some(Err(error)) if api::nvrtc().is_err() => return Err(error),

@@ -89,7 +89,7 @@ pub(crate) fn index() -> &'static Index {
     })
 }
 
-/// A shipped kernel's PTX.
+/// A prebuilt kernel's PTX.
 pub struct Ptx(&'static Entry);
 
 impl Ptx {

@@ -12,7 +12,7 @@ pub enum Tier {
     Auto,
     /// A plan's own kernel, waited for.
     Compiled,
-    /// The interpreter and the shipped kernels.
+    /// The interpreter and the prebuilt kernels.
     Interpreted,
 }
 

@@ -1,7 +1,7 @@
 //! Takes the elements where a mask is TRUE: the mask and the values are computed in the kernels that use them.
 
 use super::select;
-use crate::backend::cuda::codegen::shipped;
+use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::{compress, parameters, Variant, THREADS};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Args, Packed};
@@ -25,20 +25,20 @@ pub fn compress(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Resul
     let (variant, _) = parameters::fit(plan, bound, 1, &[]);
     match choose::kernel(cuda, plan, Use::Compress(keep_na), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
-        None => by_shipped(cuda, plan, bound, keep_na),
+        None => by_prebuilt(cuda, plan, bound, keep_na),
     }
 }
 
-/// Without a kernel of the plan's own: mask and values are interpreted into memory, a shipped kernel finds the
+/// Without a kernel of the plan's own: mask and values are interpreted into memory, a prebuilt kernel finds the
 /// positions, and the values are gathered by them.
-fn by_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
-    let simple = shipped::plain(DType::Bool8);
+fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    let simple = prebuilt::plain(DType::Bool8);
     let mut stored = plan.clone();
     stored.outputs[0].1 = DType::Bool8;
     let views = interpret::values(cuda, &stored, bound)?;
     let mask = Bound { n: bound.n, inputs: vec![views[0].clone()], ..Bound::default() };
-    let planned = planned(cuda, &simple, Use::Compress(keep_na), shipped::PLAIN)?;
-    let positions = launch(cuda, &planned, &simple, &mask, shipped::PLAIN, DType::Int64)?;
+    let planned = planned(cuda, &simple, Use::Compress(keep_na), prebuilt::PLAIN)?;
+    let positions = launch(cuda, &planned, &simple, &mask, prebuilt::PLAIN, DType::Int64)?;
     let Some(values) = views.get(1) else { return Ok(positions) };
     let total = positions.len();
     let out = cuda.allocate(total * values.dtype.size())?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::store::store;
+use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::reduce::{epilogue_pack, epilogue_variant, form, pack_size, packs_in_flight, Form};
-use crate::backend::cuda::codegen::shipped;
 use crate::backend::cuda::codegen::{body, parameters, Tiled, Variant, THREADS};
 use crate::backend::cuda::context::deferred::{outcome, Slot};
 use crate::backend::cuda::context::device::Cuda;
@@ -185,26 +185,26 @@ impl Work<'_> {
         let fit = parameters::fit(plan, bound, pack_size(plan, form), &[]);
         match choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), fit.0)? {
             Some(planned) => self.launch(&planned, fit, form, target),
-            None => self.queue_shipped(target),
+            None => self.queue_prebuilt(target),
         }
     }
 
-    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a shipped kernel reduces
+    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a prebuilt kernel reduces
     /// those.
-    fn queue_shipped(self, target: Target) -> Result<()> {
+    fn queue_prebuilt(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let (register, _) = plan.outputs[0];
         let dtype = natural_dtype(plan.class(register));
-        let simple = shipped::plain(dtype);
+        let simple = prebuilt::plain(dtype);
         let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
             bound.inputs.clone()
         } else {
             interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
         };
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
-        let form = shipped::form_for(form(&simple, reduction, groups));
-        let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), shipped::PLAIN)?;
-        let fit = (shipped::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
+        let form = prebuilt::form_for(form(&simple, reduction, groups));
+        let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), prebuilt::PLAIN)?;
+        let fit = (prebuilt::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::scan::{pack_size, tile};
-use crate::backend::cuda::codegen::shipped;
 use crate::backend::cuda::codegen::{parameters, Variant};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Packed;
@@ -51,25 +51,25 @@ fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffe
     let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
     match choose::kernel(cuda, plan, Use::Scan(scan), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, first),
-        None => queue_shipped(cuda, plan, bound, scan, output.address, first),
+        None => queue_prebuilt(cuda, plan, bound, scan, output.address, first),
     }
 }
 
-/// Scans without a kernel of the plan's own: its values are interpreted into memory, a shipped kernel scans those, and
+/// Scans without a kernel of the plan's own: its values are interpreted into memory, a prebuilt kernel scans those, and
 /// where the result is stored in another type than it is computed in, that is interpreted too.
-fn queue_shipped(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
+fn queue_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
     let (register, dtype) = plan.outputs[0];
     let natural = natural_dtype(plan.class(register));
-    let simple = shipped::plain(natural);
+    let simple = prebuilt::plain(natural);
     let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
     let of = |inputs: Vec<View>| Bound { n: bound.n, inputs, ..Bound::default() };
     let values = of(interpret::values(cuda, &stored, bound)?);
-    let planned = planned(cuda, &simple, Use::Scan(scan), shipped::PLAIN)?;
+    let planned = planned(cuda, &simple, Use::Scan(scan), prebuilt::PLAIN)?;
     if dtype == natural && output.is_multiple_of(16) {
-        return launch(cuda, &planned, &simple, &values, shipped::PLAIN, output, first);
+        return launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, output, first);
     }
     let scanned = cuda.allocate(bound.n * natural.size())?;
-    launch(cuda, &planned, &simple, &values, shipped::PLAIN, scanned.address, first)?;
+    launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, scanned.address, first)?;
     let scanned = View::contiguous(scanned, natural, bound.n);
     let stored = Plan { outputs: vec![(0, dtype)], ..simple };
     interpret::run(cuda, &stored, &of(vec![scanned]), &[output])

@@ -38,7 +38,7 @@ pub(crate) fn gather_source(size: usize) -> String {
     )
 }
 
-/// Source and positions of a plan that does nothing but store what it picks at positions in memory: the shipped kernel
+/// Source and positions of a plan that does nothing but store what it picks at positions in memory: the prebuilt kernel
 /// serves that, by the elements' size.
 pub(crate) fn gathers<'a>(plan: &Plan, bound: &'a Bound) -> Option<(&'a View, &'a View)> {
     let ([Instruction::Load(at), Instruction::Pick { input, at: 0 }], [(1, dtype)]) =

@@ -1,10 +1,10 @@
 //! Modules that people write: compiled or loaded for a device, their kernels found and launched within the device's
 //! limits.
 //!
-//! `complaint` says what is wrong with a source, `headers` finds what it includes, `link` joins it with other code,
+//! `compile_error` says what is wrong with a source, `headers` finds what it includes, `link` joins it with other code,
 //! `geometry` chooses and checks grids, `launcher` calls functions of the host.
 
-mod complaint;
+mod compile_error;
 mod geometry;
 mod headers;
 mod launcher;
@@ -134,7 +134,7 @@ fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {
         headers: false,
         expressions: &module.spec.names,
     };
-    nvrtc::compile(&request).map_err(|e| complaint::located(e, module))
+    nvrtc::compile(&request).map_err(|e| compile_error::located(e, module))
 }
 
 /// A module on a device. Modules of the same content are one, so they are loaded once, and their variables are shared.
@@ -166,7 +166,8 @@ fn key(module: &Module) -> u128 {
 
 fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
     let label = &module.spec.label;
-    let load = |bytes: &[u8]| cuda.load_image(bytes, label).map(Arc::new).map_err(|e| complaint::unloadable(e, module));
+    let load =
+        |bytes: &[u8]| cuda.load_image(bytes, label).map(Arc::new).map_err(|e| compile_error::unloadable(e, module));
     let linked = !module.spec.link.is_empty();
     if module.format().is_some() {
         if linked {

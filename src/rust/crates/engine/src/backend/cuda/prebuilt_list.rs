@@ -2,7 +2,7 @@
 //! this list.
 
 use super::codegen;
-use super::codegen::shipped::{plain, FORMS, PLAIN};
+use super::codegen::prebuilt::{plain, FORMS, PLAIN};
 use super::interpret::source as interpret;
 use super::interpret::Family;
 use super::ops::{grouped, rank, search, select, sort, unique};
@@ -15,16 +15,16 @@ use verdigris_ops::scan::Scan;
 pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
 
 /// A kernel to ship.
-pub struct Shipped {
+pub struct Prebuilt {
     pub pack: &'static str,
     pub name: String,
     pub source: String,
 }
 
 /// Everything to ship.
-pub fn sources() -> Vec<Shipped> {
+pub fn sources() -> Vec<Prebuilt> {
     let mut out = Vec::new();
-    let mut add = |pack: &'static str, name: String, source: String| out.push(Shipped { pack, name, source });
+    let mut add = |pack: &'static str, name: String, source: String| out.push(Prebuilt { pack, name, source });
     for family in Family::ALL {
         let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
         add(pack, family.name().into(), interpret::source(family));

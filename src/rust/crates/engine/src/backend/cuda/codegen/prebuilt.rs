@@ -18,7 +18,7 @@ pub fn plain(dtype: DType) -> Plan {
 /// The forms in which reductions are shipped.
 pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
 
-/// The shipped form that does the work of any.
+/// The prebuilt form that does the work of any.
 pub fn form_for(form: Form) -> Form {
     match form {
         Form::Block | Form::Kept(_) => Form::Block,
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_a_reduction_has_a_shipped_one() {
+    fn every_form_of_a_reduction_has_a_prebuilt_one() {
         for form in [1, 2, 8, 32].map(Form::Team).into_iter().chain([
             Form::Block,
             Form::Packs(4),

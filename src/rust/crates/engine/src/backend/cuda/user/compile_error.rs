@@ -3,8 +3,8 @@
 use crate::kernel::{Format, Module};
 use verdigris_ops::error::{Error, Kind};
 
-/// A complaint in NVRTC's log.
-struct Complaint<'a> {
+/// An error in NVRTC's log.
+struct CompileError<'a> {
     file: &'a str,
     line: usize,
     what: &'a str,
@@ -13,25 +13,25 @@ struct Complaint<'a> {
 }
 
 /// `kernel.cu(3): error: identifier "z" is undefined`, the line, a caret.
-fn first(log: &str) -> Option<Complaint<'_>> {
+fn first(log: &str) -> Option<CompileError<'_>> {
     let lines: Vec<&str> = log.lines().collect();
     lines.iter().enumerate().find_map(|(k, text)| {
         let (place, what) = text.split_once("): ")?;
         let (file, line) = place.rsplit_once('(')?;
         let (_, what) = what.split_once("error: ").or_else(|| what.split_once("error:"))?;
         let shown = lines[k + 1..].iter().take(2).take_while(|l| !l.trim().is_empty()).copied().collect();
-        Some(Complaint { file, line: line.parse().ok()?, what, shown })
+        Some(CompileError { file, line: line.parse().ok()?, what, shown })
     })
 }
 
 /// The source line under its number, and the caret below.
-fn excerpt(source: &str, complaint: &Complaint<'_>) -> String {
-    let Some(text) = source.lines().nth(complaint.line - 1) else { return String::new() };
-    let number = complaint.line.to_string();
+fn excerpt(source: &str, found: &CompileError<'_>) -> String {
+    let Some(text) = source.lines().nth(found.line - 1) else { return String::new() };
+    let number = found.line.to_string();
     let mut out = format!("\n{number} | {}", text.trim_end());
     // NVRTC shows the line behind two blanks
     let caret =
-        complaint.shown.get(1).filter(|l| l.trim() == "^").and_then(|l| l.find('^')).and_then(|at| at.checked_sub(2));
+        found.shown.get(1).filter(|l| l.trim() == "^").and_then(|l| l.find('^')).and_then(|at| at.checked_sub(2));
     if let Some(at) = caret.filter(|&at| at <= text.len()) {
         // tabs stay tabs, so that the caret stands below
         let before: String = text.chars().take(at).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
@@ -40,30 +40,24 @@ fn excerpt(source: &str, complaint: &Complaint<'_>) -> String {
     out
 }
 
-/// Puts the first complaint and the line that it is about into the message.
+/// Puts the first error and the line that it is about into the message.
 pub fn located(error: Error, module: &Module) -> Error {
     let (Kind::Compile, Some(log)) = (error.kind, error.detail.clone()) else { return error };
     let source = module.source();
     let error = error.source(source);
-    let Some(complaint) = first(&log) else { return error };
+    let Some(found) = first(&log) else { return error };
     let label = &module.spec.label;
-    let message = if complaint.file == "__nv_name_map" {
-        let named =
-            complaint.shown.first().and_then(|l| l.split_once("nv_mangled_name ")).map_or("?", |(_, name)| name);
-        format!("`{}` is no instance of a kernel: {}", named.trim(), complaint.what)
-    } else if complaint.file == label {
-        format!(
-            "the kernel does not compile: line {}: {}{}",
-            complaint.line,
-            complaint.what,
-            excerpt(source, &complaint)
-        )
+    let message = if found.file == "__nv_name_map" {
+        let named = found.shown.first().and_then(|l| l.split_once("nv_mangled_name ")).map_or("?", |(_, name)| name);
+        format!("`{}` is no instance of a kernel: {}", named.trim(), found.what)
+    } else if found.file == label {
+        format!("the kernel does not compile: line {}: {}{}", found.line, found.what, excerpt(source, &found))
     } else {
-        let shown: String = complaint.shown.iter().map(|l| format!("\n{l}")).collect();
-        format!("the kernel does not compile: {}, line {}: {}{shown}", complaint.file, complaint.line, complaint.what)
+        let shown: String = found.shown.iter().map(|l| format!("\n{l}")).collect();
+        format!("the kernel does not compile: {}, line {}: {}{shown}", found.file, found.line, found.what)
     };
     let count = log.lines().filter(|l| l.contains("error: ")).count();
-    let unopened = complaint.what.starts_with("could not open source file");
+    let unopened = found.what.starts_with("could not open source file");
     let mut located = Error::new(Kind::Compile, message).detail(log).source(source);
     if unopened {
         located = located.advise(
@@ -85,12 +79,12 @@ pub fn unloadable(error: Error, module: &Module) -> Error {
     if let (Some(Format::Ptx), Some(log)) = (module.format(), &detail) {
         // ptxas application ptx input, line 12; error   : Unknown symbol 'x'
         let text = module.images().first().map(|image| String::from_utf8_lossy(image).into_owned()).unwrap_or_default();
-        let complaint = log.lines().find_map(|l| {
+        let found = log.lines().find_map(|l| {
             let (_, rest) = l.split_once(", line ")?;
             let (line, what) = rest.split_once(';')?;
             Some((line.trim().parse::<usize>().ok()?, what.split_once(':').map_or(what, |(_, w)| w).trim()))
         });
-        if let Some((line, what)) = complaint {
+        if let Some((line, what)) = found {
             let shown = text
                 .lines()
                 .nth(line.wrapping_sub(1))
@@ -118,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_names_the_line_and_points_at_it() {
+    fn an_error_names_the_line_and_points_at_it() {
         let log = "kernel.cu(2): warning #177-D: variable\n\nkernel.cu(3): error: identifier \"z\" is undefined\n    y = z;\n        ^\n\n";
         let error = located(Error::new(Kind::Compile, "x").detail(log), &module("a\nb\n  y = z;\n"));
         assert_eq!(
