@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use verdigris_engine::array::{buffer_from, Array, Operand};
-use verdigris_engine::backend::{Landing, Outcome};
+use verdigris_engine::backend::{Deferred, Outcome};
 use verdigris_engine::memory::buffer::{Buffer, Device};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -30,9 +30,9 @@ fn reduction(name: SEXP) -> Result<Reduction> {
 static DEFER: AtomicBool = AtomicBool::new(false);
 
 /// A value that is there already, as if it were on its way.
-struct Landed(Outcome);
+struct OnHost(Outcome);
 
-impl Landing for Landed {
+impl Deferred for OnHost {
     fn outcome(&self) -> Result<Outcome> {
         Ok(self.0)
     }
@@ -45,15 +45,15 @@ impl Landing for Landed {
 /// A reduction's value that R need not wait for; None where it must.
 fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP>> {
     let device = array.device();
-    let landing: Option<(DType, Rc<dyn Landing>)> = if device != Device::Cpu {
-        array.reduce_later(reduction, na_rm)?.map(|(dtype, landing)| (dtype, landing.into()))
+    let deferred: Option<(DType, Rc<dyn Deferred>)> = if device != Device::Cpu {
+        array.reduce_later(reduction, na_rm)?.map(|(dtype, deferred)| (dtype, deferred.into()))
     } else if DEFER.load(Ordering::Relaxed) && array.is_deferrable(reduction, na_rm) {
         let (dtype, outcome) = array.reduce(reduction, na_rm)?;
-        Some((dtype, Rc::new(Landed(outcome))))
+        Some((dtype, Rc::new(OnHost(outcome))))
     } else {
         None
     };
-    Ok(landing.map(|(dtype, landing)| handle::vector(Handle::landing(landing, dtype, device))))
+    Ok(deferred.map(|(dtype, deferred)| handle::vector(Handle::deferred(deferred, dtype, device))))
 }
 
 entry! {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use verdigris_engine::array::Array;
-use verdigris_engine::backend::Landing;
+use verdigris_engine::backend::Deferred;
 use verdigris_engine::memory::buffer::{Buffer, Device, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
@@ -57,7 +57,7 @@ struct Rare {
     sibling: Option<(Weak<Block>, u64)>,
     window: Window,
     /// A number on its way, and whether it was brought to the device, as an operand.
-    landing: Option<(Rc<dyn Landing>, bool)>,
+    deferred: Option<(Rc<dyn Deferred>, bool)>,
     /// The number by which these values were lent to readers; 0 where they were not.
     lends_as: u64,
     /// C functions that may still write through the address that they were given.
@@ -97,10 +97,10 @@ impl Handle {
     }
 
     /// A number for R that is on its way.
-    pub fn landing(landing: Rc<dyn Landing>, dtype: DType, device: Device) -> Handle {
+    pub fn deferred(deferred: Rc<dyn Deferred>, dtype: DType, device: Device) -> Handle {
         let nothing = Buffer::new(device, 0, 0, Box::new(()));
         let handle = Handle::number(Array::from_view(View::contiguous(Arc::new(nothing), dtype, 1)));
-        handle.rare(|rare| rare.landing = Some((landing, false)));
+        handle.rare(|rare| rare.deferred = Some((deferred, false)));
         handle
     }
 
@@ -119,12 +119,12 @@ impl Handle {
         if self.host.borrow().is_some() || self.device() != device {
             return Ok(None);
         }
-        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
-        if let Some((landing, false)) = landing {
+        let deferred = self.rare.borrow().as_ref().and_then(|rare| rare.deferred.clone());
+        if let Some((deferred, false)) = deferred {
             let dtype = self.peek().dtype();
-            let view = View::contiguous(landing.buffer(dtype.size())?, dtype, 1);
+            let view = View::contiguous(deferred.buffer(dtype.size())?, dtype, 1);
             self.array.replace(Array::from_view(view));
-            self.rare(|rare| rare.landing = Some((landing, true)));
+            self.rare(|rare| rare.deferred = Some((deferred, true)));
         }
         Ok(Some(self.peek()))
     }
@@ -443,7 +443,7 @@ impl Handle {
                 if let Some(rare) = self.rare.borrow().as_ref() {
                     copy.rare(|copied| {
                         copied.sibling = rare.sibling.clone();
-                        copied.landing = rare.landing.clone();
+                        copied.deferred = rare.deferred.clone();
                     });
                 }
             }

@@ -59,9 +59,9 @@ impl Handle {
             return Ok(());
         }
         let block = Block::new(self.host_bytes(), array.device())?;
-        let landing = self.rare.borrow().as_ref().and_then(|rare| rare.landing.clone());
-        if let Some((landing, _)) = landing {
-            let value = landing.outcome()?.value;
+        let deferred = self.rare.borrow().as_ref().and_then(|rare| rare.deferred.clone());
+        if let Some((deferred, _)) = deferred {
+            let value = deferred.outcome()?.value;
             // SAFETY: the block has room for one element of R's type.
             unsafe { host_copy::write_value(&value, array.dtype(), block.start()) };
             self.forget();

@@ -16,7 +16,7 @@ pub mod write;
 
 use std::sync::Arc;
 
-use crate::backend::{self, Landing, Outcome};
+use crate::backend::{self, Deferred, Outcome};
 use crate::graph::builder::recycle;
 use crate::graph::evaluate;
 use crate::graph::node::{computed, Arg, Args, Expr, Node, Operation};
@@ -378,15 +378,15 @@ impl Array {
 
     /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where
     /// it does not, or where what the value is like depends on the elements.
-    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Landing>)>> {
+    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Deferred>)>> {
         let (array, class) = self.reducible(reduction)?;
         if self.device() == Device::Cpu || !reduction.is_deferrable(class, self.len(), na_rm) {
             return Ok(None);
         }
         let (plan, bound) = array.planned(true)?;
-        let landing = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
+        let deferred = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
         recycle(plan, bound);
-        Ok(landing.map(|landing| (reduction.result(class), landing)))
+        Ok(deferred.map(|deferred| (reduction.result(class), deferred)))
     }
 
     /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.

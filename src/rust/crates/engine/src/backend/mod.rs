@@ -33,7 +33,7 @@ pub struct Outcome {
 pub trait Touching {}
 
 /// The value of a reduction that may not have run yet.
-pub trait Landing: Send + Sync {
+pub trait Deferred: Send + Sync {
     /// Waits for it.
     fn outcome(&self) -> Result<Outcome>;
 
@@ -113,7 +113,7 @@ pub trait Backend: Send + Sync {
         _bound: &Bound,
         _reduction: Reduction,
         _na_rm: bool,
-    ) -> Result<Option<Box<dyn Landing>>> {
+    ) -> Result<Option<Box<dyn Deferred>>> {
         Ok(None)
     }
 

@@ -30,7 +30,7 @@ use self::ops::{blas, grouped, mask, rank, reduce, scan, search, select, solver,
 
 use super::dense::{Product, Task};
 use super::streams::Streams;
-use super::{Backend, Landing, Launch, Memory, Outcome, Ranked, Touching};
+use super::{Backend, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::staging::{Ahead, Filling};
@@ -110,7 +110,7 @@ impl Backend for Cuda {
         bound: &Bound,
         reduction: Reduction,
         na_rm: bool,
-    ) -> Result<Option<Box<dyn Landing>>> {
+    ) -> Result<Option<Box<dyn Deferred>>> {
         let _ordered = self.ordered(|t| _ = t.bound(bound))?;
         reduce::later(self, plan, bound, reduction, na_rm)
     }

@@ -11,7 +11,7 @@ use super::device::Cuda;
 use super::lane::Lane;
 use super::lanes::refuse;
 use super::slots::{Taken, Told, TOLD};
-use crate::backend::{Landing, Outcome};
+use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::error::Result;
 
@@ -53,7 +53,7 @@ impl Drop for Slot {
     }
 }
 
-impl Landing for Slot {
+impl Deferred for Slot {
     fn outcome(&self) -> Result<Outcome> {
         let cuda = Cuda::of(self.ordinal)?;
         if cuda.is_capturing() {

@@ -13,7 +13,7 @@ use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;
 use crate::backend::cuda::tiers::planned::{planned, Planned, Use};
-use crate::backend::{Landing, Outcome};
+use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
 use crate::plan::{After, Bound, Plan};
 use verdigris_ops::dtype::natural_dtype;
@@ -51,7 +51,7 @@ pub(crate) fn later(
     bound: &Bound,
     reduction: Reduction,
     na_rm: bool,
-) -> Result<Option<Box<dyn Landing>>> {
+) -> Result<Option<Box<dyn Deferred>>> {
     let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
     let (out, told, mark) = slot.target();
     to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, told, mark))?;
