@@ -69,7 +69,7 @@ const LISTED: [(&str, usize, &str); 58] = [
     ("engine/backend/cuda/context/core.rs", 1, "kernels that a message names"),
     ("engine/backend/cuda/context/flags.rs", 1, "launches under way"),
     ("engine/backend/cuda/context/hazards.rs", 2, "streams, and the buffers of a launch"),
-    ("engine/backend/cuda/context/lanes.rs", 1, "streams"),
+    ("engine/backend/cuda/context/current_stream.rs", 1, "streams"),
     ("engine/backend/cuda/context/profile.rs", 1, "launches that are recorded"),
     ("engine/backend/cuda/context/transfer.rs", 2, "threads"),
     ("engine/backend/cuda/context/waits.rs", 1, "the outputs of a plan"),

@@ -33,10 +33,10 @@ impl Drop for Block {
 impl Source for Cuda {
     fn take(&self, bytes: usize) -> Result<Option<u64>> {
         let mut bytes = bytes;
-        let lane = self.lane();
+        let stream_state = self.stream_state();
         if let Some(size) = small(bytes).filter(|_| !self.pool.handle.is_null()) {
-            if let Some(address) = lock(&lane.small)[size].pop() {
-                self.note_write(address, lane);
+            if let Some(address) = lock(&stream_state.small)[size].pop() {
+                self.note_write(address, stream_state);
                 return Ok(Some(address));
             }
             bytes = LEAST << size;
@@ -49,7 +49,7 @@ impl Source for Cuda {
         // SAFETY: writes an address.
         let status = unsafe {
             if !self.pool.handle.is_null() {
-                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, lane.queue())
+                (self.driver.allocate_async)(&mut address, bytes, self.pool.handle, stream_state.queue())
             } else {
                 (self.driver.allocate)(&mut address, bytes)
             }
@@ -58,7 +58,7 @@ impl Source for Cuda {
             return Ok(None);
         }
         self.check(status, "cuMemAllocFromPoolAsync")?;
-        self.note_write(address, lane);
+        self.note_write(address, stream_state);
         Ok(Some(address))
     }
 
@@ -71,10 +71,10 @@ impl Source for Cuda {
         if self.pool.handle.is_null() {
             return Ok(());
         }
-        for lane in self.running_lanes() {
-            for address in lock(&lane.small).iter_mut().flat_map(std::mem::take) {
+        for stream_state in self.running_streams() {
+            for address in lock(&stream_state.small).iter_mut().flat_map(std::mem::take) {
                 // SAFETY: from this pool, and in nobody's use.
-                unsafe { (self.driver.free_async)(address, lane.queue()) };
+                unsafe { (self.driver.free_async)(address, stream_state.queue()) };
             }
         }
         // SAFETY: our pool.
@@ -125,23 +125,23 @@ impl Cuda {
             }
             return;
         }
-        let lane = match self.mode() {
-            0 => Ok(self.lane()),
+        let stream_state = match self.mode() {
+            0 => Ok(self.stream_state()),
             // a broken context, or one that is gone at exit, has freed everything itself
-            _ => match self.enter().and_then(|_entered| self.last_lane(address)) {
-                Ok(lane) => lane,
+            _ => match self.enter().and_then(|_entered| self.last_stream(address)) {
+                Ok(stream_state) => stream_state,
                 Err(_) => return,
             },
         };
-        let stream = match (lane, small(bytes)) {
-            (Ok(lane), Some(size)) => {
-                let kept = &mut lock(&lane.small)[size];
+        let stream = match (stream_state, small(bytes)) {
+            (Ok(stream_state), Some(size)) => {
+                let kept = &mut lock(&stream_state.small)[size];
                 if kept.len() < KEPT / (LEAST << size) {
                     return kept.push(address);
                 }
-                lane.queue()
+                stream_state.queue()
             }
-            (Ok(lane), None) => lane.queue(),
+            (Ok(stream_state), None) => stream_state.queue(),
             (Err(stream), _) => stream,
         };
         let Ok(_entered) = self.enter() else { return };

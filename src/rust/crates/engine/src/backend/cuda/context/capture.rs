@@ -1,6 +1,6 @@
 //! Graphs: what is queued while a stream is captured, launched again as one.
 //!
-//! A graph has a lane of its own, on which it is recorded: the lane's counters, slots and workspaces are the graph's.
+//! A graph has a stream of its own, on which it is recorded: the stream's counters, slots and workspaces are the graph's.
 //! So is the memory that is allocated meanwhile (the arena): a launch writes to the same addresses each time. What
 //! existed before is held, and its last uses are waited for by each launch. What the host would have to wait for cannot
 //! be part of a graph (`refuse`).
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::core::lock;
 use super::device::{Cuda, PerDevice};
-use super::lane::{Lane, CAPTURING, SEVERAL};
+use super::stream_state::{StreamState, CAPTURING, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstreamCaptureMode, Graph, GraphExec};
 use crate::backend::streams::Replay;
 use crate::memory::buffer::Buffer;
@@ -23,7 +23,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 /// The memory of a graph.
 pub struct Arena {
     cuda: &'static Cuda,
-    lane: &'static Lane,
+    stream_state: &'static StreamState,
     state: Mutex<State>,
 }
 
@@ -72,9 +72,9 @@ impl Drop for Arena {
             self.cuda.give_back(address, held.bytes() as usize);
         }
         for place in state.slots {
-            self.lane.free_slot(place);
+            self.stream_state.free_slot(place);
         }
-        self.cuda.retire(self.lane.index);
+        self.cuda.retire(self.stream_state.index);
     }
 }
 
@@ -139,12 +139,12 @@ pub(crate) fn note(cuda: &Cuda, touched: &[(&Arc<Buffer>, bool)]) {
 /// What leaves the capture aside while it lives.
 struct Outside<'a> {
     cuda: &'a Cuda,
-    lane: &'static Lane,
+    stream_state: &'static StreamState,
 }
 
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
-        self.cuda.set_lane(self.lane);
+        self.cuda.set_stream_state(self.stream_state);
         self.cuda.set_mode(CAPTURING, true);
     }
 }
@@ -155,9 +155,9 @@ impl Cuda {
         if !self.is_capturing() {
             return body();
         }
-        let _outside = Outside { cuda: self, lane: self.lane() };
+        let _outside = Outside { cuda: self, stream_state: self.stream_state() };
         self.set_mode(CAPTURING, false);
-        self.set_lane(self.main());
+        self.set_stream_state(self.main());
         body()
     }
 
@@ -176,21 +176,22 @@ impl Cuda {
             );
         }
         let _entered = self.enter()?;
-        let before = self.lane().index;
-        let lane = self.new_lane(0)?;
+        let before = self.stream_state().index;
+        let stream_state = self.new_stream_state(0)?;
         // what was queued on it before can be waited for meanwhile
-        lane.mark(self)?;
+        stream_state.mark(self)?;
         // SAFETY: a stream of ours, which nothing else uses. Relaxed: other threads load kernels meanwhile.
-        let status =
-            unsafe { (self.driver.capture_begin)(lane.handle(), CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) };
+        let status = unsafe {
+            (self.driver.capture_begin)(stream_state.handle(), CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+        };
         if let Err(error) = self.check(status, "cuStreamBeginCapture") {
-            self.retire(lane.index);
+            self.retire(stream_state.index);
             return Err(error);
         }
         let state = State { open: true, ..State::default() };
-        *lock(CAPTURED.of(self)) = Some(Arc::new(Arena { cuda: self, lane, state: Mutex::new(state) }));
-        self.set_captured(Some(lane.index));
-        self.set_lane(lane);
+        *lock(CAPTURED.of(self)) = Some(Arc::new(Arena { cuda: self, stream_state, state: Mutex::new(state) }));
+        self.set_captured(Some(stream_state.index));
+        self.set_stream_state(stream_state);
         self.set_mode(CAPTURING, true);
         Ok(before)
     }
@@ -202,9 +203,9 @@ impl Cuda {
         let _entered = self.enter()?;
         let mut graph = Graph::NULL;
         // SAFETY: writes a handle.
-        let status = unsafe { (self.driver.capture_end)(arena.lane.handle(), &mut graph) };
+        let status = unsafe { (self.driver.capture_end)(arena.stream_state.handle(), &mut graph) };
         self.set_mode(CAPTURING, false);
-        self.set_lane(self.lane_at(before).unwrap_or_else(|| self.main()));
+        self.set_stream_state(self.stream_state_at(before).unwrap_or_else(|| self.main()));
         *lock(CAPTURED.of(self)) = None;
         self.set_captured(None);
         {
@@ -257,7 +258,7 @@ impl Replay for Recorded {
         if !self.begun.swap(true, Ordering::Relaxed) && cuda.mode() & SEVERAL != 0 {
             // the arena's memory was allocated there
             let main = cuda.main();
-            cuda.lane().wait_for(cuda, main, main.next_mark())?;
+            cuda.stream_state().wait_for(cuda, main, main.next_mark())?;
         }
         counters::LAUNCHES.add(1);
         let _timed = cuda.timed("graph", cuda.stream(), 0, || format!("graph of {}", self.nodes));
@@ -279,9 +280,9 @@ impl Drop for Recorded {
         let cuda = self.arena.cuda;
         // launches under way end first; in a forked child, or after a failure, there is nothing to do
         let Ok(_entered) = cuda.enter() else { return };
-        for lane in cuda.running_lanes() {
+        for stream_state in cuda.running_streams() {
             // SAFETY: a stream of ours.
-            unsafe { (cuda.driver.stream_synchronize)(lane.handle()) };
+            unsafe { (cuda.driver.stream_synchronize)(stream_state.handle()) };
         }
         // SAFETY: destroyed once.
         unsafe { (cuda.driver.graph_exec_destroy)(self.exec) };

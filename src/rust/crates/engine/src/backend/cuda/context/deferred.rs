@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::capture::{self, Arena};
 use super::core::lock;
+use super::current_stream::refuse;
 use super::device::Cuda;
-use super::lane::Lane;
-use super::lanes::refuse;
 use super::slots::{Taken, Told, TOLD};
+use super::stream_state::StreamState;
 use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::error::Result;
@@ -19,7 +19,7 @@ use verdigris_ops::error::Result;
 /// one's value is written after this one's.
 pub(crate) struct Slot {
     ordinal: u32,
-    lane: &'static Lane,
+    stream_state: &'static StreamState,
     /// The graph whose launches write it too, which keeps it to its end.
     arena: Option<Arc<Arena>>,
     taken: Taken,
@@ -31,11 +31,16 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// A slot of the current lane; None where all are taken.
+    /// A slot of the current stream; None where all are taken.
     pub(crate) fn take(cuda: &Cuda) -> Result<Option<Slot>> {
-        let lane = cuda.lane();
-        let taken = lock(&lane.slots).take(cuda)?;
-        Ok(taken.map(|taken| Slot { ordinal: cuda.properties.ordinal, lane, arena: capture::arena(cuda), taken }))
+        let stream_state = cuda.stream_state();
+        let taken = lock(&stream_state.slots).take(cuda)?;
+        Ok(taken.map(|taken| Slot {
+            ordinal: cuda.properties.ordinal,
+            stream_state,
+            arena: capture::arena(cuda),
+            taken,
+        }))
     }
 
     /// Where the device writes the value, and tells the host of it with a mark.
@@ -48,7 +53,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         match &self.arena {
             Some(arena) => arena.keep_slot(self.taken.number),
-            None => self.lane.free_slot(self.taken.number),
+            None => self.stream_state.free_slot(self.taken.number),
         }
     }
 }
@@ -61,7 +66,7 @@ impl Deferred for Slot {
         }
         // SAFETY: within the slot, aligned, and the device writes words whole.
         let words = unsafe { &*self.taken.host.add(TOLD).cast::<Told>() };
-        Ok(outcome(cuda.await_told(self.lane, words, self.taken.mark)?))
+        Ok(outcome(cuda.await_told(self.stream_state, words, self.taken.mark)?))
     }
 
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
@@ -72,16 +77,16 @@ impl Deferred for Slot {
         }
         let buffer = cuda.allocate(bytes)?;
         let _entered = cuda.enter()?;
-        if self.lane.index != cuda.lane().index {
-            cuda.lane().wait_for(cuda, self.lane, self.lane.next_mark())?;
+        if self.stream_state.index != cuda.stream_state().index {
+            cuda.stream_state().wait_for(cuda, self.stream_state, self.stream_state.next_mark())?;
         }
         // SAFETY: both addresses are of live memory that the device reaches; the copy is in the stream's order, so it
         // comes after the reduction and before whatever is written to this slot next.
         let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.taken.device, bytes, cuda.stream()) };
         cuda.check(status, "cuMemcpyDtoDAsync")?;
-        if self.lane.index != cuda.lane().index {
+        if self.stream_state.index != cuda.stream_state().index {
             // what is written to this slot next comes after the copy there too
-            self.lane.wait_for(cuda, cuda.lane(), cuda.lane().next_mark())?;
+            self.stream_state.wait_for(cuda, cuda.stream_state(), cuda.stream_state().next_mark())?;
         }
         Ok(buffer)
     }

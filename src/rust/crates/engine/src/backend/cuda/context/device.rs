@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::{Mutex, OnceLock};
 
 use super::core::{lock, Core, Entered};
-use super::lane::{Lane, Lanes};
 use super::memory_pool::Pool;
+use super::stream_state::{StreamState, StreamStates};
 use crate::backend::cuda::driver::api::{self, Context, SUCCESS};
 use crate::backend::cuda::driver::devices::{check_home, count, describe, no_device};
 use crate::memory::host_pool::{self, PageLock};
@@ -19,7 +19,7 @@ pub(crate) const MOST_DEVICES: usize = 64;
 pub struct Cuda {
     core: Core,
     /// Its streams. Work is queued on the current one, so it runs in order; `hazards` keeps that of several.
-    pub(super) lanes: Lanes,
+    pub(super) stream_states: StreamStates,
     pub(super) pool: Pool,
 }
 
@@ -94,7 +94,7 @@ impl Cuda {
         host_pool::set_page_lock(PageLock { pin, unpin });
         Ok(Cuda {
             pool: Pool::new(driver, &properties)?,
-            lanes: Lanes::new(Lane::new(driver, 0, 0)?),
+            stream_states: StreamStates::new(StreamState::new(driver, 0, 0)?),
             core: Core::new(properties, driver, context),
         })
     }

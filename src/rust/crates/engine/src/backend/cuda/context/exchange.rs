@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
+use super::current_stream::refuse;
 use super::device::MOST_DEVICES as DEVICES;
-use super::lane::Lane;
-use super::lanes::refuse;
+use super::stream_state::StreamState;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
 use verdigris_ops::error::{Error, Kind, Result};
@@ -50,44 +50,44 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     match stream {
         Some(stream) => {
             let waits = Stream::from_number(stream as usize);
-            each_lane(cuda, |lane| {
-                if lane.is_done() {
+            each_stream(cuda, |stream_state| {
+                if stream_state.is_done() {
                     return Ok(());
                 }
                 if waits != LEGACY {
-                    return order(cuda, lane.handle(), waits);
+                    return order(cuda, stream_state.handle(), waits);
                 }
-                let Some(queued) = lane.to_tell() else { return Ok(()) };
-                order(cuda, lane.handle(), waits)?;
-                lane.note_told(queued);
+                let Some(queued) = stream_state.to_tell() else { return Ok(()) };
+                order(cuda, stream_state.handle(), waits)?;
+                stream_state.note_told(queued);
                 Ok(())
             })
         }
-        None => each_lane(cuda, |lane| {
-            if lane.is_done() {
+        None => each_stream(cuda, |stream_state| {
+            if stream_state.is_done() {
                 return Ok(());
             }
-            let so_far = lane.so_far();
+            let so_far = stream_state.so_far();
             let _entered = cuda.enter()?;
             // SAFETY: our stream.
-            cuda.check(unsafe { (cuda.driver.stream_synchronize)(lane.handle()) }, "cuStreamSynchronize")?;
-            lane.note_done(so_far);
+            cuda.check(unsafe { (cuda.driver.stream_synchronize)(stream_state.handle()) }, "cuStreamSynchronize")?;
+            stream_state.note_done(so_far);
             Ok(())
         }),
     }
 }
 
-/// Does something for each lane whose work runs; no list is made where there is one.
-fn each_lane(cuda: &Cuda, body: impl Fn(&Lane) -> Result<()>) -> Result<()> {
+/// Does something for each stream whose work runs; no list is made where there is one.
+fn each_stream(cuda: &Cuda, body: impl Fn(&StreamState) -> Result<()>) -> Result<()> {
     if cuda.mode() == 0 {
-        return body(cuda.lane());
+        return body(cuda.stream_state());
     }
-    cuda.running_lanes().into_iter().try_for_each(body)
+    cuda.running_streams().into_iter().try_for_each(body)
 }
 
 /// See `Backend::acquire`.
 pub fn acquire(cuda: &Cuda) -> Result<()> {
-    each_lane(cuda, |lane| order(cuda, LEGACY, lane.delayed()))
+    each_stream(cuda, |stream_state| order(cuda, LEGACY, stream_state.delayed()))
 }
 
 /// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are

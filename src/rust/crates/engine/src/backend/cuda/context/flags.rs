@@ -31,7 +31,7 @@ struct State {
     pending: Vec<Pending>,
 }
 
-/// A lane's.
+/// A stream's.
 pub struct Flags {
     words: u64,
     any: Host,

@@ -1,8 +1,8 @@
-//! The order of work on several streams. A buffer's last uses are remembered (lane and mark), and what is queued on
-//! another lane waits for them: for the last write who reads, for all who writes or frees.
+//! The order of work on several streams. A buffer's last uses are remembered (stream and mark), and what is queued on
+//! another stream waits for them: for the last write who reads, for all who writes or frees.
 //!
 //! The backend's methods say what they touch by `Cuda::ordered`. As long as there is one stream that is one load, and
-//! nothing is remembered: what is not in the table was last used on lane 0, before there was a second.
+//! nothing is remembered: what is not in the table was last used on stream 0, before there was a second.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::capture;
 use super::core::lock;
 use super::device::{Cuda, PerDevice};
-use super::lane::{Lane, CAPTURING, SEVERAL};
+use super::stream_state::{StreamState, CAPTURING, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
 use crate::backend::Touching;
@@ -18,7 +18,7 @@ use crate::memory::buffer::{Buffer, View};
 use crate::plan::Bound;
 use verdigris_ops::error::Result;
 
-/// A lane's number, and a mark of it.
+/// A stream's number, and a mark of it.
 type Use = (u32, u64);
 
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ struct Uses {
 #[derive(Default)]
 struct Table {
     uses: HashMap<u64, Uses>,
-    /// The mark of lane 0 at which the second lane came.
+    /// The mark of stream 0 at which the second stream came.
     base: u64,
     /// When to look for entries of memory of other libraries, which nobody takes out.
     sweep_at: usize,
@@ -41,7 +41,7 @@ struct Table {
 #[derive(Default)]
 struct Order {
     table: Mutex<Table>,
-    /// A stream that frees what several lanes have used, after all of them.
+    /// A stream that frees what several streams have used, after all of them.
     reaper: Mutex<Option<Stream>>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Touched<'a> {
 #[must_use]
 pub(crate) struct Ordered<'a> {
     cuda: &'a Cuda,
-    lane: &'static Lane,
+    stream_state: &'static StreamState,
     touched: Vec<(u64, bool)>,
 }
 
@@ -132,10 +132,10 @@ impl Drop for Ordered<'_> {
     fn drop(&mut self) {
         let Ok(_entered) = self.cuda.enter() else { return };
         // a failure shows at the next call
-        let Ok(mark) = self.lane.mark(self.cuda) else { return };
+        let Ok(mark) = self.stream_state.mark(self.cuda) else { return };
         let mut table = lock(&ORDER.of(self.cuda).table);
         for &(address, writes) in &self.touched {
-            table.note(address, (self.lane.index, mark), writes);
+            table.note(address, (self.stream_state.index, mark), writes);
         }
     }
 }
@@ -178,28 +178,28 @@ impl Cuda {
             return Ok(None);
         }
         let _entered = self.enter()?;
-        let lane = self.lane();
+        let stream_state = self.stream_state();
         let buffers = touched.buffers.iter().map(|(buffer, writes)| (buffer.address, *writes));
         let touched: Vec<(u64, bool)> =
             buffers.chain(touched.addresses.iter().copied()).filter(|(address, _)| *address != 0).collect();
         let table = lock(&ORDER.of(self).table);
         for &(address, writes) in &touched {
             let uses = table.of(address);
-            self.lane_waits(lane, uses.write)?;
+            self.stream_waits(stream_state, uses.write)?;
             if writes {
-                uses.reads.iter().try_for_each(|&read| self.lane_waits(lane, read))?;
+                uses.reads.iter().try_for_each(|&read| self.stream_waits(stream_state, read))?;
             }
         }
         drop(table);
-        Ok(Some(Ordered { cuda: self, lane, touched }))
+        Ok(Some(Ordered { cuda: self, stream_state, touched }))
     }
 
-    fn lane_waits(&self, lane: &Lane, (other, mark): Use) -> Result<()> {
-        if other == lane.index {
+    fn stream_waits(&self, stream_state: &StreamState, (other, mark): Use) -> Result<()> {
+        if other == stream_state.index {
             return Ok(());
         }
-        match self.lane_at(other) {
-            Some(other) => lane.wait_for(self, other, mark),
+        match self.stream_state_at(other) {
+            Some(other) => stream_state.wait_for(self, other, mark),
             None => Ok(()),
         }
     }
@@ -214,27 +214,30 @@ impl Cuda {
         Ok(())
     }
 
-    /// Notes that a lane writes memory by what is queued on it next or was queued just now.
-    pub(crate) fn note_write(&self, address: u64, lane: &Lane) {
+    /// Notes that a stream writes memory by what is queued on it next or was queued just now.
+    pub(crate) fn note_write(&self, address: u64, stream_state: &StreamState) {
         if self.mode() & SEVERAL == 0 || address == 0 {
             return;
         }
-        let at = (lane.index, lane.next_mark());
+        let at = (stream_state.index, stream_state.next_mark());
         let mut table = lock(&ORDER.of(self).table);
         table.uses.insert(address, Uses { write: at, reads: Vec::new() });
         if table.uses.len() > table.sweep_at.max(1 << 12) {
             // what has happened needs no entry
-            let done: HashMap<u32, u64> =
-                self.running_lanes().iter().map(|lane| (lane.index, lane.done(self))).collect();
+            let done: HashMap<u32, u64> = self
+                .running_streams()
+                .iter()
+                .map(|stream_state| (stream_state.index, stream_state.done(self)))
+                .collect();
             let happened = |at: Use| done.get(&at.0).is_some_and(|&mark| at.1 <= mark);
             table.uses.retain(|_, uses| !happened(uses.write) || !uses.reads.iter().all(|&read| happened(read)));
             table.sweep_at = 2 * table.uses.len();
         }
     }
 
-    /// The lane on which memory may be freed, with nothing left to wait for; None where several have used it: then the
+    /// The stream on which memory may be freed, with nothing left to wait for; None where several have used it: then the
     /// stream waits for all of them. The context must be current.
-    pub(crate) fn last_lane(&self, address: u64) -> Result<std::result::Result<&'static Lane, Stream>> {
+    pub(crate) fn last_stream(&self, address: u64) -> Result<std::result::Result<&'static StreamState, Stream>> {
         if self.mode() & SEVERAL == 0 {
             return Ok(Ok(self.main()));
         }
@@ -245,14 +248,14 @@ impl Cuda {
             uses
         };
         let first = uses.write.0;
-        let captured = self.captured_lane();
+        let captured = self.captured_stream();
         if captured.is_none() && uses.reads.iter().all(|read| read.0 == first) {
-            return Ok(Ok(self.lane_at(first).unwrap_or_else(|| self.main())));
+            return Ok(Ok(self.stream_state_at(first).unwrap_or_else(|| self.main())));
         }
         let reaper = self.reaper()?;
-        for (lane, mark) in std::iter::once(uses.write).chain(uses.reads) {
-            if let Some(lane) = self.lane_at(lane) {
-                lane.delay(self, mark, reaper)?;
+        for (stream_state, mark) in std::iter::once(uses.write).chain(uses.reads) {
+            if let Some(stream_state) = self.stream_state_at(stream_state) {
+                stream_state.delay(self, mark, reaper)?;
             }
         }
         Ok(Err(reaper))

@@ -23,7 +23,7 @@ pub struct Pool {
     pub(super) handle: MemoryPool,
 }
 
-/// Addresses of small blocks that are free in the order of a lane's stream.
+/// Addresses of small blocks that are free in the order of a stream's stream.
 pub(crate) type Small = [Vec<u64>; SIZES];
 
 impl Pool {

@@ -1,20 +1,20 @@
-//! A device in use: [`device`] and its streams ([`lane`], [`lanes`], [`waits`], [`hazards`]), its memory
+//! A device in use: [`device`] and its streams ([`stream_state`], [`current_stream`], [`waits`], [`hazards`]), its memory
 //! ([`memory_pool`], [`allocate`], [`transfer`], [`exchange`] with other libraries), what comes to the host ([`flags`],
 //! [`slots`], [`deferred`]), and what users ask for: [`capture`] of graphs, [`profile`], [`streams`].
 
 pub mod allocate;
 pub mod capture;
 pub mod core;
+pub mod current_stream;
 pub mod deferred;
 pub mod device;
 pub mod exchange;
 pub mod flags;
 pub mod hazards;
-pub mod lane;
-pub mod lanes;
 pub mod memory_pool;
 pub mod profile;
 pub mod slots;
+pub mod stream_state;
 pub mod streams;
 pub mod transfer;
 pub mod waits;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::core::lock;
 use super::device::{Cuda, PerDevice};
-use super::lane::PROFILING;
+use super::stream_state::PROFILING;
 use crate::backend::cuda::driver::api::{CUevent_flags, Event, Stream};
 use crate::backend::span::Span;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -36,7 +36,7 @@ pub(crate) struct Timed<'a> {
     start: Event,
 }
 
-/// The number of a stream that is no lane: copies beside the work.
+/// The number of a stream that is no stream: copies beside the work.
 const ASIDE: u32 = u32::MAX;
 
 fn happening(cuda: &Cuda, stream: Stream) -> Result<Event> {
@@ -104,7 +104,7 @@ impl Cuda {
         let waited = self.wait_all();
         let Some(profile) = profile else { return Ok(Vec::new()) };
         let _entered = self.enter()?;
-        let lanes = self.running_lanes();
+        let stream_states = self.running_streams();
         let since = |event: Event| {
             let mut milliseconds = 0.0f32;
             // SAFETY: live events that have happened.
@@ -117,7 +117,10 @@ impl Cuda {
             .map(|noted| Span {
                 name: noted.name.clone(),
                 kind: noted.kind,
-                stream: lanes.iter().find(|lane| lane.handle() == noted.stream).map_or(ASIDE, |lane| lane.index),
+                stream: stream_states
+                    .iter()
+                    .find(|stream_state| stream_state.handle() == noted.stream)
+                    .map_or(ASIDE, |stream_state| stream_state.index),
                 bytes: noted.bytes as u64,
                 start: since(noted.start),
                 end: since(noted.end),

@@ -13,10 +13,10 @@ pub(crate) type Told = [AtomicU64; 5];
 const BYTES: usize = 64;
 /// Where those words are in it.
 pub(super) const TOLD: usize = BYTES - size_of::<Told>();
-/// Slots of a lane; where all are taken, a reduction waits for its value at once.
+/// Slots of a stream; where all are taken, a reduction waits for its value at once.
 const SLOTS: usize = 4096;
 
-/// A lane's slots.
+/// A stream's slots.
 #[derive(Default)]
 pub(crate) struct Slots {
     memory: Option<Host>,

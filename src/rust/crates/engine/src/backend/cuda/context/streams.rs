@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::current_stream::refuse;
 use super::device::Cuda;
-use super::lane::Lane;
-use super::lanes::refuse;
+use super::stream_state::StreamState;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUresult, Event};
 use crate::backend::span::Span;
 use crate::backend::streams::{Replay, Streams};
@@ -21,13 +21,13 @@ fn event_of(event: u64) -> Event {
 }
 
 impl Cuda {
-    fn known(&self, stream: u32) -> Result<&'static Lane> {
-        self.lane_at(stream).ok_or_else(|| Error::new(Kind::Argument, "this stream is no longer there"))
+    fn known(&self, stream: u32) -> Result<&'static StreamState> {
+        self.stream_state_at(stream).ok_or_else(|| Error::new(Kind::Argument, "this stream is no longer there"))
     }
 
-    /// The lane, where its work is not being recorded.
-    fn running(&self, stream: u32) -> Result<&'static Lane> {
-        if self.is_capturing() && self.lane().index == stream {
+    /// The stream, where its work is not being recorded.
+    fn running(&self, stream: u32) -> Result<&'static StreamState> {
+        if self.is_capturing() && self.stream_state().index == stream {
             return Err(refuse("an event, or a wait for the stream"));
         }
         self.known(stream)
@@ -43,7 +43,7 @@ impl Streams for OfDevice {
         let _entered = cuda.enter()?;
         let (least, greatest) = self.priorities()?;
         cuda.begin_order()?;
-        Ok(cuda.new_lane(priority.clamp(greatest, least))?.index)
+        Ok(cuda.new_stream_state(priority.clamp(greatest, least))?.index)
     }
 
     fn retire(&self, stream: u32) {
@@ -51,7 +51,7 @@ impl Streams for OfDevice {
     }
 
     fn current(&self) -> u32 {
-        self.0.lane().index
+        self.0.stream_state().index
     }
 
     fn select(&self, stream: u32) -> Result<u32> {
@@ -60,19 +60,19 @@ impl Streams for OfDevice {
             return Err(Error::new(Kind::Capture, "the stream cannot be changed while a graph is recorded")
                 .advise("Run the graph on the stream: `with_gpu_stream(s, g())`."));
         }
-        self.0.set_lane(self.0.known(stream)?);
+        self.0.set_stream_state(self.0.known(stream)?);
         Ok(before)
     }
 
     fn wait(&self, stream: u32) -> Result<()> {
-        self.0.wait_lane(self.0.running(stream)?)
+        self.0.wait_stream(self.0.running(stream)?)
     }
 
     fn is_idle(&self, stream: u32) -> Result<bool> {
-        let lane = self.0.running(stream)?;
+        let stream_state = self.0.running(stream)?;
         let _entered = self.0.enter()?;
         // SAFETY: our stream.
-        let status = unsafe { (self.0.driver.stream_query)(lane.handle()) };
+        let status = unsafe { (self.0.driver.stream_query)(stream_state.handle()) };
         if status == NOT_READY {
             return Ok(false);
         }
@@ -89,7 +89,7 @@ impl Streams for OfDevice {
     }
 
     fn raw(&self, stream: u32) -> u64 {
-        self.0.lane_at(stream).map_or(0, |lane| lane.give_out().number() as u64)
+        self.0.stream_state_at(stream).map_or(0, |stream_state| stream_state.give_out().number() as u64)
     }
 
     fn event(&self) -> Result<u64> {
@@ -109,17 +109,20 @@ impl Streams for OfDevice {
     }
 
     fn record(&self, event: u64, stream: u32) -> Result<()> {
-        let lane = self.0.running(stream)?;
+        let stream_state = self.0.running(stream)?;
         let _entered = self.0.enter()?;
         // SAFETY: live handles.
-        self.0.check(unsafe { (self.0.driver.event_record)(event_of(event), lane.handle()) }, "cuEventRecord")
+        self.0.check(unsafe { (self.0.driver.event_record)(event_of(event), stream_state.handle()) }, "cuEventRecord")
     }
 
     fn await_event(&self, event: u64, stream: u32) -> Result<()> {
-        let lane = self.0.running(stream)?;
+        let stream_state = self.0.running(stream)?;
         let _entered = self.0.enter()?;
         // SAFETY: live handles.
-        self.0.check(unsafe { (self.0.driver.stream_wait)(lane.queue(), event_of(event), 0) }, "cuStreamWaitEvent")
+        self.0.check(
+            unsafe { (self.0.driver.stream_wait)(stream_state.queue(), event_of(event), 0) },
+            "cuStreamWaitEvent",
+        )
     }
 
     fn event_wait(&self, event: u64) -> Result<()> {
@@ -150,10 +153,10 @@ impl Streams for OfDevice {
     }
 
     fn join(&self, stream: u32) -> Result<()> {
-        let lane = self.0.running(stream)?;
+        let stream_state = self.0.running(stream)?;
         let _entered = self.0.enter()?;
-        let others = self.0.running_lanes();
-        others.iter().try_for_each(|other| lane.wait_for(self.0, other, other.next_mark()))
+        let others = self.0.running_streams();
+        others.iter().try_for_each(|other| stream_state.wait_for(self.0, other, other.next_mark()))
     }
 
     fn begin_profile(&self) -> Result<()> {

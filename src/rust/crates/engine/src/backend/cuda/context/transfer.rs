@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::core::lock;
+use super::current_stream::refuse;
 use super::device::{Cuda, PerDevice};
 use super::exchange::order;
-use super::lane::Lane;
-use super::lanes::refuse;
+use super::stream_state::StreamState;
 use crate::backend::cuda::driver::api::{
     CUevent_flags, CUmemorytype, CUpointer_attribute, CUstream_flags, Event, Stream, SUCCESS,
 };
@@ -62,7 +62,7 @@ struct Side {
 }
 
 static STAGING: PerDevice<Mutex<Staging>> = PerDevice::new();
-/// For copies that overlap with the work of the lanes, made when there is one.
+/// For copies that overlap with the work of the streams, made when there is one.
 static SIDE: PerDevice<Side> = PerDevice::new();
 
 fn event(cuda: &Cuda) -> Result<Event> {
@@ -355,8 +355,8 @@ impl Cuda {
         let _entered = self.enter()?;
         let side = self.side()?;
         // the pool may have given memory that work queued before still uses
-        let lane = self.lane();
-        order(self, lane.handle(), side.stream)?;
+        let stream_state = self.stream_state();
+        order(self, stream_state.handle(), side.stream)?;
         let to = buffer.address;
         let copy = move |source: Filling| -> Result<u32> {
             if source.bytes() == 0 {
@@ -376,7 +376,7 @@ impl Cuda {
             // without a thread the copy is done at once
             Err(_) => Err(copy(source)),
         };
-        Ok(Box::new(Copying { cuda: self, lane, side, buffer, thread: Some(thread) }))
+        Ok(Box::new(Copying { cuda: self, stream_state, side, buffer, thread: Some(thread) }))
     }
 
     pub(crate) fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -433,7 +433,7 @@ impl Cuda {
 struct Copying {
     cuda: &'static Cuda,
     /// For which the buffer was allocated.
-    lane: &'static Lane,
+    stream_state: &'static StreamState,
     side: &'static Side,
     buffer: Arc<Buffer>,
     /// The thread, or what came of the copy where there is none.
@@ -447,8 +447,8 @@ impl Copying {
         let done = thread.map_or_else(|done| done, |thread| thread.join().unwrap_or_else(|_| Err(panicked())));
         let _entered = self.cuda.enter()?;
         // also after a failure: the buffer may be freed next, in the order of that stream
-        order(self.cuda, self.side.stream, self.lane.queue())?;
-        self.cuda.note_write(self.buffer.address, self.lane);
+        order(self.cuda, self.side.stream, self.stream_state.queue())?;
+        self.cuda.note_write(self.buffer.address, self.stream_state);
         done
     }
 }

@@ -3,40 +3,40 @@
 use std::sync::atomic::Ordering;
 
 use super::core::lock;
+use super::current_stream::refuse;
 use super::device::Cuda;
 use super::flags::Queueing;
-use super::lane::Lane;
-use super::lanes::refuse;
 use super::slots::Told;
+use super::stream_state::StreamState;
 use crate::backend::cuda::codegen::notes::Place;
 use crate::backend::cuda::driver::api::{CUresult, Stream};
 use crate::plan::{Bound, Register};
 use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::Watch;
 
-/// Where the words in which a result is told are in a lane's own slot: behind what `receive` gives.
+/// Where the words in which a result is told are in a stream's own slot: behind what `receive` gives.
 const TOLD: usize = 64;
 
 impl Cuda {
-    /// Waits until a lane's stream is empty. Asks the driver again and again, since a wait inside the driver could not
+    /// Waits until a stream's stream is empty. Asks the driver again and again, since a wait inside the driver could not
     /// be interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
     ///
     /// # Errors
     /// `Interrupt`: the work goes on, and nothing that it uses is freed before it has ended.
-    /// `Capture` while a graph is recorded on the lane.
-    pub(crate) fn drain(&self, lane: &Lane) -> Result<()> {
-        if self.is_capturing() && lane.index == self.lane().index {
+    /// `Capture` while a graph is recorded on the stream.
+    pub(crate) fn drain(&self, stream_state: &StreamState) -> Result<()> {
+        if self.is_capturing() && stream_state.index == self.stream_state().index {
             return Err(refuse("a wait for the device"));
         }
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
         let mut watch = None;
-        let so_far = lane.so_far();
+        let so_far = stream_state.so_far();
         for turn in 0u32.. {
             // SAFETY: our stream.
-            let status = unsafe { (self.driver.stream_query)(lane.handle()) };
+            let status = unsafe { (self.driver.stream_query)(stream_state.handle()) };
             if status != NOT_READY {
                 self.check(status, "cuStreamQuery")?;
-                lane.note_done(so_far);
+                stream_state.note_done(so_far);
                 return Ok(());
             }
             if turn < 64 {
@@ -49,19 +49,19 @@ impl Cuda {
     }
 
     /// As `drain`, for who goes on with the stream.
-    fn drained(&self, lane: &Lane) -> Result<Stream> {
-        self.drain(lane)?;
-        Ok(lane.queue())
+    fn drained(&self, stream_state: &StreamState) -> Result<Stream> {
+        self.drain(stream_state)?;
+        Ok(stream_state.queue())
     }
 
     /// Waits for all work queued on the current stream, and hands on the warnings that it raised.
     pub fn wait(&self) -> Result<()> {
-        self.wait_lane(self.lane())
+        self.wait_stream(self.stream_state())
     }
 
-    pub(crate) fn wait_lane(&self, lane: &Lane) -> Result<()> {
+    pub(crate) fn wait_stream(&self, stream_state: &StreamState) -> Result<()> {
         let _entered = self.enter()?;
-        lane.flags.collect(self, || self.drained(lane))?;
+        stream_state.flags.collect(self, || self.drained(stream_state))?;
         if self.mode() == 0 {
             self.forget_recent();
         }
@@ -70,7 +70,7 @@ impl Cuda {
 
     /// As `wait`, for all streams.
     pub fn wait_all(&self) -> Result<()> {
-        self.running_lanes().into_iter().try_for_each(|lane| self.wait_lane(lane))?;
+        self.running_streams().into_iter().try_for_each(|stream_state| self.wait_stream(stream_state))?;
         self.forget_recent();
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Cuda {
         if self.is_capturing() {
             return Err(refuse("a length, or a status, that depends on values"));
         }
-        let slot = lock(&self.lane().slot);
+        let slot = lock(&self.stream_state().slot);
         queue(slot.device)?;
         self.wait()?;
         let mut out = [0; 64];
@@ -96,31 +96,31 @@ impl Cuda {
         if self.is_capturing() {
             return Err(refuse("a number that the host reads at once"));
         }
-        let lane = self.lane();
-        let slot = lock(&lane.slot);
+        let stream_state = self.stream_state();
+        let slot = lock(&stream_state.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
         let words = unsafe { &*slot.host.add(TOLD).cast::<Told>() };
         let mark = ((words[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
         queue(slot.device, slot.device + TOLD as u64, mark)?;
-        self.await_told(lane, words, mark)
+        self.await_told(stream_state, words, mark)
     }
 
     /// Waits until a kernel has told a result with this mark, which is the last thing that it does. Looking there
     /// is some microseconds faster than asking the driver whether the stream is done.
-    pub(crate) fn await_told(&self, lane: &Lane, words: &Told, mark: u32) -> Result<[u32; 5]> {
+    pub(crate) fn await_told(&self, stream_state: &StreamState, words: &Told, mark: u32) -> Result<[u32; 5]> {
         // beyond this the few microseconds do not matter, and the processor may do something else
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
         let look = || words.each_ref().map(|word| word.load(Ordering::Acquire));
         let began = std::time::Instant::now();
         let mut seen = false;
-        while !seen && !lane.flags.any_pending() && began.elapsed() < LONGEST {
+        while !seen && !stream_state.flags.any_pending() && began.elapsed() < LONGEST {
             seen = (0..64).any(|_| {
                 std::hint::spin_loop();
                 look().iter().all(|word| (word >> 32) as u32 == mark)
             });
         }
         if !seen {
-            self.wait_lane(lane)?;
+            self.wait_stream(stream_state)?;
         }
         Ok(look().map(|word| word as u32))
     }
@@ -139,7 +139,7 @@ impl Cuda {
     /// The address of `TICKETS` words that are zero whenever no kernel runs: a kernel that counts its
     /// blocks with them must leave them at zero.
     pub fn tickets(&self) -> u64 {
-        self.lane().tickets
+        self.stream_state().tickets
     }
 
     /// Fills memory with a byte, in the stream's order.
@@ -171,8 +171,8 @@ impl Cuda {
                 own.map(move |(_, place)| (*place, site.clone()))
             })
             .collect();
-        let lane = self.lane();
-        let (flags, queueing) = lane.flags.take(self, words, &sites, || self.drained(lane))?;
+        let stream_state = self.stream_state();
+        let (flags, queueing) = stream_state.flags.take(self, words, &sites, || self.drained(stream_state))?;
         Ok((flags, Some(queueing)))
     }
 }

@@ -62,12 +62,12 @@ impl Cuda {
         awaited: bool,
         told: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
-        let lane = self.lane();
-        let proven = self.mode() == 0 && kernel.is_proven(shape) && !lane.is_given_out() && !checks_launches();
+        let stream_state = self.stream_state();
+        let proven = self.mode() == 0 && kernel.is_proven(shape) && !stream_state.is_given_out() && !checks_launches();
         if proven && !(awaited && submitted::is_idle()) {
             let cuda = self.usable()?;
             // SAFETY: the caller's promise; the function is loaded in this device's context.
-            if unsafe { submit::leave(cuda, kernel.function, shape, || lane.submitted(), arguments) } {
+            if unsafe { submit::leave(cuda, kernel.function, shape, || stream_state.submitted(), arguments) } {
                 self.note_recent(kernel);
                 return Ok(());
             }

@@ -64,7 +64,7 @@ struct Handle {
     one: GemmOne,
 }
 
-/// By device and lane: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the
+/// By device and stream: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the
 /// driver may be gone before us.
 static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
 
@@ -75,7 +75,7 @@ type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
 fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
     let mut held = lock(&HANDLES);
     let handles = held.get_or_insert_with(HashMap::new);
-    let place = (cuda.properties.ordinal, cuda.lane().index);
+    let place = (cuda.properties.ordinal, cuda.stream_state().index);
     let handle = match handles.get(&place) {
         Some(&known) => known,
         None => *handles.entry(place).or_insert(make(cuda)?),

@@ -8,7 +8,7 @@ use crate::backend::cuda::codegen::reduce::{epilogue_pack, epilogue_variant, for
 use crate::backend::cuda::codegen::{body, parameters, Tiled, Variant, THREADS};
 use crate::backend::cuda::context::deferred::{outcome, Slot};
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::context::lane::TICKETS;
+use crate::backend::cuda::context::stream_state::TICKETS;
 use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;

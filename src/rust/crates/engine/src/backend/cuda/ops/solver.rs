@@ -41,7 +41,7 @@ struct Handle {
     library: &'static Loaded,
 }
 
-/// By device and lane. Never destroyed: at the end of the process the driver may be gone before us.
+/// By device and stream. Never destroyed: at the end of the process the driver may be gone before us.
 static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
 
 fn make(cuda: &Cuda) -> Result<Handle> {
@@ -162,7 +162,7 @@ pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
     let _entered = cuda.enter()?;
     let mut handles = lock(&HANDLES);
     let handles = handles.get_or_insert_with(HashMap::new);
-    let place = (cuda.properties.ordinal, cuda.lane().index);
+    let place = (cuda.properties.ordinal, cuda.stream_state().index);
     let solver = match handles.get(&place) {
         Some(&known) => known,
         None => *handles.entry(place).or_insert(make(cuda)?),

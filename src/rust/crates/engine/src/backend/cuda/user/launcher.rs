@@ -144,7 +144,7 @@ mod here {
             u64::from_le_bytes(word)
         };
         // it may keep the stream, and queue work there later
-        let stream = cuda.lane().give_out();
+        let stream = cuda.stream_state().give_out();
         let words = words(launch.signature, &word, stream.as_raw() as u64)?;
         let _entered = cuda.enter()?;
         // SAFETY: the user says that this is the function's signature.

@@ -1,8 +1,8 @@
 //! A stream of a device, and what only one stream may use at a time: the words of warnings, the slots in which values
 //! arrive, the counters that kernels leave at zero, small blocks that are free in the stream's order.
 //!
-//! Lane 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds
-//! them. None is ever destroyed: buffers remember lanes by their number.
+//! Stream 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds
+//! them. None is ever destroyed: buffers remember streams by their number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -19,11 +19,11 @@ use verdigris_ops::error::Result;
 
 /// Counters that `Cuda::tickets` points to.
 pub const TICKETS: usize = 1 << 14;
-/// Events that a lane keeps: uses that lie further back are waited for by the oldest of them.
+/// Events that a stream keeps: uses that lie further back are waited for by the oldest of them.
 const MARKS: u64 = 128;
 
 /// A stream and what is its own.
-pub struct Lane {
+pub struct StreamState {
     pub(crate) index: u32,
     stream: Stream,
     /// How often work was queued, and how often a wait for the work of others.
@@ -47,20 +47,20 @@ pub struct Lane {
     marks: Mutex<Marks>,
 }
 
-/// Points in a lane's work that other lanes can wait for.
+/// Points in a stream's work that other streams can wait for.
 #[derive(Default)]
 struct Marks {
     /// How many there were.
     last: u64,
     /// The event of mark `m` is at `m % MARKS`, until a later one takes its place.
     ring: Vec<Event>,
-    /// What this lane waits for already: the last mark of others.
+    /// What this stream waits for already: the last mark of others.
     awaited: HashMap<u32, u64>,
 }
 
-impl Lane {
+impl StreamState {
     /// The context must be current.
-    pub(crate) fn new(driver: &'static Driver, index: u32, priority: i32) -> Result<Lane> {
+    pub(crate) fn new(driver: &'static Driver, index: u32, priority: i32) -> Result<StreamState> {
         let mut stream = Stream::NULL;
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes a handle.
@@ -72,7 +72,7 @@ impl Lane {
             api::check(driver, (driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
             api::check(driver, (driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
         }
-        let lane = Lane {
+        let stream_state = StreamState {
             index,
             stream,
             queued: AtomicU64::new(0),
@@ -93,7 +93,7 @@ impl Lane {
             // SAFETY: the stream just made.
             api::check(driver, unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
         }
-        Ok(lane)
+        Ok(stream_state)
     }
 
     /// The stream, for who queues work on it next.
@@ -189,7 +189,7 @@ impl Lane {
         Ok(next)
     }
 
-    /// Makes a stream wait for a mark of this lane, or one after it. Returns the one it was.
+    /// Makes a stream wait for a mark of this stream, or one after it. Returns the one it was.
     fn let_wait(&self, core: &Core, mark: u64, waits: Stream) -> Result<u64> {
         let mut marks = lock(&self.marks);
         if mark > marks.last {
@@ -202,8 +202,8 @@ impl Lane {
         Ok(kept)
     }
 
-    /// Makes this lane's further work wait for a mark of another. The context must be current.
-    pub(crate) fn wait_for(&self, core: &Core, other: &Lane, mark: u64) -> Result<()> {
+    /// Makes this stream's further work wait for a mark of another. The context must be current.
+    pub(crate) fn wait_for(&self, core: &Core, other: &StreamState, mark: u64) -> Result<()> {
         if self.index == other.index || lock(&self.marks).awaited.get(&other.index).is_some_and(|&m| m >= mark) {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl Lane {
         u64::from(done) * oldest
     }
 
-    /// As `wait_for`, for a stream that is no lane.
+    /// As `wait_for`, for a stream that is no stream.
     pub(crate) fn delay(&self, core: &Core, mark: u64, waits: Stream) -> Result<()> {
         self.let_wait(core, mark, waits).map(|_| ())
     }
@@ -235,25 +235,25 @@ pub(crate) const SEVERAL: u32 = 1;
 pub(crate) const CAPTURING: u32 = 2;
 pub(crate) const PROFILING: u32 = 4;
 
-/// A device's lanes.
-pub struct Lanes {
+/// A device's streams.
+pub struct StreamStates {
     /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`.
     pub(super) mode: AtomicU32,
     /// On which R's thread queues work.
-    pub(super) current: AtomicPtr<Lane>,
-    pub(super) all: Mutex<Vec<&'static Lane>>,
+    pub(super) current: AtomicPtr<StreamState>,
+    pub(super) all: Mutex<Vec<&'static StreamState>>,
     pub(super) idle: Mutex<Vec<u32>>,
     /// The one that is captured, or `NONE`.
     pub(super) captured: AtomicU32,
 }
 
-/// No lane's number.
+/// No stream's number.
 pub(super) const NONE: u32 = u32::MAX;
 
-impl Lanes {
-    pub(crate) fn new(main: Lane) -> Lanes {
-        let main: &'static Lane = Box::leak(Box::new(main));
-        Lanes {
+impl StreamStates {
+    pub(crate) fn new(main: StreamState) -> StreamStates {
+        let main: &'static StreamState = Box::leak(Box::new(main));
+        StreamStates {
             mode: AtomicU32::new(0),
             current: AtomicPtr::new(std::ptr::from_ref(main).cast_mut()),
             all: Mutex::new(vec![main]),
