@@ -9,7 +9,7 @@ use super::capture::{self, Arena};
 use super::core::lock;
 use super::current_stream::refuse;
 use super::device::Cuda;
-use super::slots::{Taken, Told, TOLD};
+use super::slots::{Reported, Taken, REPORTED};
 use super::stream_state::StreamState;
 use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
@@ -45,7 +45,7 @@ impl Slot {
 
     /// Where the device writes the value, and tells the host of it with a mark.
     pub(crate) fn target(&self) -> (u64, u64, u32) {
-        (self.taken.device, self.taken.device + TOLD as u64, self.taken.mark)
+        (self.taken.device, self.taken.device + REPORTED as u64, self.taken.mark)
     }
 }
 
@@ -65,8 +65,8 @@ impl Deferred for Slot {
             return Err(refuse("a number that R reads"));
         }
         // SAFETY: within the slot, aligned, and the device writes words whole.
-        let words = unsafe { &*self.taken.host.add(TOLD).cast::<Told>() };
-        Ok(outcome(cuda.await_told(self.stream_state, words, self.taken.mark)?))
+        let words = unsafe { &*self.taken.host.add(REPORTED).cast::<Reported>() };
+        Ok(outcome(cuda.await_reported(self.stream_state, words, self.taken.mark)?))
     }
 
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
@@ -92,7 +92,7 @@ impl Deferred for Slot {
     }
 }
 
-/// What a kernel has told.
+/// What a kernel has reported.
 pub(crate) fn outcome(words: [u32; 5]) -> Outcome {
     let mut value = [0u8; 32];
     for (bytes, word) in value.chunks_exact_mut(4).zip(&words[..4]) {

@@ -59,7 +59,7 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
                 }
                 let Some(queued) = stream_state.to_tell() else { return Ok(()) };
                 order(cuda, stream_state.handle(), waits)?;
-                stream_state.note_told(queued);
+                stream_state.note_default_waits(queued);
                 Ok(())
             })
         }

@@ -6,13 +6,13 @@ use super::core::Core;
 use crate::backend::cuda::driver::host_memory::Host;
 use verdigris_ops::error::Result;
 
-/// Words of host memory in which a kernel tells a result: 32 bits of it each, of 16 bytes and a status, below a mark.
-pub(crate) type Told = [AtomicU64; 5];
+/// Words of host memory in which a kernel reports a result: 32 bits of it each, of 16 bytes and a status, below a mark.
+pub(crate) type Reported = [AtomicU64; 5];
 
-/// Bytes of a slot: a value, and the words in which the host is told it.
+/// Bytes of a slot: a value, and the words in which the kernel reports it.
 const BYTES: usize = 64;
 /// Where those words are in it.
-pub(super) const TOLD: usize = BYTES - size_of::<Told>();
+pub(super) const REPORTED: usize = BYTES - size_of::<Reported>();
 /// Slots of a stream; where all are taken, a reduction waits for its value at once.
 const SLOTS: usize = 4096;
 

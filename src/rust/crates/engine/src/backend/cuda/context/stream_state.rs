@@ -32,7 +32,7 @@ pub struct StreamState {
     /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait
     /// for it.
     done: AtomicU64,
-    told: AtomicU64,
+    default_waits: AtomicU64,
     /// Whether someone outside may queue work on it.
     given_out: AtomicBool,
     /// As `cuStreamCreateWithPriority` takes it: lower ones go first.
@@ -78,7 +78,7 @@ impl StreamState {
             queued: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             done: AtomicU64::new(u64::MAX),
-            told: AtomicU64::new(u64::MAX),
+            default_waits: AtomicU64::new(u64::MAX),
             given_out: AtomicBool::new(false),
             priority,
             flags: Flags::new(driver, stream)?,
@@ -149,13 +149,13 @@ impl StreamState {
     /// What CUDA's default stream is to wait for; None where it waits for that already.
     pub(crate) fn to_tell(&self) -> Option<u64> {
         let queued = self.queued.load(Ordering::Acquire);
-        let known = self.told.load(Ordering::Acquire) == queued && !self.is_given_out();
+        let known = self.default_waits.load(Ordering::Acquire) == queued && !self.is_given_out();
         (!known).then_some(queued)
     }
 
     /// The default stream waits for everything up to there.
-    pub(crate) fn note_told(&self, queued: u64) {
-        self.told.store(queued, Ordering::Release);
+    pub(crate) fn note_default_waits(&self, queued: u64) {
+        self.default_waits.store(queued, Ordering::Release);
     }
 
     /// Gives a slot back.

@@ -6,7 +6,7 @@ use super::core::lock;
 use super::current_stream::refuse;
 use super::device::Cuda;
 use super::flags::Queueing;
-use super::slots::Told;
+use super::slots::Reported;
 use super::stream_state::StreamState;
 use crate::backend::cuda::codegen::notes::Place;
 use crate::backend::cuda::driver::api::{CUresult, Stream};
@@ -14,8 +14,8 @@ use crate::plan::{Bound, Register};
 use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::Watch;
 
-/// Where the words in which a result is told are in a stream's own slot: behind what `receive` gives.
-const TOLD: usize = 64;
+/// Where the words in which a kernel reports are in a stream's own slot: behind what `receive` gives.
+const REPORTED: usize = 64;
 
 impl Cuda {
     /// Waits until a stream's stream is empty. Asks the driver again and again, since a wait inside the driver could not
@@ -92,22 +92,22 @@ impl Cuda {
 
     /// As `receive`, for one kernel that at its end tells a result with the mark that `queue` gets, in words at the
     /// second address.
-    pub fn receive_told(&self, queue: impl FnOnce(u64, u64, u32) -> Result<()>) -> Result<[u32; 5]> {
+    pub fn receive_reported(&self, queue: impl FnOnce(u64, u64, u32) -> Result<()>) -> Result<[u32; 5]> {
         if self.is_capturing() {
             return Err(refuse("a number that the host reads at once"));
         }
         let stream_state = self.stream_state();
         let slot = lock(&stream_state.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
-        let words = unsafe { &*slot.host.add(TOLD).cast::<Told>() };
+        let words = unsafe { &*slot.host.add(REPORTED).cast::<Reported>() };
         let mark = ((words[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
-        queue(slot.device, slot.device + TOLD as u64, mark)?;
-        self.await_told(stream_state, words, mark)
+        queue(slot.device, slot.device + REPORTED as u64, mark)?;
+        self.await_reported(stream_state, words, mark)
     }
 
-    /// Waits until a kernel has told a result with this mark, which is the last thing that it does. Looking there
+    /// Waits until a kernel has reported a result with this mark, which is the last thing that it does. Looking there
     /// is some microseconds faster than asking the driver whether the stream is done.
-    pub(crate) fn await_told(&self, stream_state: &StreamState, words: &Told, mark: u32) -> Result<[u32; 5]> {
+    pub(crate) fn await_reported(&self, stream_state: &StreamState, words: &Reported, mark: u32) -> Result<[u32; 5]> {
         // beyond this the few microseconds do not matter, and the processor may do something else
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
         let look = || words.each_ref().map(|word| word.load(Ordering::Acquire));

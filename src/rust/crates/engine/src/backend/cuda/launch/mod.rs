@@ -39,7 +39,7 @@ impl Cuda {
         arguments: &[&[u8]],
         awaited: bool,
     ) -> Result<()> {
-        let told = |error: Error| {
+        let explain = |error: Error| {
             let Shape { grid, block, shared } = shape;
             error.advise(format!(
                 "Kernel `{}`: grid {grid:?}, block {block:?}, {shared} bytes of shared memory, {} registers a thread.",
@@ -47,20 +47,20 @@ impl Cuda {
             ))
         };
         // SAFETY: the caller's promise.
-        unsafe { self.launch_told(kernel, shape, arguments, awaited, told) }
+        unsafe { self.launch_explained(kernel, shape, arguments, awaited, explain) }
     }
 
-    /// As `launch_at`, for who says himself what was launched: `told` adds it to the error of a launch that failed.
+    /// As `launch_at`, for callers that name what was launched themselves: `explain` adds it to the error of a failed launch.
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn launch_told(
+    pub(crate) unsafe fn launch_explained(
         &self,
         kernel: &Arc<Kernel>,
         shape: Shape,
         arguments: &[&[u8]],
         awaited: bool,
-        told: impl FnOnce(Error) -> Error,
+        explain: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
         let stream_state = self.stream_state();
         let proven = self.mode() == 0 && kernel.is_proven(shape) && !stream_state.is_given_out() && !checks_launches();
@@ -78,7 +78,7 @@ impl Cuda {
         let configured = || Configuration { function: kernel.function, stream: self.stream(), shape };
         // SAFETY: as above.
         let call = || unsafe { make(self, &configured(), pointers.as_mut_ptr()) };
-        self.queue(kernel, "cuLaunchKernel", call, told)?;
+        self.queue(kernel, "cuLaunchKernel", call, explain)?;
         kernel.note_taken(shape);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Cuda {
         kernel: &Arc<Kernel>,
         function: &str,
         call: impl FnOnce() -> u32,
-        told: impl FnOnce(Error) -> Error,
+        explain: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
         // after a failure this is refused, and that is not this launch's doing
         let _entered = self.enter()?;
@@ -115,6 +115,6 @@ impl Cuda {
         let waited = || if checks_launches() && !self.is_capturing() { self.wait() } else { Ok(()) };
         // an earlier kernel's failure may show here, too
         let ours = || checks_launches() || !self.is_broken();
-        done.and_then(|()| waited()).map_err(|error| if ours() { told(error) } else { error })
+        done.and_then(|()| waited()).map_err(|error| if ours() { explain(error) } else { error })
     }
 }

@@ -40,8 +40,8 @@ struct Work<'a> {
 
 /// Reduces everything, to the host.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
-    let queue = |out, told, mark| to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, told, mark));
-    Ok(outcome(cuda.receive_told(queue)?))
+    let queue = |out, reported, mark| to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, reported, mark));
+    Ok(outcome(cuda.receive_reported(queue)?))
 }
 
 /// Queues a reduction of everything; None where no slot is free.
@@ -53,8 +53,8 @@ pub(crate) fn later(
     na_rm: bool,
 ) -> Result<Option<Box<dyn Deferred>>> {
     let Some(slot) = Slot::take(cuda)? else { return Ok(None) };
-    let (out, told, mark) = slot.target();
-    to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, told, mark))?;
+    let (out, reported, mark) = slot.target();
+    to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, reported, mark))?;
     Ok(Some(Box::new(slot)))
 }
 
@@ -160,7 +160,7 @@ fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -
 pub(crate) struct Target {
     out: u64,
     /// Where the host waits for them with `mark`.
-    told: u64,
+    reported: u64,
     mark: u32,
     /// The epilogue's `Params`, which say where its outputs go.
     after: Vec<u8>,
@@ -168,12 +168,12 @@ pub(crate) struct Target {
 
 impl Target {
     fn buffer(out: u64) -> Target {
-        Target { out, told: 0, mark: 0, after: Vec::new() }
+        Target { out, reported: 0, mark: 0, after: Vec::new() }
     }
 
     /// Host memory that the device reaches: the result goes to the first address, and for the host to the second.
-    pub(crate) fn slot(out: u64, told: u64, mark: u32) -> Target {
-        Target { out, told, mark, after: Vec::new() }
+    pub(crate) fn slot(out: u64, reported: u64, mark: u32) -> Target {
+        Target { out, reported, mark, after: Vec::new() }
     }
 }
 
@@ -271,11 +271,11 @@ impl Work<'_> {
         job.u64(partial.as_ref().map_or(0, |partial| partial.address));
         job.u64(target.out);
         job.u64(cuda.tickets());
-        job.u64(target.told);
+        job.u64(target.reported);
         job.u32(target.mark);
         // a struct's size is a multiple of its alignment
         job.u32(0);
         job.field(&target.after, 8);
-        planned.launch_fit(cuda, plan, bound, fit, &[], Some(&job), shape.grid as u32, target.told != 0)
+        planned.launch_fit(cuda, plan, bound, fit, &[], Some(&job), shape.grid as u32, target.reported != 0)
     }
 }

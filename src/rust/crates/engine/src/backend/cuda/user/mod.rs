@@ -409,7 +409,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         cuda.allow_shared(kernel, shared)?;
         ready.allowed.store(shared, Ordering::Relaxed);
     }
-    let told = |error: Error| {
+    let explain = |error: Error| {
         error.advise(format!(
             "Kernel `{}` was launched with grid {}, block {}, {shared} bytes of shared memory; arguments {}.",
             launch.function.name,
@@ -422,7 +422,7 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments.all();
     if !asked.cooperative && asked.cluster.is_none() {
         // SAFETY: as many arguments as parameters, of their sizes.
-        return unsafe { cuda.launch_told(kernel, Shape { grid, block, shared }, &arguments, false, told) };
+        return unsafe { cuda.launch_explained(kernel, Shape { grid, block, shared }, &arguments, false, explain) };
     }
     let mut attributes: Vec<CUlaunchAttribute> = Vec::new();
     if asked.cooperative {
@@ -455,5 +455,5 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
     // SAFETY: as above; the attributes outlive the call.
     let call =
         || unsafe { (cuda.driver.launch_with)(&config, kernel.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
-    cuda.queue(kernel, "cuLaunchKernelEx", call, told)
+    cuda.queue(kernel, "cuLaunchKernelEx", call, explain)
 }
