@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails where more than 0.5% of the lines of code and documents are longer than 120 columns, and names them.
+"""Fails where more than 0.5% of the lines of code and documents are longer than 120 columns, or a file has more
+than 600 lines, and names them.
 
 usage: tools/test/columns.py [FILE ...]      default: all files of the checkout that are written by hand
 
@@ -12,7 +13,7 @@ import re
 import subprocess
 import sys
 
-WIDTH, SHARE = 120, 0.005
+WIDTH, SHARE, LINES = 120, 0.005, 600
 MARK = re.compile(r"\s*(?:#|//|/\*|<!--) *lint: (wide|end)\b")
 WRITTEN = re.compile(r"\.(R|rs|c|h|cpp|cuh|py|sh|md)$")
 GENERATED = re.compile(r"^(man/|bench/results\.md$|tests/testthat/_snaps/|src/rust/vendor/)")
@@ -39,15 +40,21 @@ def lines_of(name):
 root = pathlib.Path(__file__).resolve().parents[2]
 given = [str(pathlib.Path(f).resolve().relative_to(root)) for f in sys.argv[1:]]
 os.chdir(root)
-counted, long = 0, []
+counted, long, tall = 0, [], []
 for name in given or [f for f in files() if pathlib.Path(f).is_file()]:
+    number = 0
     for number, columns in lines_of(name):
         counted += 1
         if columns > WIDTH:
             long.append((name, number, columns))
+    if number > LINES:
+        tall.append((name, number))
 failed = len(long) > SHARE * counted
 for name, number, columns in long if failed else []:
     print(f"{name}:{number}: {columns} columns")
+for name, number in tall:
+    print(f"{name}: {number} lines, at most {LINES}: it is two subjects")
 share = 100 * len(long) / max(counted, 1)
-print(f"columns.py: {len(long)} of {counted} lines have more than {WIDTH} columns: {share:.2f}%, at most {100 * SHARE}%")
-sys.exit(failed)
+print(f"columns.py: {len(long)} of {counted} lines have more than {WIDTH} columns: {share:.2f}%,"
+      f" at most {100 * SHARE}%")
+sys.exit(failed or bool(tall))

@@ -26,6 +26,7 @@ bytes <- "\xff"
 Encoding(bytes) <- "bytes"
 
 entries <- expression(
+# lint: wide
   x + y, x + 1, sqrt(x * 2) + 1, sum(x + 0), mean(x), range(x), x[2:4], x[x > 2], x[[3]], { z <- x; z[2] <- 9; z[8] <- 1L; z },
   as_gpu(v), as_gpu(1:6), as_gpu(matrix(1:6, 2, dimnames = list(NULL, c("a", "b", "c")))), gpu_cast(x, "float32"), as.vector(x * 3), as.vector(big),
   gpu_compute(x + 2, y * 2), from_dlpack(as_dlpack(x)), gpu_from_pointer(gpu_pointer(x)), gpu_from_array_interface(gpu_array_interface(x)),
@@ -35,6 +36,7 @@ entries <- expression(
   gpu_graph(x * 2 + 1)(y), rowSums(m), apply(m, 1, sum), outer(x, y), unique(x), match(2, x), x %in% 1:3, qr(m), svd(m), suppressWarnings(as.vector(sqrt(-x))),
   gpu_memory(), gpu_time(x + 1), { options(verdigris.cuda_path = bytes); try(gpu_devices(), silent = TRUE); options(verdigris.cuda_path = NULL) }, identical(x, y),
   unserialize(serialize(x, NULL)), gpu_runif(4) + i, rowsum(x, c(1, 1, 2, 2, 3, 3)), gpu_scan(x, "sum"), names(as_gpu(v)), x * 1:6, gpu_free(x + 0)
+# lint: end
 )
 
 alive <- function() {

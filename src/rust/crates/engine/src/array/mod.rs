@@ -8,6 +8,7 @@ pub mod grouped;
 mod join;
 pub mod kernel_call;
 pub mod linear;
+mod reduce;
 pub mod strided;
 pub mod subscript;
 pub mod transfer;
@@ -16,11 +17,9 @@ pub mod write;
 
 use std::sync::Arc;
 
-use crate::backend::{self, Deferred, Outcome};
-use crate::graph::builder::recycle;
+use crate::backend;
 use crate::graph::evaluate;
 use crate::graph::node::{computed, Arg, Args, Expr, Node, Operation};
-use crate::graph::postpone;
 use crate::graph::spill;
 use crate::memory;
 use crate::memory::buffer::{any_shared, Buffer, Device, View};
@@ -29,7 +28,6 @@ use crate::plan::{Bound, Plan};
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::{natural_dtype, Class, DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
-use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::rule::{self, Typed};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
@@ -353,105 +351,6 @@ impl Array {
 
     pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
         evaluate::planned(&self.node, root_too)
-    }
-
-    /// The class and the graph of what a reduction reads.
-    fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
-        let class = reduction
-            .class(self.dtype().class())
-            .ok_or_else(|| Error::new(ErrorKind::DType, "invalid 'type' (complex) of argument"))?;
-        let array = match reduction {
-            Reduction::Any | Reduction::All => self.in_dtype(DType::Bool8)?,
-            _ => self.in_class(class)?,
-        };
-        Ok((array, class))
-    }
-
-    /// Reduces everything to a value on the host; waits. Returns the result's type beside it.
-    pub fn reduce(&self, reduction: Reduction, na_rm: bool) -> Result<(DType, Outcome)> {
-        let (array, class) = self.reducible(reduction)?;
-        let (plan, bound) = array.planned(true)?;
-        let outcome = backend::of(self.device())?.reduce(&plan, &bound, reduction, na_rm)?;
-        recycle(plan, bound);
-        Ok((reduction.result(class), outcome))
-    }
-
-    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where
-    /// it does not, or where what the value is like depends on the elements.
-    pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Deferred>)>> {
-        let (array, class) = self.reducible(reduction)?;
-        if self.device() == Device::Cpu || !reduction.is_deferrable(class, self.len(), na_rm) {
-            return Ok(None);
-        }
-        let (plan, bound) = array.planned(true)?;
-        let deferred = backend::of(self.device())?.reduce_later(&plan, &bound, reduction, na_rm)?;
-        recycle(plan, bound);
-        Ok(deferred.map(|deferred| (reduction.result(class), deferred)))
-    }
-
-    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
-    pub fn is_deferrable(&self, reduction: Reduction, na_rm: bool) -> bool {
-        self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_deferrable(class, self.len(), na_rm))
-    }
-
-    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what
-    /// is done with the values next, if that asks for them.
-    pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
-        self.reduced(reduction, na_rm, groups, false)
-    }
-
-    /// `reduce_groups`, but what is added in float64 becomes float32 in the end where the elements are no wider.
-    pub fn reduce_groups_in_width(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
-        self.reduced(
-            reduction,
-            na_rm,
-            groups,
-            matches!(self.dtype(), DType::Float32 | DType::Float16 | DType::BFloat16),
-        )
-    }
-
-    /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the
-    /// least elements.
-    pub(crate) fn checked(
-        self,
-        reduction: Reduction,
-        na_rm: bool,
-        of: DType,
-        least: impl FnOnce() -> Result<Array>,
-    ) -> Result<Array> {
-        if reduction != Reduction::Sum || of != DType::Int64 || self.is_empty() {
-            return Ok(self);
-        }
-        let least = if na_rm { Operand::Value(Scalar::I64(0), Kind::Integer64) } else { Operand::Array(least()?) };
-        Array::apply(id::CHECKED_SUM, &[Operand::Array(self), least], warning::no_call())
-    }
-
-    fn reduced(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
-        let sums = self.reduced_unchecked(reduction, na_rm, groups, narrow)?;
-        sums.checked(reduction, na_rm, self.dtype(), || self.reduced_unchecked(Reduction::Min, false, groups, false))
-    }
-
-    fn reduced_unchecked(&self, reduction: Reduction, na_rm: bool, groups: Groups, narrow: bool) -> Result<Array> {
-        let (array, class) = self.reducible(reduction)?;
-        let (dtype, count) = (reduction.result(class), groups.count() * reduction.width());
-        let expr =
-            Expr { op: Operation::Reduce { reduction, na_rm, groups }, class, args: Args::of(&array.node), site: None };
-        let at_once = reads_volatile(&expr.args);
-        let results = Array::of(Arc::new(Node::lazy(dtype, count, self.device(), expr)));
-        let latest = Arc::downgrade(results.node());
-        let out = if narrow && dtype == DType::Float64 {
-            let narrowed = results.cast(DType::Float32, None)?;
-            // who holds them wants them stored
-            drop(results);
-            narrowed
-        } else {
-            results
-        };
-        postpone::postpone(latest, out.node(), self.len() * self.dtype().size())?;
-        if reduction.width() > 1 || at_once {
-            out.evaluate()?;
-        }
-        Ok(out)
     }
 
     /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not

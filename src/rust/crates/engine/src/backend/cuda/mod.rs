@@ -3,8 +3,8 @@
 //! Each layer uses those before it and none behind it: [`driver`] (the libraries' functions, kernels and page-locked
 //! memory as the driver knows them), [`codegen`] (CUDA C of plans), [`context`] (a device, its streams, memory and
 //! copies), [`compile`] (from text to loaded kernels), [`launch`], [`interpret`] (plans without a compiler), [`tiers`]
-//! (which kernel carries out a plan), `ops` (what has kernels of its own, or a library's), [`prebuilt_list`] (the kernels
-//! that come with the package), [`user`] (kernels that people write).
+//! (which kernel carries out a plan), `ops` (what has kernels of its own, or a library's), [`prebuilt_list`] (the
+//! kernels that come with the package), [`user`] (kernels that people write).
 
 pub mod codegen;
 pub mod compile;

@@ -235,8 +235,8 @@ impl Cuda {
         }
     }
 
-    /// The stream on which memory may be freed, with nothing left to wait for; None where several have used it: then the
-    /// stream waits for all of them. The context must be current.
+    /// The stream on which memory may be freed, with nothing left to wait for; None where several have used it: then
+    /// the stream waits for all of them. The context must be current.
     pub(crate) fn last_stream(&self, address: u64) -> Result<std::result::Result<&'static StreamState, Stream>> {
         if self.mode() & SEVERAL == 0 {
             return Ok(Ok(self.main()));

@@ -18,8 +18,8 @@ use verdigris_ops::interrupt::Watch;
 const REPORTED: usize = 64;
 
 impl Cuda {
-    /// Waits until a stream's stream is empty. Asks the driver again and again, since a wait inside the driver could not
-    /// be interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
+    /// Waits until a stream's stream is empty. Asks the driver again and again, since a wait inside the driver could
+    /// not be interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
     ///
     /// # Errors
     /// `Interrupt`: the work goes on, and nothing that it uses is freed before it has ended.

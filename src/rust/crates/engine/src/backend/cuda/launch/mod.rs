@@ -50,7 +50,8 @@ impl Cuda {
         unsafe { self.launch_explained(kernel, shape, arguments, awaited, explain) }
     }
 
-    /// As `launch_at`, for callers that name what was launched themselves: `explain` adds it to the error of a failed launch.
+    /// As `launch_at`, for callers that name what was launched themselves: `explain` adds it to the error of a failed
+    /// launch.
     ///
     /// # Safety
     /// As there.

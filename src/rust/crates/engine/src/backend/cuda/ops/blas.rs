@@ -64,8 +64,8 @@ struct Handle {
     one: GemmOne,
 }
 
-/// By device and stream: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process the
-/// driver may be gone before us.
+/// By device and stream: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process
+/// the driver may be gone before us.
 static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
 
 /// Held while a handle is used.

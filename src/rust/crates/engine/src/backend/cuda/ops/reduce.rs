@@ -189,8 +189,8 @@ impl Work<'_> {
         }
     }
 
-    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a prebuilt kernel reduces
-    /// those.
+    /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a prebuilt kernel
+    /// reduces those.
     fn queue_prebuilt(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let (register, _) = plan.outputs[0];

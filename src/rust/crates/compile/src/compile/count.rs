@@ -1,0 +1,44 @@
+//! Numbers of elements: 64-bit in routines, integers in R.
+
+use super::value::Number;
+use super::{Compiler, Operand};
+use crate::{Parameter, Source};
+use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::rule::Typed;
+
+impl Compiler<'_> {
+    /// A number of elements (I64) as R's integer.
+    pub(super) fn as_count(&mut self, at: Operand) -> Number {
+        if let Some(known) = at.register().and_then(|r| self.counted.get(&r)) {
+            return *known;
+        }
+        let source = self.routine.parameters.iter().find(|p| Operand::Register(p.register) == at).map(|p| p.source);
+        match source {
+            Some(source @ (Source::Length(_) | Source::Extent(..))) => {
+                Number::register(self.parameter_as(source, DType::Int32), Typed::Value(Kind::Integer))
+            }
+            _ => self.cast(Number { at, typed: Typed::Value(Kind::Integer64) }, DType::Int32),
+        }
+    }
+
+    /// A count, where it is not NA, as a number of elements (I64).
+    pub(super) fn of_count(&mut self, n: Number) -> Operand {
+        let n = self.frozen(n);
+        let length = self.long(n);
+        if let (Operand::Register(r), Class::I32) = (length, n.class()) {
+            self.counted.insert(r, Number { typed: Typed::Value(Kind::Integer), ..n });
+        }
+        length
+    }
+
+    /// Whether a number is how many elements something from outside has: neither NA nor negative.
+    pub(super) fn is_count(&self, n: Number) -> bool {
+        self.is_size(n.at)
+    }
+
+    /// Whether a number of elements (I64) is that of something from outside.
+    pub(super) fn is_size(&self, at: Operand) -> bool {
+        let size = |p: &Parameter| matches!(p.source, Source::Length(_) | Source::Extent(..));
+        self.routine.parameters.iter().any(|p| Operand::Register(p.register) == at && size(p))
+    }
+}
