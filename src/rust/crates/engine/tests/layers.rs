@@ -112,6 +112,28 @@ fn paths(module: &Module, code: &str) -> Vec<Vec<String>> {
     out
 }
 
+/// The paths that begin with a module which the file declares itself: `mod a; ... a::f()`.
+fn paths_of_children(module: &Module, code: &str) -> Vec<Vec<String>> {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let declared = code.lines().filter_map(|line| {
+        line.trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub(super) ")
+            .trim_start_matches("pub ")
+            .strip_prefix("mod ")?
+            .strip_suffix(';')
+    });
+    let is_used = |name: &str| {
+        let path = format!("{name}::");
+        // not the end of another path or word; `self::` and `use` may stand before it
+        code.match_indices(&path).any(|(at, _)| {
+            let before = code[..at].strip_suffix("self::").unwrap_or(&code[..at]);
+            !before.ends_with(|c: char| word(c) || c == ':')
+        })
+    };
+    let path = |name: &str| module.iter().cloned().chain([name.to_string()]).collect();
+    declared.filter(|name| is_used(name)).map(path).collect()
+}
+
 /// Which modules of a crate each of its modules imports.
 fn imports(root: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut all = Vec::new();
@@ -129,9 +151,20 @@ fn imports(root: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
         if own.is_empty() || is_test(&own) {
             continue;
         }
-        let found = paths(&own, &code(&std::fs::read_to_string(path).unwrap()));
+        let code = code(&std::fs::read_to_string(path).unwrap());
+        let found = [paths(&own, &code), paths_of_children(&own, &code)].concat();
         let found = found.iter().filter_map(|path| resolve(path)).filter(|other| *other != own && !is_test(other));
         out.insert(own.clone(), found.collect());
+    }
+    // A folder's own file may use the files in it, and they may use it: a file outside that imports it imports those.
+    let all: BTreeMap<Module, BTreeSet<Module>> = out.clone();
+    let inside = |own: &Module, other: &Module| own.len() < other.len() && other.starts_with(own);
+    for (own, others) in &mut out {
+        let outer = others.iter().filter(|other| !inside(other, own) && !inside(own, other));
+        let theirs = outer.flat_map(|other| all.get(other).into_iter().flatten().filter(|below| inside(other, below)));
+        let theirs: Vec<Module> = theirs.cloned().collect();
+        others.retain(|other| !inside(own, other));
+        others.extend(theirs);
     }
     out
 }
@@ -210,6 +243,8 @@ fn imports_are_found_in_all_forms() {
     assert_eq!(found("let x = crate::device::parse(y) + super::spill::tick();"), ["device/parse", "graph/spill/tick"]);
     assert_eq!(found("use super::super::plan::{self, Plan};"), ["plan", "plan/Plan"]);
     assert!(found("other_crate::graph::x; $crate::x").is_empty());
+    let children = "mod a;\npub mod b;\nmod c;\nmod d;\nuse self::a::f;\nlet x = b::g() + other::c::h() + ad::d();";
+    assert_eq!(paths_of_children(&vec!["m".into()], children), [["m", "a"], ["m", "b"]]);
     let edge = |from: &str, to: &[&str]| (vec![from.to_string()], to.iter().map(|t| vec![t.to_string()]).collect());
     assert_eq!(circle(&BTreeMap::from([edge("a", &["b"]), edge("b", &["c"])])), None);
     assert_eq!(

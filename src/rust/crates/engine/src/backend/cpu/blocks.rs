@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::row_cost::is_plain;
 use super::walk::{places, runs};
 use super::{memory, routine};
 use crate::memory::buffer::{Buffer, View};
@@ -14,10 +15,9 @@ use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
 use verdigris_compile::Failed;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
+use verdigris_ops::id;
 use verdigris_ops::loops::{stored_as_computed, BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use verdigris_ops::parallel::spread;
-use verdigris_ops::table::TABLES;
-use verdigris_ops::{id, OpId};
 
 /// So many blocks are one where nothing is kept between instructions.
 const BLOCKS: usize = 16;
@@ -456,16 +456,6 @@ fn words(plan: &Plan, register: Register) -> usize {
         Instruction::Call(call) => call.routine.notes.len(),
         _ => 1,
     }
-}
-
-/// Whether a row takes a few instructions: most operators and casts, and what the processor itself has of the math
-/// functions.
-pub(super) fn is_plain(op: OpId) -> bool {
-    let from = |file: usize| TABLES[..file].iter().map(|rows| rows.len()).sum::<usize>();
-    let k = op.0 as usize;
-    let few = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];
-    let many = [id::POW, id::MOD, id::INTDIV];
-    (k < from(1) && !many.contains(&op)) || (from(4)..from(5)).contains(&k) || few.contains(&op)
 }
 
 /// A thread's registers.

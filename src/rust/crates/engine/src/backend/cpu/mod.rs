@@ -9,6 +9,7 @@ mod multiply;
 mod ranks;
 mod reduce;
 pub mod routine;
+mod row_cost;
 mod scan;
 mod select;
 mod sort;

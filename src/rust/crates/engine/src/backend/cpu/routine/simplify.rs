@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::live::Set;
-use crate::backend::cpu::blocks::is_plain;
+use crate::backend::cpu::row_cost::is_plain;
 use verdigris_compile::{Block, Operand, Register, Routine, Statement};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::id;

@@ -79,7 +79,7 @@ pub(crate) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
     Ok(archs.into_iter().map(|a| a as u32).collect())
 }
 
-api::codes! {
+crate::backend::cuda::driver::status::codes! {
     /// `nvrtcResult`.
     nvrtc_code: nvrtcResult {
         NVRTC_SUCCESS

@@ -6,4 +6,5 @@ pub mod devices;
 pub mod host_memory;
 pub mod kernel;
 pub mod library;
+pub mod status;
 pub mod submitted;

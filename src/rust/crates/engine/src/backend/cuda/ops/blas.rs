@@ -12,7 +12,7 @@ pub use cudarc::cublas::sys::{cublasFillMode_t, cublasOperation_t, cublasSideMod
 
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::driver::api::{self, CUdeviceptr, Opaque, Shared, Stream};
+use crate::backend::cuda::driver::api::{CUdeviceptr, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};
 use crate::backend::dense::{Matrix, Precision, Product};
 use crate::memory::buffer::Buffer;
@@ -115,7 +115,7 @@ pub fn letter(dtype: DType) -> Result<char> {
     })
 }
 
-api::codes! {
+crate::backend::cuda::driver::status::codes! {
     /// `cublasStatus_t`.
     code: cublasStatus_t {
         CUBLAS_STATUS_SUCCESS

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUresult};
 
 use super::handle::{lacks, Handle};
-use crate::backend::cuda::driver::api::{self, SUCCESS};
+use crate::backend::cuda::driver::status::{self, SUCCESS};
 use verdigris_ops::error::{Error, Kind, Result};
 
 /// The oldest CUDA whose driver is served.
@@ -248,7 +248,7 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
         error(Kind::Library, "the NVIDIA driver's library and its kernel module do not fit each other")
             .advise("Restart the machine, or install the driver anew: <https://www.nvidia.com/drivers>.")
     };
-    match api::code(code) {
+    match status::code(code) {
         Some(CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE) => {
             let error = error(Kind::Device, "the NVIDIA driver shows no device");
             match std::env::var("CUDA_VISIBLE_DEVICES") {
