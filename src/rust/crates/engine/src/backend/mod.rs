@@ -210,8 +210,8 @@ pub trait Backend: Send + Sync {
         Err(no_kernels(self.device()))
     }
 
-    /// What stands for all variables of a module in the order of streams: a kernel of it reads this, who copies from or
-    /// to a variable writes it. None for a module that has none.
+    /// A token buffer that orders access to a module's globals across streams: its kernels read the token, a copy from or
+    /// to a global writes it. None for a module without globals.
     fn variables(&self, _module: &Module) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }

@@ -1,8 +1,8 @@
-//! The order of work on several streams. A buffer's last uses are remembered (stream and mark), and what is queued on
-//! another stream waits for them: for the last write who reads, for all who writes or frees.
+//! Hazards between streams. The table has the last write and the last reads of each buffer, as (stream, mark). RAW: a
+//! reader waits for the last write. WAR and WAW: a writer, or a free, waits for all uses.
 //!
-//! The backend's methods say what they touch by `Cuda::ordered`. As long as there is one stream that is one load, and
-//! nothing is remembered: what is not in the table was last used on stream 0, before there was a second.
+//! The backend's methods declare what they touch by `Cuda::ordered`. While there is one stream, that is one load and
+//! nothing is recorded: a buffer that is not in the table was last used on stream 0, before there was a second.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,13 +1,13 @@
-//! Launches that a thread hands to the driver while R's thread goes on.
+//! A worker thread that makes launches while R's thread goes on.
 //!
-//! `cuLaunchKernel` takes 3 to 5 µs of the thread that calls it, more than all else that a small operation costs. When
-//! launches come closely one after the other, a thread of ours makes them, by `relaunch` where they are the same: R's
-//! thread leaves each in a ring and goes on. Nothing of it shows: every other call of the driver comes behind `flush`,
-//! so the driver sees the order in which work was queued. A lone launch, and one that the host is about to wait for, is
-//! made by who asks for it: to hand it over would take longer.
+//! `cuLaunchKernel` takes 3 to 5 µs of the calling thread, more than all other work of a small operation. When launches
+//! follow each other closely, R's thread writes each into a ring buffer and the worker makes it, as a graph of one
+//! kernel where it recurs (`relaunch`). The order is unchanged: every other call of the driver first waits until the
+//! ring is empty (`flush`). A lone launch, and one that the host is about to wait for, is made by the caller: handing it
+//! over would take longer.
 //!
-//! Only what cannot fail for its own sake is left to the thread (`Kernel::is_proven`). Where the driver refuses it
-//! after all, results are missing that R believes to be there, so the device counts as failed.
+//! The worker only gets launches that cannot fail by themselves (`Kernel::is_proven`). If the driver refuses one
+//! nevertheless, results are missing that R believes to exist, so the device counts as failed.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -23,9 +23,9 @@ use crate::backend::cuda::driver::devices::at_home;
 use crate::backend::cuda::driver::kernel::{Configuration, Shape};
 use crate::backend::cuda::driver::submitted::{flush, Apart, LEFT, MADE};
 
-/// Launches that wait at most.
-const PLACES: u64 = 1024;
-/// Arguments of a launch, and 16-byte units of them, that have room in a place.
+/// Launches that the ring holds.
+const SLOTS: u64 = 1024;
+/// Arguments of a launch, and 16-byte units of them, that a slot can hold.
 const MOST_ARGUMENTS: usize = 16;
 const MOST_UNITS: usize = 32;
 /// As many launches, none later than `NEAR` after the one before, and the thread is woken, which costs as much as half
@@ -40,7 +40,7 @@ const PROCESSORS: usize = 4;
 /// A launch in the ring. What usual launches need of it lies in three cache lines, since each goes from one processor
 /// to the other.
 #[repr(C, align(64))]
-struct Place {
+struct Slot {
     cuda: Option<&'static Cuda>,
     what: Configuration,
     count: u32,
@@ -49,8 +49,8 @@ struct Place {
     units: [u128; MOST_UNITS],
 }
 
-impl Place {
-    const EMPTY: Place = Place {
+impl Slot {
+    const EMPTY: Slot = Slot {
         cuda: None,
         what: Configuration {
             function: Function::NULL,
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-/// Whether the thread looks at the ring.
+/// What the worker does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
@@ -110,22 +110,22 @@ enum State {
 }
 
 struct Ring {
-    /// Leaves every launch that can be left to the thread, close or not.
+    /// Hands over every launch that the worker can make, however far apart they are.
     always: bool,
-    /// Whether there are processors enough for the thread.
+    /// Whether there are enough processors for the worker.
     threaded: bool,
-    places: Box<[UnsafeCell<Place>]>,
+    slots: Box<[UnsafeCell<Slot>]>,
     thread: OnceLock<Option<Thread>>,
     state: Apart<AtomicU8>,
-    /// Held by who leaves a launch, and by the thread when it goes to sleep. It is given back by a plain store: an
-    /// instruction that locks would wait for the other processor to hand over the place that was written.
+    /// A lock: held by the thread that writes a launch, and by the worker when it goes to sleep. It is released by a plain
+    /// store: a locked instruction would wait for the cache line of the slot that was just written.
     held: Apart<AtomicBool>,
     leaving: UnsafeCell<Leaving>,
-    /// For the thread while launches wait, else for who holds `held`.
+    /// Owned by the worker while the ring is non-empty, otherwise by the lock holder.
     before: UnsafeCell<Relaunch>,
 }
 
-/// For who leaves launches.
+/// The state of the producer side, owned by the holder of `held`.
 struct Leaving {
     /// As many were made when it was last looked at.
     made: u64,
@@ -134,8 +134,8 @@ struct Leaving {
     last: Option<Instant>,
 }
 
-// SAFETY: a place is written by who holds `held`, while it is neither left nor being made, and read by the thread
-// after; `leaving` is for who holds `held`; `before` as it says, since nobody leaves a launch without `held`.
+// SAFETY: a slot is written by the holder of `held` while it is empty, and read by the worker afterwards; `leaving`
+// belongs to the holder of `held`; `before` to whom its comment names, since no launch is written without `held`.
 unsafe impl Sync for Ring {}
 
 /// What the environment variable `VERDIGRIS_SUBMIT` may be, for messages.
@@ -160,7 +160,7 @@ fn made() -> Option<Ring> {
     Some(Ring {
         always: wish == "always",
         threaded: wish == "always" || processors() >= PROCESSORS,
-        places: (0..PLACES).map(|_| UnsafeCell::new(Place::EMPTY)).collect(),
+        slots: (0..SLOTS).map(|_| UnsafeCell::new(Slot::EMPTY)).collect(),
         thread: OnceLock::new(),
         state: Apart(AtomicU8::new(State::Asleep as u8)),
         held: Apart(AtomicBool::new(false)),
@@ -188,16 +188,16 @@ pub(crate) unsafe fn leave(
                 return false;
             }
             let left = LEFT.0.load(Ordering::Relaxed);
-            while left - leaving.made >= PLACES {
+            while left - leaving.made >= SLOTS {
                 std::hint::spin_loop();
                 leaving.made = MADE.0.load(Ordering::Acquire);
             }
-            // SAFETY: the place is nobody's: what was there is made, and nobody else leaves a launch now.
-            let place = unsafe { &mut *ring.places[(left % PLACES) as usize].get() };
-            if !place.fill(arguments) {
+            // SAFETY: the slot is nobody's: what was there is made, and nobody else leaves a launch now.
+            let slot = unsafe { &mut *ring.slots[(left % SLOTS) as usize].get() };
+            if !slot.fill(arguments) {
                 return false;
             }
-            (place.cuda, place.what) = (Some(cuda), Configuration { function, stream: stream(), shape });
+            (slot.cuda, slot.what) = (Some(cuda), Configuration { function, stream: stream(), shape });
             LEFT.0.store(left + 1, Ordering::Release);
             if !awake {
                 ring.wake();
@@ -325,14 +325,14 @@ impl Ring {
                     more(next)
                 });
             if came {
-                // SAFETY: the place was left to us, and is written again only when it is made.
-                let place = unsafe { &mut *self.places[(next % PLACES) as usize].get() };
-                if let Some(cuda) = place.cuda.filter(|&cuda| context != Some(cuda.properties.ordinal)) {
+                // SAFETY: the slot was left to us, and is written again only when it is made.
+                let slot = unsafe { &mut *self.slots[(next % SLOTS) as usize].get() };
+                if let Some(cuda) = slot.cuda.filter(|&cuda| context != Some(cuda.properties.ordinal)) {
                     cuda.bind();
                     context = Some(cuda.properties.ordinal);
                 }
                 // SAFETY: a launch waits, so it is ours.
-                place.launch(unsafe { &mut *self.before.get() });
+                slot.launch(unsafe { &mut *self.before.get() });
                 next += 1;
                 MADE.0.store(next, Ordering::Release);
                 idle = None;
