@@ -41,7 +41,7 @@ grid <- quote({
     }
   )
   value <- function(use, x) tryCatch(use(x), error = function(e) class(e)[[1]])
-  settle <- function() for (k in 1:3) {
+  run_finalizers <- function() for (k in 1:3) {
     invisible(gc())
     as.vector(as_gpu(1) + 1)
   }
@@ -62,7 +62,7 @@ test_that("a finalizer uses what it holds", {
         })
       }
     }
-    settle()
+    run_finalizers()
     for (kind in names(objects)) {
       for (name in names(uses)) {
         want <- value(uses[[name]], objects[[kind]]())
@@ -95,7 +95,7 @@ test_that("what a finalizer brings back has its values, or is an error", {
         })
       }
     }
-    settle()
+    run_finalizers()
     for (kind in names(back)) {
       lost <- FALSE
       for (name in names(uses)) {
@@ -115,7 +115,7 @@ test_that("what a finalizer brings back has its values, or is an error", {
       try(capture.output(invisible(.Internal(inspect(copy)))), silent = TRUE)
     }
     rm(back)
-    settle()
+    run_finalizers()
     cat("left", .Call(verdigris:::C_live)[[1]], "\n")
   })))
   out <- expect_child_ends(code, timeout = if (emulated) 600 else 120)
@@ -175,7 +175,7 @@ test_that("pointers, capsules, streams, events, graphs and compiled functions in
         e$x <- made[[kind]][[1]]()
       })
     }
-    settle()
+    run_finalizers()
     z <- lapply(1:1000, function(i) numeric(100))
     for (kind in names(made)) {
       want <- value(made[[kind]][[2]], made[[kind]][[1]]())

@@ -7,7 +7,7 @@ device <- if (length(commandArgs(TRUE))) commandArgs(TRUE)[[1]] else "cpu"
 gpu_use(device)
 address <- function(x) .Call(verdigris:::C_dlpack_describe, as_dlpack(x))$address
 here <- function(t) if (device == "cpu") t else t$cuda()
-settled <- function() for (k in 1:3) { gc(); as_gpu(1) }
+run_finalizers <- function() for (k in 1:3) { gc(); as_gpu(1) }
 
 m <- matrix(as.numeric(1:6), 2)
 x <- as_gpu(m)
@@ -41,18 +41,18 @@ refused(as_gpu(torch_eye(3)$to_sparse()), "sparse")
 refused(as_gpu(unserialize(serialize(z, NULL))), "empty")
 refused(as_torch(as_gpu(c(TRUE, NA))), "NA", "dtype")
 
-settled()
+run_finalizers()
 live <- gpu_memory()[["live"]]
 for (k in 1:20000) as_gpu(as_torch(x))
-settled()
+run_finalizers()
 stopifnot(gpu_memory()[["live"]] <= live)
 big <- as_torch(as_gpu(as.numeric(1:1e6)))
 part <- big$view(c(1000, 1000))
 rm(big)
-settled()
+run_finalizers()
 stopifnot(as.array(part[1000, 1000]$cpu()) == 1e6, gpu_memory()[["live"]] >= live + 8e6)
 rm(part)
-settled()
+run_finalizers()
 stopifnot(gpu_memory()[["live"]] <= live)
 
 micro <- function(f) {
