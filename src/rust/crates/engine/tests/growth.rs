@@ -2,8 +2,12 @@
 //! error where there is no memory. `vec!`, `collect()` and their like end the process then. Where they stand
 //! nevertheless is listed here, with what bounds them.
 
+mod reading;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use reading::{code, sources};
 
 /// Calls that end the process where there is no memory.
 const CALLS: [&str; 9] = [
@@ -92,25 +96,6 @@ const LISTED: [(&str, usize, &str); 58] = [
     ("ops/layout.rs", 6, "axes, and pieces of 1 MiB or more"),
     ("ops/operation.rs", 4, "the table of operations"),
 ];
-
-fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
-/// The code without its tests and comments.
-fn code(text: &str) -> String {
-    let end = text.find("\nmod tests {");
-    let lines = text[..end.unwrap_or(text.len())].lines();
-    lines.filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
-}
 
 /// `vec![x; n]`, of as many as n says.
 fn repeated(code: &str) -> usize {

@@ -1,8 +1,12 @@
 //! Imports run downwards: a layer uses those before it in its list and none behind it, and no file imports, by way of
 //! others, itself. Between crates the compiler sees to that.
 
+mod reading;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+use reading::{circle, code, sources};
 
 /// A file's place in its crate: the names of its module's path.
 type Module = Vec<String>;
@@ -28,27 +32,10 @@ fn source_of(name: &str) -> PathBuf {
     }
 }
 
-fn files(folder: &Path, out: &mut Vec<PathBuf>) {
-    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() {
-            files(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
 /// Tests may use all layers.
 fn is_test(module: &Module) -> bool {
     let last = module.last().map_or("", String::as_str);
     matches!(last, "tests" | "bits" | "testing") || last.starts_with("differential")
-}
-
-/// The code without comments, and without what is compiled for tests alone.
-fn code(text: &str) -> String {
-    let end = text.find("\n#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or(""));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The paths that a list in braces stands for: `a::{b, c::{d, e}}` is three.
@@ -137,7 +124,7 @@ fn paths_of_children(module: &Module, code: &str) -> Vec<Vec<String>> {
 /// Which modules of a crate each of its modules imports.
 fn imports(root: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut all = Vec::new();
-    files(root, &mut all);
+    sources(root, &mut all);
     let module = |path: &PathBuf| -> Module {
         let below = path.strip_prefix(root).unwrap().with_extension("");
         let names = below.iter().map(|name| name.to_string_lossy().into_owned());
@@ -167,33 +154,6 @@ fn imports(root: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
         others.extend(theirs);
     }
     out
-}
-
-/// A way from a module back to itself.
-fn circle(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Option<Vec<Module>> {
-    fn walk(
-        at: &Module,
-        imports: &BTreeMap<Module, BTreeSet<Module>>,
-        way: &mut Vec<Module>,
-        done: &mut BTreeSet<Module>,
-    ) -> Option<Vec<Module>> {
-        if let Some(from) = way.iter().position(|module| module == at) {
-            return Some(way[from..].to_vec());
-        }
-        if !done.contains(at) {
-            way.push(at.clone());
-            for next in imports.get(at).into_iter().flatten() {
-                if let Some(found) = walk(next, imports, way, done) {
-                    return Some(found);
-                }
-            }
-            way.pop();
-            done.insert(at.clone());
-        }
-        None
-    }
-    let mut done = BTreeSet::new();
-    imports.keys().find_map(|module| walk(module, imports, &mut Vec::new(), &mut done))
 }
 
 #[test]
