@@ -24,10 +24,10 @@ def files():
     return [f for f in listed.split("\0") if WRITTEN.search(f) and not GENERATED.match(f)]
 
 
-def lines_of(name):
+def lines_of(name, lines):
     """Numbers and columns of the lines that count."""
     wide = None
-    for number, line in enumerate(pathlib.Path(name).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         mark = MARK.match(line)
         if mark:
             wide = number if mark[1] == "wide" else None
@@ -42,18 +42,18 @@ given = [str(pathlib.Path(f).resolve().relative_to(root)) for f in sys.argv[1:]]
 os.chdir(root)
 counted, long, tall = 0, [], []
 for name in given or [f for f in files() if pathlib.Path(f).is_file()]:
-    number = 0
-    for number, columns in lines_of(name):
+    lines = pathlib.Path(name).read_text(encoding="utf-8").splitlines()
+    for number, columns in lines_of(name, lines):
         counted += 1
         if columns > WIDTH:
             long.append((name, number, columns))
-    if number > LINES:
-        tall.append((name, number))
+    if len(lines) > LINES:
+        tall.append((name, len(lines)))
 failed = len(long) > SHARE * counted
 for name, number, columns in long if failed else []:
     print(f"{name}:{number}: {columns} columns")
-for name, number in tall:
-    print(f"{name}: {number} lines, at most {LINES}: it is two subjects")
+for name, count in tall:
+    print(f"{name}: {count} lines, at most {LINES}: it is two subjects")
 share = 100 * len(long) / max(counted, 1)
 print(f"columns.py: {len(long)} of {counted} lines have more than {WIDTH} columns: {share:.2f}%,"
       f" at most {100 * SHARE}%")
