@@ -81,9 +81,7 @@ impl Core {
     pub fn enter(&self) -> Result<Entered> {
         check_home()?;
         flush();
-        if let Some(error) = self.broken.get() {
-            return Err(error.clone());
-        }
+        self.check_broken()?;
         let mut before = Context::NULL;
         // SAFETY: writes a handle; makes a live context current.
         unsafe {

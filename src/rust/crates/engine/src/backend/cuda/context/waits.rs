@@ -15,7 +15,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::Watch;
 
 /// Where the words in which a kernel reports are in a stream's own slot: behind what `receive` gives.
-const REPORTED: usize = 64;
+const REPORT_AT: usize = 64;
 
 impl Cuda {
     /// Waits until a stream's stream is empty. Asks the driver again and again, since a wait inside the driver could
@@ -99,9 +99,9 @@ impl Cuda {
         let stream_state = self.stream_state();
         let slot = lock(&stream_state.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
-        let words = unsafe { &*slot.host.add(REPORTED).cast::<Reported>() };
+        let words = unsafe { &*slot.host.add(REPORT_AT).cast::<Reported>() };
         let mark = ((words[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
-        queue(slot.device, slot.device + REPORTED as u64, mark)?;
+        queue(slot.device, slot.device + REPORT_AT as u64, mark)?;
         self.await_reported(stream_state, words, mark)
     }
 
