@@ -141,7 +141,7 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     if r::is_null(x) {
         return Ok(None);
     }
-    let single = match values::scalar(x).filter(|_| !values::is_stamped(x)) {
+    let single = match values::amount(x) {
         Some((Scalar::I32(n), Kind::Integer)) => u32::try_from(n).ok(),
         Some((Scalar::F64(n), _)) if (0.0..4294967296.0).contains(&n) && n.fract() == 0.0 => Some(n as u32),
         _ => None,

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype;
 use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::scalar::Scalar;
 
 use crate::r::{self, values, SEXP, SEXPTYPE};
 
@@ -30,7 +32,7 @@ pub fn refused(name: &CStr, expected: &str, value: SEXP) -> Error {
 /// A value of one element as R would write it, up to a length; a description of another.
 fn shown(x: SEXP) -> String {
     const MOST: usize = 60;
-    if r::len(x) == 1 && is_plain(x) {
+    if r::len(x) == 1 && !values::is_classed(x) {
         // SAFETY: the types are checked, and the length is 1.
         unsafe {
             match r::kind_of(x) {
@@ -58,15 +60,9 @@ fn shown(x: SEXP) -> String {
     values::describe(x)
 }
 
-/// Whether a value is of no class: a factor or a date is no number.
-fn is_plain(x: SEXP) -> bool {
-    // SAFETY: x is a value that R gave us.
-    unsafe { r::Rf_isObject(x) == r::Rboolean::FALSE }
-}
-
 /// One string that is neither NA nor empty.
 fn text<'a>(x: SEXP) -> Option<&'a str> {
-    if r::kind_of(x) != SEXPTYPE::STRSXP || !is_plain(x) {
+    if r::kind_of(x) != SEXPTYPE::STRSXP || values::is_classed(x) {
         return None;
     }
     values::string(x, "").ok().filter(|text| !text.is_empty())
@@ -74,16 +70,10 @@ fn text<'a>(x: SEXP) -> Option<&'a str> {
 
 /// One number that is neither NA nor NaN.
 fn number(x: SEXP) -> Option<f64> {
-    if r::len(x) != 1 || !is_plain(x) {
-        return None;
-    }
-    // SAFETY: the types are checked, and the length is 1.
-    unsafe {
-        match r::kind_of(x) {
-            SEXPTYPE::REALSXP => Some(r::REAL_ELT(x, 0)).filter(|v| !v.is_nan()),
-            SEXPTYPE::INTSXP => Some(r::INTEGER_ELT(x, 0)).filter(|&v| v != i32::MIN).map(f64::from),
-            _ => None,
-        }
+    match values::scalar(x).filter(|_| !values::is_classed(x))? {
+        (Scalar::F64(v), _) => Some(v).filter(|v| !v.is_nan()),
+        (Scalar::I32(v), dtype::Kind::Integer) => Some(v).filter(|&v| v != i32::MIN).map(f64::from),
+        _ => None,
     }
 }
 
@@ -93,7 +83,7 @@ pub fn flag(name: &'static CStr) -> Result<bool> {
     if r::is_null(value) {
         return Ok(false);
     }
-    if r::len(value) == 1 && is_plain(value) {
+    if r::len(value) == 1 && !values::is_classed(value) {
         if let Ok(flag) = values::flag(value, "") {
             return Ok(flag);
         }
@@ -118,7 +108,7 @@ pub fn paths(name: &'static CStr) -> Result<Vec<PathBuf>> {
         return Ok(Vec::new());
     }
     let refused = || refused(name, "paths of folders or files", value);
-    if r::kind_of(value) != SEXPTYPE::STRSXP || !is_plain(value) {
+    if r::kind_of(value) != SEXPTYPE::STRSXP || values::is_classed(value) {
         return Err(refused());
     }
     let mut out = Vec::new();
@@ -165,7 +155,7 @@ fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
 
 /// Whether an option is one number, or (for what each device has) numbers with names of devices.
 fn is_limit(value: SEXP, by_device: bool) -> bool {
-    if !matches!(r::kind_of(value), SEXPTYPE::REALSXP | SEXPTYPE::INTSXP) || !is_plain(value) {
+    if !matches!(r::kind_of(value), SEXPTYPE::REALSXP | SEXPTYPE::INTSXP) || values::is_classed(value) {
         return false;
     }
     // SAFETY: reading an attribute of a vector; names are strings, as many as elements.
@@ -302,7 +292,7 @@ fn folder() -> Result<Option<PathBuf>> {
     if r::is_null(value) {
         return Ok(FOLDER.lock().unwrap_or_else(|p| p.into_inner()).clone());
     }
-    if r::len(value) == 1 && is_plain(value) {
+    if r::len(value) == 1 && !values::is_classed(value) {
         // SAFETY: the types are checked, and the length is 1.
         let is_none = unsafe {
             match r::kind_of(value) {

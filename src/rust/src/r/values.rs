@@ -38,8 +38,7 @@ unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
 /// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers,
 /// integer64 and raw bytes do, logicals do not. None for objects of other classes. Reads the data of an ALTREP vector.
 pub fn lying(x: SEXP) -> Option<(u64, DType)> {
-    // SAFETY: x is a value that R gave us.
-    let plain = unsafe { r::Rf_isObject(x) == r::Rboolean::FALSE };
+    let plain = !is_classed(x);
     let is_integer64 = !plain && r::inherits(x, "integer64");
     if !(plain || is_integer64 || r::inherits(x, "ts") || r::inherits(x, "AsIs")) {
         return None;
@@ -162,16 +161,30 @@ pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
     }
 }
 
-/// Whether a vector of numbers has a class by which they are no amounts: codes of a factor, or times.
-pub fn is_stamped(x: SEXP) -> bool {
+/// Whether a value has a class.
+pub fn is_classed(x: SEXP) -> bool {
     // SAFETY: x is a value that R gave us.
-    let classed = unsafe { r::Rf_isObject(x) != r::Rboolean::FALSE };
-    classed && ["factor", "Date", "POSIXct", "difftime"].iter().any(|class| r::inherits(x, class))
+    unsafe { r::Rf_isObject(x) != r::Rboolean::FALSE }
+}
+
+/// Whether a class says that a vector's numbers are not amounts: codes of a factor, or times.
+pub fn is_stamped(x: SEXP) -> bool {
+    is_classed(x) && ["factor", "Date", "POSIXct", "difftime"].iter().any(|class| r::inherits(x, class))
+}
+
+/// As `scalar`, of a number that is an amount.
+pub fn amount(x: SEXP) -> Option<(Scalar, Kind)> {
+    scalar(x).filter(|_| !is_stamped(x))
+}
+
+/// As `host`, of numbers that are amounts.
+fn amounts<'a>(x: SEXP) -> Option<Host<'a>> {
+    host(x).filter(|_| !is_stamped(x))
 }
 
 /// A whole number from 0 on: a length or a position. Integer, double or integer64.
 pub fn size(x: SEXP, argument: &str) -> Result<usize> {
-    let value = match scalar(x).filter(|_| !is_stamped(x)) {
+    let value = match amount(x) {
         Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => {
             Some(v as usize)
         }
@@ -221,7 +234,7 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
         whole &= number.is_some();
         number.unwrap_or(0)
     };
-    let numbers = match host(x).filter(|_| !is_stamped(x)) {
+    let numbers = match amounts(x) {
         Some(Host::Integer(v)) => {
             fallible::collected(v.iter().map(|&k| checked((k != i32::MIN).then_some(i64::from(k)))))?
         }
@@ -239,7 +252,7 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
 /// Whole numbers from 0 on, as `size`.
 pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
     let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
-    match host(x).filter(|_| !is_stamped(x)) {
+    match amounts(x) {
         Some(Host::Integer(v)) => fallible::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
         Some(Host::Double(v)) => fallible::all_of(v.iter().map(|&k| {
             if (0.0..=4_503_599_627_370_496.0).contains(&k) && k.fract() == 0.0 {
