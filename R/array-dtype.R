@@ -31,8 +31,8 @@ gpu_cast <- function(x, dtype) .Call(C_cast, x, dtype, sys.call())
 # list(dtype, device, length, pending, host, dirty, address), computing nothing
 gpu_info <- function(x) .Call(C_info, x)
 
-# Whether an array's elements are floats narrower than R's.
-is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16")
+# Whether an array's elements are floats, or complex, narrower than R's.
+is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16", "complex64")
 
 # Whether elements are int64, which doubles may not hold.
 is_int64 <- function(x) if (is_gpu(x)) gpu_dtype(x) == "int64" else inherits(x, "integer64")

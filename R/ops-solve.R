@@ -27,8 +27,6 @@ numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) back_besid
 # Base R's message, translated as base R does.
 words <- function(template, ...) gettextf(template, ..., domain = "R")
 
-is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16", "complex64")
-
 # An array of the same values in double precision.
 widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64")
 
