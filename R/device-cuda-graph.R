@@ -29,8 +29,8 @@
 #' @param expr A block of code, or a call. Its value is an array, or a list in which some elements are.
 #' @param copy Whether results are copies.
 #' @param device The device that records; `NULL` is that of the arrays, or the current one.
-#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, with new
-#'   arrays in place of those that were recorded: reductions to one number are arrays of length 1. Results are queued,
+#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, in which
+#'   each recorded result is a new array, of length 1 for a reduction to one number. Results are queued,
 #'   not waited for. `print()` shows inputs, nodes and memory.
 #' @section Errors:
 #' `verdigris_error_capture` for what cannot be recorded; of the function, `verdigris_error_argument` for an input that

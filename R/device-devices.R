@@ -97,8 +97,8 @@ gpu_sync <- function(device = NULL) {
 #' Memory that arrays no longer need stays in the device's pool for the next ones, and other programs
 #' cannot have it; `gpu_memory(trim = TRUE)` gives it back to the system, after a garbage collection.
 #'
-#' R does not see what lies behind its arrays, so it is asked to collect garbage when they have grown much since the
-#' last time (for at most 5% of the time until three quarters of the limit are used). Where there is no room for an
+#' R's garbage collector does not count device memory, so it is started when the arrays have grown much since the last
+#' collection (for at most 5% of the time until three quarters of the limit are used). Where there is no room for an
 #' array, this is tried in turn: waiting for queued work, a quick collection, giving the pool's memory back, a full
 #' collection, and, on a GPU, moving those arrays to the host that were not used for longest; they come back when they
 #' are used. After that it is an error that lists the largest arrays with the calls that made them. Option

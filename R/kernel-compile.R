@@ -1,5 +1,5 @@
-# R functions as functions of a device: gpu_compile(), and what stands around a function that is compiled. The language
-# is the engine's (`routine/compile`); here R's names are looked up, and calls are made.
+# R functions as functions of a device: gpu_compile(), and the scopes and calls of compiled functions. The compiler is
+# the crate `compile`; here R's names are looked up, and calls are made.
 
 #' R functions as kernels
 #'
@@ -278,7 +278,7 @@ shaped_results <- function(arrays, variant, arguments, n) {
   lapply(arrays, shape)
 }
 
-# ---- what stands around a function ----------------------------------------------------------------------------------------------
+# ---- scopes of a function ------------------------------------------------------------------------------------------
 
 # Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the
 # number of their scope), and for each scope its variables and functions (the number of one that is written in R; the

@@ -65,7 +65,7 @@ reduce_parts <- function(name, x, na.rm) {
 #' Float64 sums and means are accumulated in two doubles (compensated sums), integer sums exactly, float32 and narrower
 #' in float64; the order is fixed, so that the same call gives the same bits on every run. Along margins of float32 and
 #' narrower arrays they are rounded to float32, once, so that what is made of both is float32; there the variance of
-#' what lies around 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
+#' values near 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
 #' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`,
 #' `var`, `sd`, `prod`, `min` and `max` of integers too) return before the device has computed: the number is waited for
 #' when something looks at it, so `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for

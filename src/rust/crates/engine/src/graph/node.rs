@@ -459,7 +459,7 @@ pub(crate) fn computed(node: &Arc<Node>, view: &View) {
     }
 }
 
-/// Makes a computed node one of those that may be spilled.
+/// Registers a computed node for spilling.
 pub fn enlist(node: &Arc<Node>) {
     let mut nodes = NODES.lock().unwrap_or_else(|p| p.into_inner());
     if nodes.len() == nodes.capacity() {

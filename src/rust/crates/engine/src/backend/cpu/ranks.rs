@@ -1,5 +1,5 @@
-//! Order statistics on the cpu, by partitions (Hoare 1961): of what lies between two that are found only the part with
-//! the next is looked at.
+//! Order statistics on the cpu by quickselect (Hoare 1961). Between two ranks that are known only the partition that
+//! holds the next rank is searched.
 
 use super::memory::Room;
 use super::select::elements;

@@ -15,7 +15,7 @@ pub struct Host {
 
 // SAFETY: the memory belongs to this value alone.
 unsafe impl Send for Host {}
-// SAFETY: the fields are only read; who writes through the pointer must see to it.
+// SAFETY: the fields are only read; writers through the pointer synchronise among themselves.
 unsafe impl Sync for Host {}
 
 impl Host {

@@ -318,8 +318,8 @@ impl Lanes<'_> {
         unsafe { exchange::<i32>(self.home(), a, b) };
     }
 
-    /// Of lanes `from .. end` and `middle .. to` makes neighbours: what lies between goes behind. Returns where they
-    /// end.
+    /// Moves the lanes between `from .. end` and `middle .. to` behind both, so that the two runs are adjacent. Returns
+    /// where the second one ends.
     fn join(&mut self, from_end: usize, middle: usize, to: usize, moves: &Moves) -> usize {
         let (gap, last) = (middle - from_end, to - middle);
         let few = gap.min(last);
