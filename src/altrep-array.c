@@ -5,6 +5,7 @@
 // return a status; conditions are raised here, with no Rust frame alive.
 #include <string.h>
 #include "altrep-array.h"
+#include "altrep-classes.h"
 #include "attributes.h"
 #include "conditions.h"
 #include "dispatch.h"
@@ -13,18 +14,8 @@
 #include "holders.h"
 #include "unwind.h"
 
-static R_altrep_class_t class_logical, class_integer, class_real, class_complex;
 static SEXP wrappers[4];      // the classes of base's wrap_* objects, as .onLoad showed them
 static SEXP access_symbol;
-
-static R_altrep_class_t class_of(int type) {
-  switch (type) {
-  case LGLSXP: return class_logical;
-  case INTSXP: return class_integer;
-  case CPLXSXP: return class_complex;
-  default: return class_real;
-  }
-}
 
 static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 
@@ -254,16 +245,10 @@ static Rboolean inspect_method(SEXP x, int pre, int deep, int pvec, void (*subtr
 
 // ---- registration --------------------------------------------------------------------------------
 
-#define REGISTER(name)                                                                       \
-  class_##name = R_make_alt##name##_class("gpu_" #name, "verdigris", dll);                         \
-  R_set_altrep_Length_method(class_##name, length_method);                                         \
+#define REGISTER(name)                                                                             \
+  VG_MAKE_CLASS("gpu", name)                                                                       \
   R_set_altrep_Duplicate_method(class_##name, duplicate_method);                                   \
-  R_set_altrep_Serialized_state_method(class_##name, serialized_state_method);                     \
-  R_set_altrep_Inspect_method(class_##name, inspect_method);                                       \
-  R_set_altvec_Dataptr_method(class_##name, dataptr_method);                                       \
-  R_set_altvec_Dataptr_or_null_method(class_##name, dataptr_or_null_method);                       \
-  R_set_alt##name##_Elt_method(class_##name, name##_elt);                                          \
-  R_set_alt##name##_Get_region_method(class_##name, name##_get_region);
+  R_set_altrep_Serialized_state_method(class_##name, serialized_state_method);
 
 void vg_register_arrays(DllInfo *dll) {
   access_symbol = Rf_install("verdigris.host_access");

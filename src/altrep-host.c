@@ -3,6 +3,7 @@
 //
 // A vector's data1 is an external pointer to a Vector in Rust, whose first fields C knows.
 #include <string.h>
+#include "altrep-classes.h"
 #include "altrep-host.h"
 #include "entry.h"
 #include "finalizers.h"
@@ -12,23 +13,12 @@ typedef struct {
   void *start;
 } Vector;
 
-static R_altrep_class_t class_logical, class_integer, class_real, class_complex;
-
 static Vector *vector(SEXP x) {
   Vector *v = vg_value(R_altrep_data1(x));
   if (v != NULL) return v;
   vg_leave_freed(0);
   vg_raise_pending(R_NilValue);
   Rf_errorcall(R_NilValue, "%s", "verdigris: a vector has no values");
-}
-
-static R_altrep_class_t class_of(int type) {
-  switch (type) {
-  case LGLSXP: return class_logical;
-  case INTSXP: return class_integer;
-  case CPLXSXP: return class_complex;
-  default: return class_real;
-  }
 }
 
 SEXP vg_new_vector(int type) {
@@ -75,18 +65,9 @@ ACCESS(integer, int)
 ACCESS(real, double)
 ACCESS(complex, Rcomplex)
 
-#define REGISTER(name)                                                                             \
-  class_##name = R_make_alt##name##_class("host_" #name, "verdigris", dll);                        \
-  R_set_altrep_Length_method(class_##name, length_method);                                         \
-  R_set_altrep_Inspect_method(class_##name, inspect_method);                                       \
-  R_set_altvec_Dataptr_method(class_##name, dataptr_method);                                       \
-  R_set_altvec_Dataptr_or_null_method(class_##name, dataptr_or_null_method);                       \
-  R_set_alt##name##_Elt_method(class_##name, name##_elt);                                          \
-  R_set_alt##name##_Get_region_method(class_##name, name##_get_region);
-
 void vg_register_host_vectors(DllInfo *dll) {
-  REGISTER(logical)
-  REGISTER(integer)
-  REGISTER(real)
-  REGISTER(complex)
+  VG_MAKE_CLASS("host", logical)
+  VG_MAKE_CLASS("host", integer)
+  VG_MAKE_CLASS("host", real)
+  VG_MAKE_CLASS("host", complex)
 }
