@@ -17,7 +17,7 @@
 #include <link.h>
 #include <unwind.h>
 
-enum { MOST_FRAMES = 48, MOST_OF_R = 16, PLACES = 16, DISPATCHERS = 4 };
+enum { MOST_FRAMES = 48, MOST_OF_R = 16, WALKS = 16, DISPATCHERS = 4 };
 
 typedef struct {
   uintptr_t from, to;
@@ -29,11 +29,11 @@ typedef struct {
   int count, first, is_known; // return addresses; the first of the holder and its callers, or -1 where there is none
   vg_return frames[MOST_FRAMES];
   vg_holding holding;
-} Place;
+} Walk;
 
 static Range text_of_r, text_of_ours;
 static uintptr_t dispatchers[DISPATCHERS]; // functions of R's that call foreign ones
-static Place places[PLACES];
+static Walk walks[WALKS];
 
 static int is_in(Range range, uintptr_t address) { return address >= range.from && address < range.to; }
 
@@ -84,51 +84,51 @@ static int stand(const vg_return *returns, int count) {
 // Called for each frame from the inside out. A frame's stack pointer, behind the call that it is in, is the end of the
 // frame inside it.
 static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *data) {
-  Place *place = data;
+  Walk *w = data;
   uintptr_t address = _Unwind_GetIP(context), pointer = _Unwind_GetCFA(context);
-  if (pointer <= place->at) return _URC_NO_REASON; // Dataptr itself, and what walks
-  if (place->count == MOST_FRAMES) return _URC_NORMAL_STOP;
+  if (pointer <= w->at) return _URC_NO_REASON; // Dataptr itself, and what walks
+  if (w->count == MOST_FRAMES) return _URC_NORMAL_STOP;
   vg_return one = {pointer - sizeof(void *), address};
-  place->frames[place->count++] = one;
-  if (place->is_known) return place->count == place->first + VG_RETURNS ? _URC_NORMAL_STOP : _URC_NO_REASON;
+  w->frames[w->count++] = one;
+  if (w->is_known) return w->count == w->first + VG_RETURNS ? _URC_NORMAL_STOP : _URC_NO_REASON;
   if (is_dispatcher((uintptr_t)_Unwind_FindEnclosingFunction((void *)address))) {
-    place->is_known = 1;
-    if (place->first < 0) return _URC_NORMAL_STOP;
-    place->first = place->count - 1;
+    w->is_known = 1;
+    if (w->first < 0) return _URC_NORMAL_STOP;
+    w->first = w->count - 1;
   } else if (!is_in(text_of_r, address) && !is_in(text_of_ours, address)) {
-    place->first = place->count;
-  } else if (place->first < 0 && place->count >= MOST_OF_R) {
-    place->is_known = 1;
+    w->first = w->count;
+  } else if (w->first < 0 && w->count >= MOST_OF_R) {
+    w->is_known = 1;
     return _URC_NORMAL_STOP;
   }
   return _URC_NO_REASON;
 }
 
-static const Place *walk(Place *place, uintptr_t at) {
-  place->at = at;
-  place->count = place->is_known = 0;
-  place->first = -1;
-  _Unwind_Backtrace(step, place);
-  vg_holding *holding = &place->holding;
+static const Walk *walk(Walk *w, uintptr_t at) {
+  w->at = at;
+  w->count = w->is_known = 0;
+  w->first = -1;
+  _Unwind_Backtrace(step, w);
+  vg_holding *holding = &w->holding;
   memset(holding, 0, sizeof *holding);
-  if (!place->is_known) {
+  if (!w->is_known) {
     // too deep, or code without tables for unwinding: whoever is not far above may hold it
-    place->at = 0;
-    place->first = 0;
+    w->at = 0;
+    w->first = 0;
     holding->end = at + VG_NOT_FAR;
-  } else if (place->first >= 0) {
-    holding->count = place->count - place->first;
-    memcpy(holding->returns, &place->frames[place->first], (size_t)holding->count * sizeof *holding->returns);
+  } else if (w->first >= 0) {
+    holding->count = w->count - w->first;
+    memcpy(holding->returns, &w->frames[w->first], (size_t)holding->count * sizeof *holding->returns);
     holding->end = holding->returns[0].slot + sizeof(void *);
   }
-  return place;
+  return w;
 }
 
 const vg_holding *vg_holder(const void *frame) {
   uintptr_t at = (uintptr_t)frame;
-  Place *place = &places[at / 16 % PLACES];
-  if (place->at != at || !stand(place->frames, place->count)) walk(place, at);
-  return place->first < 0 ? NULL : &place->holding;
+  Walk *w = &walks[at / 16 % WALKS];
+  if (w->at != at || !stand(w->frames, w->count)) walk(w, at);
+  return w->first < 0 ? NULL : &w->holding;
 }
 
 int vg_is_held(const vg_holding *holding) {

@@ -69,17 +69,17 @@ extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_
 /// One element, by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]`
 /// serves better.
 #[no_mangle]
-extern "C" fn vg_element_at(handle: *mut c_void, place: isize, out: *mut c_void) -> c_int {
+extern "C" fn vg_element_at(handle: *mut c_void, index: isize, out: *mut c_void) -> c_int {
     let handle = unsafe { of(handle) };
     // SAFETY: C has room for one element, here and below.
-    if unsafe { handle.cached(place as usize, 1, out.cast()) } {
+    if unsafe { handle.cached(index as usize, 1, out.cast()) } {
         return 1;
     }
     let array = handle.peek();
     if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_number() {
         return -1;
     }
-    let done = conditions::attempt(|| unsafe { handle.element(place as usize, out.cast()) });
+    let done = conditions::attempt(|| unsafe { handle.element(index as usize, out.cast()) });
     conditions::collect_warnings();
     done.is_some() as c_int
 }

@@ -35,7 +35,7 @@ struct Lazy {
     values: [u64; 2],
     /// The last walk that has met it, and where that keeps the array.
     walk: u64,
-    place: u32,
+    index: u32,
     /// Not less than those of the node that it becomes: see `expr::Node`.
     weight: u32,
     leaves: u32,
@@ -224,7 +224,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         len,
         values: [0; 2],
         walk: 0,
-        place: 0,
+        index: 0,
         weight,
         leaves,
         op,
@@ -278,10 +278,10 @@ fn array(cell: SEXP) -> Result<Array> {
 }
 
 fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Array> {
-    let Some(place) = lazy(cell) else { return Ok(owner(cell).peek()) };
-    let lazy = place.get();
+    let Some(slot) = lazy(cell) else { return Ok(owner(cell).peek()) };
+    let lazy = slot.get();
     if lazy.walk == walk {
-        return Ok(made[lazy.place as usize].clone());
+        return Ok(made[lazy.index as usize].clone());
     }
     // SAFETY: the operands' cells hang on this one, which is reachable; see `record`.
     let below = unsafe { r::CDR(cell) };
@@ -317,7 +317,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
             return Ok(array);
         }
     }
-    place.set(Lazy { walk, place: made.len() as u32, passed: true, ..lazy });
+    slot.set(Lazy { walk, index: made.len() as u32, passed: true, ..lazy });
     made.push(array.clone());
     Ok(array)
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use verdigris_compile::compile::{compile, ArgumentType, Bounds, Output, Request};
 use verdigris_compile::grad::{gradient, Target};
-use verdigris_compile::syntax::{Argument, Expr, Form, Lambda, Meaning, Place, Refusal, Scope, TableType};
+use verdigris_compile::syntax::{Argument, Expr, Form, Lambda, Meaning, Refusal, Scope, Span, TableType};
 use verdigris_compile::Routine;
 use verdigris_engine::array::function_call::{self, Given};
 use verdigris_engine::array::Operand;
@@ -42,7 +42,7 @@ impl Pointed for Variant {
 
 /// Makes trees of R's code, and numbers its expressions.
 struct Reader {
-    places: Vec<Option<u32>>,
+    lines: Vec<Option<u32>>,
     lambdas: u32,
     /// Line of the function's first line, and the line that is being read.
     first: Option<u32>,
@@ -51,8 +51,8 @@ struct Reader {
 
 impl Reader {
     fn expr(&mut self, x: SEXP, scope: u32) -> Expr {
-        let place = self.places.len() as Place;
-        self.places.push(self.line);
+        let span = self.lines.len() as Span;
+        self.lines.push(self.line);
         let form = match r::kind_of(x) {
             SEXPTYPE::NILSXP => Form::Null,
             SEXPTYPE::SYMSXP => Form::Name(symbol_name(x)),
@@ -66,7 +66,7 @@ impl Reader {
                 _ => Form::Other(values::describe(x)),
             },
         };
-        Expr { place, form }
+        Expr { span, form }
     }
 
     fn call(&mut self, x: SEXP, scope: u32) -> Form {
@@ -230,12 +230,12 @@ struct Surroundings {
     /// For each scope a list: variables, and functions (a number of `functions`, the name of a builtin, or what else it
     /// is).
     scopes: SEXP,
-    places: Vec<Option<u32>>,
+    lines: Vec<Option<u32>>,
 }
 
 impl Surroundings {
     fn read(functions: SEXP, scopes: SEXP) -> Result<Surroundings> {
-        let mut reader = Reader { places: Vec::new(), lambdas: 0, first: None, line: None };
+        let mut reader = Reader { lines: Vec::new(), lambdas: 0, first: None, line: None };
         let mut lambdas = Vec::new();
         for k in 0..r::len(functions) {
             // SAFETY: a list, read within its length.
@@ -251,7 +251,7 @@ impl Surroundings {
             let body = reader.expr(item(one, "body")?, scope);
             lambdas.push(Rc::new(Lambda { scope, id: k as u32, name: text(item(one, "name")?, 0), parameters, body }));
         }
-        Ok(Surroundings { functions: lambdas, scopes, places: reader.places })
+        Ok(Surroundings { functions: lambdas, scopes, lines: reader.lines })
     }
 
     fn function(&self, scope: SEXP, name: &str) -> Option<Meaning> {
@@ -294,12 +294,12 @@ impl Scope for Surroundings {
         })
     }
 
-    fn text(&self, place: Place) -> String {
-        self.functions.iter().find_map(|f| find_in(f, place)).map_or(String::new(), Expr::to_string)
+    fn text(&self, span: Span) -> String {
+        self.functions.iter().find_map(|f| find_in(f, span)).map_or(String::new(), Expr::to_string)
     }
 
-    fn line(&self, place: Place) -> Option<u32> {
-        self.places.get(place as usize).copied().flatten()
+    fn line(&self, span: Span) -> Option<u32> {
+        self.lines.get(span as usize).copied().flatten()
     }
 }
 
@@ -314,26 +314,26 @@ fn inner(list: SEXP, key: &str) -> Option<SEXP> {
     }
 }
 
-/// The expression of a place.
-fn find(expr: &Expr, place: Place) -> Option<&Expr> {
-    if expr.place == place {
+/// The expression of a span.
+fn find(expr: &Expr, span: Span) -> Option<&Expr> {
+    if expr.span == span {
         return Some(expr);
     }
     match &expr.form {
-        Form::Call(_, args) => find_among(args, place),
-        Form::CallOf(function, args) => find(function, place).or_else(|| find_among(args, place)),
-        Form::Function(lambda) => find_in(lambda, place),
+        Form::Call(_, args) => find_among(args, span),
+        Form::CallOf(function, args) => find(function, span).or_else(|| find_among(args, span)),
+        Form::Function(lambda) => find_in(lambda, span),
         _ => None,
     }
 }
 
-fn find_among(args: &[Argument], place: Place) -> Option<&Expr> {
-    args.iter().filter_map(|a| a.value.as_ref()).find_map(|a| find(a, place))
+fn find_among(args: &[Argument], span: Span) -> Option<&Expr> {
+    args.iter().filter_map(|a| a.value.as_ref()).find_map(|a| find(a, span))
 }
 
-fn find_in(lambda: &Lambda, place: Place) -> Option<&Expr> {
+fn find_in(lambda: &Lambda, span: Span) -> Option<&Expr> {
     let mut defaults = lambda.parameters.iter().filter_map(|(_, d)| d.as_ref());
-    find(&lambda.body, place).or_else(|| defaults.find_map(|d| find(d, place)))
+    find(&lambda.body, span).or_else(|| defaults.find_map(|d| find(d, span)))
 }
 
 /// What a value is as an argument: one number for each element, or a table where it is taken `whole`. What is captured
@@ -354,14 +354,14 @@ fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
 
 /// A refusal as R sees it: the expression, its line, the reason and what to write.
 fn refused(refusal: Refusal, name: &str, scope: &Surroundings) -> Error {
-    let at = |place: Place| match scope.line(place) {
-        Some(line) => format!("`{}` (line {line})", scope.text(place)),
-        None => format!("`{}`", scope.text(place)),
+    let at = |span: Span| match scope.line(span) {
+        Some(line) => format!("`{}` (line {line})", scope.text(span)),
+        None => format!("`{}`", scope.text(span)),
     };
     let mut message =
-        format!("`{name}` cannot be compiled: {}.\n  At: {}", refusal.message.trim_end_matches('.'), at(refusal.place));
-    if let Some((what, place)) = &refusal.other {
-        message += &format!("\n  {what}: {}", at(*place));
+        format!("`{name}` cannot be compiled: {}.\n  At: {}", refusal.message.trim_end_matches('.'), at(refusal.span));
+    if let Some((what, span)) = &refusal.other {
+        message += &format!("\n  {what}: {}", at(*span));
     }
     Error::new(ErrorKind::Compile, message).advise(refusal.remedy)
 }

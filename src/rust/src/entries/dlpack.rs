@@ -185,8 +185,8 @@ extern "C" fn destroy(capsule: *mut c_void) {
 entry! {
     /// The address of the destructor, as a string; it will use Python's two functions at these addresses.
     fn python_destructor(get_name, get_pointer) {
-        for (place, x) in PYTHON.iter().zip([get_name, get_pointer]) {
-            place.store(address::of(x, "address")? as usize, Ordering::Relaxed);
+        for (slot, x) in PYTHON.iter().zip([get_name, get_pointer]) {
+            slot.store(address::of(x, "address")? as usize, Ordering::Relaxed);
         }
         Ok(r::string(&(destroy as *const () as usize).to_string()))
     }

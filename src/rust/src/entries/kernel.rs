@@ -294,20 +294,20 @@ fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
         }
     }
     let first = given.arrays.len();
-    let place = given.arrays.first().map_or_else(elsewhere, |array| Ok(array.device()))?;
-    let _selected = stream.map(|stream| stream.select(place)).transpose()?;
+    let on = given.arrays.first().map_or_else(elsewhere, |array| Ok(array.device()))?;
+    let _selected = stream.map(|stream| stream.select(on)).transpose()?;
     if !kernel.returns.is_empty() {
-        for array in made(kernel, signature, &given, geometry.n, place)? {
+        for array in made(kernel, signature, &given, geometry.n, on)? {
             given.arrays.push(array);
             given.handles.push(None);
         }
         for ((k, _), value) in signature.taken().zip(given.values.iter_mut()) {
-            if let Some(place) = kernel.returns.iter().position(|&of| of == k) {
-                *value = Value::Array(first + place);
+            if let Some(index) = kernel.returns.iter().position(|&of| of == k) {
+                *value = Value::Array(first + index);
             }
         }
     }
-    user_kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, place)?;
+    user_kernel::call(&kernel.function, &given.values, &mut given.arrays, HOLDERS, &geometry, on)?;
     for ((_, parameter), value) in signature.taken().zip(given.values.iter()) {
         if let (true, Value::Array(at)) = (parameter.writes(), value) {
             if let Some(handle) = given.handles[*at] {
@@ -348,18 +348,18 @@ entry! {
         let name = if r::is_null(name) { None } else { Some(values::string(name, "name")?) };
         let function = module.function(name)?;
         let returned = module::strings(returns, "returns")?;
-        let mut places = Vec::new();
+        let mut returns = Vec::new();
         if !returned.is_empty() {
             let signature = user_kernel::signature(&function, device(r::null())?)?;
             for wanted in &returned {
-                let place = signature.parameters.iter().position(|p| p.name == *wanted).ok_or_else(|| {
+                let index = signature.parameters.iter().position(|p| p.name == *wanted).ok_or_else(|| {
                     Error::new(
                         ErrorKind::Argument,
                         format!("`returns`: kernel `{}` has no parameter `{wanted}`", function.name),
                     )
                     .advise(format!("Its signature is `{signature}`."))
                 })?;
-                let parameter = &signature.parameters[place];
+                let parameter = &signature.parameters[index];
                 if parameter.passing != Passing::Write || parameter.dtype().is_none() {
                     return Err(Error::new(
                         ErrorKind::Argument,
@@ -370,17 +370,17 @@ entry! {
                         ),
                     ));
                 }
-                if places.contains(&place) {
+                if returns.contains(&index) {
                     return Err(Error::new(ErrorKind::Argument, format!("`returns` names `{wanted}` twice")));
                 }
-                places.push(place);
+                returns.push(index);
             }
         }
         let known = function.known_signature().cloned();
         let name = function.name.clone();
         let kernel = Kernel {
             function,
-            returns: places,
+            returns,
             cooperative: values::flag(cooperative, "cooperative")?,
             cluster: extents(cluster, "cluster")?,
         };
@@ -431,14 +431,14 @@ entry! {
     }
 
     /// A copy of a module's variable: an array, or a raw vector where the dtype is "raw".
-    fn global_read(module, name, dtype, place) {
+    fn global_read(module, name, dtype, on) {
         let module = module::module(module)?;
-        let (name, place) = (values::string(name, "name")?, device(place)?);
+        let (name, on) = (values::string(name, "name")?, device(on)?);
         let raw =
             r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && values::string(dtype, "dtype")? == "raw";
         let wanted = if raw { None } else { values::dtype(dtype)? };
-        let buffer = backend::of(place)?.global(&module, name)?;
-        let backend = backend::of(place)?;
+        let buffer = backend::of(on)?.global(&module, name)?;
+        let backend = backend::of(on)?;
         let variables = variables(backend, &module)?;
         let _touching = touching(backend, &variables)?;
         if raw {
@@ -458,12 +458,12 @@ entry! {
     }
 
     /// Writes a module's variable.
-    fn global_write(module, name, dtype, place, value) {
+    fn global_write(module, name, dtype, on, value) {
         let module = module::module(module)?;
-        let (name, place) = (values::string(name, "name")?, device(place)?);
+        let (name, on) = (values::string(name, "name")?, device(on)?);
         let wanted = values::dtype(dtype)?;
-        let buffer = backend::of(place)?.global(&module, name)?;
-        let backend = backend::of(place)?;
+        let buffer = backend::of(on)?.global(&module, name)?;
+        let backend = backend::of(on)?;
         let variables = variables(backend, &module)?;
         let wrong = |given: usize, n: usize, what: &str| {
             Error::new(ErrorKind::Shape, format!("variable `{name}` has {n} {what}, and `value` {given}"))
@@ -485,16 +485,16 @@ entry! {
         }
         let array = if handle::of(value).is_some() || r::inherits(value, "gpu_array") {
             let array = convert::array(value)?;
-            if array.device() != place {
+            if array.device() != on {
                 return Err(Error::new(
                     ErrorKind::Device,
-                    format!("`value` is on {}, and the variable on {place}", array.device()),
+                    format!("`value` is on {}, and the variable on {on}", array.device()),
                 )
-                .advise(format!("Move it with `as_gpu(x, device = \"{place}\")`.")));
+                .advise(format!("Move it with `as_gpu(x, device = \"{on}\")`.")));
             }
             array.cast(dtype, None)?
         } else {
-            convert::upload(value, Some(dtype), place, None)?
+            convert::upload(value, Some(dtype), on, None)?
         };
         let view = array.contiguous()?;
         let _touching = touching(backend, &variables)?;

@@ -19,9 +19,9 @@ entry! {
 
     /// The places (from 1) where each known value stands first; NULL where that takes a sort.
     fn firsts(x) {
-        let Some(places) = convert::array(x)?.firsts()? else { return Ok(null()) };
+        let Some(positions) = convert::array(x)?.firsts()? else { return Ok(null()) };
         let one = Operand::Value(Scalar::I32(1), NumberKind::Integer);
-        Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(places), one], None)?))
+        Ok(handle::wrap(Array::apply(id::ADD, &[Operand::Array(positions), one], None)?))
     }
 
     /// How many elements of a table in order are at most each element, or less than it.

@@ -16,17 +16,17 @@ use crate::r::{self, call_site, values, *};
 /// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
 /// strings are unique in R, so its address is enough.
 pub fn row(name: SEXP) -> Result<OpId> {
-    const PLACES: usize = 256;
+    const SLOTS: usize = 256;
     thread_local! {
-        static KNOWN: RefCell<[(usize, OpId); PLACES]> = const { RefCell::new([(0, OpId(0)); PLACES]) };
+        static KNOWN: RefCell<[(usize, OpId); SLOTS]> = const { RefCell::new([(0, OpId(0)); SLOTS]) };
     }
     // SAFETY: the type is checked before the element is taken; what is remembered is preserved, so that no other string
     // can have its address.
     unsafe {
         let text =
             if r::kind_of(name) == SEXPTYPE::STRSXP && r::len(name) == 1 { STRING_ELT(name, 0) } else { R_NilValue };
-        let place = (text as usize >> 4) % PLACES;
-        let (at, id) = KNOWN.with_borrow(|known| known[place]);
+        let slot = (text as usize >> 4) % SLOTS;
+        let (at, id) = KNOWN.with_borrow(|known| known[slot]);
         if at == text as usize {
             return Ok(id);
         }
@@ -35,7 +35,7 @@ pub fn row(name: SEXP) -> Result<OpId> {
             OpId::find(name).ok_or_else(|| Error::new(Kind::Argument, format!("there is no operation `{name}`")))?;
         if at == 0 {
             R_PreserveObject(text);
-            KNOWN.with_borrow_mut(|known| known[place] = (text as usize, id));
+            KNOWN.with_borrow_mut(|known| known[slot] = (text as usize, id));
         }
         Ok(id)
     }

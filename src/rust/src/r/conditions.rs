@@ -134,11 +134,11 @@ fn panicked(panic: Box<dyn Any + Send>) -> Error {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".into());
     std::mem::forget(panic); // a payload may panic again when dropped
-    let place = PANIC.lock().unwrap_or_else(|p| p.into_inner()).take();
+    let location = PANIC.lock().unwrap_or_else(|p| p.into_inner()).take();
     let error = Error::new(Kind::Panic, format!("an internal error: {message}"))
         .advise("This is a bug in verdigris; please report it with what you ran.");
-    match place {
-        Some(place) => error.detail(place),
+    match location {
+        Some(location) => error.detail(location),
         None => error,
     }
 }
@@ -177,9 +177,9 @@ fn push(message: String, site: Option<CallSite>, lost: bool) {
 /// Keeps panics off stderr: they become R errors.
 pub fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map(|l| format!("panicked at {}:{}", l.file(), l.line()));
+        let location = info.location().map(|l| format!("panicked at {}:{}", l.file(), l.line()));
         if let Ok(mut slot) = PANIC.try_lock() {
-            *slot = place;
+            *slot = location;
         }
     }));
 }

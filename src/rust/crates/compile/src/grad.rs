@@ -123,7 +123,7 @@ impl Forward<'_> {
                         self.targets.iter().any(|t| matches!(t, Target::Element(k, _) if *k == given))
                     }
                     Statement::Get { array, .. } => self.arrays.contains_key(array),
-                    Statement::Position { .. } | Statement::Place { .. } | Statement::Draw { .. } => false,
+                    Statement::Position { .. } | Statement::Offset { .. } | Statement::Draw { .. } => false,
                     Statement::Set { array, value, .. } => {
                         let new = self.is_active(value) && !self.arrays.contains_key(array);
                         if new {

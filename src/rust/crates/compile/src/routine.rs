@@ -116,7 +116,7 @@ pub enum Statement {
     },
     /// The position in memory (I64) of positions along axes: the sum of position * stride, or -1 where any position is
     /// -1.
-    Place {
+    Offset {
         to: Register,
         at: Vec<(Operand, Operand)>,
     },
@@ -297,7 +297,7 @@ impl Statement {
             | Statement::Move { to, .. }
             | Statement::Step { to, .. }
             | Statement::Position { to, .. }
-            | Statement::Place { to, .. }
+            | Statement::Offset { to, .. }
             | Statement::Read { to, .. }
             | Statement::Get { to, .. }
             | Statement::Draw { to, .. } => Some(to),
@@ -312,7 +312,7 @@ impl Statement {
             Statement::Move { from, .. } => vec![*from],
             Statement::Step { from, counter, step, .. } => vec![*from, Operand::Register(*counter), *step],
             Statement::Position { from, extent, .. } => vec![*from, *extent],
-            Statement::Place { at, .. } => at.iter().flat_map(|(p, s)| [*p, *s]).collect(),
+            Statement::Offset { at, .. } => at.iter().flat_map(|(p, s)| [*p, *s]).collect(),
             Statement::Read { at, .. } | Statement::Get { at, .. } => vec![*at],
             Statement::Set { at, value, .. } => vec![*at, *value],
             Statement::Draw { count, args, .. } => args.iter().copied().chain([Operand::Register(*count)]).collect(),

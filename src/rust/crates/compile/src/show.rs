@@ -44,9 +44,9 @@ fn block(f: &mut fmt::Formatter<'_>, statements: &Block, depth: usize) -> fmt::R
                 let inside = if *inside { ", inside" } else { "" };
                 writeln!(f, "r{to} = position({from} of {extent}{inside})")?
             }
-            Statement::Place { to, at } => {
+            Statement::Offset { to, at } => {
                 let axes: Vec<String> = at.iter().map(|(p, s)| format!("{p} * {s}")).collect();
-                writeln!(f, "r{to} = place({})", axes.join(" + "))?;
+                writeln!(f, "r{to} = offset({})", axes.join(" + "))?;
             }
             Statement::Read { to, table, at } => writeln!(f, "r{to} = t{table}[{at}]")?,
             Statement::Get { to, array, at } => writeln!(f, "r{to} = a{array}[{at}]")?,

@@ -1,4 +1,4 @@
-//! What R parsed, without R: the tree of a function, what its names mean, and how a refusal names a place in it.
+//! What R parsed, without R: the tree of a function, what its names mean, and how a refusal names a span in it.
 
 use std::rc::Rc;
 
@@ -6,11 +6,11 @@ use verdigris_ops::dtype::Kind;
 use verdigris_ops::rule::Typed;
 
 /// The number of an expression. Whoever made the tree can show it: [`Scope::text`], [`Scope::line`].
-pub type Place = u32;
+pub type Span = u32;
 
 #[derive(Clone, Debug)]
 pub struct Expr {
-    pub place: Place,
+    pub span: Span,
     pub form: Form,
 }
 
@@ -87,28 +87,28 @@ pub trait Scope {
     /// What a path means where the functions of a scope were made; a function if `function`. None where there is no
     /// such thing.
     fn meaning(&self, scope: u32, path: &[String], function: bool) -> Option<Meaning>;
-    /// The R code of a place, on one line.
-    fn text(&self, place: Place) -> String;
-    fn line(&self, place: Place) -> Option<u32>;
+    /// The R code of a span, on one line.
+    fn text(&self, span: Span) -> String;
+    fn line(&self, span: Span) -> Option<u32>;
 }
 
-/// Why a function cannot be compiled: at which place, and what to write instead. Shown with R's source.
+/// Why a function cannot be compiled: at which span, and what to write instead. Shown with R's source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub message: String,
-    pub place: Place,
+    pub span: Span,
     pub remedy: String,
-    /// A second place that it has to do with, and how.
-    pub other: Option<(String, Place)>,
+    /// A second span that it has to do with, and how.
+    pub other: Option<(String, Span)>,
 }
 
 impl Refusal {
-    pub fn new(place: Place, message: impl Into<String>, remedy: impl Into<String>) -> Refusal {
-        Refusal { message: message.into(), place, remedy: remedy.into(), other: None }
+    pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), span, remedy: remedy.into(), other: None }
     }
 
-    pub fn and(mut self, what: impl Into<String>, place: Place) -> Refusal {
-        self.other = Some((what.into(), place));
+    pub fn and(mut self, what: impl Into<String>, span: Span) -> Refusal {
+        self.other = Some((what.into(), span));
         self
     }
 }
@@ -124,14 +124,14 @@ impl Expr {
     }
 
     /// Calls `visit` with each name that is assigned to within, functions that stand in it left out.
-    pub fn assigned(&self, visit: &mut impl FnMut(&str, Place)) {
+    pub fn assigned(&self, visit: &mut impl FnMut(&str, Span)) {
         match &self.form {
             Form::Call(name, args) => {
                 let target = args.first().and_then(|a| a.value.as_ref());
                 match (name.as_str(), target) {
                     ("<-" | "=", Some(target)) | ("for", Some(target)) => {
                         if let Some(name) = target.root() {
-                            visit(name, target.place);
+                            visit(name, target.span);
                         }
                     }
                     _ => {}
@@ -147,7 +147,7 @@ impl Expr {
     }
 
     /// Where a name is first assigned to, as `assigned` sees it.
-    pub fn assigned_at(&self, name: &str) -> Option<Place> {
+    pub fn assigned_at(&self, name: &str) -> Option<Span> {
         let mut found = None;
         self.assigned(&mut |assigned, at| {
             if assigned == name {

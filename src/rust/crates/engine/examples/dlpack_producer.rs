@@ -84,12 +84,12 @@ pub unsafe extern "C" fn verdigris_element(index: *const i64) -> f64 {
         step *= extent;
     }
     let View { buffer, layout, .. } = array.evaluate().expect("it is computed");
-    let place = layout.place(at) * array.dtype().size();
-    read(&buffer, place, array.dtype())
+    let offset = layout.offset_of(at) * array.dtype().size();
+    read(&buffer, offset, array.dtype())
 }
 
-fn read(buffer: &Buffer, place: usize, dtype: DType) -> f64 {
-    let address = (buffer.address as usize + place) as *const u8;
+fn read(buffer: &Buffer, offset: usize, dtype: DType) -> f64 {
+    let address = (buffer.address as usize + offset) as *const u8;
     // SAFETY: an element of the imported memory, which the producer keeps alive.
     unsafe {
         match dtype {

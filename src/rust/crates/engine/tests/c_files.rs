@@ -45,8 +45,8 @@ fn includes(files: &[(String, String)]) -> (Includes, Vec<String>) {
         }
     }
     let strange = declared.into_iter().filter_map(|(name, own)| {
-        let place: &String = defined.get(name)?;
-        (*place != own).then(|| format!("{own} declares {name} of {place}"))
+        let file: &String = defined.get(name)?;
+        (*file != own).then(|| format!("{own} declares {name} of {file}"))
     });
     (all, strange.collect())
 }

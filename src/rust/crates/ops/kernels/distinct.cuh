@@ -101,7 +101,7 @@ template <class K> VG_FN u32 place_in(const Slot<K>& slot) { return slot.place; 
 VG_FN u32 place_in(u32 place) { return place; }
 
 // How many slots have a place; with `out`, these places in no order.
-template <class S> VG_FN void collect_places(const S* __restrict__ slots, u32 size, u32* cursor, i32* out) {
+template <class S> VG_FN void collect_positions(const S* __restrict__ slots, u32 size, u32* cursor, i32* out) {
   const u32 step = gridDim.x * THREADS;
   for (u32 row = blockIdx.x * THREADS + (threadIdx.x & ~(WARP - 1)); row < size; row += step) {
     const u32 k = row + lane_id(), place = k < size ? place_in(slots[k]) : ~0u;

@@ -125,9 +125,9 @@ VG_STEP void keep(const Thread& t, u32 slot, const Cell (&x)[V]) {
 }
 
 // One value of an operand, by index: for code that is too long to be repeated for every element.
-struct Place { const unsigned char* at; u32 unit, cell; };
-VG_STEP Place place(const Thread& t, u32 operand) {
-  Place p;
+struct Operand { const unsigned char* at; u32 unit, cell; };
+VG_STEP Operand operand_of(const Thread& t, u32 operand) {
+  Operand p;
   const bool scalar = operand >= SCALAR;
   const u32 slot = operand == ACC ? t.scratch : operand == NONE ? 0u : operand;
   p.at = scalar ? (const unsigned char*)(t.constants + (operand - SCALAR))
@@ -136,7 +136,7 @@ VG_STEP Place place(const Thread& t, u32 operand) {
   p.cell = scalar ? 0u : (u32)VG_CELL;
   return p;
 }
-template <class T> VG_STEP T read(const Place& p, int k) {
+template <class T> VG_STEP T read(const Operand& p, int k) {
   return As<T>::of(*(const Cell*)(p.at + (u32)(k / G) * p.unit + (u32)(k % G) * p.cell));
 }
 VG_STEP void write(const Thread& t, int k, Cell c) {
@@ -226,7 +226,7 @@ template <class D> VG_STEP void load_placed(const Thread& t, const u64* input, i
 }
 #if VG_CELL >= 8
 // The elements at positions that were computed, to the scratch slot.
-template <class D> VG_STEP void load_picked(const Thread& t, const u64* input, const Place& at) {
+template <class D> VG_STEP void load_picked(const Thread& t, const u64* input, const Operand& at) {
   const typename D::Stored* p = (const typename D::Stored*)input[0];
   Cell x[V];
 #pragma unroll
@@ -245,7 +245,7 @@ template <class D> VG_STEP void store(const Thread& t, i64 n, const u64* output,
     for (int u = 0; u < U; u++) write_unit(p + t.first + u * (VG_THREADS * G), s + u * G);
   } else {
     keep(t, t.scratch, x);
-    const Place from = place(t, ACC);
+    const Operand from = operand_of(t, ACC);
 #pragma unroll 1
     for (int k = 0; k < V; k++) {
       const i64 i = index_of(t, k);
@@ -306,7 +306,7 @@ template <class I> VG_STEP void interpret(const Program& p, Unit* shared, i64 bl
     }
     if (!done) {
       keep(t, t.scratch, acc);
-      I::run_indexed(p, t, code, place(t, first), place(t, second), place(t, third), third, more, w);
+      I::run_indexed(p, t, code, operand_of(t, first), operand_of(t, second), operand_of(t, third), third, more, w);
       fetch(t, t.scratch, acc);
     }
     if (result != NONE) keep(t, result, acc);

@@ -97,8 +97,8 @@ impl Layout {
         matches!(self.axes, Axes::One([extent], [stride]) if stride == 1 || extent <= 1)
     }
 
-    /// The place of the `i`th element in column-major order.
-    pub fn place(&self, mut i: usize) -> usize {
+    /// The offset of the `i`th element in column-major order.
+    pub fn offset_of(&self, mut i: usize) -> usize {
         let mut at = self.offset as isize;
         for (&extent, &stride) in self.shape().iter().zip(self.strides()) {
             at += (i % extent) as isize * stride;
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_transpose_walks_the_other_axis_first() {
         let t = Layout::contiguous(6).view(&[2, 3], &[Axis::whole(1, 3), Axis::whole(0, 2)]).unwrap();
-        assert_eq!((0..6).map(|i| t.place(i)).collect::<Vec<_>>(), [0, 2, 4, 1, 3, 5]);
+        assert_eq!((0..6).map(|i| t.offset_of(i)).collect::<Vec<_>>(), [0, 2, 4, 1, 3, 5]);
         let back = t.view(&[3, 2], &[Axis::whole(1, 2), Axis::whole(0, 3)]).unwrap();
         assert!(back.is_contiguous());
     }
@@ -212,10 +212,10 @@ mod tests {
         let transposed = Layout::new(2, &[5, 7], &[7, 1]);
         let reversed = Layout::new(9, &[10], &[-1]);
         for (layout, from, n) in [(transposed, 0, 35), (reversed, 0, 10), (Layout::contiguous(20), 3, 11)] {
-            let whole: Vec<usize> = (from..from + n).map(|i| layout.place(i)).collect();
+            let whole: Vec<usize> = (from..from + n).map(|i| layout.offset_of(i)).collect();
             for most in [1, 4, 10, 100] {
                 let parts = layout.pieces(from, n, most);
-                let cut: Vec<usize> = parts.iter().flat_map(|p| (0..p.len()).map(|i| p.place(i))).collect();
+                let cut: Vec<usize> = parts.iter().flat_map(|p| (0..p.len()).map(|i| p.offset_of(i))).collect();
                 assert_eq!(cut, whole);
             }
         }
@@ -224,6 +224,6 @@ mod tests {
     #[test]
     fn a_reversed_range_starts_at_its_end() {
         let r = Layout::contiguous(5).view(&[5], &[Axis { of: 0, start: 4, step: -1, extent: 5 }]).unwrap();
-        assert_eq!((0..5).map(|i| r.place(i)).collect::<Vec<_>>(), [4, 3, 2, 1, 0]);
+        assert_eq!((0..5).map(|i| r.offset_of(i)).collect::<Vec<_>>(), [4, 3, 2, 1, 0]);
     }
 }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 pub struct SmallVec<T, const N: usize> {
-    place: [MaybeUninit<T>; N],
+    inline: [MaybeUninit<T>; N],
     /// Of those in place.
     len: usize,
     /// All of them, where they are more than `N`.
@@ -14,7 +14,7 @@ pub struct SmallVec<T, const N: usize> {
 
 impl<T, const N: usize> Default for SmallVec<T, N> {
     fn default() -> SmallVec<T, N> {
-        SmallVec { place: [const { MaybeUninit::uninit() }; N], len: 0, many: Vec::new() }
+        SmallVec { inline: [const { MaybeUninit::uninit() }; N], len: 0, many: Vec::new() }
     }
 }
 
@@ -22,7 +22,7 @@ impl<T, const N: usize> SmallVec<T, N> {
     #[inline]
     pub fn push(&mut self, value: T) {
         if self.len < N && self.many.is_empty() {
-            self.place[self.len].write(value);
+            self.inline[self.len].write(value);
             self.len += 1;
         } else {
             self.push_far(value);
@@ -33,7 +33,7 @@ impl<T, const N: usize> SmallVec<T, N> {
     fn push_far(&mut self, value: T) {
         let len = std::mem::take(&mut self.len);
         // SAFETY: those in place are moved out, and no longer counted.
-        self.many.extend(self.place[..len].iter().map(|value| unsafe { value.assume_init_read() }));
+        self.many.extend(self.inline[..len].iter().map(|value| unsafe { value.assume_init_read() }));
         self.many.push(value);
     }
 }
@@ -45,7 +45,7 @@ impl<T, const N: usize> Deref for SmallVec<T, N> {
     fn deref(&self) -> &[T] {
         if self.many.is_empty() {
             // SAFETY: as many were written.
-            unsafe { std::slice::from_raw_parts(self.place.as_ptr().cast(), self.len) }
+            unsafe { std::slice::from_raw_parts(self.inline.as_ptr().cast(), self.len) }
         } else {
             &self.many
         }
@@ -57,7 +57,7 @@ impl<T, const N: usize> DerefMut for SmallVec<T, N> {
     fn deref_mut(&mut self) -> &mut [T] {
         if self.many.is_empty() {
             // SAFETY: as above.
-            unsafe { std::slice::from_raw_parts_mut(self.place.as_mut_ptr().cast(), self.len) }
+            unsafe { std::slice::from_raw_parts_mut(self.inline.as_mut_ptr().cast(), self.len) }
         } else {
             &mut self.many
         }
@@ -67,7 +67,7 @@ impl<T, const N: usize> DerefMut for SmallVec<T, N> {
 impl<T, const N: usize> Drop for SmallVec<T, N> {
     fn drop(&mut self) {
         // SAFETY: as many were written, and are dropped once.
-        self.place[..self.len].iter_mut().for_each(|value| unsafe { value.assume_init_drop() });
+        self.inline[..self.len].iter_mut().for_each(|value| unsafe { value.assume_init_drop() });
     }
 }
 

@@ -150,7 +150,7 @@ impl Handle {
     ///
     /// # Safety
     /// There is room for one element at `out`.
-    pub unsafe fn element(&self, place: usize, out: *mut u8) -> Result<()> {
+    pub unsafe fn element(&self, index: usize, out: *mut u8) -> Result<()> {
         self.check()?;
         let reads = self.rare(|rare| {
             rare.window.reads = (rare.window.reads + 1).min(SINGLE_READS + 1);
@@ -159,11 +159,11 @@ impl Handle {
         // the cpu device's memory is at hand
         if reads <= SINGLE_READS || self.device() == Device::Cpu {
             // SAFETY: the caller's promise.
-            return unsafe { host_copy::read(&self.peek(), place, 1, out) };
+            return unsafe { host_copy::read(&self.peek(), index, 1, out) };
         }
-        self.slide(place)?;
+        self.slide(index)?;
         // SAFETY: the caller's promise.
-        unsafe { self.cached(place, 1, out) };
+        unsafe { self.cached(index, 1, out) };
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::control::nth;
 use super::index::{is_drop, BELOW, BEYOND};
 use super::select::{never_missing, Selection};
 use super::value::{self, join, Number, Value, Vector};
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, Kind};
 use verdigris_ops::id;
@@ -18,7 +18,7 @@ struct Assigned<'t> {
     name: &'t str,
     form: &'t str,
     subscripts: &'t [&'t Argument],
-    place: Place,
+    span: Span,
 }
 
 /// What one subscript takes of an axis with so many elements.
@@ -27,8 +27,8 @@ struct Axis {
     extent: Operand,
     /// Whether it stands in `[[ ]]`.
     strict: bool,
-    place: Place,
-    own: Place,
+    span: Span,
+    own: Span,
 }
 
 /// What is assigned.
@@ -39,12 +39,12 @@ enum New {
 
 impl Compiler<'_> {
     /// `x[i] <- value`, `x[i, j] <- value`, `x$name <- value`.
-    pub(super) fn assign_part(&mut self, target: &Expr, value: &Expr, place: Place) -> Compiled<Value> {
+    pub(super) fn assign_part(&mut self, target: &Expr, value: &Expr, span: Span) -> Compiled<Value> {
         let Form::Call(form, args) = &target.form else { unreachable!("the caller has looked") };
-        let base = nth(args, 0, place, form)?;
+        let base = nth(args, 0, span, form)?;
         let Form::Name(name) = &base.form else {
             return Err(Refusal::new(
-                target.place,
+                target.span,
                 "an assignment to a part of a part",
                 "Take the part into a variable, change it, and assign it whole.",
             ));
@@ -55,7 +55,7 @@ impl Compiler<'_> {
         }
         let frame = self.frames.len() - 1;
         let Some(old) = self.variables[frame].get(name).cloned() else {
-            let outside = self.name(name, base.place).is_ok();
+            let outside = self.name(name, base.span).is_ok();
             let (message, remedy) = match outside {
                 true => (
                     format!("`{name}` is read from outside, and cannot be changed"),
@@ -64,10 +64,10 @@ impl Compiler<'_> {
                 ),
                 false => (format!("object '{name}' not found"), format!("Make `{name}` first: {name} <- numeric(3).")),
             };
-            return Err(Refusal::new(target.place, message, remedy));
+            return Err(Refusal::new(target.span, message, remedy));
         };
         let subscripts: Vec<&Argument> = args[1..].iter().filter(|a| !is_drop(a)).collect();
-        let to = Assigned { name, form, subscripts: &subscripts, place: target.place };
+        let to = Assigned { name, form, subscripts: &subscripts, span: target.span };
         match old {
             Value::List(mut parts) => {
                 let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
@@ -75,7 +75,7 @@ impl Compiler<'_> {
                     Some(Form::Text(key)) => key.clone(),
                     _ => {
                         return Err(Refusal::new(
-                            target.place,
+                            target.span,
                             "an element of a list is chosen by what is computed",
                             "Name it: x$name <- value.",
                         ))
@@ -85,31 +85,31 @@ impl Compiler<'_> {
                     Some((_, part)) => *part = new.clone(),
                     None => parts.push((Some(key), new.clone())),
                 }
-                self.assign(name, Value::List(parts), place)?;
+                self.assign(name, Value::List(parts), span)?;
                 Ok(new)
             }
             Value::Number(n) if form != "$" => {
                 let v = self.single(n);
-                let v = self.made_own(frame, name, &v, place)?;
-                self.assign_element(&to, &v, new.clone(), value.place)?;
+                let v = self.made_own(frame, name, &v, span)?;
+                self.assign_element(&to, &v, new.clone(), value.span)?;
                 Ok(new)
             }
             Value::Vector(v) => {
                 let v = match (&*v, v.fixed()) {
                     (Vector::Local { .. }, _) => v,
-                    (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, place)?,
+                    (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, span)?,
                     _ => v,
                 };
-                self.assign_element(&to, &v, new.clone(), value.place)?;
+                self.assign_element(&to, &v, new.clone(), value.span)?;
                 Ok(new)
             }
             Value::Null => Err(Refusal::new(
-                target.place,
+                target.span,
                 format!("`{name}` is NULL, and an element of it is assigned"),
                 format!("A vector within a function keeps its length: {name} <- numeric(10) first."),
             )),
             other => Err(Refusal::new(
-                target.place,
+                target.span,
                 format!("an element of {} is assigned", other.what()),
                 format!("Make a vector first: {name} <- numeric(3)."),
             )),
@@ -117,18 +117,18 @@ impl Compiler<'_> {
     }
 
     /// A variable's vector, from now on in an array of its own.
-    fn made_own(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Rc<Vector>> {
-        let own = self.stored(frame, name, v, place)?;
+    fn made_own(&mut self, frame: usize, name: &str, v: &Vector, span: Span) -> Compiled<Rc<Vector>> {
+        let own = self.stored(frame, name, v, span)?;
         self.variables[frame].insert(name.to_string(), own.clone());
         let Value::Vector(own) = own else { unreachable!("what is stored is a vector") };
         Ok(own)
     }
 
-    fn assign_element(&mut self, to: &Assigned, v: &Rc<Vector>, new: Value, value_place: Place) -> Compiled<()> {
-        let Assigned { name, form, subscripts, place } = *to;
+    fn assign_element(&mut self, to: &Assigned, v: &Rc<Vector>, new: Value, value_span: Span) -> Compiled<()> {
+        let Assigned { name, form, subscripts, span } = *to;
         let Vector::Local { array, typed, length, dim } = **v else {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("`{name}` cannot be changed: it is read from outside, or its length is not written in the code"),
                 "Give the new values as the function's result; a vector of the function's own has a length that is a number: numeric(3).",
             ));
@@ -141,35 +141,35 @@ impl Compiler<'_> {
                 Value::Number(n) => Vector::Same { value: n, length: Number::long(length.into()).at, dim },
                 other => {
                     return Err(Refusal::new(
-                        value_place,
+                        value_span,
                         format!("{} is assigned to elements", other.what()),
                         "Assign numbers.",
                     ))
                 }
             };
             if new.fixed() != Some(length.into()) {
-                return Err(Refusal::new(value_place, "the lengths differ", "Assign as many elements as there are."));
+                return Err(Refusal::new(value_span, "the lengths differ", "Assign as many elements as there are."));
             }
             let typed = join(typed, new.typed());
             let new = self.converted(&new, typed);
             let frame_value = Value::vector(new);
-            return self.assign_shaped(name, frame_value, dim, place);
+            return self.assign_shaped(name, frame_value, dim, span);
         }
         let new = match new {
             Value::Vector(v) if v.fixed() == Some(1) => {
-                Value::Number(self.element(&v, Number::integer(0).at, value_place)?)
+                Value::Number(self.element(&v, Number::integer(0).at, value_span)?)
             }
-            Value::List(parts) => self.combined(parts, value_place)?,
+            Value::List(parts) => self.combined(parts, value_span)?,
             other => other,
         };
         let new_type = match &new {
             Value::Vector(new) => new.typed(),
-            new => self.as_number(new.clone(), value_place)?.typed,
+            new => self.as_number(new.clone(), value_span)?.typed,
         };
         // it is found before any element changes
         let new = match new {
             Value::Number(n) => Value::Number(self.frozen(n)),
-            Value::Vector(w) => Value::Vector(self.beside(w, array, place)?),
+            Value::Vector(w) => Value::Vector(self.beside(w, array, span)?),
             other => other,
         };
         // what the subscripts read is of the old type, too
@@ -178,7 +178,7 @@ impl Compiler<'_> {
             (2, Some((rows, columns))) => vec![rows, columns],
             _ => {
                 return Err(Refusal::new(
-                    place,
+                    span,
                     "incorrect number of subscripts",
                     "Give one subscript for a vector, two for a matrix.",
                 ))
@@ -188,24 +188,24 @@ impl Compiler<'_> {
         for (subscript, extent) in subscripts.iter().zip(extents) {
             let extent = Number::long(extent.into()).at;
             let (selection, own) = match &subscript.value {
-                None => (Selection::All, place),
+                None => (Selection::All, span),
                 Some(expr) => {
                     let value = self.expr(expr)?;
                     if strict {
-                        (Selection::One(self.element_number(value, v, expr.place)?), expr.place)
+                        (Selection::One(self.element_number(value, v, expr.span)?), expr.span)
                     } else {
-                        self.no_matrix(v, &value, expr.place)?;
-                        (self.selection(value, extent, expr.place)?, expr.place)
+                        self.no_matrix(v, &value, expr.span)?;
+                        (self.selection(value, extent, expr.span)?, expr.span)
                     }
                 }
             };
-            axes.push(Axis { selection, extent, strict, place, own });
+            axes.push(Axis { selection, extent, strict, span, own });
         }
         let joined = join(typed, new_type);
         let (array, typed) = if joined != typed && value::dtype(joined) != value::dtype(typed) {
             // R makes the whole vector of the wider type
             let wide = self.converted(v, joined);
-            self.assign_shaped(name, Value::vector(wide), dim, place)?;
+            self.assign_shaped(name, Value::vector(wide), dim, span)?;
             let frame = self.frames.len() - 1;
             match &self.variables[frame][name] {
                 Value::Vector(v) => match **v {
@@ -219,10 +219,10 @@ impl Compiler<'_> {
         };
         for axis in &mut axes {
             match &mut axis.selection {
-                Selection::At(at) => *at = self.beside(at.clone(), array, place)?,
+                Selection::At(at) => *at = self.beside(at.clone(), array, span)?,
                 Selection::Where(keep) => {
                     self.fits(keep, axis.extent, true, axis.own)?;
-                    *keep = self.beside(keep.clone(), array, place)?;
+                    *keep = self.beside(keep.clone(), array, span)?;
                 }
                 _ => {}
             }
@@ -230,22 +230,22 @@ impl Compiler<'_> {
         let new = match new {
             Value::Vector(new) => New::Several(new),
             n => {
-                let n = self.as_number(n, value_place)?;
+                let n = self.as_number(n, value_span)?;
                 New::One(self.as_typed(n, typed))
             }
         };
-        self.assign_selected(array, typed, &axes, new, value_place)
+        self.assign_selected(array, typed, &axes, new, value_span)
     }
 
     /// A vector whose elements do not change with those of an array.
-    fn beside(&mut self, v: Rc<Vector>, array: u16, place: Place) -> Compiled<Rc<Vector>> {
+    fn beside(&mut self, v: Rc<Vector>, array: u16, span: Span) -> Compiled<Rc<Vector>> {
         if !v.reads(array) {
             return Ok(v);
         }
         match v.fixed().filter(|n| *n <= super::join::MOST_LOCAL) {
             Some(n) => {
                 let copy = self.new_array(v.typed(), n as u16);
-                self.fill(copy, &v, place)?;
+                self.fill(copy, &v, span)?;
                 Ok(Rc::new(Vector::Local { array: copy, typed: v.typed(), length: n as u16, dim: None }))
             }
             None => Ok(self.frozen_vector(v)),
@@ -253,17 +253,10 @@ impl Compiler<'_> {
     }
 
     /// Assigns to what the subscripts take, the first one's elements first.
-    fn assign_selected(
-        &mut self,
-        array: u16,
-        typed: Typed,
-        axes: &[Axis],
-        new: New,
-        value_place: Place,
-    ) -> Compiled<()> {
+    fn assign_selected(&mut self, array: u16, typed: Typed, axes: &[Axis], new: New, value_span: Span) -> Compiled<()> {
         let several = match new {
             New::One(n) => {
-                return self.each_place(axes, &mut |c, at| {
+                return self.each_element(axes, &mut |c, at| {
                     c.emit(Statement::Set { array, at, value: n.at });
                     Ok(())
                 })
@@ -277,8 +270,8 @@ impl Compiler<'_> {
         if let ([Axis { selection: Selection::Where(taken), .. }], Vector::Where { of, keep, .. }) = (axes, &*several) {
             if taken == keep {
                 return self.each(taken.length(), &mut |c, index| {
-                    c.where_kept(taken, index, value_place, &mut |c| {
-                        let element = c.element(of, index, value_place)?;
+                    c.where_kept(taken, index, value_span, &mut |c| {
+                        let element = c.element(of, index, value_span)?;
                         let element = c.as_typed(element, typed);
                         let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
                         c.emit(Statement::Set { array, at, value: element.at });
@@ -288,12 +281,12 @@ impl Compiler<'_> {
             }
         }
         let given = self.length_of(&several);
-        let again = self.given_fits(axes, given, value_place)?;
+        let again = self.given_fits(axes, given, value_span)?;
         let (count, one) = self.counter();
-        self.each_place(axes, &mut |c, at| {
+        self.each_element(axes, &mut |c, at| {
             let index = Number { at: Operand::Register(count), typed: Typed::Value(Kind::Integer) };
-            let index = if again { c.apply(id::MOD, &[index, given], value_place)? } else { index };
-            let element = c.element(&several, index.at, value_place)?;
+            let index = if again { c.apply(id::MOD, &[index, given], value_span)? } else { index };
+            let element = c.element(&several, index.at, value_span)?;
             let element = c.as_typed(element, typed);
             c.emit(Statement::Set { array, at, value: element.at });
             c.count_on(count, one);
@@ -302,7 +295,7 @@ impl Compiler<'_> {
     }
 
     /// Fails where not as many elements are taken as are given, or a multiple. Gives whether they may be taken again.
-    fn given_fits(&mut self, axes: &[Axis], given: Number, place: Place) -> Compiled<bool> {
+    fn given_fits(&mut self, axes: &[Axis], given: Number, span: Span) -> Compiled<bool> {
         const MESSAGE: &str = "number of items to replace is not a multiple of replacement length";
         let mut taken = Number::integer(1);
         for axis in axes {
@@ -311,24 +304,24 @@ impl Compiler<'_> {
                 Selection::One(_) => Number::integer(1),
                 Selection::At(at) => self.length_of(at),
                 Selection::Where(keep) => {
-                    let count = self.count_kept(keep, place)?;
+                    let count = self.count_kept(keep, span)?;
                     self.as_count(count)
                 }
             };
-            taken = self.apply(id::MUL, &[taken, n], place)?;
+            taken = self.apply(id::MUL, &[taken, n], span)?;
         }
         if let (Some(n), Some(w)) = (taken.whole(), given.whole()) {
             return match n == 0 || w > 0 && n % w == 0 {
                 true => Ok(n > w),
-                false => Err(Refusal::new(place, MESSAGE, "Assign one number, or as many as there are elements.")),
+                false => Err(Refusal::new(span, MESSAGE, "Assign one number, or as many as there are elements.")),
             };
         }
-        let fails = self.failure(place, MESSAGE);
+        let fails = self.failure(span, MESSAGE);
         // NA where nothing is given
-        let rest = self.apply(id::MOD, &[taken, given], place)?;
-        let none = self.apply(id::EQ, &[taken, Number::integer(0)], place)?;
-        let fits = self.apply(id::EQ, &[rest, Number::integer(0)], place)?;
-        let fits = self.apply(id::OR, &[none, fits], place)?;
+        let rest = self.apply(id::MOD, &[taken, given], span)?;
+        let none = self.apply(id::EQ, &[taken, Number::integer(0)], span)?;
+        let fits = self.apply(id::EQ, &[rest, Number::integer(0)], span)?;
+        let fits = self.apply(id::OR, &[none, fits], span)?;
         let otherwise = vec![Statement::Fail(fails)];
         self.emit(Statement::If { value: fits.at, missing: Some(fails), then: vec![], otherwise });
         Ok(true)
@@ -342,8 +335,8 @@ impl Compiler<'_> {
             _ => return Ok(()),
         };
         let fails = self.failure(axis.own, "NAs are not allowed in subscripted assignments");
-        self.walk(v, axis.place, &mut |c, x, _| {
-            let missing = c.apply(id::IS_NA, &[x], axis.place)?;
+        self.walk(v, axis.span, &mut |c, x, _| {
+            let missing = c.apply(id::IS_NA, &[x], axis.span)?;
             let then = vec![Statement::Fail(fails)];
             c.emit(Statement::If { value: missing.at, missing: None, then, otherwise: vec![] });
             Ok(())
@@ -351,12 +344,16 @@ impl Compiler<'_> {
     }
 
     /// Calls `write` with the position of each element that the subscripts take.
-    fn each_place(&mut self, axes: &[Axis], write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>) -> Compiled<()> {
+    fn each_element(
+        &mut self,
+        axes: &[Axis],
+        write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>,
+    ) -> Compiled<()> {
         match axes {
             [one] => self.each_position(one, write),
             [rows, columns] => self.each_position(columns, &mut |c, column| {
                 c.each_position(rows, &mut |c, row| {
-                    let at = c.placed(vec![(row, Number::long(1).at), (column, rows.extent)]);
+                    let at = c.offset(vec![(row, Number::long(1).at), (column, rows.extent)]);
                     write(c, at)
                 })
             }),
@@ -380,12 +377,12 @@ impl Compiler<'_> {
                 let at = self.stored_position(*n, axis)?;
                 write(self, at)
             }
-            Selection::At(at) => self.walk(at, axis.place, &mut |c, n, _| {
+            Selection::At(at) => self.walk(at, axis.span, &mut |c, n, _| {
                 let at = c.stored_position(n, axis)?;
                 write(c, at)
             }),
             Selection::Where(keep) => self.each(keep.length(), &mut |c, index| {
-                let test = c.element(keep, index, axis.place)?;
+                let test = c.element(keep, index, axis.span)?;
                 let (then, ()) = c.within(|c| {
                     let at = c.long(integer(index));
                     write(c, at)
@@ -396,8 +393,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, place: Place) -> Compiled<()> {
-        self.assign(name, value, place)?;
+    fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, span: Span) -> Compiled<()> {
+        self.assign(name, value, span)?;
         let frame = self.frames.len() - 1;
         if let Some(Value::Vector(v)) = self.variables[frame].get(name) {
             if let Vector::Local { array, typed, length, .. } = **v {
@@ -411,7 +408,7 @@ impl Compiler<'_> {
     /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA
     /// nothing is assigned, by `x[i]`.
     fn stored_position(&mut self, n: Number, axis: &Axis) -> Compiled<Operand> {
-        let Axis { extent, strict, place, own, .. } = *axis;
+        let Axis { extent, strict, span, own, .. } = *axis;
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
             if k >= 1 && k <= e {
                 return Ok(Number::long(k - 1).at);
@@ -423,14 +420,14 @@ impl Compiler<'_> {
             ));
         }
         let written = Some(self.scope.text(own));
-        let low = self.failure_at(place, BELOW, written.clone());
-        let high = Some(self.failure_at(place, BEYOND, written));
+        let low = self.failure_at(span, BELOW, written.clone());
+        let high = Some(self.failure_at(span, BEYOND, written));
         let to = self.fresh(Class::I64);
         self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
         if strict {
-            let missing = self.failure(place, "[[ ]] subscript out of bounds");
+            let missing = self.failure(span, "[[ ]] subscript out of bounds");
             let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
-            let below = self.apply(id::LT, &[number, Number::long(0)], place)?;
+            let below = self.apply(id::LT, &[number, Number::long(0)], span)?;
             self.emit(Statement::If {
                 value: below.at,
                 missing: None,

@@ -246,7 +246,7 @@ impl Facts {
                 Statement::Apply { op, class, .. } if !op.may_warn(*class) => {}
                 Statement::Step { .. }
                 | Statement::Move { .. }
-                | Statement::Place { .. }
+                | Statement::Offset { .. }
                 | Statement::Read { .. }
                 | Statement::Get { .. } => {}
                 _ => {

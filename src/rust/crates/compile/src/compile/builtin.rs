@@ -2,21 +2,21 @@
 
 use super::control::nth;
 use super::value::{self, Number, Value};
-use super::{Compiled, Compiler, Place, Refusal};
+use super::{Compiled, Compiler, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form, Meaning};
 use verdigris_ops::{Group, OpId};
 
-/// Arguments of a builtin by name and place.
+/// Arguments of a builtin by name and position.
 pub(super) struct Matched<'a> {
     function: String,
-    place: Place,
+    span: Span,
     values: Vec<(&'a str, Option<&'a Expr>)>,
 }
 
 impl<'a> Matched<'a> {
     /// # Errors
     /// Where an argument has a name that the function does not know, or there are too many.
-    pub(super) fn new(function: &str, names: &[&'a str], args: &'a [Argument], place: Place) -> Compiled<Matched<'a>> {
+    pub(super) fn new(function: &str, names: &[&'a str], args: &'a [Argument], span: Span) -> Compiled<Matched<'a>> {
         let mut values: Vec<(&str, Option<&Expr>)> = names.iter().map(|n| (*n, None)).collect();
         for argument in args.iter().filter(|a| a.name.is_some()) {
             let name = argument.name.as_deref().expect("it has a name");
@@ -26,7 +26,7 @@ impl<'a> Matched<'a> {
                 (Some(k), _) | (None, &[k]) => values[k].1 = argument.value.as_ref(),
                 _ => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         format!("unused argument ({name} = ) of `{function}`"),
                         format!("Within a compiled function it takes: {}.", names.join(", ")),
                     ))
@@ -38,14 +38,14 @@ impl<'a> Matched<'a> {
                 Some(free) => free.1 = argument.value.as_ref(),
                 None => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         format!("too many arguments for `{function}`"),
                         format!("Within a compiled function it takes: {}.", names.join(", ")),
                     ))
                 }
             }
         }
-        Ok(Matched { function: function.into(), place, values })
+        Ok(Matched { function: function.into(), span, values })
     }
 
     pub(super) fn expr(&self, name: &str) -> Option<&'a Expr> {
@@ -68,7 +68,7 @@ impl<'a> Matched<'a> {
     pub(super) fn needed(&self, name: &str) -> Compiled<&'a Expr> {
         self.expr(name).ok_or_else(|| {
             Refusal::new(
-                self.place,
+                self.span,
                 format!("argument \"{name}\" of `{}` is missing, with no default", self.function),
                 "Write the call with all its arguments.",
             )
@@ -82,7 +82,7 @@ impl<'a> Matched<'a> {
             Some(Expr { form: Form::Logical(Some(x)), .. }) => Ok(*x),
             Some(Expr { form: Form::Name(n), .. }) if n == "T" || n == "F" => Ok(n == "T"),
             Some(other) => Err(Refusal::new(
-                other.place,
+                other.span,
                 format!("`{name}` of `{}` is computed", self.function),
                 "Write TRUE or FALSE.",
             )),
@@ -136,28 +136,28 @@ fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
 impl Compiler<'_> {
     /// The value of a call.
     pub(super) fn call(&mut self, expr: &Expr, name: &str, args: &[Argument]) -> Compiled<Value> {
-        let place = expr.place;
+        let span = expr.span;
         match name {
             "{" => return self.braces(args),
-            "(" => return self.expr(nth(args, 0, place, "(")?),
-            "if" => return self.if_else(args, place, |c, way| c.expr(way)),
-            "for" => return self.for_loop(args, place),
-            "while" => return self.while_loop(args, place),
-            "repeat" => return self.repeat(nth(args, 0, place, "repeat")?, place),
-            "break" => return self.break_loop(place, false),
-            "next" => return self.break_loop(place, true),
-            "return" => return self.return_early(args, place),
-            "&&" => return self.short_circuit(args, place, true),
-            "||" => return self.short_circuit(args, place, false),
-            "<-" | "=" => return self.assignment(args, place),
+            "(" => return self.expr(nth(args, 0, span, "(")?),
+            "if" => return self.if_else(args, span, |c, way| c.expr(way)),
+            "for" => return self.for_loop(args, span),
+            "while" => return self.while_loop(args, span),
+            "repeat" => return self.repeat(nth(args, 0, span, "repeat")?, span),
+            "break" => return self.break_loop(span, false),
+            "next" => return self.break_loop(span, true),
+            "return" => return self.return_early(args, span),
+            "&&" => return self.short_circuit(args, span, true),
+            "||" => return self.short_circuit(args, span, false),
+            "<-" | "=" => return self.assignment(args, span),
             "<<-" => {
                 return Err(Refusal::new(
-                    place,
+                    span,
                     "`<<-` changes a variable outside of the function",
                     "Give the value as the function's result: each thread has variables of its own.",
                 ))
             }
-            "[" | "[[" | "$" => return self.subset(name, args, place),
+            "[" | "[[" | "$" => return self.subset(name, args, span),
             _ => {}
         }
         // a variable of the function that holds a function
@@ -165,30 +165,30 @@ impl Compiler<'_> {
         let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
         while let Some(k) = frame {
             if let Some(Value::Closure(lambda, parent)) = self.variables[k].get(name).cloned() {
-                return self.inline(&lambda, parent, args, place);
+                return self.inline(&lambda, parent, args, span);
             }
             scope = self.frames[k].lambda.scope;
             frame = self.frames[k].parent;
         }
         match self.scope.meaning(scope, &[name.to_string()], true) {
-            Some(Meaning::Builtin(builtin)) => self.builtin(&builtin, args, place),
-            Some(Meaning::Closure(lambda)) => self.inline(&lambda, None, args, place),
+            Some(Meaning::Builtin(builtin)) => self.builtin(&builtin, args, span),
+            Some(Meaning::Closure(lambda)) => self.inline(&lambda, None, args, span),
             Some(Meaning::Other(what)) => Err(Refusal::new(
-                place,
+                span,
                 format!("`{name}` is {what}"),
                 "Call functions of yours that are written in R, or those that ?gpu_compile lists.",
             )),
             _ => Err(Refusal::new(
-                place,
+                span,
                 format!("could not find function \"{name}\""),
                 "Define it before, or correct its name.",
             )),
         }
     }
 
-    fn assignment(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let target = nth(args, 0, place, "<-")?;
-        let value = nth(args, 1, place, "<-")?;
+    fn assignment(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
+        let target = nth(args, 0, span, "<-")?;
+        let value = nth(args, 1, span, "<-")?;
         match &target.form {
             Form::Name(name) | Form::Text(name) => {
                 let new = self.expr(value)?;
@@ -198,7 +198,7 @@ impl Compiler<'_> {
                 match new {
                     Value::Unset(why, at) => {
                         return Err(Refusal::new(
-                            value.place,
+                            value.span,
                             format!("`{name}` may get no value: {why}"),
                             value::remedy(&why),
                         )
@@ -206,19 +206,19 @@ impl Compiler<'_> {
                     }
                     Value::Text(_) => {
                         return Err(Refusal::new(
-                            value.place,
+                            value.span,
                             "a string is assigned",
                             "Use numbers in its place: 1, 2, 3.",
                         ))
                     }
-                    new => self.assign(name, new, place)?,
+                    new => self.assign(name, new, span)?,
                 }
                 let frame = self.frames.len() - 1;
                 Ok(self.variables[frame][name].clone())
             }
-            Form::Call(form, _) if matches!(form.as_str(), "[" | "[[" | "$") => self.assign_part(target, value, place),
+            Form::Call(form, _) if matches!(form.as_str(), "[" | "[[" | "$") => self.assign_part(target, value, span),
             _ => Err(Refusal::new(
-                target.place,
+                target.span,
                 "an assignment to a call",
                 "Assign to names and to elements: x <- ..., x[i] <- ....",
             )),
@@ -226,21 +226,21 @@ impl Compiler<'_> {
     }
 
     /// A function of base R or stats.
-    fn builtin(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Value> {
-        if let Some(n) = self.random(name, args, place)? {
+    fn builtin(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Value> {
+        if let Some(n) = self.random(name, args, span)? {
             return Ok(Value::Number(n));
         }
-        if let Some(value) = self.special(name, args, place)? {
+        if let Some(value) = self.special(name, args, span)? {
             return Ok(value);
         }
         if let Some((why, instead)) = unfit(name) {
-            return Err(Refusal::new(place, format!("`{name}()` cannot be compiled: {why}"), instead));
+            return Err(Refusal::new(span, format!("`{name}()` cannot be compiled: {why}"), instead));
         }
-        self.row(name, args, place)
+        self.row(name, args, span)
     }
 
     /// The rows of the operation table, by R's name and the number of operands.
-    fn row(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Value> {
+    fn row(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Value> {
         let fits = |op: &OpId, arity: usize| {
             let row = op.row();
             row.r == name && row.arity as usize == arity && row.group != Group::Internal
@@ -257,7 +257,7 @@ impl Compiler<'_> {
         let ordered: Vec<&Expr> = match names.is_empty() || args.iter().all(|a| a.name.is_none()) {
             true => args.iter().filter_map(|a| a.value.as_ref()).collect(),
             false => {
-                let matched = Matched::new(name, names, args, place)?;
+                let matched = Matched::new(name, names, args, span)?;
                 names.iter().filter_map(|n| matched.expr(n)).collect()
             }
         };
@@ -271,13 +271,13 @@ impl Compiler<'_> {
                     "?gpu_compile lists the functions that can; functions of your own, written in R from these, are compiled with it.",
                 ),
             };
-            return Err(Refusal::new(place, message, remedy));
+            return Err(Refusal::new(span, message, remedy));
         };
         let values = self.operands(&ordered)?;
         if !self.reachable {
             return Ok(Value::Null);
         }
-        self.row_on(op, values, place)
+        self.row_on(op, values, span)
     }
 
     /// The values of operands. Where a later one assigns a variable, an earlier one is copied before.
@@ -297,33 +297,33 @@ impl Compiler<'_> {
     }
 
     /// A row on numbers, or on vectors element by element.
-    pub(super) fn row_on(&mut self, op: OpId, values: Vec<Value>, place: Place) -> Compiled<Value> {
+    pub(super) fn row_on(&mut self, op: OpId, values: Vec<Value>, span: Span) -> Compiled<Value> {
         let values: Vec<Value> = values
             .into_iter()
             .map(|v| match v {
-                Value::List(parts) => self.combined(parts, place),
+                Value::List(parts) => self.combined(parts, span),
                 other => Ok(other),
             })
             .collect::<Compiled<_>>()?;
         if values.iter().any(|v| matches!(v, Value::Vector(_))) {
-            return self.map(op, values, place);
+            return self.map(op, values, span);
         }
         let mut numbers = Vec::with_capacity(values.len());
         for value in values {
             numbers.push(match value {
                 Value::Text(_) => {
-                    return Err(Refusal::new(place, "a string is an operand", "Use numbers in its place: 1, 2, 3."))
+                    return Err(Refusal::new(span, "a string is an operand", "Use numbers in its place: 1, 2, 3."))
                 }
-                other => self.as_number(other, place)?,
+                other => self.as_number(other, span)?,
             });
         }
-        Ok(Value::Number(self.apply(op, &numbers, place)?))
+        Ok(Value::Number(self.apply(op, &numbers, span)?))
     }
 
     /// Functions with rules of their own. None where the name is none of them.
-    fn special(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+    fn special(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         for way in [Self::made, Self::folded, Self::chosen, Self::multiplied] {
-            if let Some(value) = way(self, name, args, place)? {
+            if let Some(value) = way(self, name, args, span)? {
                 return Ok(Some(value));
             }
         }

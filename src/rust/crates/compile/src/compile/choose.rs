@@ -3,7 +3,7 @@
 use super::builtin::Matched;
 use super::control::nth;
 use super::value::{self, Number, Value};
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::id;
@@ -11,35 +11,35 @@ use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
     /// None where the name is none of these functions.
-    pub(super) fn chosen(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+    pub(super) fn chosen(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         let number = |n: Number| Ok(Some(Value::Number(n)));
         match name {
             "-" | "+" if args.len() == 1 => {
-                let value = self.operands(&[nth(args, 0, place, name)?])?;
+                let value = self.operands(&[nth(args, 0, span, name)?])?;
                 let op = if name == "-" { id::NEG } else { id::POS };
-                let value = self.row_on(op, value, place)?;
+                let value = self.row_on(op, value, span)?;
                 if let (Value::Number(Number { at: Operand::Register(r), .. }), "-") = (&value, name) {
                     self.negated.insert(*r);
                 }
                 Ok(Some(value))
             }
-            "invisible" | "identity" => self.expr(nth(args, 0, place, name)?).map(Some),
-            "ifelse" => self.ifelse(args, place).map(Some),
+            "invisible" | "identity" => self.expr(nth(args, 0, span, name)?).map(Some),
+            "ifelse" => self.ifelse(args, span).map(Some),
             "isTRUE" | "isFALSE" => {
-                let n = self.number(nth(args, 0, place, name)?)?;
+                let n = self.number(nth(args, 0, span, name)?)?;
                 if n.kind() != Kind::Logical {
                     return number(Number::logical(Some(false)));
                 }
-                let n = if name == "isFALSE" { self.apply(id::NOT, &[n], place)? } else { n };
-                let na = self.apply(id::IS_NA, &[n], place)?;
-                number(self.apply(id::SELECT, &[na, Number::logical(Some(false)), n], place)?)
+                let n = if name == "isFALSE" { self.apply(id::NOT, &[n], span)? } else { n };
+                let na = self.apply(id::IS_NA, &[n], span)?;
+                number(self.apply(id::SELECT, &[na, Number::logical(Some(false)), n], span)?)
             }
-            "as.numeric" | "as.double" => self.converts(args, Typed::Value(Kind::Double), place).map(Some),
-            "as.integer" => self.converts(args, Typed::Value(Kind::Integer), place).map(Some),
-            "as.logical" => self.converts(args, Typed::Value(Kind::Logical), place).map(Some),
-            "as.complex" => self.converts(args, Typed::Value(Kind::Complex), place).map(Some),
+            "as.numeric" | "as.double" => self.converts(args, Typed::Value(Kind::Double), span).map(Some),
+            "as.integer" => self.converts(args, Typed::Value(Kind::Integer), span).map(Some),
+            "as.logical" => self.converts(args, Typed::Value(Kind::Logical), span).map(Some),
+            "as.complex" => self.converts(args, Typed::Value(Kind::Complex), span).map(Some),
             "is.numeric" | "is.double" | "is.integer" | "is.logical" | "is.complex" | "is.null" => {
-                let value = self.expr(nth(args, 0, place, name)?)?;
+                let value = self.expr(nth(args, 0, span, name)?)?;
                 let kind = match &value {
                     Value::Number(n) => Some(n.kind()),
                     Value::Vector(v) => Some(value::dtype(v.typed()).kind()),
@@ -56,10 +56,10 @@ impl Compiler<'_> {
                 number(Number::logical(Some(is)))
             }
             "missing" => {
-                let expr = nth(args, 0, place, name)?;
+                let expr = nth(args, 0, span, name)?;
                 let Form::Name(parameter) = &expr.form else {
                     return Err(Refusal::new(
-                        expr.place,
+                        expr.span,
                         "invalid use of 'missing'",
                         "Write missing(x) of an argument.",
                     ));
@@ -74,13 +74,13 @@ impl Compiler<'_> {
                     None => String::new(),
                     _ => {
                         return Err(Refusal::new(
-                            place,
+                            span,
                             "stop() with what is computed",
                             "Give it one string: stop(\"no root found\").",
                         ))
                     }
                 };
-                let fails = self.failure(place, message);
+                let fails = self.failure(span, message);
                 self.emit(Statement::Fail(fails));
                 self.reachable = false;
                 Ok(Some(Value::Null))
@@ -89,12 +89,12 @@ impl Compiler<'_> {
                 for argument in args {
                     let Some(test) = &argument.value else { continue };
                     let v =
-                        self.reduced(std::slice::from_ref(&Argument { name: None, value: Some(test.clone()) }), place)?;
+                        self.reduced(std::slice::from_ref(&Argument { name: None, value: Some(test.clone()) }), span)?;
                     let text =
-                        argument.name.clone().unwrap_or_else(|| format!("{} is not TRUE", self.scope.text(test.place)));
-                    let fails = self.failure(test.place, text);
-                    let states = self.fold(&v, &[Number::logical(Some(true))], place, &mut |c, state, x, _| {
-                        Ok(vec![c.apply(id::AND, &[state[0], x], place)?])
+                        argument.name.clone().unwrap_or_else(|| format!("{} is not TRUE", self.scope.text(test.span)));
+                    let fails = self.failure(test.span, text);
+                    let states = self.fold(&v, &[Number::logical(Some(true))], span, &mut |c, state, x, _| {
+                        Ok(vec![c.apply(id::AND, &[state[0], x], span)?])
                     })?;
                     self.emit(Statement::If {
                         value: states[0].at,
@@ -105,15 +105,15 @@ impl Compiler<'_> {
                 }
                 Ok(Some(Value::Null))
             }
-            "switch" => self.switch(args, place).map(Some),
+            "switch" => self.switch(args, span).map(Some),
             "complex" => {
                 let matched =
-                    Matched::new(name, &["length.out", "real", "imaginary", "modulus", "argument"], args, place)?;
+                    Matched::new(name, &["length.out", "real", "imaginary", "modulus", "argument"], args, span)?;
                 let polar = matched.has("modulus") || matched.has("argument");
                 let (a, b, default) = if polar { ("modulus", "argument", 1.0) } else { ("real", "imaginary", 0.0) };
                 let x = matched.optional(self, a)?.unwrap_or(Number::double(default));
                 let y = matched.optional(self, b)?.unwrap_or(Number::double(0.0));
-                number(self.apply(if polar { id::COMPLEX_POLAR } else { id::COMPLEX }, &[x, y], place)?)
+                number(self.apply(if polar { id::COMPLEX_POLAR } else { id::COMPLEX }, &[x, y], span)?)
             }
             "dnorm" | "pnorm" | "qnorm" => {
                 let first = if name == "dnorm" {
@@ -127,7 +127,7 @@ impl Compiler<'_> {
                     "dnorm" => vec![first, "mean", "sd", "log"],
                     _ => vec![first, "mean", "sd", "lower.tail", "log.p"],
                 };
-                let matched = Matched::new(name, &names, args, place)?;
+                let matched = Matched::new(name, &names, args, span)?;
                 let log = matched.flag(names[names.len() - 1], false)?;
                 let lower = name == "dnorm" || matched.flag("lower.tail", true)?;
                 let op = match (name, lower, log) {
@@ -151,19 +151,19 @@ impl Compiler<'_> {
                     Some(e) => self.expr(e)?,
                     None => Value::Number(Number::double(1.0)),
                 };
-                self.row_on(op, vec![x, mean, sd], place).map(Some)
+                self.row_on(op, vec![x, mean, sd], span).map(Some)
             }
             "factorial" => {
-                let n = self.number(nth(args, 0, place, name)?)?;
-                let n = self.apply(id::ADD, &[n, Number::double(1.0)], place)?;
-                number(self.apply(id::GAMMA, &[n], place)?)
+                let n = self.number(nth(args, 0, span, name)?)?;
+                let n = self.apply(id::ADD, &[n, Number::double(1.0)], span)?;
+                number(self.apply(id::GAMMA, &[n], span)?)
             }
             "round" if args.len() == 1 => {
-                let value = self.operands(&[nth(args, 0, place, name)?])?;
-                self.row_on(id::ROUND, value, place).map(Some)
+                let value = self.operands(&[nth(args, 0, span, name)?])?;
+                self.row_on(id::ROUND, value, span).map(Some)
             }
             "nlevels" | "names" | "class" | "attr" | "levels" => Err(Refusal::new(
-                place,
+                span,
                 format!("`{name}()`: numbers within a compiled function have no attributes"),
                 "Look at attributes outside, and hand over numbers.",
             )),
@@ -171,12 +171,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn converts(&mut self, args: &[Argument], to: Typed, place: Place) -> Compiled<Value> {
-        match self.operands(&[nth(args, 0, place, "as")?])?.pop().expect("there is one") {
+    fn converts(&mut self, args: &[Argument], to: Typed, span: Span) -> Compiled<Value> {
+        match self.operands(&[nth(args, 0, span, "as")?])?.pop().expect("there is one") {
             Value::Vector(v) => Ok(Value::vector(self.converted(&v, to))),
-            Value::Text(_) => Err(Refusal::new(place, "a string is converted", "Write the number.")),
+            Value::Text(_) => Err(Refusal::new(span, "a string is converted", "Write the number.")),
             other => {
-                let n = self.as_number(other, place)?;
+                let n = self.as_number(other, span)?;
                 // an array's float32 is a double to R already
                 if let (Typed::Array(d), Typed::Value(Kind::Double)) = (n.typed, to) {
                     if d.is_float() {
@@ -189,29 +189,29 @@ impl Compiler<'_> {
     }
 
     /// `ifelse(test, yes, no)` of numbers: only what is chosen is found.
-    fn ifelse(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let matched = Matched::new("ifelse", &["test", "yes", "no"], args, place)?;
+    fn ifelse(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
+        let matched = Matched::new("ifelse", &["test", "yes", "no"], args, span)?;
         let (test, yes, no) = (matched.needed("test")?, matched.needed("yes")?, matched.needed("no")?);
         let test_value = self.expr(test)?;
         if let Value::Vector(v) = test_value {
             let values = self.operands(&[yes, no])?;
             let values = std::iter::once(Value::Vector(v)).chain(values).collect();
-            return self.row_on(id::SELECT, values, place);
+            return self.row_on(id::SELECT, values, span);
         }
-        let n = self.as_number(test_value, test.place)?;
+        let n = self.as_number(test_value, test.span)?;
         let n = self.cast(n, DType::Bool8);
         let simple = |e: &Expr| !matches!(e.form, Form::Call(..) | Form::CallOf(..));
         if simple(yes) && simple(no) {
             let values = self.operands(&[yes, no])?;
             if values.iter().all(|v| matches!(v, Value::Number(_))) {
                 let values = std::iter::once(Value::Number(n)).chain(values).collect();
-                return self.row_on(id::SELECT, values, place);
+                return self.row_on(id::SELECT, values, span);
             }
         }
         let n = self.frozen(n);
-        let value = self.branch(n, None, place, &mut |c| c.number(yes).map(Value::Number), &mut |c| {
-            let not = c.apply(id::NOT, &[n], place)?;
-            c.branch(not, None, place, &mut |c| c.number(no).map(Value::Number), &mut |_| {
+        let value = self.branch(n, None, span, &mut |c| c.number(yes).map(Value::Number), &mut |c| {
+            let not = c.apply(id::NOT, &[n], span)?;
+            c.branch(not, None, span, &mut |c| c.number(no).map(Value::Number), &mut |_| {
                 Ok(Value::Number(Number::logical(None)))
             })
         })?;
@@ -220,28 +220,28 @@ impl Compiler<'_> {
 
     /// `switch(k, a, b, c)` by number, and by a string that is known here. Alternatives that are not taken for sure are
     /// not found.
-    fn switch(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
+    fn switch(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let at = args.iter().position(|a| a.name.as_deref() == Some("EXPR")).unwrap_or(0);
-        let which = nth(args, at, place, "switch")?;
+        let which = nth(args, at, span, "switch")?;
         let rest: Vec<Argument> = args.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, a)| a.clone()).collect();
         let which = match self.expr(which)? {
-            Value::Text(key) => return self.named_alternative(&key, &rest, place),
-            value => self.as_number(value, which.place)?,
+            Value::Text(key) => return self.named_alternative(&key, &rest, span),
+            value => self.as_number(value, which.span)?,
         };
         if let Some(k) = which.constant().and(which.whole()) {
             return match usize::try_from(k - 1).ok().and_then(|k| rest.get(k)) {
-                Some(taken) => self.expr(taken.value.as_ref().ok_or_else(|| empty_alternative(place))?),
+                Some(taken) => self.expr(taken.value.as_ref().ok_or_else(|| empty_alternative(span))?),
                 None => Ok(Value::Null),
             };
         }
         let which = self.cast(which, DType::Int32);
         let which = self.frozen(which);
-        let fails = self.failure(place, "switch() has no such alternative");
-        self.alternative(which, 1, &rest, fails, place)
+        let fails = self.failure(span, "switch() has no such alternative");
+        self.alternative(which, 1, &rest, fails, span)
     }
 
     /// The alternative of a name, or the first behind it that is not empty; else the one without a name; else NULL.
-    fn named_alternative(&mut self, key: &str, rest: &[Argument], place: Place) -> Compiled<Value> {
+    fn named_alternative(&mut self, key: &str, rest: &[Argument], span: Span) -> Compiled<Value> {
         let from = rest.iter().position(|a| a.name.as_deref() == Some(key));
         let mut defaults = rest.iter().filter(|a| a.name.is_none());
         let taken = match from {
@@ -249,7 +249,7 @@ impl Compiler<'_> {
             None => {
                 let first = defaults.next().and_then(|a| a.value.as_ref());
                 if defaults.next().is_some() {
-                    return Err(Refusal::new(place, "duplicate 'switch' defaults", "Name all alternatives but one."));
+                    return Err(Refusal::new(span, "duplicate 'switch' defaults", "Name all alternatives but one."));
                 }
                 first
             }
@@ -257,20 +257,20 @@ impl Compiler<'_> {
         taken.map_or(Ok(Value::Null), |expr| self.expr(expr))
     }
 
-    fn alternative(&mut self, which: Number, k: i32, rest: &[Argument], fails: u8, place: Place) -> Compiled<Value> {
+    fn alternative(&mut self, which: Number, k: i32, rest: &[Argument], fails: u8, span: Span) -> Compiled<Value> {
         let Some((first, others)) = rest.split_first() else {
             self.emit(Statement::Fail(fails));
             self.reachable = false;
             return Ok(Value::Null);
         };
-        let expr = first.value.as_ref().ok_or_else(|| empty_alternative(place))?;
-        let test = self.apply(id::EQ, &[which, Number::integer(k)], place)?;
-        self.branch(test, Some(fails), place, &mut |c| c.expr(expr), &mut |c| {
-            c.alternative(which, k + 1, others, fails, place)
+        let expr = first.value.as_ref().ok_or_else(|| empty_alternative(span))?;
+        let test = self.apply(id::EQ, &[which, Number::integer(k)], span)?;
+        self.branch(test, Some(fails), span, &mut |c| c.expr(expr), &mut |c| {
+            c.alternative(which, k + 1, others, fails, span)
         })
     }
 }
 
-fn empty_alternative(place: Place) -> Refusal {
-    Refusal::new(place, "empty alternative in switch() by number", "Write every alternative.")
+fn empty_alternative(span: Span) -> Refusal {
+    Refusal::new(span, "empty alternative in switch() by number", "Write every alternative.")
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::value::{join, Number, Value, Vector};
-use super::{Block, Compiled, Compiler, LoopContext, Operand, Place, Refusal, Statement, Variables};
+use super::{Block, Compiled, Compiler, LoopContext, Operand, Refusal, Span, Statement, Variables};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::id;
@@ -11,9 +11,9 @@ use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
 
 /// The n-th argument's expression.
-pub(super) fn nth<'a>(args: &'a [Argument], k: usize, place: Place, name: &str) -> Compiled<&'a Expr> {
+pub(super) fn nth<'a>(args: &'a [Argument], k: usize, span: Span, name: &str) -> Compiled<&'a Expr> {
     args.get(k).and_then(|a| a.value.as_ref()).ok_or_else(|| {
-        Refusal::new(place, format!("`{name}` lacks an argument"), "Write the call with all its arguments.")
+        Refusal::new(span, format!("`{name}` lacks an argument"), "Write the call with all its arguments.")
     })
 }
 
@@ -37,7 +37,7 @@ impl Compiler<'_> {
             _ => "argument is not interpretable as logical",
         };
         let n = self.cast(n, DType::Bool8);
-        let missing = self.failure(expr.place, message);
+        let missing = self.failure(expr.span, message);
         Ok((n, missing))
     }
 
@@ -46,7 +46,7 @@ impl Compiler<'_> {
         &mut self,
         test: Number,
         missing: Option<super::FailureId>,
-        place: Place,
+        span: Span,
         a: &mut dyn FnMut(&mut Self) -> Compiled<Value>,
         b: &mut dyn FnMut(&mut Self) -> Compiled<Value>,
     ) -> Compiled<Value> {
@@ -69,11 +69,11 @@ impl Compiler<'_> {
             (true, true) => {
                 let value = match (&x, &y) {
                     (Value::Null, _) | (_, Value::Null) if x != y => {
-                        Value::Unset("an `if` without `else` gives no value where its condition is FALSE".into(), place)
+                        Value::Unset("an `if` without `else` gives no value where its condition is FALSE".into(), span)
                     }
-                    _ => self.meet(None, vec![x, y], &mut [&mut then, &mut otherwise], place)?,
+                    _ => self.meet(None, vec![x, y], &mut [&mut then, &mut otherwise], span)?,
                 };
-                self.merge(&mut [(&mut then, then_vars), (&mut otherwise, else_vars)], place, why)?;
+                self.merge(&mut [(&mut then, then_vars), (&mut otherwise, else_vars)], span, why)?;
                 value
             }
             (true, false) => {
@@ -98,24 +98,24 @@ impl Compiler<'_> {
     pub(super) fn if_else(
         &mut self,
         args: &[Argument],
-        place: Place,
+        span: Span,
         way: fn(&mut Self, &Expr) -> Compiled<Value>,
     ) -> Compiled<Value> {
-        let test = nth(args, 0, place, "if")?;
-        let then = nth(args, 1, place, "if")?;
+        let test = nth(args, 0, span, "if")?;
+        let then = nth(args, 1, span, "if")?;
         let otherwise = args.get(2).and_then(|a| a.value.as_ref());
         let (test, missing) = self.condition(test)?;
-        self.branch(test, Some(missing), place, &mut |c| way(c, then), &mut |c| match otherwise {
+        self.branch(test, Some(missing), span, &mut |c| way(c, then), &mut |c| match otherwise {
             Some(otherwise) => way(c, otherwise),
             None => Ok(Value::Null),
         })
     }
 
     /// `a && b`, `a || b`: b is found only where a does not decide.
-    pub(super) fn short_circuit(&mut self, args: &[Argument], place: Place, is_and: bool) -> Compiled<Value> {
+    pub(super) fn short_circuit(&mut self, args: &[Argument], span: Span, is_and: bool) -> Compiled<Value> {
         let name = if is_and { "&&" } else { "||" };
-        let a = nth(args, 0, place, name)?;
-        let b = nth(args, 1, place, name)?;
+        let a = nth(args, 0, span, name)?;
+        let b = nth(args, 1, span, name)?;
         let x = self.number(a)?;
         let x = self.cast(x, DType::Bool8);
         let x = if b.assigns() { self.frozen(x) } else { x };
@@ -139,21 +139,21 @@ impl Compiler<'_> {
         };
         if block.len() <= SHORT && block.iter().all(quiet) && !b.assigns() {
             self.block.append(&mut block);
-            return Ok(Value::Number(self.apply(op, &[x, y], place)?));
+            return Ok(Value::Number(self.apply(op, &[x, y], span)?));
         }
         let after = std::mem::replace(&mut self.variables, before.clone());
         let to = self.fresh(Class::I32);
         let decided = Number::logical(Some(!is_and));
         self.at_end_of(&mut block, |c| {
-            let both = c.apply(op, &[x, y], place)?;
+            let both = c.apply(op, &[x, y], span)?;
             c.write(to, both.at);
             Ok(())
         })?;
         let mut short = vec![Statement::Move { to, from: decided.at }];
         // a decides by FALSE: `!a` is TRUE then, and not where a is NA
-        let decides = if is_and { self.apply(id::NOT, &[x], place)? } else { x };
+        let decides = if is_and { self.apply(id::NOT, &[x], span)? } else { x };
         let why = format!("it is assigned on the right of `{name}`, which is not always reached");
-        self.merge(&mut [(&mut short, before), (&mut block, after)], place, &why)?;
+        self.merge(&mut [(&mut short, before), (&mut block, after)], span, &why)?;
         self.emit(Statement::If { value: decides.at, missing: None, then: short, otherwise: block });
         Ok(Value::Number(Number::register(to, Typed::Value(Kind::Logical))))
     }
@@ -166,7 +166,7 @@ impl Compiler<'_> {
     fn turns(
         &mut self,
         assigned: &[String],
-        place: Place,
+        span: Span,
         endless: bool,
         head: &mut dyn FnMut(&mut Self) -> Compiled<()>,
         body: &Expr,
@@ -180,7 +180,7 @@ impl Compiler<'_> {
             self.variables = before.clone();
             self.block.truncate(written);
             self.statements = statements;
-            self.widen_at_head(assigned, &wider, place)?;
+            self.widen_at_head(assigned, &wider, span)?;
             self.loops.push(LoopContext {
                 head: self.variables.clone(),
                 breaks: Vec::new(),
@@ -194,7 +194,7 @@ impl Compiler<'_> {
                     return Ok(None);
                 }
                 let end = c.variables.clone();
-                c.back_to_head(place)?;
+                c.back_to_head(span)?;
                 Ok(Some(end))
             })?;
             let context = self.loops.pop().expect("it was pushed");
@@ -209,7 +209,7 @@ impl Compiler<'_> {
             self.reachable = true;
             self.emit(make(block));
             self.reachable = !endless || !context.breaks.is_empty();
-            self.variables = self.after_loop(context.head, context.breaks, endless, place);
+            self.variables = self.after_loop(context.head, context.breaks, endless, span);
             if context.returned {
                 self.left_early();
             }
@@ -219,7 +219,7 @@ impl Compiler<'_> {
 
     /// What the variables are behind a loop. Those that were there before lie where its turns begin; what the body made
     /// has a value only where every way out has passed it.
-    fn after_loop(&self, head: Variables, breaks: Vec<Variables>, endless: bool, place: Place) -> Variables {
+    fn after_loop(&self, head: Variables, breaks: Vec<Variables>, endless: bool, span: Span) -> Variables {
         let mut after = head.clone();
         for (frame, variables) in after.iter_mut().enumerate() {
             let mut names: Vec<&String> = breaks.iter().filter_map(|b| b.get(frame)).flat_map(|b| b.keys()).collect();
@@ -230,7 +230,7 @@ impl Compiler<'_> {
                 let same = values.iter().all(|v| v.is_some() && *v == values[0]);
                 let value = match values[0] {
                     Some(value) if same && endless => value.clone(),
-                    _ => Value::Unset("it is assigned within a loop, which may end before".into(), place),
+                    _ => Value::Unset("it is assigned within a loop, which may end before".into(), span),
                 };
                 variables.insert(name.clone(), value);
             }
@@ -238,16 +238,16 @@ impl Compiler<'_> {
         after
     }
 
-    pub(super) fn break_loop(&mut self, place: Place, next: bool) -> Compiled<Value> {
+    pub(super) fn break_loop(&mut self, span: Span, next: bool) -> Compiled<Value> {
         let open = self.early.last().and_then(|e| e.as_ref()).map_or(0, |e| e.loops);
         if self.loops.len() <= open {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("`{}` stands outside of a loop", if next { "next" } else { "break" }),
                 "Use it within for, while or repeat; leave a function by return().",
             ));
         }
-        self.back_to_head(place)?;
+        self.back_to_head(span)?;
         if next {
             self.emit(Statement::Next);
         } else {
@@ -259,37 +259,37 @@ impl Compiler<'_> {
         Ok(Value::Null)
     }
 
-    pub(super) fn repeat(&mut self, body: &Expr, place: Place) -> Compiled<Value> {
+    pub(super) fn repeat(&mut self, body: &Expr, span: Span) -> Compiled<Value> {
         let assigned = names(&[body]);
-        self.turns(&assigned, place, true, &mut |_| Ok(()), body, &mut |body| Statement::Loop { body })?;
+        self.turns(&assigned, span, true, &mut |_| Ok(()), body, &mut |body| Statement::Loop { body })?;
         Ok(Value::Null)
     }
 
-    pub(super) fn while_loop(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let test = nth(args, 0, place, "while")?;
-        let body = nth(args, 1, place, "while")?;
+    pub(super) fn while_loop(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
+        let test = nth(args, 0, span, "while")?;
+        let body = nth(args, 1, span, "while")?;
         if matches!(test.form, Form::Logical(Some(true))) {
-            return self.repeat(body, place);
+            return self.repeat(body, span);
         }
         let assigned = names(&[test, body]);
         let mut head = |c: &mut Self| {
             let (value, missing) = c.condition(test)?;
             // what the test assigns is seen behind the loop too
-            let (leave, ()) = c.within(|c| c.back_to_head(place))?;
+            let (leave, ()) = c.within(|c| c.back_to_head(span))?;
             let otherwise = leave.into_iter().chain([Statement::Break]).collect();
             c.emit(Statement::If { value: value.at, missing: Some(missing), then: Block::new(), otherwise });
             Ok(())
         };
-        self.turns(&assigned, place, false, &mut head, body, &mut |body| Statement::Loop { body })?;
+        self.turns(&assigned, span, false, &mut head, body, &mut |body| Statement::Loop { body })?;
         Ok(Value::Null)
     }
 
-    pub(super) fn for_loop(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let variable = nth(args, 0, place, "for")?;
-        let sequence = nth(args, 1, place, "for")?;
-        let body = nth(args, 2, place, "for")?;
+    pub(super) fn for_loop(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
+        let variable = nth(args, 0, span, "for")?;
+        let sequence = nth(args, 1, span, "for")?;
+        let body = nth(args, 2, span, "for")?;
         let Form::Name(name) = &variable.form else {
-            return Err(Refusal::new(variable.place, "a loop's variable is a name", "Write for (i in ...)."));
+            return Err(Refusal::new(variable.span, "a loop's variable is a name", "Write for (i in ...)."));
         };
         let over = match self.expr(sequence)? {
             Value::Number(n) => self.single(n),
@@ -299,13 +299,13 @@ impl Compiler<'_> {
                 v
             }
             Value::List(parts) => {
-                let numbers = self.combined(parts, sequence.place)?;
+                let numbers = self.combined(parts, sequence.span)?;
                 let Value::Vector(v) = self.frozen_value(numbers) else { unreachable!("it is a vector") };
                 v
             }
             other => {
                 return Err(Refusal::new(
-                    sequence.place,
+                    sequence.span,
                     format!("a loop over {}", other.what()),
                     "Loop over a:b, seq_len(n), seq_along(x) or a vector of numbers.",
                 ))
@@ -322,21 +322,21 @@ impl Compiler<'_> {
             let index = Operand::Register(counter);
             if let Some(keep) = &keep {
                 // a turn for what is not kept is none
-                let test = c.element(keep, index, sequence.place)?;
+                let test = c.element(keep, index, sequence.span)?;
                 let test = c.cast(test, DType::Bool8);
-                let not = c.apply(id::NOT, &[test], sequence.place)?;
+                let not = c.apply(id::NOT, &[test], sequence.span)?;
                 let then = vec![Statement::Next];
                 c.emit(Statement::If { value: not.at, missing: None, then, otherwise: vec![] });
             }
-            let element = c.element(&walked, index, sequence.place)?;
-            c.assign(name, Value::Number(element), place)
+            let element = c.element(&walked, index, sequence.span)?;
+            c.assign(name, Value::Number(element), span)
         };
         let sure = keep.is_none() && matches!(times, Operand::Constant(Scalar::I32(n)) if n > 0);
         let before = self.variables.clone();
         let frame = self.frames.len() - 1;
         let assigned: Vec<String> = assigned.into_iter().chain([name.clone()]).collect();
         let end =
-            self.turns(&assigned, place, false, &mut head, body, &mut |body| Statement::For { counter, times, body })?;
+            self.turns(&assigned, span, false, &mut head, body, &mut |body| Statement::For { counter, times, body })?;
         // what every turn assigns has a value where there is one turn
         if let (true, false, Some(mut end)) = (sure, body.calls(&["break", "next"], true), end) {
             for (name, value) in std::mem::take(&mut end[frame]) {
@@ -349,17 +349,17 @@ impl Compiler<'_> {
         if !before[frame].contains_key(name) {
             let value = match sure {
                 true => {
-                    let last = self.element(&over, last_index(times), place)?;
+                    let last = self.element(&over, last_index(times), span)?;
                     match body.assigned_names().contains(name) {
                         false => Value::Number(last),
-                        true => Value::Unset("it is a loop's variable that the loop changes".into(), place),
+                        true => Value::Unset("it is a loop's variable that the loop changes".into(), span),
                     }
                 }
-                false => Value::Unset("it is a loop's variable, and the loop may have no turn".into(), place),
+                false => Value::Unset("it is a loop's variable, and the loop may have no turn".into(), span),
             };
             let broken = body.calls(&["break", "return"], true);
             let value = if broken && sure {
-                Value::Unset("it is a loop's variable, and the loop may be left early".into(), place)
+                Value::Unset("it is a loop's variable, and the loop may be left early".into(), span)
             } else {
                 value
             };

@@ -2,7 +2,7 @@
 
 use super::builtin::Matched;
 use super::value::Number;
-use super::{Compiled, Compiler, Place, Refusal, Source, Statement};
+use super::{Compiled, Compiler, Refusal, Source, Span, Statement};
 use crate::syntax::Argument;
 use crate::Draw;
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -19,7 +19,7 @@ enum Way {
 
 impl Compiler<'_> {
     /// One of R's generators, whose first argument, the count, must be 1. None where the name is none of them.
-    pub(super) fn random(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Number>> {
+    pub(super) fn random(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Number>> {
         let (parameters, way): (&[(&str, Option<f64>)], Way) = match name {
             "runif" => (&[("min", Some(0.0)), ("max", Some(1.0))], Way::Shaped(Draw::Uniform, id::UNIFORM_DRAW)),
             "rnorm" => (&[("mean", Some(0.0)), ("sd", Some(1.0))], Way::Shaped(Draw::Normal, id::NORMAL_DRAW)),
@@ -51,11 +51,11 @@ impl Compiler<'_> {
         } else {
             std::iter::once("n").chain(parameters.iter().map(|(n, _)| *n)).collect()
         };
-        let matched = Matched::new(name, &names, args, place)?;
+        let matched = Matched::new(name, &names, args, span)?;
         let n = matched.required(self, count)?;
         if n.whole() != Some(1) {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("`{name}` of another count than 1"),
                 format!(
                     "Draw one at a time, in a loop where several are wanted: {name}({}).",
@@ -67,18 +67,18 @@ impl Compiler<'_> {
         let mut plain = true;
         if name.starts_with("sample") {
             let most = matched.required(self, names[0])?;
-            values.push(self.double(most, place)?);
+            values.push(self.double(most, span)?);
         }
         for (parameter, default) in parameters {
             match (matched.optional(self, parameter)?, default) {
                 (Some(n), _) => {
                     plain = false;
-                    values.push(self.double(n, place)?);
+                    values.push(self.double(n, span)?);
                 }
                 (None, Some(default)) => values.push(Number::double(*default)),
                 (None, None) => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         format!("argument \"{parameter}\" is missing, with no default"),
                         format!("Write {name}(1, {parameter} = ...)."),
                     ))
@@ -89,7 +89,7 @@ impl Compiler<'_> {
             // the row takes shape and scale
             let rate = values.remove(1);
             if matched.has("rate") {
-                values[1] = self.apply(id::DIV, &[Number::double(1.0), rate], place)?;
+                values[1] = self.apply(id::DIV, &[Number::double(1.0), rate], span)?;
             }
         }
         self.parameter(Source::Key);
@@ -107,7 +107,7 @@ impl Compiler<'_> {
                 let is_shaped = !plain || matches!(name, "rlnorm" | "rcauchy" | "rlogis");
                 if is_shaped {
                     let args: Vec<Number> = std::iter::once(standard).chain(values).collect();
-                    self.apply(shape, &args, place)?
+                    self.apply(shape, &args, span)?
                 } else {
                     standard
                 }
@@ -132,10 +132,10 @@ impl Compiler<'_> {
     }
 
     /// As a double that R brings along.
-    pub(super) fn double(&mut self, n: Number, place: Place) -> Compiled<Number> {
+    pub(super) fn double(&mut self, n: Number, span: Span) -> Compiled<Number> {
         if n.kind() > Kind::Double {
             return Err(Refusal::new(
-                place,
+                span,
                 "a complex number stands where a real one is needed",
                 "Take Re() or Mod().",
             ));

@@ -6,7 +6,7 @@ use super::builtin::Matched;
 use super::control::nth;
 use super::join::MOST_LOCAL;
 use super::value::{self, join, Number, Parts, Value, Vector};
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::id;
@@ -14,126 +14,126 @@ use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
     /// None where the name is none of these functions.
-    pub(super) fn folded(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+    pub(super) fn folded(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         let number = |n: Number| Ok(Some(Value::Number(n)));
         match name {
             "sum" => {
-                let v = self.reduced(args, place)?;
-                number(self.sum(&v, place)?)
+                let v = self.reduced(args, span)?;
+                number(self.sum(&v, span)?)
             }
             "mean" => {
-                let v = self.reduced_one(name, &["x", "trim", "na.rm"], args, place)?;
-                number(self.mean(&v, place)?)
+                let v = self.reduced_one(name, &["x", "trim", "na.rm"], args, span)?;
+                number(self.mean(&v, span)?)
             }
             "var" | "sd" => {
                 let names: &[&str] = if name == "sd" { &["x", "na.rm"] } else { &["x", "y", "na.rm", "use"] };
-                let v = self.reduced_one(name, names, args, place)?;
-                let m = self.mean(&v, place)?;
-                let centred = self.map(id::SUB, vec![Value::Vector(v.clone()), Value::Number(m)], place)?;
-                let squares = self.map(id::MUL, vec![centred.clone(), centred], place)?;
+                let v = self.reduced_one(name, names, args, span)?;
+                let m = self.mean(&v, span)?;
+                let centred = self.map(id::SUB, vec![Value::Vector(v.clone()), Value::Number(m)], span)?;
+                let squares = self.map(id::MUL, vec![centred.clone(), centred], span)?;
                 let Value::Vector(squares) = squares else { unreachable!("it was mapped") };
-                let sum = self.sum(&squares, place)?;
+                let sum = self.sum(&squares, span)?;
                 let n = self.length_of(&v);
-                let less = self.apply(id::SUB, &[n, Number::integer(1)], place)?;
+                let less = self.apply(id::SUB, &[n, Number::integer(1)], span)?;
                 // of one element there is none
-                let few = self.apply(id::LT, &[less, Number::integer(1)], place)?;
-                let less = self.apply(id::SELECT, &[few, Number::integer(1), less], place)?;
-                let var = self.apply(id::DIV, &[sum, less], place)?;
+                let few = self.apply(id::LT, &[less, Number::integer(1)], span)?;
+                let less = self.apply(id::SELECT, &[few, Number::integer(1), less], span)?;
+                let var = self.apply(id::DIV, &[sum, less], span)?;
                 let na = self.missing(var.typed);
-                let var = self.apply(id::SELECT, &[few, na, var], place)?;
-                number(if name == "sd" { self.apply(id::SQRT, &[var], place)? } else { var })
+                let var = self.apply(id::SELECT, &[few, na, var], span)?;
+                number(if name == "sd" { self.apply(id::SQRT, &[var], span)? } else { var })
             }
             "prod" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced(args, span)?;
                 let one = match v.typed() {
                     t if value::dtype(t).kind() == Kind::Complex => self.as_typed(Number::double(1.0), t),
                     _ => Number::double(1.0),
                 };
-                let product = self.fold(&v, &[one], place, &mut |c, state, x, _| {
-                    let x = if one.kind() == Kind::Double { c.double(x, place)? } else { x };
-                    Ok(vec![c.apply(id::MUL, &[state[0], x], place)?])
+                let product = self.fold(&v, &[one], span, &mut |c, state, x, _| {
+                    let x = if one.kind() == Kind::Double { c.double(x, span)? } else { x };
+                    Ok(vec![c.apply(id::MUL, &[state[0], x], span)?])
                 })?[0];
                 number(self.in_dtype_of(product, v.typed()))
             }
             "min" | "max" => {
-                let (values, present) = self.reduced_values(args, place)?;
+                let (values, present) = self.reduced_values(args, span)?;
                 let numbers: Option<Vec<Number>> =
                     values.iter().map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
                 let smallest = name == "min";
                 number(match numbers.filter(|numbers| !numbers.is_empty() && !present) {
-                    Some(numbers) => self.extreme_number(&numbers, smallest, place)?,
+                    Some(numbers) => self.extreme_number(&numbers, smallest, span)?,
                     None => {
-                        let v = self.one_vector(values, present, place)?;
-                        self.extreme(&v, smallest, place)?
+                        let v = self.one_vector(values, present, span)?;
+                        self.extreme(&v, smallest, span)?
                     }
                 })
             }
             "range" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced(args, span)?;
                 let parts = vec![
-                    (None, Value::Number(self.extreme(&v, true, place)?)),
-                    (None, Value::Number(self.extreme(&v, false, place)?)),
+                    (None, Value::Number(self.extreme(&v, true, span)?)),
+                    (None, Value::Number(self.extreme(&v, false, span)?)),
                 ];
-                self.combined(parts, place).map(Some)
+                self.combined(parts, span).map(Some)
             }
             "any" | "all" => {
-                let v = self.reduced(args, place)?;
+                let v = self.reduced(args, span)?;
                 let (start, op) = if name == "any" { (false, id::OR) } else { (true, id::AND) };
-                let states = self.fold(&v, &[Number::logical(Some(start))], place, &mut |c, state, x, _| {
-                    Ok(vec![c.apply(op, &[state[0], x], place)?])
+                let states = self.fold(&v, &[Number::logical(Some(start))], span, &mut |c, state, x, _| {
+                    Ok(vec![c.apply(op, &[state[0], x], span)?])
                 })?;
                 number(states[0])
             }
             "which" => {
-                let v = self.reduced_one(name, &["x", "arr.ind", "useNames"], args, place)?;
-                self.places_of(v, place).map(Some)
+                let v = self.reduced_one(name, &["x", "arr.ind", "useNames"], args, span)?;
+                self.positions_of(v, span).map(Some)
             }
             "which.max" | "which.min" => {
-                let v = self.reduced_one(name, &["x"], args, place)?;
+                let v = self.reduced_one(name, &["x"], args, span)?;
                 let op = if name == "which.max" { id::GT } else { id::LT };
                 let worst = if name == "which.max" { f64::NEG_INFINITY } else { f64::INFINITY };
                 let states = self.fold(
                     &v,
                     &[Number::double(worst), Number::integer(verdigris_ops::scalar::NA_I32)],
-                    place,
+                    span,
                     &mut |c, state, x, index| {
-                        let x = c.double(x, place)?;
-                        let better = c.apply(op, &[x, state[0]], place)?;
+                        let x = c.double(x, span)?;
+                        let better = c.apply(op, &[x, state[0]], span)?;
                         // the first of what is there wins, an infinity too
-                        let none = c.apply(id::IS_NA, &[state[1]], place)?;
-                        let there = c.apply(id::IS_NA, &[x], place)?;
-                        let there = c.apply(id::NOT, &[there], place)?;
-                        let first = c.apply(id::AND, &[none, there], place)?;
-                        let better = c.apply(id::AND, &[better, there], place)?;
-                        let better = c.apply(id::OR, &[better, first], place)?;
+                        let none = c.apply(id::IS_NA, &[state[1]], span)?;
+                        let there = c.apply(id::IS_NA, &[x], span)?;
+                        let there = c.apply(id::NOT, &[there], span)?;
+                        let first = c.apply(id::AND, &[none, there], span)?;
+                        let better = c.apply(id::AND, &[better, there], span)?;
+                        let better = c.apply(id::OR, &[better, first], span)?;
                         let at = c.apply(
                             id::ADD,
                             &[Number { at: index, typed: Typed::Value(Kind::Integer) }, Number::integer(1)],
-                            place,
+                            span,
                         )?;
                         Ok(vec![
-                            c.apply(id::SELECT, &[better, x, state[0]], place)?,
-                            c.apply(id::SELECT, &[better, at, state[1]], place)?,
+                            c.apply(id::SELECT, &[better, x, state[0]], span)?,
+                            c.apply(id::SELECT, &[better, at, state[1]], span)?,
                         ])
                     },
                 )?;
                 number(states[1])
             }
             "cumsum" | "cumprod" | "cummax" | "cummin" => {
-                let v = self.reduced_one(name, &["x"], args, place)?;
-                self.cumulated(name, &v, place).map(Some)
+                let v = self.reduced_one(name, &["x"], args, span)?;
+                self.cumulated(name, &v, span).map(Some)
             }
             "%in%" | "match" => {
-                let values = self.operands(&[nth(args, 0, place, name)?, nth(args, 1, place, name)?])?;
+                let values = self.operands(&[nth(args, 0, span, name)?, nth(args, 1, span, name)?])?;
                 if args.len() > 2 {
-                    return Err(Refusal::new(place, "match() with further arguments", "Write match(x, table)."));
+                    return Err(Refusal::new(span, "match() with further arguments", "Write match(x, table)."));
                 }
-                self.matched(name == "match", values, place).map(Some)
+                self.matched(name == "match", values, span).map(Some)
             }
             "pmin" | "pmax" => {
                 if args.iter().any(|a| a.name.as_deref() == Some("na.rm")) {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         "na.rm within a compiled function",
                         "Test for NA: if (is.na(x)) ....",
                     ));
@@ -142,10 +142,10 @@ impl Compiler<'_> {
                 let exprs: Vec<&Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
                 let mut values = self.operands(&exprs)?.into_iter();
                 let Some(mut out) = values.next() else {
-                    return Err(Refusal::new(place, "no arguments", "Give numbers."));
+                    return Err(Refusal::new(span, "no arguments", "Give numbers."));
                 };
                 for value in values {
-                    out = self.row_on(op, vec![out, value], place)?;
+                    out = self.row_on(op, vec![out, value], span)?;
                 }
                 Ok(Some(out))
             }
@@ -154,9 +154,9 @@ impl Compiler<'_> {
     }
 
     /// What is reduced: one vector, of all arguments; without NA where they say so.
-    pub(super) fn reduced(&mut self, args: &[Argument], place: Place) -> Compiled<Rc<Vector>> {
-        let (values, present) = self.reduced_values(args, place)?;
-        self.one_vector(values, present, place)
+    pub(super) fn reduced(&mut self, args: &[Argument], span: Span) -> Compiled<Rc<Vector>> {
+        let (values, present) = self.reduced_values(args, span)?;
+        self.one_vector(values, present, span)
     }
 
     /// What a function of one vector reduces. Of its other parameters it may have `na.rm`.
@@ -165,103 +165,103 @@ impl Compiler<'_> {
         name: &str,
         names: &[&str],
         args: &[Argument],
-        place: Place,
+        span: Span,
     ) -> Compiled<Rc<Vector>> {
-        let matched = Matched::new(name, names, args, place)?;
+        let matched = Matched::new(name, names, args, span)?;
         if let Some(other) = names.iter().find(|n| !matches!(**n, "x" | "na.rm") && matched.has(n)) {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("`{other}` of `{name}` within a compiled function"),
                 format!("Write {name}(x)."),
             ));
         }
         let present = matched.flag("na.rm", false)?;
         let values = self.operands(&[matched.needed("x")?])?;
-        self.one_vector(values, present, place)
+        self.one_vector(values, present, span)
     }
 
     /// The values of the arguments, and whether NA is left out of them.
-    fn reduced_values(&mut self, args: &[Argument], place: Place) -> Compiled<(Vec<Value>, bool)> {
+    fn reduced_values(&mut self, args: &[Argument], span: Span) -> Compiled<(Vec<Value>, bool)> {
         let named = |a: &Argument, names: &[&str]| a.name.as_deref().is_some_and(|n| names.contains(&n));
         if args.iter().any(|a| named(a, &["finite"])) {
-            return Err(Refusal::new(place, "`finite` within a compiled function", "Write x[is.finite(x)]."));
+            return Err(Refusal::new(span, "`finite` within a compiled function", "Write x[is.finite(x)]."));
         }
         let flags: Vec<Argument> = args.iter().filter(|a| named(a, &["na.rm"])).cloned().collect();
-        let present = Matched::new("na.rm", &["na.rm"], &flags, place)?.flag("na.rm", false)?;
+        let present = Matched::new("na.rm", &["na.rm"], &flags, span)?.flag("na.rm", false)?;
         let exprs: Vec<&Expr> =
             args.iter().filter(|a| !named(a, &["na.rm"])).filter_map(|a| a.value.as_ref()).collect();
         Ok((self.operands(&exprs)?, present))
     }
 
-    fn one_vector(&mut self, mut values: Vec<Value>, present: bool, place: Place) -> Compiled<Rc<Vector>> {
+    fn one_vector(&mut self, mut values: Vec<Value>, present: bool, span: Span) -> Compiled<Rc<Vector>> {
         let v = if values.len() == 1 {
             match values.pop().expect("there is one") {
                 Value::Vector(v) => v,
                 Value::Number(n) => self.single(n),
-                Value::List(parts) => self.vector_of(parts, place)?,
-                Value::Null => self.vector_of(Vec::new(), place)?,
-                other => return Err(Refusal::new(place, format!("{} is reduced", other.what()), "Give numbers.")),
+                Value::List(parts) => self.vector_of(parts, span)?,
+                Value::Null => self.vector_of(Vec::new(), span)?,
+                other => return Err(Refusal::new(span, format!("{} is reduced", other.what()), "Give numbers.")),
             }
         } else {
-            self.vector_of(values.into_iter().map(|v| (None, v)).collect(), place)?
+            self.vector_of(values.into_iter().map(|v| (None, v)).collect(), span)?
         };
         match present {
-            true => self.present(v, place),
+            true => self.present(v, span),
             false => Ok(v),
         }
     }
 
     /// The elements that are not NA.
-    fn present(&mut self, v: Rc<Vector>, place: Place) -> Compiled<Rc<Vector>> {
+    fn present(&mut self, v: Rc<Vector>, span: Span) -> Compiled<Rc<Vector>> {
         let (of, kept) = match &*v {
             Vector::Where { of, keep, .. } => (of.clone(), Some(keep.clone())),
             _ => (v, None),
         };
-        let missing = self.map(id::IS_NA, vec![Value::Vector(of.clone())], place)?;
-        let mut keep = self.map(id::NOT, vec![missing], place)?;
+        let missing = self.map(id::IS_NA, vec![Value::Vector(of.clone())], span)?;
+        let mut keep = self.map(id::NOT, vec![missing], span)?;
         if let Some(kept) = kept {
-            keep = self.map(id::AND, vec![keep, Value::Vector(kept)], place)?;
+            keep = self.map(id::AND, vec![keep, Value::Vector(kept)], span)?;
         }
         let Value::Vector(keep) = keep else { unreachable!("of vectors it is one") };
-        self.kept_true(of, keep, place)
+        self.kept_true(of, keep, span)
     }
 
     /// `which(test)`: the numbers of the elements that are TRUE.
-    fn places_of(&mut self, test: Rc<Vector>, place: Place) -> Compiled<Value> {
+    fn positions_of(&mut self, test: Rc<Vector>, span: Span) -> Compiled<Value> {
         if value::dtype(test.typed()).kind() != Kind::Logical {
-            return Err(Refusal::new(place, "argument to 'which' is not logical", "Write which(x != 0)."));
+            return Err(Refusal::new(span, "argument to 'which' is not logical", "Write which(x != 0)."));
         }
         let numbers = Vector::Range { from: Number::integer(1), step: Number::integer(1), length: test.length() };
-        let missing = self.map(id::IS_NA, vec![Value::Vector(test.clone())], place)?;
-        let there = self.map(id::NOT, vec![missing], place)?;
-        let keep = self.map(id::AND, vec![Value::Vector(test), there], place)?;
+        let missing = self.map(id::IS_NA, vec![Value::Vector(test.clone())], span)?;
+        let there = self.map(id::NOT, vec![missing], span)?;
+        let keep = self.map(id::AND, vec![Value::Vector(test), there], span)?;
         let Value::Vector(keep) = keep else { unreachable!("of vectors it is one") };
-        self.kept_true(Rc::new(numbers), keep, place).map(Value::Vector)
+        self.kept_true(Rc::new(numbers), keep, span).map(Value::Vector)
     }
 
-    fn vector_of(&mut self, parts: Parts, place: Place) -> Compiled<Rc<Vector>> {
-        match self.combined(parts, place)? {
+    fn vector_of(&mut self, parts: Parts, span: Span) -> Compiled<Rc<Vector>> {
+        match self.combined(parts, span)? {
             Value::Vector(v) => Ok(v),
             _ => unreachable!("c() gives a vector"),
         }
     }
 
     /// Smallest or largest of single numbers.
-    fn extreme_number(&mut self, numbers: &[Number], smallest: bool, place: Place) -> Compiled<Number> {
-        let typed = compared_type(numbers.iter().map(|n| n.typed).reduce(join).expect("there is one"), place)?;
+    fn extreme_number(&mut self, numbers: &[Number], smallest: bool, span: Span) -> Compiled<Number> {
+        let typed = compared_type(numbers.iter().map(|n| n.typed).reduce(join).expect("there is one"), span)?;
         let op = if smallest { id::PMIN } else { id::PMAX };
         let mut out = self.as_typed(numbers[0], typed);
         for &n in &numbers[1..] {
             let n = self.as_typed(n, typed);
-            out = self.apply(op, &[out, n], place)?;
+            out = self.apply(op, &[out, n], span)?;
         }
         Ok(self.as_typed(out, typed))
     }
 
     /// Smallest or largest: NA where an element is NA, as pmin() has it.
-    fn extreme(&mut self, v: &Vector, smallest: bool, place: Place) -> Compiled<Number> {
+    fn extreme(&mut self, v: &Vector, smallest: bool, span: Span) -> Compiled<Number> {
         let op = if smallest { id::PMIN } else { id::PMAX };
-        let typed = compared_type(v.typed(), place)?;
+        let typed = compared_type(v.typed(), span)?;
         let infinite = Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY });
         if v.fixed() == Some(0) {
             return Ok(infinite);
@@ -274,28 +274,28 @@ impl Compiler<'_> {
             (false, false) => (self.converted(v, Typed::Value(Kind::Double)), infinite),
             (false, true) => {
                 if v.fixed().is_none() {
-                    let none = self.long_op(id::LT, v.length(), Number::long(1).at, place)?;
+                    let none = self.long_op(id::LT, v.length(), Number::long(1).at, span)?;
                     let message = "the extreme of no integers, which is no integer in R";
-                    let fails = self.failure(place, message);
+                    let fails = self.failure(span, message);
                     let then = vec![Statement::Fail(fails)];
                     self.emit(Statement::If { value: none, missing: None, then, otherwise: vec![] });
                 }
-                let first = self.element(v, Number::integer(0).at, place)?;
+                let first = self.element(v, Number::integer(0).at, span)?;
                 (v.clone(), self.as_typed(first, typed))
             }
         };
         let v = &v;
         let states =
-            self.fold(v, &[start], place, &mut |c, state, x, _| Ok(vec![c.apply(op, &[state[0], x], place)?]))?;
+            self.fold(v, &[start], span, &mut |c, state, x, _| Ok(vec![c.apply(op, &[state[0], x], span)?]))?;
         Ok(states[0])
     }
 
     /// `cumsum()` and its like, of a vector of fixed length.
-    fn cumulated(&mut self, name: &str, v: &Vector, place: Place) -> Compiled<Value> {
-        let n = v.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(v, place))?;
+    fn cumulated(&mut self, name: &str, v: &Vector, span: Span) -> Compiled<Value> {
+        let n = v.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(v, span))?;
         let typed = match value::dtype(v.typed()).kind() {
             Kind::Complex => {
-                return Err(Refusal::new(place, format!("{name}() of complex numbers"), "Walk over them in a loop."))
+                return Err(Refusal::new(span, format!("{name}() of complex numbers"), "Walk over them in a loop."))
             }
             Kind::Logical | Kind::Integer if name == "cumprod" => Typed::Value(Kind::Double),
             Kind::Logical => Typed::Value(Kind::Integer),
@@ -310,9 +310,9 @@ impl Compiler<'_> {
         let is_double = value::dtype(typed).kind() == Kind::Double;
         if name == "cumsum" && is_double {
             let zero = Number::double(0.0);
-            self.fold(v, &[zero, zero], place, &mut |c, state, x, index| {
-                let sums = c.two_sum(state, x, place)?;
-                let exact = c.exact_sum(&sums, place)?;
+            self.fold(v, &[zero, zero], span, &mut |c, state, x, index| {
+                let sums = c.two_sum(state, x, span)?;
+                let exact = c.exact_sum(&sums, span)?;
                 let exact = c.in_dtype_of(exact, typed);
                 store(c, index, exact)?;
                 Ok(sums)
@@ -324,14 +324,14 @@ impl Compiler<'_> {
                 _ => {
                     let op = if name == "cummax" { id::PMAX } else { id::PMIN };
                     let start =
-                        if n == 0 { Number::logical(None) } else { self.element(v, Number::integer(0).at, place)? };
+                        if n == 0 { Number::logical(None) } else { self.element(v, Number::integer(0).at, span)? };
                     (op, start)
                 }
             };
             let start = self.as_typed(start, typed);
-            self.fold(v, &[start], place, &mut |c, state, x, index| {
+            self.fold(v, &[start], span, &mut |c, state, x, index| {
                 let x = c.as_typed(x, typed);
-                let next = c.apply(op, &[state[0], x], place)?;
+                let next = c.apply(op, &[state[0], x], span)?;
                 let next = c.as_typed(next, typed);
                 store(c, index, next)?;
                 Ok(vec![next])
@@ -341,15 +341,15 @@ impl Compiler<'_> {
     }
 
     /// `match(x, table)` and `x %in% table`: NA is equal to NA, and NaN to NaN.
-    fn matched(&mut self, wants_position: bool, values: Vec<Value>, place: Place) -> Compiled<Value> {
+    fn matched(&mut self, wants_position: bool, values: Vec<Value>, span: Span) -> Compiled<Value> {
         let mut vectors = Vec::new();
         let is_number = matches!(values[0], Value::Number(_));
         for value in values {
             vectors.push(match value {
                 Value::Vector(v) => v,
                 Value::Number(n) => self.single(n),
-                Value::List(parts) => self.vector_of(parts, place)?,
-                other => return Err(Refusal::new(place, format!("{} is looked up", other.what()), "Give numbers.")),
+                Value::List(parts) => self.vector_of(parts, span)?,
+                other => return Err(Refusal::new(span, format!("{} is looked up", other.what()), "Give numbers.")),
             });
         }
         let (x, table) = (vectors[0].clone(), vectors[1].clone());
@@ -360,28 +360,28 @@ impl Compiler<'_> {
         let look_up = |c: &mut Self, x: Number| -> Compiled<Number> {
             let x = c.as_typed(x, typed);
             let x = c.frozen(x);
-            let states = c.fold(&table, &[start], place, &mut |c, state, y, index| {
+            let states = c.fold(&table, &[start], span, &mut |c, state, y, index| {
                 let y = c.as_typed(y, typed);
-                let same = c.same(x, y, place)?;
+                let same = c.same(x, y, span)?;
                 if !wants_position {
-                    return Ok(vec![c.apply(id::OR, &[state[0], same], place)?]);
+                    return Ok(vec![c.apply(id::OR, &[state[0], same], span)?]);
                 }
-                let none = c.apply(id::IS_NA, &[state[0]], place)?;
-                let first = c.apply(id::AND, &[none, same], place)?;
+                let none = c.apply(id::IS_NA, &[state[0]], span)?;
+                let first = c.apply(id::AND, &[none, same], span)?;
                 let index = Number { at: index, typed: Typed::Value(Kind::Integer) };
-                let at = c.apply(id::ADD, &[index, Number::integer(1)], place)?;
-                Ok(vec![c.apply(id::SELECT, &[first, at, state[0]], place)?])
+                let at = c.apply(id::ADD, &[index, Number::integer(1)], span)?;
+                Ok(vec![c.apply(id::SELECT, &[first, at, state[0]], span)?])
             })?;
             Ok(states[0])
         };
         if is_number {
-            let x = self.element(&x, Number::integer(0).at, place)?;
+            let x = self.element(&x, Number::integer(0).at, span)?;
             return look_up(self, x).map(Value::Number);
         }
-        let n = x.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(&x, place))?;
+        let n = x.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(&x, span))?;
         let array = self.new_array(Typed::Value(kind), n as u16);
         self.each(x.length(), &mut |c, index| {
-            let element = c.element(&x, index, place)?;
+            let element = c.element(&x, index, span)?;
             let found = look_up(c, element)?;
             let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
             c.emit(Statement::Set { array, at, value: found.at });
@@ -391,37 +391,37 @@ impl Compiler<'_> {
     }
 
     /// Whether two numbers of a type are the same to match(): TRUE or FALSE.
-    fn same(&mut self, x: Number, y: Number, place: Place) -> Compiled<Number> {
-        let equal = self.apply(id::EQ, &[x, y], place)?;
-        let (no_x, no_y) = (self.apply(id::IS_NA, &[x], place)?, self.apply(id::IS_NA, &[y], place)?);
-        let either = self.apply(id::OR, &[no_x, no_y], place)?;
-        let neither = self.apply(id::NOT, &[either], place)?;
-        let equal = self.apply(id::AND, &[equal, neither], place)?;
-        let mut both = self.apply(id::AND, &[no_x, no_y], place)?;
+    fn same(&mut self, x: Number, y: Number, span: Span) -> Compiled<Number> {
+        let equal = self.apply(id::EQ, &[x, y], span)?;
+        let (no_x, no_y) = (self.apply(id::IS_NA, &[x], span)?, self.apply(id::IS_NA, &[y], span)?);
+        let either = self.apply(id::OR, &[no_x, no_y], span)?;
+        let neither = self.apply(id::NOT, &[either], span)?;
+        let equal = self.apply(id::AND, &[equal, neither], span)?;
+        let mut both = self.apply(id::AND, &[no_x, no_y], span)?;
         if x.kind() == Kind::Double {
-            let (nan_x, nan_y) = (self.apply(id::IS_NAN, &[x], place)?, self.apply(id::IS_NAN, &[y], place)?);
-            let alike = self.apply(id::EQ, &[nan_x, nan_y], place)?;
-            both = self.apply(id::AND, &[both, alike], place)?;
+            let (nan_x, nan_y) = (self.apply(id::IS_NAN, &[x], span)?, self.apply(id::IS_NAN, &[y], span)?);
+            let alike = self.apply(id::EQ, &[nan_x, nan_y], span)?;
+            both = self.apply(id::AND, &[both, alike], span)?;
         }
-        self.apply(id::OR, &[equal, both], place)
+        self.apply(id::OR, &[equal, both], span)
     }
 
-    fn mean(&mut self, v: &Vector, place: Place) -> Compiled<Number> {
+    fn mean(&mut self, v: &Vector, span: Span) -> Compiled<Number> {
         let as_double = match value::dtype(v.typed()).kind() {
             Kind::Logical | Kind::Integer | Kind::Integer64 => self.converted(v, Typed::Value(Kind::Double)),
             _ => v.clone(),
         };
-        let sum = self.sum(&as_double, place)?;
+        let sum = self.sum(&as_double, span)?;
         let n = self.length_of(v);
-        self.apply(id::DIV, &[sum, n], place)
+        self.apply(id::DIV, &[sum, n], span)
     }
 }
 
 /// The type of the smallest or largest of such numbers.
-fn compared_type(typed: Typed, place: Place) -> Compiled<Typed> {
+fn compared_type(typed: Typed, span: Span) -> Compiled<Typed> {
     match value::dtype(typed).kind() {
         Kind::Logical => Ok(Typed::Value(Kind::Integer)),
-        Kind::Complex => Err(Refusal::new(place, "invalid 'type' (complex) of argument", "Compare Mod() or Re().")),
+        Kind::Complex => Err(Refusal::new(span, "invalid 'type' (complex) of argument", "Compare Mod() or Re().")),
         _ => Ok(typed),
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};
 use super::ways::{always_returns, heard, returns_early, surely_reads};
-use super::{Compiled, Compiler, Early, Frame, Operand, Place, Refusal, Results, Statement, DEEPEST};
+use super::{Compiled, Compiler, Early, Frame, Operand, Refusal, Results, Span, Statement, DEEPEST};
 use crate::syntax::{Argument, Expr, Form, Lambda};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::rule::Typed;
@@ -54,7 +54,7 @@ impl Compiler<'_> {
                     });
                     if let Some((assigned, at)) = changed {
                         return Err(Refusal::new(
-                            default.place,
+                            default.span,
                             format!("the default of `{name}` reads `{assigned}`, which the function assigns"),
                             format!(
                                 "Find it where it is needed: if (missing({name})) ...; or give {name} in the call."
@@ -66,11 +66,11 @@ impl Compiler<'_> {
                         promise @ Value::Promise(..) => {
                             self.variables[frame].insert(name.clone(), promise);
                         }
-                        value => self.assign(name, value, default.place)?,
+                        value => self.assign(name, value, default.span)?,
                     }
                 }
                 None => {
-                    let unset = Value::Unset(MISSING.into(), lambda.body.place);
+                    let unset = Value::Unset(MISSING.into(), lambda.body.span);
                     self.variables[frame].insert(name.clone(), unset);
                 }
             }
@@ -98,19 +98,19 @@ impl Compiler<'_> {
         lambda: &Rc<Lambda>,
         parent: Option<usize>,
         args: &[Argument],
-        place: Place,
+        span: Span,
     ) -> Compiled<Value> {
         if self.is_open(lambda) {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("`{}` calls itself", lambda.name),
                 "Write the recursion as a loop; keep what is to be done in a local vector.",
             ));
         }
         if self.frames.len() >= DEEPEST {
-            return Err(Refusal::new(place, "calls stand too deep in each other", "Write a flatter function."));
+            return Err(Refusal::new(span, "calls stand too deep in each other", "Write a flatter function."));
         }
-        let values = self.arguments(lambda, args, place)?;
+        let values = self.arguments(lambda, args, span)?;
         self.enter(lambda, parent);
         for (name, value, expr) in values {
             if matches!(value, Value::Promise(..)) {
@@ -122,11 +122,11 @@ impl Compiler<'_> {
             let value = if assigned { self.held_argument(&name, value, expr)? } else { self.frozen_value(value) };
             self.variables.last_mut().expect("a frame is open").insert(name, value);
         }
-        let result = self.body(lambda, place)?;
+        let result = self.body(lambda, span)?;
         self.leave();
         if sees(&result, self.frames.len()) {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("{} gives a function that sees its variables", shown_name(lambda)),
                 "Write one function that takes all arguments; or make the function in R, outside of what is compiled.",
             ));
@@ -134,14 +134,14 @@ impl Compiler<'_> {
         Ok(result)
     }
 
-    fn held_argument(&mut self, name: &str, value: Value, place: Place) -> Compiled<Value> {
-        self.assign(name, value, place)?;
+    fn held_argument(&mut self, name: &str, value: Value, span: Span) -> Compiled<Value> {
+        self.assign(name, value, span)?;
         let frame = self.frames.len() - 1;
         Ok(self.variables[frame][name].clone())
     }
 
     /// Arguments by R's matching: exact names, then unique beginnings of names, then places.
-    fn arguments(&mut self, lambda: &Lambda, args: &[Argument], place: Place) -> Compiled<Vec<(String, Value, Place)>> {
+    fn arguments(&mut self, lambda: &Lambda, args: &[Argument], span: Span) -> Compiled<Vec<(String, Value, Span)>> {
         // nothing is handed over by `...`
         let dots = lambda.parameters.iter().any(|(n, _)| n == "...");
         let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).filter(|n| *n != "...").collect();
@@ -166,7 +166,7 @@ impl Compiler<'_> {
         }
         let mut free = (0..names.len()).filter(|&j| given[j].is_none()).collect::<Vec<_>>().into_iter();
         for (k, argument) in args.iter().enumerate().filter(|(k, _)| !used[*k]) {
-            let at = argument.value.as_ref().map_or(place, |v| v.place);
+            let at = argument.value.as_ref().map_or(span, |v| v.span);
             match free.next() {
                 Some(j) if argument.name.is_none() => given[j] = Some(k),
                 _ => {
@@ -187,7 +187,7 @@ impl Compiler<'_> {
         for (j, k) in given.into_iter().enumerate() {
             let Some(expr) = k.and_then(|k| args[k].value.as_ref()) else { continue };
             let value = self.argument(lambda, names[j], expr, self.frames.len() - 1)?;
-            values.push((names[j].to_string(), value, expr.place));
+            values.push((names[j].to_string(), value, expr.span));
         }
         Ok(values)
     }
@@ -226,7 +226,7 @@ impl Compiler<'_> {
     }
 
     /// The body of the innermost frame's function, which has its arguments.
-    fn body(&mut self, lambda: &Rc<Lambda>, place: Place) -> Compiled<Value> {
+    fn body(&mut self, lambda: &Rc<Lambda>, span: Span) -> Compiled<Value> {
         if !returns_early(&lambda.body) {
             self.defaults(lambda)?;
             return self.tail(&lambda.body);
@@ -246,7 +246,7 @@ impl Compiler<'_> {
                 c.defaults(lambda)?;
                 let value = c.tail(&lambda.body)?;
                 if c.reachable {
-                    c.deliver(value, lambda.body.place)?;
+                    c.deliver(value, lambda.body.span)?;
                 }
                 Ok(())
             })?;
@@ -257,7 +257,7 @@ impl Compiler<'_> {
             self.emit(Statement::Loop { body: block });
             let early = self.early.last_mut().and_then(Option::take).expect("it was set");
             let Some(results) = early.results else {
-                return Err(Refusal::new(place, "the function never returns a value", "Let it end in a value."));
+                return Err(Refusal::new(span, "the function never returns a value", "Let it end in a value."));
             };
             if results.widened {
                 hints = results.typed;
@@ -297,8 +297,8 @@ impl Compiler<'_> {
         match &expr.form {
             Form::Call(name, args) => match name.as_str() {
                 "{" => self.tail_braces(args),
-                "(" => self.tail(nth(args, 0, expr.place, "(")?),
-                "if" => self.if_else(args, expr.place, |c, way| c.tail(way)),
+                "(" => self.tail(nth(args, 0, expr.span, "(")?),
+                "if" => self.if_else(args, expr.span, |c, way| c.tail(way)),
                 "return" => match args.first().and_then(|a| a.value.as_ref()) {
                     Some(value) => self.expr(value),
                     None => Ok(Value::Null),
@@ -323,8 +323,8 @@ impl Compiler<'_> {
                     let ends = |k: usize| branches.get(k).and_then(|b| b.value.as_ref()).is_some_and(always_returns);
                     let (then, otherwise) = (ends(1), ends(2));
                     if then || otherwise {
-                        let place = expr.place;
-                        let (test, missing) = self.condition(nth(branches, 0, place, "if")?)?;
+                        let span = expr.span;
+                        let (test, missing) = self.condition(nth(branches, 0, span, "if")?)?;
                         let way = |k: usize, ends: bool| {
                             let branch = branches.get(k).and_then(|b| b.value.as_ref());
                             move |c: &mut Self| match branch {
@@ -336,7 +336,7 @@ impl Compiler<'_> {
                                 None => c.tail_braces(rest),
                             }
                         };
-                        return self.branch(test, Some(missing), place, &mut way(1, then), &mut way(2, otherwise));
+                        return self.branch(test, Some(missing), span, &mut way(1, then), &mut way(2, otherwise));
                     }
                 }
                 _ => {}
@@ -347,7 +347,7 @@ impl Compiler<'_> {
     }
 
     /// `return(x)` that is no tail.
-    pub(super) fn return_early(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
+    pub(super) fn return_early(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let value = match args.first().and_then(|a| a.value.as_ref()) {
             Some(value) => self.expr(value)?,
             None => Value::Null,
@@ -355,7 +355,7 @@ impl Compiler<'_> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        self.deliver(value, place)?;
+        self.deliver(value, span)?;
         match self.early.last().expect("a frame is open") {
             // the function itself
             None => self.emit(Statement::Return),
@@ -373,7 +373,7 @@ impl Compiler<'_> {
     }
 
     /// Writes what the function gives to the registers of its results.
-    pub(super) fn deliver(&mut self, value: Value, place: Place) -> Compiled<()> {
+    pub(super) fn deliver(&mut self, value: Value, span: Span) -> Compiled<()> {
         let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
         let (parts, is_vector) = match value {
             Value::Unset(why, at) if why.contains("on different ways") => {
@@ -381,12 +381,12 @@ impl Compiler<'_> {
                 return Err(Refusal::new(at, why, remedy));
             }
             Value::Unset(why, at) => return Err(Refusal::new(at, why, remedy)),
-            Value::Null => return Err(Refusal::new(place, "the function gives NULL", remedy)),
+            Value::Null => return Err(Refusal::new(span, "the function gives NULL", remedy)),
             Value::Number(n) => (vec![(None, n)], false),
             Value::List(parts) => {
                 let mut numbers = Vec::with_capacity(parts.len());
                 for (name, part) in parts {
-                    numbers.push((Some(name.unwrap_or_default()), self.as_number(part, place)?));
+                    numbers.push((Some(name.unwrap_or_default()), self.as_number(part, span)?));
                 }
                 (numbers, false)
             }
@@ -394,25 +394,25 @@ impl Compiler<'_> {
                 Some(n) if n <= 64 => {
                     let mut numbers = Vec::with_capacity(n);
                     for k in 0..n {
-                        numbers.push((Some(String::new()), self.element(&v, Number::integer(k as i32).at, place)?));
+                        numbers.push((Some(String::new()), self.element(&v, Number::integer(k as i32).at, span)?));
                     }
                     (numbers, true)
                 }
-                None if matches!(*v, Vector::Where { .. }) => return Err(self.unfixed(&v, place)),
+                None if matches!(*v, Vector::Where { .. }) => return Err(self.unfixed(&v, span)),
                 _ => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         "the function gives a vector of many elements",
                         "A function gives one number for each element, or a few: c() or a vector of at most 64 elements, whose number is written in the code.",
                     ))
                 }
             },
             other => {
-                return Err(Refusal::new(place, format!("the function gives {}", other.what()), remedy));
+                return Err(Refusal::new(span, format!("the function gives {}", other.what()), remedy));
             }
         };
         if parts.is_empty() {
-            return Err(Refusal::new(place, "the function gives nothing", remedy));
+            return Err(Refusal::new(span, "the function gives nothing", remedy));
         }
         let names: Option<Vec<String>> = parts.iter().map(|(name, _)| name.clone()).collect();
         let numbers: Vec<Number> = parts.into_iter().map(|(_, n)| n).collect();
@@ -430,7 +430,7 @@ impl Compiler<'_> {
                     Some(names) => format!("numbers named {}", names.join(", ")),
                 };
                 return Err(Refusal::new(
-                    place,
+                    span,
                     format!(
                         "the function gives {} here and {} elsewhere",
                         form(&names, numbers.len()),
@@ -438,7 +438,7 @@ impl Compiler<'_> {
                     ),
                     "Let every return() give as many numbers, with the same names.",
                 )
-                .and("elsewhere is here", results.place));
+                .and("elsewhere is here", results.span));
             }
             None => {
                 let typed: Vec<Typed> = numbers
@@ -448,7 +448,7 @@ impl Compiler<'_> {
                     .collect();
                 let registers = typed.iter().map(|&t| self.fresh(value::dtype(t).class())).collect::<Vec<_>>();
                 self.owned.extend(&registers);
-                Results { typed, registers, names, is_vector, place, widened: false }
+                Results { typed, registers, names, is_vector, span, widened: false }
             }
         };
         for (k, n) in numbers.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::control::nth;
 use super::select::Selection;
 use super::value::{self, Number, Parts, Value, Vector};
-use super::{Bounds, Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Bounds, Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Form};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::id;
@@ -17,16 +17,16 @@ pub(super) const BELOW: &str = "a subscript below 1";
 
 impl Compiler<'_> {
     /// `x[i]`, `x[[i]]`, `x[i, j]`, `x$name`.
-    pub(super) fn subset(&mut self, form: &str, args: &[Argument], place: Place) -> Compiled<Value> {
-        let target = nth(args, 0, place, form)?;
+    pub(super) fn subset(&mut self, form: &str, args: &[Argument], span: Span) -> Compiled<Value> {
+        let target = nth(args, 0, span, form)?;
         let value = self.expr(target)?;
         if !self.reachable {
             return Ok(Value::Null);
         }
         let (drop, subscripts): (Vec<&Argument>, Vec<&Argument>) = args[1..].iter().partition(|a| is_drop(a));
-        keeps_none(&drop, place)?;
+        keeps_none(&drop, span)?;
         match value {
-            Value::List(parts) => self.part_of(parts, form, &subscripts, place),
+            Value::List(parts) => self.part_of(parts, form, &subscripts, span),
             Value::Captured(path) => {
                 let scope = self.outermost_scope();
                 let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
@@ -36,21 +36,21 @@ impl Compiler<'_> {
                     Some(Form::Integer(x)) if form != "$" => format!("[[{x}]]"),
                     _ => {
                         return Err(Refusal::new(
-                            place,
+                            span,
                             "an element of a list is chosen by what is computed",
                             "Name it: x$name or x[[\"name\"]]; or keep numbers in a vector.",
                         ))
                     }
                 };
                 let path = path.into_iter().chain([key]).collect();
-                self.outside(scope, path, place)
+                self.outside(scope, path, span)
             }
-            Value::Vector(v) => self.subset_vector(&v, form, &subscripts, place),
+            Value::Vector(v) => self.subset_vector(&v, form, &subscripts, span),
             Value::Number(n) if form != "$" => {
                 let v = self.single(n);
-                self.subset_vector(&v, form, &subscripts, place)
+                self.subset_vector(&v, form, &subscripts, span)
             }
-            other => Err(Refusal::new(place, format!("{} has no elements", other.what()), "Take elements of vectors.")),
+            other => Err(Refusal::new(span, format!("{} has no elements", other.what()), "Take elements of vectors.")),
         }
     }
 
@@ -63,7 +63,7 @@ impl Compiler<'_> {
         self.frames[frame].lambda.scope
     }
 
-    fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
+    fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
         let expr = subscripts.first().and_then(|a| a.value.as_ref());
         let name = match expr.map(|e| &e.form) {
             Some(Form::Name(name)) if form == "$" => Some(name),
@@ -75,7 +75,7 @@ impl Compiler<'_> {
             return found.map(|(_, v)| v.clone()).ok_or_else(|| {
                 let names: Vec<&str> = parts.iter().filter_map(|(n, _)| n.as_deref()).collect();
                 Refusal::new(
-                    place,
+                    span,
                     format!("the list has no element `{name}`"),
                     format!("It has: {}.", names.join(", ")),
                 )
@@ -88,20 +88,20 @@ impl Compiler<'_> {
                         return Ok(parts[k as usize - 1].1.clone());
                     }
                 }
-            } else if let Ok(Value::Vector(v)) = self.combined(parts, place) {
-                return self.subset_vector(&v, form, subscripts, place);
+            } else if let Ok(Value::Vector(v)) = self.combined(parts, span) {
+                return self.subset_vector(&v, form, subscripts, span);
             }
         }
         Err(Refusal::new(
-            place,
+            span,
             "an element of a list is chosen by what is computed",
             "Name it: x$name or x[[\"name\"]]; or keep numbers in a vector: c().",
         ))
     }
 
-    fn subset_vector(&mut self, v: &Rc<Vector>, form: &str, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
+    fn subset_vector(&mut self, v: &Rc<Vector>, form: &str, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
         if form == "$" {
-            return Err(Refusal::new(place, "$ operator is invalid for atomic vectors", "Take elements by x[i]."));
+            return Err(Refusal::new(span, "$ operator is invalid for atomic vectors", "Take elements by x[i]."));
         }
         match subscripts {
             [one] => match &one.value {
@@ -109,32 +109,32 @@ impl Compiler<'_> {
                 Some(expr) => {
                     let value = self.expr(expr)?;
                     if form == "[[" {
-                        let n = self.element_number(value, v, expr.place)?;
-                        return self.selected(v, Selection::One(n), true, place, expr.place);
+                        let n = self.element_number(value, v, expr.span)?;
+                        return self.selected(v, Selection::One(n), true, span, expr.span);
                     }
-                    self.no_matrix(v, &value, expr.place)?;
-                    let selection = self.selection(value, v.length(), expr.place)?;
-                    self.selected(v, selection, false, place, expr.place)
+                    self.no_matrix(v, &value, expr.span)?;
+                    let selection = self.selection(value, v.length(), expr.span)?;
+                    self.selected(v, selection, false, span, expr.span)
                 }
             },
-            _ => self.subset_matrix(v, subscripts, place),
+            _ => self.subset_matrix(v, subscripts, span),
         }
     }
 
     /// The number of the element that `x[[i]]` takes.
-    pub(super) fn element_number(&mut self, value: Value, v: &Vector, place: Place) -> Compiled<Number> {
+    pub(super) fn element_number(&mut self, value: Value, v: &Vector, span: Span) -> Compiled<Number> {
         let n = match value {
-            Value::Vector(one) if one.fixed() == Some(1) => self.element(&one, Number::integer(0).at, place)?,
+            Value::Vector(one) if one.fixed() == Some(1) => self.element(&one, Number::integer(0).at, span)?,
             Value::Vector(_) => {
                 let remedy = "Take one element, or several by x[i].";
-                return Err(Refusal::new(place, "attempt to select more than one element", remedy));
+                return Err(Refusal::new(span, "attempt to select more than one element", remedy));
             }
-            value => self.as_number(value, place)?,
+            value => self.as_number(value, span)?,
         };
         if n.kind() == Kind::Logical {
             // TRUE is the first
             let [missing, none] =
-                [BEYOND, "attempt to select less than one element"].map(|message| self.failure(place, message));
+                [BEYOND, "attempt to select less than one element"].map(|message| self.failure(span, message));
             let test = self.cast(n, DType::Bool8);
             let otherwise = vec![Statement::Fail(none)];
             self.emit(Statement::If { value: test.at, missing: Some(missing), then: vec![], otherwise });
@@ -144,7 +144,7 @@ impl Compiler<'_> {
             // of two elements it leaves the other
             (Some(k @ (-1 | -2)), Some(2)) => Ok(Number::integer(k as i32 + 3)),
             (Some(k), _) if k < 0 => Err(Refusal::new(
-                place,
+                span,
                 "invalid negative subscript in [[ ]]",
                 "Write the number of the element, or x[-i] for several.",
             )),
@@ -153,7 +153,7 @@ impl Compiler<'_> {
     }
 
     /// Numbers with as many columns as there are dimensions are R's subscripts by rows.
-    pub(super) fn no_matrix(&self, v: &Vector, subscript: &Value, place: Place) -> Compiled<()> {
+    pub(super) fn no_matrix(&self, v: &Vector, subscript: &Value, span: Span) -> Compiled<()> {
         let Value::Vector(at) = subscript else { return Ok(()) };
         let (axes, by) = (self.extents(v), self.extents(at));
         let columns = |n: usize| match by.get(1) {
@@ -163,7 +163,7 @@ impl Compiler<'_> {
         let logical = value::dtype(at.typed()).kind() == Kind::Logical;
         match axes.len() > 1 && by.len() == 2 && columns(axes.len()) && !logical {
             true => Err(Refusal::new(
-                place,
+                span,
                 "a matrix of subscripts, one row for each element",
                 "Take elements by two subscripts in a loop: x[i, j].",
             )),
@@ -172,11 +172,11 @@ impl Compiler<'_> {
     }
 
     /// `x[i, j]`: a number, or a vector where one of the subscripts takes several elements.
-    fn subset_matrix(&mut self, v: &Rc<Vector>, subscripts: &[&Argument], place: Place) -> Compiled<Value> {
+    fn subset_matrix(&mut self, v: &Rc<Vector>, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
         let extents = self.extents(v);
         if extents.len() != subscripts.len() {
             return Err(Refusal::new(
-                place,
+                span,
                 format!(
                     "incorrect number of dimensions: {} subscripts for {}",
                     subscripts.len(),
@@ -192,23 +192,23 @@ impl Compiler<'_> {
         for k in 1..extents.len() {
             strides.push(match k {
                 1 => extents[0],
-                _ => self.long_op(id::MUL, strides[k - 1], extents[k - 1], place)?,
+                _ => self.long_op(id::MUL, strides[k - 1], extents[k - 1], span)?,
             });
         }
         let mut selections = Vec::with_capacity(extents.len());
         for (k, subscript) in subscripts.iter().enumerate() {
             selections.push(match &subscript.value {
-                None => (Selection::All, place),
+                None => (Selection::All, span),
                 Some(expr) => {
                     let value = self.expr(expr)?;
-                    let selection = match self.selection(value, extents[k], expr.place)? {
+                    let selection = match self.selection(value, extents[k], expr.span)? {
                         // one row of a matrix is no matrix
                         Selection::At(at) if at.fixed() == Some(1) => {
-                            Selection::One(self.element(&at, Number::integer(0).at, place)?)
+                            Selection::One(self.element(&at, Number::integer(0).at, span)?)
                         }
                         other => other,
                     };
-                    (selection, expr.place)
+                    (selection, expr.span)
                 }
             });
         }
@@ -216,12 +216,12 @@ impl Compiler<'_> {
             (0..extents.len()).filter(|&k| !matches!(selections[k].0, Selection::One(_))).collect();
         if let ([rows, columns], Some((height, _))) = (&selections[..], v.dim()) {
             if several.len() == 2 {
-                return self.block_of(v, height.into(), rows, columns, place);
+                return self.block_of(v, height.into(), rows, columns, span);
             }
         }
         if several.len() > 1 {
             return Err(Refusal::new(
-                place,
+                span,
                 "a subscript that leaves several dimensions",
                 "Take one row, one column or one element.",
             ));
@@ -229,11 +229,11 @@ impl Compiler<'_> {
         let mut at = Vec::new();
         for (k, (selection, own)) in selections.iter().enumerate() {
             if let Selection::One(n) = selection {
-                at.push((self.position(*n, extents[k], true, place, Some(*own))?, strides[k]));
+                at.push((self.position(*n, extents[k], true, span, Some(*own))?, strides[k]));
             }
         }
-        let start = self.placed(at);
-        let Some(&k) = several.first() else { return Ok(Value::Number(self.at_position(v, start, place)?)) };
+        let start = self.offset(at);
+        let Some(&k) = several.first() else { return Ok(Value::Number(self.at_position(v, start, span)?)) };
         let line = match &**v {
             Vector::Table { table, typed, .. } => Vector::Table {
                 table: *table,
@@ -251,13 +251,13 @@ impl Compiler<'_> {
                 };
                 let first = Number { at: start, typed: Typed::Value(Kind::Integer64) };
                 let first = self.in_class(first, Class::I32);
-                let from = self.apply(id::ADD, &[first, Number::integer(1)], place)?;
+                let from = self.apply(id::ADD, &[first, Number::integer(1)], span)?;
                 let at = Vector::Range { from, step: Number::integer(step as i32), length: Number::long(n).at };
                 Vector::Pick { of: v.clone(), at: Rc::new(at), strict: false }
             }
         };
         let (selection, own) = selections.swap_remove(k);
-        self.selected(&Rc::new(line), selection, true, place, own)
+        self.selected(&Rc::new(line), selection, true, span, own)
     }
 
     /// Rows and columns of a matrix of fixed size, where how many is known.
@@ -265,9 +265,9 @@ impl Compiler<'_> {
         &mut self,
         v: &Rc<Vector>,
         height: usize,
-        rows: &(Selection, Place),
-        columns: &(Selection, Place),
-        place: Place,
+        rows: &(Selection, Span),
+        columns: &(Selection, Span),
+        span: Span,
     ) -> Compiled<Value> {
         let extents = self.extents(v);
         let mut numbers = Vec::new();
@@ -287,20 +287,20 @@ impl Compiler<'_> {
             };
             numbers.push((at, *own));
         }
-        let [(rows, row_place), (columns, column_place)] = [numbers[0].clone(), numbers[1].clone()];
+        let [(rows, row_span), (columns, column_span)] = [numbers[0].clone(), numbers[1].clone()];
         let (r, c) = (rows.fixed().expect("it was asked"), columns.fixed().expect("it was asked"));
         if r * c > super::join::MOST_LOCAL {
-            return Err(super::vector::too_long(place));
+            return Err(super::vector::too_long(span));
         }
         let array = self.new_array(v.typed(), (r * c) as u16);
         self.grid(r, c, &mut |compiler, i, j| {
-            let a = compiler.element(&rows, i, place)?;
-            let a = compiler.position(a, extents[0], true, place, Some(row_place))?;
-            let b = compiler.element(&columns, j, place)?;
-            let b = compiler.position(b, extents[1], true, place, Some(column_place))?;
-            let from = compiler.placed(vec![(a, Number::long(1).at), (b, Number::long(height as i64).at)]);
-            let element = compiler.at_position(v, from, place)?;
-            let at = compiler.place_in(i, j, r, place)?;
+            let a = compiler.element(&rows, i, span)?;
+            let a = compiler.position(a, extents[0], true, span, Some(row_span))?;
+            let b = compiler.element(&columns, j, span)?;
+            let b = compiler.position(b, extents[1], true, span, Some(column_span))?;
+            let from = compiler.offset(vec![(a, Number::long(1).at), (b, Number::long(height as i64).at)]);
+            let element = compiler.at_position(v, from, span)?;
+            let at = compiler.offset_in(i, j, r, span)?;
             compiler.emit(Statement::Set { array, at, value: element.at });
             Ok(())
         })?;
@@ -314,7 +314,7 @@ impl Compiler<'_> {
     }
 
     /// The position in memory of positions along axes, with their strides.
-    pub(super) fn placed(&mut self, at: Vec<(Operand, Operand)>) -> Operand {
+    pub(super) fn offset(&mut self, at: Vec<(Operand, Operand)>) -> Operand {
         let mut sum = 0;
         for pair in &at {
             match pair {
@@ -323,7 +323,7 @@ impl Compiler<'_> {
                 }
                 _ => {
                     let to = self.fresh(Class::I64);
-                    self.emit(Statement::Place { to, at });
+                    self.emit(Statement::Offset { to, at });
                     return Operand::Register(to);
                 }
             }
@@ -339,18 +339,18 @@ impl Compiler<'_> {
         }
     }
 
-    /// R's subscript as a position from 0: of the expression at `place`, and written at `own`, if anywhere.
+    /// R's subscript as a position from 0: of the expression at `span`, and written at `own`, if anywhere.
     pub(super) fn position(
         &mut self,
         n: Number,
         extent: Operand,
         strict: bool,
-        place: Place,
-        own: Option<Place>,
+        span: Span,
+        own: Option<Span>,
     ) -> Compiled<Operand> {
         if n.kind() == Kind::Complex {
-            let place = own.unwrap_or(place);
-            return Err(Refusal::new(place, "invalid subscript type 'complex'", "Subscripts are numbers."));
+            let span = own.unwrap_or(span);
+            return Err(Refusal::new(span, "invalid subscript type 'complex'", "Subscripts are numbers."));
         }
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {
             if k >= 1 && k <= e {
@@ -358,14 +358,14 @@ impl Compiler<'_> {
             }
         }
         let own = Some(own.map_or(String::new(), |own| self.scope.text(own)));
-        let low = self.failure_at(place, BELOW, own.clone());
+        let low = self.failure_at(span, BELOW, own.clone());
         let fails = match self.request.bounds {
             Bounds::AsR => strict,
             Bounds::Missing => false,
             Bounds::Fail => true,
         };
         let high = match fails {
-            true => Some(self.failure_at(place, BEYOND, own)),
+            true => Some(self.failure_at(span, BEYOND, own)),
             false => None,
         };
         let to = self.fresh(Class::I64);
@@ -374,7 +374,7 @@ impl Compiler<'_> {
     }
 
     /// The element of a vector at a position from 0 (I64), NA at -1.
-    pub(super) fn at_position(&mut self, v: &Vector, at: Operand, place: Place) -> Compiled<Number> {
+    pub(super) fn at_position(&mut self, v: &Vector, at: Operand, span: Span) -> Compiled<Number> {
         match v {
             Vector::Local { array, typed, .. } => {
                 if let (Operand::Constant(Scalar::I64(k)), Some(written)) = (at, self.written(v)) {
@@ -388,37 +388,37 @@ impl Compiler<'_> {
             }
             Vector::Table { table, typed, start, step, .. } => {
                 let whole = *start == Number::long(0).at && *step == Number::long(1).at;
-                let place_of = if whole {
+                let offset = if whole {
                     at
                 } else {
                     let to = self.fresh(Class::I64);
-                    self.emit(Statement::Place { to, at: vec![(*start, Number::long(1).at), (at, *step)] });
+                    self.emit(Statement::Offset { to, at: vec![(*start, Number::long(1).at), (at, *step)] });
                     Operand::Register(to)
                 };
                 let to = self.fresh(value::dtype(*typed).class());
-                self.emit(Statement::Read { to, table: *table, at: place_of });
+                self.emit(Statement::Read { to, table: *table, at: offset });
                 Ok(Number::register(to, *typed))
             }
             // at -1 there is none
             Vector::Where { of, keep, .. } => {
                 let number = Number { at, typed: Typed::Value(Kind::Integer64) };
                 let index = self.in_class(number, Class::I32);
-                self.nth_kept(of, keep, index.at, place)
+                self.nth_kept(of, keep, index.at, span)
             }
             // what is found element by element has none at -1
             other => {
                 let number = Number { at, typed: Typed::Value(Kind::Integer64) };
                 let index = self.in_class(number, Class::I32);
                 if let Operand::Constant(_) = index.at {
-                    return self.element(other, index.at, place);
+                    return self.element(other, index.at, span);
                 }
-                let outside = self.apply(id::LT, &[index, Number::integer(0)], place)?;
+                let outside = self.apply(id::LT, &[index, Number::integer(0)], span)?;
                 let typed = other.typed();
                 let value =
-                    self.branch(outside, None, place, &mut |c| Ok(Value::Number(c.missing(typed))), &mut |c| {
-                        Ok(Value::Number(c.element(other, index.at, place)?))
+                    self.branch(outside, None, span, &mut |c| Ok(Value::Number(c.missing(typed))), &mut |c| {
+                        Ok(Value::Number(c.element(other, index.at, span)?))
                     })?;
-                self.as_number(value, place)
+                self.as_number(value, span)
             }
         }
     }
@@ -429,13 +429,13 @@ impl Compiler<'_> {
     }
 
     /// The element of a vector after `index` others (I32, within it).
-    pub(super) fn element(&mut self, v: &Vector, index: Operand, place: Place) -> Compiled<Number> {
-        self.has_room(place)?;
+    pub(super) fn element(&mut self, v: &Vector, index: Operand, span: Span) -> Compiled<Number> {
+        self.has_room(span)?;
         let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
         match v {
             Vector::Local { .. } | Vector::Table { .. } => {
                 let at = self.long(index_number);
-                self.at_position(v, at, place)
+                self.at_position(v, at, span)
             }
             Vector::Same { value, .. } => Ok(*value),
             Vector::Range { from, step, .. } => match (from.whole(), step.whole(), index_number.whole()) {
@@ -460,21 +460,21 @@ impl Compiler<'_> {
                 for arg in args {
                     numbers.push(match arg {
                         Value::Number(n) => *n,
-                        Value::Vector(v) if v.fixed() == Some(1) => self.element(v, Number::integer(0).at, place)?,
-                        Value::Vector(v) => self.element(v, index, place)?,
+                        Value::Vector(v) if v.fixed() == Some(1) => self.element(v, Number::integer(0).at, span)?,
+                        Value::Vector(v) => self.element(v, index, span)?,
                         other => unreachable!("{} is no operand", other.what()),
                     });
                 }
-                let n = self.apply(*op, &numbers, place)?;
+                let n = self.apply(*op, &numbers, span)?;
                 Ok(self.as_typed(n, *typed))
             }
             Vector::Pick { of, at, strict } => {
-                let subscript = self.element(at, index, place)?;
-                let at = self.position(subscript, of.length(), *strict, place, None)?;
-                self.at_position(of, at, place)
+                let subscript = self.element(at, index, span)?;
+                let at = self.position(subscript, of.length(), *strict, span, None)?;
+                self.at_position(of, at, span)
             }
-            Vector::Where { of, keep, .. } => self.nth_kept(of, keep, index, place),
-            Vector::Except { of, .. } => self.is_absent(of, index, place),
+            Vector::Where { of, keep, .. } => self.nth_kept(of, keep, index, span),
+            Vector::Except { of, .. } => self.is_absent(of, index, span),
         }
     }
 }
@@ -484,12 +484,12 @@ pub(super) fn is_drop(argument: &Argument) -> bool {
 }
 
 /// `drop = FALSE` would keep dimensions.
-pub(super) fn keeps_none(drop: &[&Argument], place: Place) -> Compiled<()> {
+pub(super) fn keeps_none(drop: &[&Argument], span: Span) -> Compiled<()> {
     let is_true = |a: &&Argument| matches!(a.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(true))));
     match drop.iter().all(is_true) {
         true => Ok(()),
         false => {
-            Err(Refusal::new(place, "`drop` other than TRUE", "Make the matrix of what is taken: matrix(x[i, ], 1)."))
+            Err(Refusal::new(span, "`drop` other than TRUE", "Make the matrix of what is taken: matrix(x[i, ], 1)."))
         }
     }
 }

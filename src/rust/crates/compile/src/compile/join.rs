@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::value::{self, join, Number, Parts, Value, Vector};
-use super::{Block, Compiled, Compiler, Operand, Place, Refusal, Register, Statement, Variables};
+use super::{Block, Compiled, Compiler, Operand, Refusal, Register, Span, Statement, Variables};
 use crate::LocalArray;
 use verdigris_ops::rule::Typed;
 
@@ -18,9 +18,9 @@ pub(super) fn any_value(variables: &Variables, test: impl Fn(&Value) -> bool) ->
 
 impl Compiler<'_> {
     /// Gives a variable of the innermost frame a value.
-    pub(super) fn assign(&mut self, name: &str, value: Value, place: Place) -> Compiled<()> {
+    pub(super) fn assign(&mut self, name: &str, value: Value, span: Span) -> Compiled<()> {
         let frame = self.frames.len() - 1;
-        let value = self.held(frame, name, value, place)?;
+        let value = self.held(frame, name, value, span)?;
         if self.reachable {
             self.variables[frame].insert(name.to_string(), value);
         }
@@ -28,7 +28,7 @@ impl Compiler<'_> {
     }
 
     /// The value, in registers and arrays of the variable's own.
-    fn held(&mut self, frame: usize, name: &str, value: Value, place: Place) -> Compiled<Value> {
+    fn held(&mut self, frame: usize, name: &str, value: Value, span: Span) -> Compiled<Value> {
         Ok(match value {
             Value::Number(n) => {
                 let slot = self.slot(frame, name, n.typed);
@@ -41,14 +41,14 @@ impl Compiler<'_> {
                 if lazy || v.fixed().is_none_or(|n| n > MOST_LOCAL) {
                     self.frozen_value(Value::Vector(v))
                 } else {
-                    self.stored(frame, name, &v, place)?
+                    self.stored(frame, name, &v, span)?
                 }
             }
             Value::List(parts) => {
                 let mut held = Vec::with_capacity(parts.len());
                 for (k, (part, value)) in parts.into_iter().enumerate() {
                     let label = label(name, part.as_deref(), k);
-                    held.push((part, self.held(frame, &label, value, place)?));
+                    held.push((part, self.held(frame, &label, value, span)?));
                 }
                 Value::List(held)
             }
@@ -57,10 +57,10 @@ impl Compiler<'_> {
     }
 
     /// A vector of fixed length in the variable's own array.
-    pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, place: Place) -> Compiled<Value> {
+    pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, span: Span) -> Compiled<Value> {
         let length = v.fixed().expect("only vectors of fixed length are stored") as u16;
         let array = self.array_slot(frame, name, v.typed(), length, Some(v));
-        self.fill(array, v, place)?;
+        self.fill(array, v, span)?;
         Ok(Value::vector(Vector::Local { array, typed: v.typed(), length, dim: v.dim() }))
     }
 
@@ -100,7 +100,7 @@ impl Compiler<'_> {
 
     /// Writes the elements of a vector into an array of its type and length. They are all found before any is written,
     /// where the vector may read the array.
-    pub(super) fn fill(&mut self, array: u16, from: &Vector, place: Place) -> Compiled<()> {
+    pub(super) fn fill(&mut self, array: u16, from: &Vector, span: Span) -> Compiled<()> {
         match from {
             Vector::Local { array: other, .. } if *other == array => return Ok(()),
             _ => {}
@@ -108,12 +108,12 @@ impl Compiler<'_> {
         let n = from.fixed().expect("only vectors of fixed length are stored");
         if from.reads(array) {
             let other = self.new_array(from.typed(), n as u16);
-            self.fill(other, from, place)?;
+            self.fill(other, from, span)?;
             let copy = Vector::Local { array: other, typed: from.typed(), length: n as u16, dim: None };
-            return self.fill(array, &copy, place);
+            return self.fill(array, &copy, span);
         }
         self.each(Number::long(n as i64).at, &mut |c, index| {
-            let element = c.element(from, index, place)?;
+            let element = c.element(from, index, span)?;
             let element = c.as_typed(element, from.typed());
             let at = c.long(Number { at: index, typed: Typed::Value(verdigris_ops::dtype::Kind::Integer) });
             c.emit(Statement::Set { array, at, value: element.at });
@@ -184,7 +184,7 @@ impl Compiler<'_> {
 
     /// Goes on from several ways, each with its block and the variables at its end. The blocks get what brings their
     /// values together.
-    pub(super) fn merge(&mut self, ways: &mut [(&mut Block, Variables)], place: Place, why: &str) -> Compiled<()> {
+    pub(super) fn merge(&mut self, ways: &mut [(&mut Block, Variables)], span: Span, why: &str) -> Compiled<()> {
         let frames = ways[0].1.len();
         let mut merged: Variables = Vec::with_capacity(frames);
         for frame in 0..frames {
@@ -195,7 +195,7 @@ impl Compiler<'_> {
             for name in names {
                 let values = ways.iter().map(|(_, vars)| vars[frame].get(&name).cloned()).collect();
                 let mut blocks: Vec<&mut Block> = ways.iter_mut().map(|(block, _)| &mut **block).collect();
-                let value = self.merge_values((frame, &name), values, &mut blocks, place, why)?;
+                let value = self.merge_values((frame, &name), values, &mut blocks, span, why)?;
                 variables.insert(name, value);
             }
             merged.push(variables);
@@ -211,7 +211,7 @@ impl Compiler<'_> {
         owner: (usize, &str),
         values: Vec<Option<Value>>,
         blocks: &mut [&mut Block],
-        place: Place,
+        span: Span,
         why: &str,
     ) -> Compiled<Value> {
         let missing = values.iter().any(Option::is_none);
@@ -220,8 +220,8 @@ impl Compiler<'_> {
             return Ok(values.swap_remove(unset));
         }
         match missing {
-            true => Ok(Value::Unset(why.into(), place)),
-            false => self.meet(Some(owner), values, blocks, place),
+            true => Ok(Value::Unset(why.into(), span)),
+            false => self.meet(Some(owner), values, blocks, span),
         }
     }
 
@@ -233,7 +233,7 @@ impl Compiler<'_> {
         owner: Option<(usize, &str)>,
         mut values: Vec<Value>,
         blocks: &mut [&mut Block],
-        place: Place,
+        span: Span,
     ) -> Compiled<Value> {
         if values.iter().all(|v| *v == values[0]) {
             return Ok(values.swap_remove(0));
@@ -273,7 +273,7 @@ impl Compiler<'_> {
                 let label = owner.map(|(frame, name)| (frame, label(name, part.as_deref(), k)));
                 let owner = label.as_ref().map(|(frame, label)| (*frame, label.as_str()));
                 let each = lists.iter().map(|l| l[k].1.clone()).collect();
-                match self.meet(owner, each, blocks, place)? {
+                match self.meet(owner, each, blocks, span)? {
                     // what nobody owns is one value
                     unset @ Value::Unset(..) if owner.is_none() => return Ok(unset),
                     value => parts.push((part.clone(), value)),
@@ -292,23 +292,23 @@ impl Compiler<'_> {
                     None => self.new_array(typed, length),
                 };
                 for (block, v) in blocks.iter_mut().zip(&vectors) {
-                    self.at_end_of(block, |c| c.fill_as(array, v, typed, place))?;
+                    self.at_end_of(block, |c| c.fill_as(array, v, typed, span))?;
                 }
                 return Ok(Value::vector(Vector::Local { array, typed, length, dim }));
             }
         }
         let what: Vec<String> = values.iter().map(Value::what).collect();
         let which = if owner.is_some() { "it" } else { "the value" };
-        Ok(Value::Unset(format!("{which} is {} on different ways", what.join(" or ")), place))
+        Ok(Value::Unset(format!("{which} is {} on different ways", what.join(" or ")), span))
     }
 
     /// `fill`, with elements of another type than the array's.
-    pub(super) fn fill_as(&mut self, array: u16, v: &Vector, typed: Typed, place: Place) -> Compiled<()> {
+    pub(super) fn fill_as(&mut self, array: u16, v: &Vector, typed: Typed, span: Span) -> Compiled<()> {
         if v.typed() == typed {
-            return self.fill(array, v, place);
+            return self.fill(array, v, span);
         }
         let as_typed = self.converted(v, typed);
-        self.fill(array, &as_typed, place)
+        self.fill(array, &as_typed, span)
     }
 
     /// Writes at the end of a block that is not the current one.
@@ -331,7 +331,7 @@ impl Compiler<'_> {
         &mut self,
         assigned: &[String],
         wider: &std::collections::HashMap<(usize, String), Typed>,
-        place: Place,
+        span: Span,
     ) -> Compiled<()> {
         for frame in 0..self.frames.len() {
             for name in assigned {
@@ -348,7 +348,7 @@ impl Compiler<'_> {
                     Value::Vector(v) if v.fixed().is_some_and(|n| n <= MOST_LOCAL) => {
                         let typed = wanted.map_or(v.typed(), |w| join(v.typed(), *w));
                         let v = self.converted(&v, typed);
-                        self.stored(frame, name, &v, place)?
+                        self.stored(frame, name, &v, span)?
                     }
                     Value::List(parts) => {
                         let mut held = Vec::new();
@@ -358,7 +358,7 @@ impl Compiler<'_> {
                                 (Value::Number(n), Some(w)) => Value::Number(self.as_typed(n, join(n.typed, *w))),
                                 (v, _) => v,
                             };
-                            held.push((part, self.held(frame, &label, v, place)?));
+                            held.push((part, self.held(frame, &label, v, span)?));
                         }
                         Value::List(held)
                     }
@@ -372,19 +372,19 @@ impl Compiler<'_> {
 
     /// At an end of a turn: brings what the variables are now to where the turn began. What does not fit is noted as
     /// wider.
-    pub(super) fn back_to_head(&mut self, place: Place) -> Compiled<()> {
+    pub(super) fn back_to_head(&mut self, span: Span) -> Compiled<()> {
         let context = self.loops.last().expect("a loop is open");
         let head = context.head.clone();
         for (frame, variables) in head.iter().enumerate() {
             for (name, at_head) in variables {
                 let now = self.variables[frame].get(name).cloned();
-                self.back(frame, name, at_head, now, place)?;
+                self.back(frame, name, at_head, now, span)?;
             }
         }
         Ok(())
     }
 
-    fn back(&mut self, frame: usize, name: &str, at_head: &Value, now: Option<Value>, place: Place) -> Compiled<()> {
+    fn back(&mut self, frame: usize, name: &str, at_head: &Value, now: Option<Value>, span: Span) -> Compiled<()> {
         let Some(now) = now else { return Ok(()) };
         if *at_head == now {
             return Ok(());
@@ -407,19 +407,19 @@ impl Compiler<'_> {
                 if join(a.typed(), b.typed()) != a.typed() {
                     wider(self, b.typed());
                 } else if let Vector::Local { array, typed, .. } = **a {
-                    self.fill_as(array, b, typed, place)?;
+                    self.fill_as(array, b, typed, span)?;
                 } else {
-                    return Err(changes_form(name, at_head, &now, place));
+                    return Err(changes_form(name, at_head, &now, span));
                 }
             }
             (Value::List(a), Value::List(b)) if a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0) => {
                 for (k, (part, value)) in a.iter().enumerate() {
                     let label = label(name, part.as_deref(), k);
-                    self.back(frame, &label, value, Some(b[k].1.clone()), place)?;
+                    self.back(frame, &label, value, Some(b[k].1.clone()), span)?;
                 }
             }
             (Value::Unset(..), _) => {}
-            _ => return Err(changes_form(name, at_head, &now, place)),
+            _ => return Err(changes_form(name, at_head, &now, span)),
         }
         Ok(())
     }
@@ -434,7 +434,7 @@ fn label(name: &str, part: Option<&str>, k: usize) -> String {
 }
 
 /// A variable that a turn of a loop leaves in another form than it found.
-fn changes_form(name: &str, before: &Value, after: &Value, place: Place) -> Refusal {
+fn changes_form(name: &str, before: &Value, after: &Value, span: Span) -> Refusal {
     let shown = |value: &Value| match value {
         Value::Vector(v) => match v.fixed() {
             Some(n) => format!("a vector of {n} element{}", if n == 1 { "" } else { "s" }),
@@ -450,5 +450,5 @@ fn changes_form(name: &str, before: &Value, after: &Value, place: Place) -> Refu
         false => format!("Keep `{name}` of one form and length; use another name for the other."),
     };
     let message = format!("`{name}` is {} before the loop's turn and {} after it", shown(before), shown(after));
-    Refusal::new(place, message, remedy)
+    Refusal::new(span, message, remedy)
 }

@@ -6,7 +6,7 @@ use super::builtin::Matched;
 use super::control::nth;
 use super::value::{join, Number, Value, Vector};
 use super::vector::too_long;
-use super::{Compiled, Compiler, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::id;
@@ -14,7 +14,7 @@ use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
     /// None where the name is none of these functions.
-    pub(super) fn made(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+    pub(super) fn made(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         match name {
             "c" => {
                 let mut parts = Vec::new();
@@ -36,13 +36,13 @@ impl Compiler<'_> {
                     let Some(typed) = typed else { return Ok(Some(Value::Null)) };
                     let mut out = Vec::new();
                     for (name, value) in parts {
-                        let n = self.as_number(value, place)?;
+                        let n = self.as_number(value, span)?;
                         let n = self.as_typed(n, typed);
                         out.push((name, Value::Number(n)));
                     }
                     return Ok(Some(Value::List(out)));
                 }
-                self.combined(parts, place).map(Some)
+                self.combined(parts, span).map(Some)
             }
             "list" => {
                 let exprs: Vec<&Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
@@ -51,32 +51,32 @@ impl Compiler<'_> {
             }
             "numeric" | "double" | "integer" | "logical" | "vector" => {
                 let (zero, count) = match name {
-                    "integer" => (Number::integer(0), nth(args, 0, place, name)?),
-                    "logical" => (Number::logical(Some(false)), nth(args, 0, place, name)?),
+                    "integer" => (Number::integer(0), nth(args, 0, span, name)?),
+                    "logical" => (Number::logical(Some(false)), nth(args, 0, span, name)?),
                     "vector" => {
-                        let mode = nth(args, 0, place, name)?;
+                        let mode = nth(args, 0, span, name)?;
                         let zero = match &mode.form {
                             Form::Text(t) if t == "integer" => Number::integer(0),
                             Form::Text(t) if t == "logical" => Number::logical(Some(false)),
                             Form::Text(t) if t == "numeric" || t == "double" => Number::double(0.0),
                             _ => {
                                 return Err(Refusal::new(
-                                    mode.place,
+                                    mode.span,
                                     "a vector of another mode",
                                     "Use numeric(n), integer(n) or logical(n).",
                                 ))
                             }
                         };
-                        (zero, nth(args, 1, place, name)?)
+                        (zero, nth(args, 1, span, name)?)
                     }
-                    _ => (Number::double(0.0), nth(args, 0, place, name)?),
+                    _ => (Number::double(0.0), nth(args, 0, span, name)?),
                 };
                 let n = self.fixed_count(count)?;
                 Ok(Some(Value::vector(Vector::Same { value: zero, length: Number::long(n).at, dim: None })))
             }
             "rep" | "rep.int" | "rep_len" => {
                 let names: &[&str] = if name == "rep_len" { &["x", "length.out"] } else { &["x", "times"] };
-                let matched = Matched::new(name, names, args, place)?;
+                let matched = Matched::new(name, names, args, span)?;
                 let n = self.fixed_count(matched.needed(names[1])?)?;
                 match self.expr(matched.needed("x")?)? {
                     Value::Number(value) => {
@@ -85,13 +85,13 @@ impl Compiler<'_> {
                     }
                     Value::Vector(v) if name != "rep_len" => {
                         let parts = (0..n).map(|_| (None, Value::Vector(v.clone()))).collect();
-                        self.combined(parts, place).map(Some)
+                        self.combined(parts, span).map(Some)
                     }
-                    other => Err(Refusal::new(place, format!("{} is repeated", other.what()), "Repeat a number.")),
+                    other => Err(Refusal::new(span, format!("{} is repeated", other.what()), "Repeat a number.")),
                 }
             }
             "matrix" => {
-                let matched = Matched::new(name, &["data", "nrow", "ncol"], args, place)?;
+                let matched = Matched::new(name, &["data", "nrow", "ncol"], args, span)?;
                 let rows = matched.expr("nrow").map(|e| self.fixed_count(e)).transpose()?;
                 let columns = matched.expr("ncol").map(|e| self.fixed_count(e)).transpose()?;
                 let data = match matched.expr("data") {
@@ -99,7 +99,7 @@ impl Compiler<'_> {
                     None => Value::Number(Number::logical(None)),
                 };
                 let elements = match &data {
-                    Value::Vector(v) => v.fixed().ok_or_else(|| self.unfixed(v, place))? as i64,
+                    Value::Vector(v) => v.fixed().ok_or_else(|| self.unfixed(v, span))? as i64,
                     _ => 1,
                 };
                 let (rows, columns) = match (rows, columns) {
@@ -110,7 +110,7 @@ impl Compiler<'_> {
                 };
                 let n = rows * columns;
                 if n > super::join::MOST_LOCAL as i64 {
-                    return Err(too_long(place));
+                    return Err(too_long(span));
                 }
                 let dim = Some((rows as u16, columns as u16));
                 match data {
@@ -120,51 +120,51 @@ impl Compiler<'_> {
                     }
                     Value::Vector(v) if elements == n => {
                         let array = self.new_array(v.typed(), n as u16);
-                        self.fill(array, &v, place)?;
+                        self.fill(array, &v, span)?;
                         Ok(Some(Value::vector(Vector::Local { array, typed: v.typed(), length: n as u16, dim })))
                     }
                     _ => Err(Refusal::new(
-                        place,
+                        span,
                         "data length differs from size of matrix",
                         "Give one number, or as many as there are elements.",
                     )),
                 }
             }
             ":" => {
-                let values = self.operands(&[nth(args, 0, place, ":")?, nth(args, 1, place, ":")?])?;
+                let values = self.operands(&[nth(args, 0, span, ":")?, nth(args, 1, span, ":")?])?;
                 let mut values = values.into_iter();
-                let a = self.as_number(values.next().expect("two"), place)?;
-                let b = self.as_number(values.next().expect("two"), place)?;
-                self.colon(a, b, place).map(Some)
+                let a = self.as_number(values.next().expect("two"), span)?;
+                let b = self.as_number(values.next().expect("two"), span)?;
+                self.colon(a, b, span).map(Some)
             }
             "seq_len" => {
-                let n = self.number(nth(args, 0, place, name)?)?;
-                self.counted(n, place).map(Some)
+                let n = self.number(nth(args, 0, span, name)?)?;
+                self.counted(n, span).map(Some)
             }
             "seq_along" => {
-                let n = match self.expr(nth(args, 0, place, name)?)? {
+                let n = match self.expr(nth(args, 0, span, name)?)? {
                     Value::Vector(v) => self.length_of(&v),
                     Value::List(parts) => Number::integer(parts.len() as i32),
                     Value::Number(_) => Number::integer(1),
                     other => {
-                        return Err(Refusal::new(place, format!("seq_along() of {}", other.what()), "Give a vector."))
+                        return Err(Refusal::new(span, format!("seq_along() of {}", other.what()), "Give a vector."))
                     }
                 };
-                self.counted(n, place).map(Some)
+                self.counted(n, span).map(Some)
             }
-            "seq" | "seq.int" => self.sequence(args, place).map(Some),
+            "seq" | "seq.int" => self.sequence(args, span).map(Some),
             "rev" => {
-                let v = self.reduced_one(name, &["x"], args, place)?;
+                let v = self.reduced_one(name, &["x"], args, span)?;
                 let from = self.length_of(&v);
                 let at = Rc::new(Vector::Range { from, step: Number::integer(-1), length: v.length() });
                 Ok(Some(Value::vector(Vector::Pick { of: v, at, strict: false })))
             }
             "length" | "nrow" | "ncol" | "NROW" | "NCOL" => {
-                let value = self.expr(nth(args, 0, place, name)?)?;
-                self.size(name, &value, place).map(|n| Some(Value::Number(n)))
+                let value = self.expr(nth(args, 0, span, name)?)?;
+                self.size(name, &value, span).map(|n| Some(Value::Number(n)))
             }
             "dim" => {
-                let value = self.expr(nth(args, 0, place, name)?)?;
+                let value = self.expr(nth(args, 0, span, name)?)?;
                 let Value::Vector(v) = &value else { return Ok(Some(Value::Null)) };
                 let mut parts = Vec::new();
                 for extent in self.extents(v) {
@@ -173,7 +173,7 @@ impl Compiler<'_> {
                 if parts.is_empty() {
                     return Ok(Some(Value::Null));
                 }
-                self.combined(parts, place).map(Some)
+                self.combined(parts, span).map(Some)
             }
             _ => Ok(None),
         }
@@ -184,16 +184,16 @@ impl Compiler<'_> {
         let n = self.number(expr)?;
         match n.whole() {
             Some(n) if (0..=super::join::MOST_LOCAL as i64).contains(&n) => Ok(n),
-            _ => Err(too_long(expr.place)),
+            _ => Err(too_long(expr.span)),
         }
     }
 
-    fn size(&mut self, name: &str, value: &Value, place: Place) -> Compiled<Number> {
+    fn size(&mut self, name: &str, value: &Value, span: Span) -> Compiled<Number> {
         let v = match value {
             Value::Vector(v) => v.clone(),
             Value::Number(_) => return Ok(Number::integer(1)),
             Value::List(parts) if name == "length" => return Ok(Number::integer(parts.len() as i32)),
-            other => return Err(Refusal::new(place, format!("{name}() of {}", other.what()), "Give a vector.")),
+            other => return Err(Refusal::new(span, format!("{name}() of {}", other.what()), "Give a vector.")),
         };
         let extents = self.extents(&v);
         let at = match (name, extents.len()) {
@@ -201,46 +201,46 @@ impl Compiler<'_> {
             ("NCOL", 0) => return Ok(Number::integer(1)),
             ("nrow" | "NROW", n) if n > 0 => extents[0],
             ("ncol" | "NCOL", n) if n > 1 => extents[1],
-            _ => return Err(Refusal::new(place, format!("{name}() of a vector is NULL"), "Use length().")),
+            _ => return Err(Refusal::new(span, format!("{name}() of a vector is NULL"), "Use length().")),
         };
         Ok(self.as_count(at))
     }
 
-    fn sequence(&mut self, args: &[Argument], place: Place) -> Compiled<Value> {
-        let matched = Matched::new("seq", &["from", "to", "by", "length.out"], args, place)?;
+    fn sequence(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
+        let matched = Matched::new("seq", &["from", "to", "by", "length.out"], args, span)?;
         let by = matched.expr("by");
         let count = matched.expr("length.out");
         if let (None, None, None) = (matched.expr("to"), by, count) {
             return match self.expr(matched.needed("from")?)? {
-                Value::Number(n) => self.colon(Number::integer(1), n, place),
+                Value::Number(n) => self.colon(Number::integer(1), n, span),
                 Value::Vector(v) => {
                     let n = self.length_of(&v);
-                    self.counted(n, place)
+                    self.counted(n, span)
                 }
-                other => Err(Refusal::new(place, format!("seq() of {}", other.what()), "Give numbers.")),
+                other => Err(Refusal::new(span, format!("seq() of {}", other.what()), "Give numbers.")),
             };
         }
         let from = matched.optional(self, "from")?.unwrap_or(Number::integer(1));
         let from = self.frozen(from);
         if let Some(count) = count {
             let n = self.number(count)?;
-            let Value::Vector(counted) = self.counted(n, place)? else { unreachable!("a range") };
+            let Value::Vector(counted) = self.counted(n, span)? else { unreachable!("a range") };
             let length = counted.length();
-            let from = self.double(from, place)?;
+            let from = self.double(from, span)?;
             let from = self.frozen(from);
             let step = match (by, matched.expr("to")) {
                 (Some(by), _) => {
                     let by = self.number(by)?;
-                    self.double(by, place)?
+                    self.double(by, span)?
                 }
                 (None, Some(to)) => {
                     let to = self.number(to)?;
-                    let span = self.apply(id::SUB, &[to, from], place)?;
+                    let distance = self.apply(id::SUB, &[to, from], span)?;
                     let n = Number { at: length, typed: Typed::Value(Kind::Integer64) };
-                    let n = self.double(n, place)?;
-                    let less = self.apply(id::SUB, &[n, Number::double(1.0)], place)?;
-                    let less = self.apply(id::PMAX, &[less, Number::double(1.0)], place)?;
-                    self.apply(id::DIV, &[span, less], place)?
+                    let n = self.double(n, span)?;
+                    let less = self.apply(id::SUB, &[n, Number::double(1.0)], span)?;
+                    let less = self.apply(id::PMAX, &[less, Number::double(1.0)], span)?;
+                    self.apply(id::DIV, &[distance, less], span)?
                 }
                 (None, None) => Number::double(1.0),
             };
@@ -248,7 +248,7 @@ impl Compiler<'_> {
             return Ok(Value::vector(Vector::Range { from, step, length }));
         }
         let to = matched.required(self, "to")?;
-        let Some(by) = by else { return self.colon(from, to, place) };
+        let Some(by) = by else { return self.colon(from, to, span) };
         let by = self.number(by)?;
         let integers = from.kind() <= Kind::Integer && by.kind() <= Kind::Integer;
         // R gives integers where from is whole and by is an integer
@@ -256,30 +256,30 @@ impl Compiler<'_> {
         let (from, by) = match (integers, whole(from), whole(by)) {
             (true, ..) => (from, by),
             (_, Some(a), Some(_)) if by.kind() == Kind::Integer => (Number::integer(a as i32), by),
-            _ => (self.double(from, place)?, self.double(by, place)?),
+            _ => (self.double(from, span)?, self.double(by, span)?),
         };
         let (from, by) = (self.frozen(from), self.frozen(by));
-        let fails = self.failure(place, "wrong sign in 'by' argument");
+        let fails = self.failure(span, "wrong sign in 'by' argument");
         // count = floor((to - from) / by + 1e-10) + 1
-        let (x, y, s) = (self.double(from, place)?, self.double(to, place)?, self.double(by, place)?);
+        let (x, y, s) = (self.double(from, span)?, self.double(to, span)?, self.double(by, span)?);
         if let (Some(a), Some(b), Some(s)) = (x.whole(), y.whole(), s.whole()) {
             if s == 0 || (b - a).signum() * s.signum() < 0 {
-                return Err(Refusal::new(place, "wrong sign in 'by' argument", "Let `by` lead from `from` to `to`."));
+                return Err(Refusal::new(span, "wrong sign in 'by' argument", "Let `by` lead from `from` to `to`."));
             }
             return Ok(Value::vector(Vector::Range { from, step: by, length: Number::long((b - a) / s + 1).at }));
         }
-        let span = self.apply(id::SUB, &[y, x], place)?;
-        let turns = self.apply(id::DIV, &[span, s], place)?;
-        let turns = self.apply(id::ADD, &[turns, Number::double(1e-10)], place)?;
-        let bad = self.apply(id::GE, &[turns, Number::double(0.0)], place)?;
+        let distance = self.apply(id::SUB, &[y, x], span)?;
+        let turns = self.apply(id::DIV, &[distance, s], span)?;
+        let turns = self.apply(id::ADD, &[turns, Number::double(1e-10)], span)?;
+        let bad = self.apply(id::GE, &[turns, Number::double(0.0)], span)?;
         self.emit(Statement::If {
             value: bad.at,
             missing: Some(fails),
             then: vec![],
             otherwise: vec![Statement::Fail(fails)],
         });
-        let turns = self.apply(id::FLOOR, &[turns], place)?;
-        let turns = self.apply(id::ADD, &[turns, Number::double(1.0)], place)?;
+        let turns = self.apply(id::FLOOR, &[turns], span)?;
+        let turns = self.apply(id::ADD, &[turns, Number::double(1.0)], span)?;
         let length = self.long(turns);
         Ok(Value::vector(Vector::Range { from, step: by, length }))
     }

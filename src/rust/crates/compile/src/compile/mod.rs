@@ -32,7 +32,7 @@ mod written;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use super::syntax::{Argument, Compiled, Expr, Form, Lambda, Meaning, Path, Place, Refusal, Scope, TableType};
+use super::syntax::{Argument, Compiled, Expr, Form, Lambda, Meaning, Path, Refusal, Scope, Span, TableType};
 use super::{
     Block, Failure, FailureId, Operand, Parameter, Register, Routine, Source, Statement, Table, MOST_FAILURES,
 };
@@ -94,7 +94,7 @@ pub struct Output {
 /// Compiles a function for the types of its arguments.
 ///
 /// # Errors
-/// What of the language is not for devices, with the place, the reason and what to write instead.
+/// What of the language is not for devices, with the span, the reason and what to write instead.
 pub fn compile(request: &Request) -> Compiled<Output> {
     let mut hints: Vec<Typed> = Vec::new();
     loop {
@@ -141,7 +141,7 @@ struct Results {
     registers: Vec<Register>,
     names: Option<Vec<String>>,
     is_vector: bool,
-    place: Place,
+    span: Span,
     /// Whether a later return has a type that the registers do not hold.
     widened: bool,
 }
@@ -152,7 +152,7 @@ struct LoopContext {
     head: Variables,
     /// What they were where it was left by `break`.
     breaks: Vec<Variables>,
-    /// Types that turned out wider at an end of a turn than at its beginning, with the place.
+    /// Types that turned out wider at an end of a turn than at its beginning, with the span.
     wider: HashMap<(usize, String), Typed>,
     /// Whether a `return` of a function that is written in place leaves through it.
     returned: bool,
@@ -251,11 +251,11 @@ impl<'a> Compiler<'a> {
         self.defaults(&lambda)?;
         let value = self.tail(&lambda.body)?;
         if self.reachable {
-            self.deliver(value, lambda.body.place)?;
+            self.deliver(value, lambda.body.span)?;
         }
         if self.results.is_none() {
             return Err(Refusal::new(
-                lambda.body.place,
+                lambda.body.span,
                 "the function never returns a value",
                 "Let it end in a number, or in c() or list() of several.",
             ));
@@ -347,14 +347,14 @@ impl<'a> Compiler<'a> {
         Ok((block, result?))
     }
 
-    /// The number of a failure at a place.
-    fn failure(&mut self, place: Place, message: impl Into<String>) -> FailureId {
-        self.failure_at(place, message, None)
+    /// The number of a failure at a span.
+    fn failure(&mut self, span: Span, message: impl Into<String>) -> FailureId {
+        self.failure_at(span, message, None)
     }
 
     /// `failure`, of a subscript: with its expression where there is one.
-    fn failure_at(&mut self, place: Place, message: impl Into<String>, subscript: Option<String>) -> FailureId {
-        let (expression, line) = (self.scope.text(place), self.scope.line(place));
+    fn failure_at(&mut self, span: Span, message: impl Into<String>, subscript: Option<String>) -> FailureId {
+        let (expression, line) = (self.scope.text(span), self.scope.line(span));
         let failure = Failure { message: message.into(), expression, line, subscript };
         if let Some(known) = self.routine.failures.iter().position(|f| *f == failure) {
             return known as FailureId;
@@ -374,7 +374,7 @@ impl<'a> Compiler<'a> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        self.has_room(expr.place)?;
+        self.has_room(expr.span)?;
         match &expr.form {
             Form::Null => Ok(Value::Null),
             Form::Logical(x) => Ok(Value::Number(Number::logical(*x))),
@@ -386,11 +386,11 @@ impl<'a> Compiler<'a> {
             })),
             Form::Text(text) => Ok(Value::Text(text.clone())),
             Form::Other(what) => Err(Refusal::new(
-                expr.place,
+                expr.span,
                 format!("{what} cannot be used on a device"),
                 "Use numbers, logicals and vectors of them.",
             )),
-            Form::Name(name) => self.name(name, expr.place),
+            Form::Name(name) => self.name(name, expr.span),
             Form::Function(lambda) => Ok(Value::Closure(lambda.clone(), Some(self.frames.len() - 1))),
             Form::Call(name, args) => match args.iter().any(is_dots) {
                 false => self.call(expr, name, args),
@@ -401,9 +401,9 @@ impl<'a> Compiler<'a> {
                 }
             },
             Form::CallOf(function, args) => match self.expr(function)? {
-                Value::Closure(lambda, frame) => self.inline(&lambda, frame, args, expr.place),
+                Value::Closure(lambda, frame) => self.inline(&lambda, frame, args, expr.span),
                 other => Err(Refusal::new(
-                    expr.place,
+                    expr.span,
                     format!("{} is called as a function", other.what()),
                     "Call functions by their names.",
                 )),
@@ -412,10 +412,10 @@ impl<'a> Compiler<'a> {
     }
 
     /// Whether more can be written: there are not too many statements, blocks, or calls in each other.
-    fn has_room(&self, place: Place) -> Compiled<()> {
+    fn has_room(&self, span: Span) -> Compiled<()> {
         if self.statements > MOST_STATEMENTS {
             return Err(Refusal::new(
-                place,
+                span,
                 "the function is too long when its calls are written in place",
                 "Use loops in place of repeated code, or divide it into several functions that are called in turn.",
             ));
@@ -423,7 +423,7 @@ impl<'a> Compiler<'a> {
         let used = self.bottom.abs_diff(stack_pointer());
         if used > self.request.stack || self.blocks > DEEPEST_BLOCK {
             return Err(Refusal::new(
-                place,
+                span,
                 "calls and conditions stand too deep in each other",
                 "Give parts of it to variables, one after the other; write what is repeated as a loop.",
             ));
@@ -434,22 +434,22 @@ impl<'a> Compiler<'a> {
     /// The value of an expression that must be one number.
     fn number(&mut self, expr: &Expr) -> Compiled<Number> {
         let value = self.expr(expr)?;
-        self.as_number(value, expr.place)
+        self.as_number(value, expr.span)
     }
 
-    fn as_number(&mut self, value: Value, place: Place) -> Compiled<Number> {
+    fn as_number(&mut self, value: Value, span: Span) -> Compiled<Number> {
         match value {
             Value::Number(n) => Ok(n),
             // nothing reads it
             Value::Null if !self.reachable => Ok(Number::double(0.0)),
-            Value::Vector(v) if v.fixed() == Some(1) => self.element(&v, Number::integer(0).at, place),
+            Value::Vector(v) if v.fixed() == Some(1) => self.element(&v, Number::integer(0).at, span),
             Value::Vector(_) => Err(Refusal::new(
-                place,
+                span,
                 "a vector stands where one number is needed",
                 "Take one element (x[i]), or reduce it: sum(), mean(), max().",
             )),
             other => Err(Refusal::new(
-                place,
+                span,
                 format!("{} stands where a number is needed", other.what()),
                 "Give a number here.",
             )),
@@ -457,7 +457,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// What a name is worth: a variable of the frames that it sees, else something outside.
-    fn name(&mut self, name: &str, place: Place) -> Compiled<Value> {
+    fn name(&mut self, name: &str, span: Span) -> Compiled<Value> {
         let mut frame = Some(self.frames.len() - 1);
         let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
         let mut later = None;
@@ -465,7 +465,7 @@ impl<'a> Compiler<'a> {
             match self.variables[k].get(name) {
                 Some(Value::Unset(why, _)) if why == function::MISSING => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         format!("argument \"{name}\" is missing, with no default"),
                         format!("Give `{name}` in the call of `{}`.", self.frames[k].lambda.name),
                     ));
@@ -476,7 +476,7 @@ impl<'a> Compiler<'a> {
                 }
                 Some(Value::Unset(why, other)) => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         format!("`{name}` may have no value here: {why}"),
                         format!("Give `{name}` a value before."),
                     )
@@ -490,18 +490,18 @@ impl<'a> Compiler<'a> {
             later = later.or_else(|| lambda.body.assigned_at(name));
             // in its next turn a loop sees what it has assigned
             if let (true, Some(at)) = (resumes.is_none() && self.loops.len() > *loops, lambda.body.assigned_at(name)) {
-                return Err(too_early(name, at, place));
+                return Err(too_early(name, at, span));
             }
             frame = self.frames[k].parent;
         }
         if let (Some(at), None) = (later, self.scope.meaning(scope, &[name.to_string()], false)) {
-            return Err(too_early(name, at, place));
+            return Err(too_early(name, at, span));
         }
-        self.outside(scope, vec![name.to_string()], place)
+        self.outside(scope, vec![name.to_string()], span)
     }
 
     /// What a path outside of the function is worth.
-    fn outside(&mut self, scope: u32, path: Path, place: Place) -> Compiled<Value> {
+    fn outside(&mut self, scope: u32, path: Path, span: Span) -> Compiled<Value> {
         if let Some(known) = self.captured.get(&(scope, path.clone())) {
             return Ok(known.clone());
         }
@@ -514,21 +514,21 @@ impl<'a> Compiler<'a> {
             Some(Meaning::Closure(lambda)) => return Ok(Value::Closure(lambda, None)),
             Some(Meaning::Builtin(name)) => {
                 return Err(Refusal::new(
-                    place,
+                    span,
                     format!("the function `{name}` stands where a value is needed"),
                     "Call it, or hand over a function of your own: function(x) ....",
                 ))
             }
             Some(Meaning::Other(what)) => {
                 return Err(Refusal::new(
-                    place,
+                    span,
                     format!("`{shown}` is {what}"),
                     "Only numbers, logicals, vectors and arrays of them, lists of these, and functions can be read from outside.",
                 ))
             }
             None => {
                 return Err(Refusal::new(
-                    place,
+                    span,
                     format!("object '{shown}' not found"),
                     format!("Make `{shown}` an argument, or give it a value where the function was made."),
                 ))
@@ -543,8 +543,8 @@ impl<'a> Compiler<'a> {
 }
 
 /// A variable that is read before it is assigned.
-fn too_early(name: &str, assigned: Place, place: Place) -> Refusal {
-    Refusal::new(place, format!("`{name}` may have no value here"), format!("Give `{name}` a value before."))
+fn too_early(name: &str, assigned: Span, span: Span) -> Refusal {
+    Refusal::new(span, format!("`{name}` may have no value here"), format!("Give `{name}` a value before."))
         .and("it gets one here", assigned)
 }
 

@@ -3,7 +3,7 @@
 use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};
 use super::vector::too_long;
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::id;
@@ -39,23 +39,23 @@ impl Factor {
 
 impl Compiler<'_> {
     /// None where the name is none of these functions.
-    pub(super) fn multiplied(&mut self, name: &str, args: &[Argument], place: Place) -> Compiled<Option<Value>> {
+    pub(super) fn multiplied(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         match name {
             "t" => {
-                let value = self.expr(nth(args, 0, place, name)?)?;
-                let x = self.factor(value, place)?;
+                let value = self.expr(nth(args, 0, span, name)?)?;
+                let x = self.factor(value, span)?;
                 // a vector is a row then
                 let (from, to) = if x.is_matrix { (x.rows, x.columns) } else { (1, x.rows) };
                 let array = self.new_array(x.array.typed(), (from * to) as u16);
                 let typed = x.array.typed();
                 if !x.is_matrix {
-                    self.fill(array, &x.array, place)?;
+                    self.fill(array, &x.array, span)?;
                     return Ok(Some(local(array, typed, 1, to)));
                 }
                 self.grid(from, to, &mut |c, i, j| {
-                    let at = c.place_in(i, j, from, place)?;
-                    let element = c.at_position(&x.array, at, place)?;
-                    let at = c.place_in(j, i, to, place)?;
+                    let at = c.offset_in(i, j, from, span)?;
+                    let element = c.at_position(&x.array, at, span)?;
+                    let at = c.offset_in(j, i, to, span)?;
                     c.emit(Statement::Set { array, at, value: element.at });
                     Ok(())
                 })?;
@@ -63,53 +63,51 @@ impl Compiler<'_> {
             }
             "%*%" | "crossprod" | "tcrossprod" => {
                 let last = if name == "%*%" { 1 } else { args.len().saturating_sub(1).min(1) };
-                let exprs: [&Expr; 2] = [nth(args, 0, place, name)?, nth(args, last, place, name)?];
+                let exprs: [&Expr; 2] = [nth(args, 0, span, name)?, nth(args, last, span, name)?];
                 let values = self.operands(&exprs)?;
                 let narrow = |v: &Value| matches!(v, Value::Vector(v) if self.extents(v).is_empty());
                 let long = |v: &Value| matches!(v, Value::Vector(v) if v.fixed().is_none());
                 if name != "tcrossprod" && values.iter().all(narrow) && (name == "crossprod" || values.iter().any(long))
                 {
-                    return self.inner_product(values, place).map(Some);
+                    return self.inner_product(values, span).map(Some);
                 }
                 let mut factors = Vec::new();
                 for value in values {
-                    factors.push(self.factor(value, place)?);
+                    factors.push(self.factor(value, span)?);
                 }
                 let (mut y, mut x) = (factors.pop().expect("two"), factors.pop().expect("two"));
                 x.turned = name == "crossprod";
                 y.turned = name == "tcrossprod";
-                self.product(name, x, y, place).map(Some)
+                self.product(name, x, y, span).map(Some)
             }
             _ => Ok(None),
         }
     }
 
     /// `x %*% y` of vectors, whose length need not be written in the code.
-    fn inner_product(&mut self, values: Vec<Value>, place: Place) -> Compiled<Value> {
-        let Value::Vector(products) = self.row_on(id::MUL, values, place)? else {
-            unreachable!("of vectors it is one")
-        };
+    fn inner_product(&mut self, values: Vec<Value>, span: Span) -> Compiled<Value> {
+        let Value::Vector(products) = self.row_on(id::MUL, values, span)? else { unreachable!("of vectors it is one") };
         let products = match value::dtype(products.typed()).kind() {
             Kind::Logical | Kind::Integer => self.converted(&products, Typed::Value(Kind::Double)),
             _ => (*products).clone(),
         };
-        let value = self.sum(&products, place)?;
+        let value = self.sum(&products, span)?;
         Ok(Value::vector(Vector::Same { value, length: Number::long(1).at, dim: Some((1, 1)) }))
     }
 
-    fn factor(&mut self, value: Value, place: Place) -> Compiled<Factor> {
+    fn factor(&mut self, value: Value, span: Span) -> Compiled<Factor> {
         let v = match value {
             Value::Vector(v) => v,
             Value::Number(n) => self.single(n),
-            Value::List(parts) => match self.combined(parts, place)? {
+            Value::List(parts) => match self.combined(parts, span)? {
                 Value::Vector(v) => v,
                 _ => unreachable!("c() gives a vector"),
             },
-            other => return Err(Refusal::new(place, format!("{} in a product", other.what()), "Give numbers.")),
+            other => return Err(Refusal::new(span, format!("{} in a product", other.what()), "Give numbers.")),
         };
         let Some(n) = v.fixed().filter(|&n| n <= super::join::MOST_LOCAL) else {
             return Err(Refusal::new(
-                place,
+                span,
                 "a product of matrices whose sizes are not written in the code",
                 "Write the loops out; products of large arrays are %*% outside of the function.",
             ));
@@ -118,7 +116,7 @@ impl Compiler<'_> {
             own @ Vector::Local { .. } => own.clone(),
             other => {
                 let array = self.new_array(v.typed(), n as u16);
-                self.fill(array, other, place)?;
+                self.fill(array, other, span)?;
                 Vector::Local { array, typed: v.typed(), length: n as u16, dim: v.dim() }
             }
         };
@@ -126,7 +124,7 @@ impl Compiler<'_> {
         Ok(Factor { array, rows, columns, is_matrix: v.dim().is_some(), turned: false })
     }
 
-    fn product(&mut self, name: &str, mut x: Factor, mut y: Factor, place: Place) -> Compiled<Value> {
+    fn product(&mut self, name: &str, mut x: Factor, mut y: Factor, span: Span) -> Compiled<Value> {
         let (n, m) = (x.rows * x.columns, y.rows * y.columns);
         match (x.is_matrix, y.is_matrix) {
             (true, true) => {}
@@ -141,13 +139,13 @@ impl Compiler<'_> {
         let ((rows, inner), (same, columns)) = (x.shape(), y.shape());
         if inner != same {
             return Err(Refusal::new(
-                place,
+                span,
                 format!("non-conformable arguments: {rows} x {inner} and {same} x {columns}"),
                 "Give as many columns to the first as the second has rows.",
             ));
         }
         if rows * columns > super::join::MOST_LOCAL {
-            return Err(too_long(place));
+            return Err(too_long(span));
         }
         let typed = match join(x.array.typed(), y.array.typed()) {
             typed if value::dtype(typed).kind() < Kind::Double => Typed::Value(Kind::Double),
@@ -161,16 +159,16 @@ impl Compiler<'_> {
             c.emit(Statement::Move { to: sum, from: zero.at });
             let sum = Number::register(sum, typed);
             c.each(Number::long(inner as i64).at, &mut |c, k| {
-                let a = c.entry(&x, i, k, place)?;
-                let b = c.entry(&y, k, j, place)?;
+                let a = c.entry(&x, i, k, span)?;
+                let b = c.entry(&y, k, j, span)?;
                 let factors = [a, b].map(|n| c.as_typed(n, typed));
-                let product = c.apply(id::MUL, &factors, place)?;
-                let next = c.apply(id::ADD, &[sum, product], place)?;
+                let product = c.apply(id::MUL, &factors, span)?;
+                let next = c.apply(id::ADD, &[sum, product], span)?;
                 let next = c.as_typed(next, typed);
                 c.write(sum.at.register().expect("it is one"), next.at);
                 Ok(())
             })?;
-            let at = c.place_in(i, j, rows, place)?;
+            let at = c.offset_in(i, j, rows, span)?;
             c.emit(Statement::Set { array, at, value: sum.at });
             Ok(())
         })?;
@@ -178,22 +176,22 @@ impl Compiler<'_> {
     }
 
     /// Element `i, j` (I32, from 0) of a factor.
-    fn entry(&mut self, x: &Factor, i: Operand, j: Operand, place: Place) -> Compiled<Number> {
+    fn entry(&mut self, x: &Factor, i: Operand, j: Operand, span: Span) -> Compiled<Number> {
         let (i, j) = if x.turned { (j, i) } else { (i, j) };
-        let at = self.place_in(i, j, x.rows, place)?;
-        self.at_position(&x.array, at, place)
+        let at = self.offset_in(i, j, x.rows, span)?;
+        self.at_position(&x.array, at, span)
     }
 
     /// Where element `i, j` (I32, from 0) of a matrix with so many rows lies (I64).
-    pub(super) fn place_in(&mut self, i: Operand, j: Operand, rows: usize, place: Place) -> Compiled<Operand> {
+    pub(super) fn offset_in(&mut self, i: Operand, j: Operand, rows: usize, span: Span) -> Compiled<Operand> {
         let [i, j] = [i, j].map(|at| self.long(Number { at, typed: Typed::Value(Kind::Integer) }));
         if let (Operand::Constant(_), Operand::Constant(_)) = (i, j) {
-            let column = self.long_op(id::MUL, j, Number::long(rows as i64).at, place)?;
-            return self.long_op(id::ADD, i, column, place);
+            let column = self.long_op(id::MUL, j, Number::long(rows as i64).at, span)?;
+            return self.long_op(id::ADD, i, column, span);
         }
         let to = self.fresh(verdigris_ops::dtype::Class::I64);
         let at = vec![(i, Number::long(1).at), (j, Number::long(rows as i64).at)];
-        self.emit(Statement::Place { to, at });
+        self.emit(Statement::Offset { to, at });
         Ok(Operand::Register(to))
     }
 

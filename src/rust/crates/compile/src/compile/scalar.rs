@@ -2,7 +2,7 @@
 
 use super::join::any_value;
 use super::value::{self, Number};
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::{resolve, Typed};
@@ -11,7 +11,7 @@ use verdigris_ops::{id, OpId, Rule};
 
 impl Compiler<'_> {
     /// A row of the operation table on numbers.
-    pub(super) fn apply(&mut self, op: OpId, args: &[Number], place: Place) -> Compiled<Number> {
+    pub(super) fn apply(&mut self, op: OpId, args: &[Number], span: Span) -> Compiled<Number> {
         if let Some(folded) = fold(op, args) {
             return Ok(folded);
         }
@@ -19,14 +19,14 @@ impl Compiler<'_> {
         let args = exact.as_ref().map_or(args, |both| both.as_slice());
         let types: Vec<Typed> = args.iter().map(|n| n.typed).collect();
         let (class, dtype) = resolve(op, &types).map_err(|e| {
-            Refusal::new(place, e.message, "Convert the operands first: as.integer(), as.double(), as.logical().")
+            Refusal::new(span, e.message, "Convert the operands first: as.integer(), as.double(), as.logical().")
         })?;
         let row = op.row();
         if op == id::POW && args[1].constant().is_some_and(|s| s.to(Class::F64) == Scalar::F64(2.0)) {
             // R's x^2 is x * x
             if matches!(class, Class::F32 | Class::F64) {
                 let x = self.cast(args[0], dtype);
-                return self.apply(id::MUL, &[x, x], place);
+                return self.apply(id::MUL, &[x, x], span);
             }
         }
         let mut operands = Vec::with_capacity(args.len());
@@ -130,9 +130,9 @@ impl Compiler<'_> {
     }
 
     /// `a op b` of positions.
-    pub(super) fn long_op(&mut self, op: OpId, a: Operand, b: Operand, place: Place) -> Compiled<Operand> {
+    pub(super) fn long_op(&mut self, op: OpId, a: Operand, b: Operand, span: Span) -> Compiled<Operand> {
         let number = |at| Number { at, typed: Typed::Value(Kind::Integer64) };
-        Ok(self.apply(op, &[number(a), number(b)], place)?.at)
+        Ok(self.apply(op, &[number(a), number(b)], span)?.at)
     }
 
     /// A copy in a register of its own, where it is a variable's, which may change.

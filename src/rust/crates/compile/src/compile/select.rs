@@ -7,7 +7,7 @@ use super::join::MOST_LOCAL;
 use super::value::range;
 use super::value::{self, Number, Value, Vector};
 use super::written::{cut_off, small};
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
@@ -69,37 +69,37 @@ pub(super) fn never_missing(v: &Vector) -> bool {
 }
 
 impl Compiler<'_> {
-    /// What a subscript, written at `place`, takes of a vector of `extent` elements.
-    pub(super) fn selection(&mut self, value: Value, extent: Operand, place: Place) -> Compiled<Selection> {
-        let complex = || Refusal::new(place, "invalid subscript type 'complex'", WRITE_NUMBERS);
+    /// What a subscript, written at `span`, takes of a vector of `extent` elements.
+    pub(super) fn selection(&mut self, value: Value, extent: Operand, span: Span) -> Compiled<Selection> {
+        let complex = || Refusal::new(span, "invalid subscript type 'complex'", WRITE_NUMBERS);
         match value {
             Value::Null => Ok(none()),
             Value::Number(n) => match n.kind() {
                 Kind::Complex => Err(complex()),
-                Kind::Logical => self.by_logical(n, extent, place),
-                _ => self.by_number(n, extent, place),
+                Kind::Logical => self.by_logical(n, extent, span),
+                _ => self.by_number(n, extent, span),
             },
             Value::Vector(v) => match value::dtype(v.typed()).kind() {
                 Kind::Complex => Err(complex()),
-                Kind::Logical => self.by_mask(&v, extent, place),
-                _ => self.by_numbers(v, extent, place),
+                Kind::Logical => self.by_mask(&v, extent, span),
+                _ => self.by_numbers(v, extent, span),
             },
             Value::List(parts) => {
-                let v = self.combined(parts, place)?;
-                self.selection(v, extent, place)
+                let v = self.combined(parts, span)?;
+                self.selection(v, extent, span)
             }
-            other => Err(Refusal::new(place, format!("{} as a subscript", other.what()), WRITE_NUMBERS)),
+            other => Err(Refusal::new(span, format!("{} as a subscript", other.what()), WRITE_NUMBERS)),
         }
     }
 
     /// One logical takes all elements or none. Of no elements it takes one that is NA.
-    fn by_logical(&mut self, n: Number, extent: Operand, place: Place) -> Compiled<Selection> {
+    fn by_logical(&mut self, n: Number, extent: Operand, span: Span) -> Compiled<Selection> {
         let n = self.cast(n, DType::Bool8);
         let all = match extent {
             Operand::Constant(Scalar::I64(n)) => Number::long(n.max(1)).at,
             _ => {
                 let count = self.as_count(extent);
-                let all = self.apply(id::PMAX, &[count, Number::integer(1)], place)?;
+                let all = self.apply(id::PMAX, &[count, Number::integer(1)], span)?;
                 self.of_count(all)
             }
         };
@@ -116,78 +116,78 @@ impl Compiler<'_> {
         })
     }
 
-    fn by_number(&mut self, n: Number, extent: Operand, place: Place) -> Compiled<Selection> {
+    fn by_number(&mut self, n: Number, extent: Operand, span: Span) -> Compiled<Selection> {
         let Some(k) = cut_off(n) else {
             return match n.at {
-                Operand::Register(r) if self.negated.contains(&r) => self.by_negated(n, extent, place),
+                Operand::Register(r) if self.negated.contains(&r) => self.by_negated(n, extent, span),
                 _ => Ok(Selection::One(n)),
             };
         };
         match k {
             0 => Ok(none()),
-            k if k < 0 => self.without(&[-k], extent, place),
+            k if k < 0 => self.without(&[-k], extent, span),
             _ => Ok(Selection::One(n)),
         }
     }
 
     /// `-i`, for a number i whose sign is not known here: where i is below 1 it is R's other subscript.
-    fn by_negated(&mut self, n: Number, extent: Operand, place: Place) -> Compiled<Selection> {
+    fn by_negated(&mut self, n: Number, extent: Operand, span: Span) -> Compiled<Selection> {
         let n = match n.kind() {
             Kind::Double => self.cast(n, DType::Float64),
             _ => n,
         };
-        let n = if n.kind() == Kind::Double { self.apply(id::TRUNC, &[n], place)? } else { n };
+        let n = if n.kind() == Kind::Double { self.apply(id::TRUNC, &[n], span)? } else { n };
         let n = self.frozen(n);
-        let missing = self.apply(id::IS_NA, &[n], place)?;
-        let there = self.apply(id::NOT, &[missing], place)?;
-        let below = self.apply(id::LT, &[n, Number::integer(0)], place)?;
-        let below = self.apply(id::AND, &[below, there], place)?;
-        let zero = self.apply(id::EQ, &[n, Number::integer(0)], place)?;
-        let zero = self.apply(id::AND, &[zero, there], place)?;
+        let missing = self.apply(id::IS_NA, &[n], span)?;
+        let there = self.apply(id::NOT, &[missing], span)?;
+        let below = self.apply(id::LT, &[n, Number::integer(0)], span)?;
+        let below = self.apply(id::AND, &[below, there], span)?;
+        let zero = self.apply(id::EQ, &[n, Number::integer(0)], span)?;
+        let zero = self.apply(id::AND, &[zero, there], span)?;
         let count = self.as_count(extent);
-        let from_end = self.apply(id::NEG, &[count], place)?;
-        let left_out = self.apply(id::GE, &[n, from_end], place)?;
-        let left_out = self.apply(id::AND, &[left_out, below], place)?;
-        let fewer = self.apply(id::SUB, &[count, Number::integer(1)], place)?;
-        let rest = self.apply(id::SELECT, &[left_out, fewer, count], place)?;
-        let other = self.apply(id::SELECT, &[zero, Number::integer(0), Number::integer(1)], place)?;
-        let length = self.apply(id::SELECT, &[below, rest, other], place)?;
+        let from_end = self.apply(id::NEG, &[count], span)?;
+        let left_out = self.apply(id::GE, &[n, from_end], span)?;
+        let left_out = self.apply(id::AND, &[left_out, below], span)?;
+        let fewer = self.apply(id::SUB, &[count, Number::integer(1)], span)?;
+        let rest = self.apply(id::SELECT, &[left_out, fewer, count], span)?;
+        let other = self.apply(id::SELECT, &[zero, Number::integer(0), Number::integer(1)], span)?;
+        let length = self.apply(id::SELECT, &[below, rest, other], span)?;
         let length = self.of_count(length);
         // the index of the first element behind the one that is left out
-        let k = self.apply(id::NEG, &[n], place)?;
-        let k = self.apply(id::SUB, &[k, Number::integer(1)], place)?;
-        let at = self.behind(length, k, range(2, length), range(1, length), place)?;
-        let at = self.map(id::SELECT, vec![Value::Number(below), at, Value::Number(n)], place)?;
+        let k = self.apply(id::NEG, &[n], span)?;
+        let k = self.apply(id::SUB, &[k, Number::integer(1)], span)?;
+        let at = self.behind(length, k, range(2, length), range(1, length), span)?;
+        let at = self.map(id::SELECT, vec![Value::Number(below), at, Value::Number(n)], span)?;
         let Value::Vector(at) = at else { unreachable!("of vectors it is one") };
         Ok(Selection::At(at))
     }
 
     /// The elements of `a` from index `k` on, and those of `b` before.
-    fn behind(&mut self, length: Operand, k: Number, a: Vector, b: Vector, place: Place) -> Compiled<Value> {
+    fn behind(&mut self, length: Operand, k: Number, a: Vector, b: Vector, span: Span) -> Compiled<Value> {
         let index = Value::vector(range(0, length));
-        let test = self.map(id::GE, vec![index, Value::Number(k)], place)?;
-        self.map(id::SELECT, vec![test, Value::vector(a), Value::vector(b)], place)
+        let test = self.map(id::GE, vec![index, Value::Number(k)], span)?;
+        self.map(id::SELECT, vec![test, Value::vector(a), Value::vector(b)], span)
     }
 
     /// All but the elements at these numbers, from 1 and in order.
-    fn without(&mut self, numbers: &[i64], extent: Operand, place: Place) -> Compiled<Selection> {
+    fn without(&mut self, numbers: &[i64], extent: Operand, span: Span) -> Compiled<Selection> {
         if let Operand::Constant(Scalar::I64(n)) = extent {
             if n <= MOST_LOCAL as i64 {
                 let rest = (1..=n).filter(|k| !numbers.contains(k)).map(|k| Number::integer(k as i32)).collect();
-                return Ok(Selection::At(self.constants(rest, place)?));
+                return Ok(Selection::At(self.constants(rest, span)?));
             }
         }
         if numbers.len() > MOST_LEFT_OUT {
             let numbers = numbers.iter().map(|&k| Number::double(-(k as f64))).collect();
-            let of = self.constants(numbers, place)?;
+            let of = self.constants(numbers, span)?;
             return Ok(Selection::Where(Rc::new(Vector::Except { of, length: extent })));
         }
         let count = self.as_count(extent);
         let mut length = count;
         for &k in numbers {
-            let there = self.apply(id::GE, &[count, small(k)], place)?;
-            let fewer = self.apply(id::SUB, &[length, Number::integer(1)], place)?;
-            length = self.apply(id::SELECT, &[there, fewer, length], place)?;
+            let there = self.apply(id::GE, &[count, small(k)], span)?;
+            let fewer = self.apply(id::SUB, &[length, Number::integer(1)], span)?;
+            length = self.apply(id::SELECT, &[there, fewer, length], span)?;
         }
         let length = self.of_count(length);
         let mut at = Value::vector(range(1, length));
@@ -196,9 +196,7 @@ impl Compiler<'_> {
             at = match at {
                 // those before are left out from the first element on
                 _ if k == j as i64 + 1 => Value::vector(from),
-                Value::Vector(before) => {
-                    self.behind(length, small(k - 1 - j as i64), from, (*before).clone(), place)?
-                }
+                Value::Vector(before) => self.behind(length, small(k - 1 - j as i64), from, (*before).clone(), span)?,
                 _ => unreachable!("it is a vector"),
             };
         }
@@ -206,10 +204,10 @@ impl Compiler<'_> {
         Ok(Selection::At(at))
     }
 
-    fn by_numbers(&mut self, at: Rc<Vector>, extent: Operand, place: Place) -> Compiled<Selection> {
+    fn by_numbers(&mut self, at: Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let Some(written) = self.written(&at) else {
             return match self.is_negative(&at) {
-                true => self.by_absence(at, extent, place),
+                true => self.by_absence(at, extent, span),
                 false => Ok(Selection::At(at)),
             };
         };
@@ -218,36 +216,36 @@ impl Compiler<'_> {
         if left_out.is_empty() {
             if numbers.contains(&Some(0)) {
                 let rest = written.into_iter().zip(numbers).filter(|(_, k)| *k != Some(0)).map(|(n, _)| n).collect();
-                return Ok(Selection::At(self.constants(rest, place)?));
+                return Ok(Selection::At(self.constants(rest, span)?));
             }
             return Ok(Selection::At(at));
         }
         if numbers.iter().any(|k| k.is_none_or(|k| k > 0)) {
-            return Err(Refusal::new(place, MIXED, "Write what is taken, or what is left out."));
+            return Err(Refusal::new(span, MIXED, "Write what is taken, or what is left out."));
         }
         left_out.sort_unstable();
         left_out.dedup();
-        self.without(&left_out, extent, place)
+        self.without(&left_out, extent, span)
     }
 
     /// Numbers below 0 that are found when the code runs. Where they are none, nothing is taken.
-    fn by_absence(&mut self, at: Rc<Vector>, extent: Operand, place: Place) -> Compiled<Selection> {
+    fn by_absence(&mut self, at: Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let at = self.frozen_vector(at);
-        let fails = self.failure(place, MIXED);
-        let states = self.fold(&at, &[Number::logical(Some(false))], place, &mut |c, state, x, _| {
-            let above = c.apply(id::GE, &[x, Number::integer(1)], place)?;
+        let fails = self.failure(span, MIXED);
+        let states = self.fold(&at, &[Number::logical(Some(false))], span, &mut |c, state, x, _| {
+            let above = c.apply(id::GE, &[x, Number::integer(1)], span)?;
             c.emit(Statement::If {
                 value: above.at,
                 missing: Some(fails),
                 then: vec![Statement::Fail(fails)],
                 otherwise: vec![],
             });
-            let below = c.apply(id::LE, &[x, Number::integer(-1)], place)?;
-            Ok(vec![c.apply(id::OR, &[state[0], below], place)?])
+            let below = c.apply(id::LE, &[x, Number::integer(-1)], span)?;
+            Ok(vec![c.apply(id::OR, &[state[0], below], span)?])
         })?;
         let some = self.frozen(states[0]);
         let except = Value::vector(Vector::Except { of: at, length: extent });
-        let keep = self.map(id::AND, vec![except, Value::Number(some)], place)?;
+        let keep = self.map(id::AND, vec![except, Value::Number(some)], span)?;
         let Value::Vector(keep) = keep else { unreachable!("of vectors it is one") };
         Ok(Selection::Where(keep))
     }
@@ -267,7 +265,7 @@ impl Compiler<'_> {
     }
 
     /// Logicals, from the first again where there are fewer than elements.
-    fn by_mask(&mut self, mask: &Rc<Vector>, extent: Operand, place: Place) -> Compiled<Selection> {
+    fn by_mask(&mut self, mask: &Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let mask = &flat(mask);
         let length = mask.length();
         if length == extent && self.written(mask).is_none() {
@@ -287,25 +285,25 @@ impl Compiler<'_> {
                     _ => Some(Number::integer(verdigris_ops::scalar::NA_I32)),
                 });
                 let numbers = numbers.collect();
-                return Ok(Selection::At(self.constants(numbers, place)?));
+                return Ok(Selection::At(self.constants(numbers, span)?));
             }
             if m >= n {
                 return Ok(Selection::Where(mask.clone()));
             }
         }
         if let (Some(1), Some(_)) = (m, n) {
-            let value = self.element(mask, Number::integer(0).at, place)?;
+            let value = self.element(mask, Number::integer(0).at, span)?;
             let value = self.frozen(value);
             return Ok(Selection::Where(Rc::new(Vector::Same { value, length: extent, dim: None })));
         }
         // of no logicals there is no turn, else as many as the longer one has
         let (m, n) = (self.as_count(length), self.as_count(extent));
-        let longer = self.apply(id::PMAX, &[m, n], place)?;
-        let empty = self.apply(id::EQ, &[m, Number::integer(0)], place)?;
-        let all = self.apply(id::SELECT, &[empty, Number::integer(0), longer], place)?;
+        let longer = self.apply(id::PMAX, &[m, n], span)?;
+        let empty = self.apply(id::EQ, &[m, Number::integer(0)], span)?;
+        let all = self.apply(id::SELECT, &[empty, Number::integer(0), longer], span)?;
         let all = if whole(length).is_some() && whole(extent).is_some() { extent } else { self.of_count(all) };
-        let index = self.map(id::MOD, vec![Value::vector(range(0, all)), Value::Number(m)], place)?;
-        let at = self.map(id::ADD, vec![index, Value::Number(Number::double(1.0))], place)?;
+        let index = self.map(id::MOD, vec![Value::vector(range(0, all)), Value::Number(m)], span)?;
+        let at = self.map(id::ADD, vec![index, Value::Number(Number::double(1.0))], span)?;
         let Value::Vector(at) = at else { unreachable!("of vectors it is one") };
         Ok(Selection::Where(Rc::new(Vector::Pick { of: mask.clone(), at, strict: false })))
     }
@@ -316,14 +314,14 @@ impl Compiler<'_> {
         v: &Rc<Vector>,
         selection: Selection,
         strict: bool,
-        place: Place,
-        own: Place,
+        span: Span,
+        own: Span,
     ) -> Compiled<Value> {
         match selection {
             Selection::All => Ok(Value::Vector(flat(v))),
             Selection::One(n) => {
-                let at = self.position(n, v.length(), strict, place, Some(own))?;
-                Ok(Value::Number(self.at_position(v, at, place)?))
+                let at = self.position(n, v.length(), strict, span, Some(own))?;
+                Ok(Value::Number(self.at_position(v, at, span)?))
             }
             Selection::At(at) => Ok(match &*at {
                 Vector::Where { of: at, keep, length } => {
@@ -339,10 +337,10 @@ impl Compiler<'_> {
                 {
                     if Rc::ptr_eq(first, same) || first == same {
                         let both = vec![Value::Vector(first.clone()), Value::Vector(then.clone())];
-                        let Value::Vector(both) = self.map(id::AND, both, place)? else {
+                        let Value::Vector(both) = self.map(id::AND, both, span)? else {
                             unreachable!("of vectors it is one")
                         };
-                        return self.kept(of.clone(), both, place);
+                        return self.kept(of.clone(), both, span);
                     }
                 }
                 let of = match keep.length() == v.length() {
@@ -353,15 +351,15 @@ impl Compiler<'_> {
                         Rc::new(Vector::Pick { of: flat(v), at, strict: false })
                     }
                 };
-                self.kept(of, keep, place)
+                self.kept(of, keep, span)
             }
         }
     }
 
     /// Elements of a vector where a logical of the same length is not FALSE; NA where it is NA.
-    pub(super) fn kept(&mut self, of: Rc<Vector>, keep: Rc<Vector>, place: Place) -> Compiled<Value> {
+    pub(super) fn kept(&mut self, of: Rc<Vector>, keep: Rc<Vector>, span: Span) -> Compiled<Value> {
         if never_missing(&keep) {
-            return self.kept_true(of, keep, place).map(Value::Vector);
+            return self.kept_true(of, keep, span).map(Value::Vector);
         }
         let typed = of.typed();
         let na = self.missing(typed);
@@ -375,17 +373,17 @@ impl Compiler<'_> {
         };
         let args = vec![Value::vector(test), Value::Number(na), Value::Vector(of)];
         let of = Rc::new(Vector::Map { op: id::SELECT, args, typed, length: extent, dim: None });
-        self.kept_true(of, keep, place).map(Value::Vector)
+        self.kept_true(of, keep, span).map(Value::Vector)
     }
 
     /// `kept`, where logicals are never NA, or the element is NA where they are.
-    pub(super) fn kept_true(&mut self, of: Rc<Vector>, keep: Rc<Vector>, place: Place) -> Compiled<Rc<Vector>> {
-        let length = self.count_kept(&keep, place)?;
-        self.of_few_parts(Vector::Where { of, keep, length }, place).map(Rc::new)
+    pub(super) fn kept_true(&mut self, of: Rc<Vector>, keep: Rc<Vector>, span: Span) -> Compiled<Rc<Vector>> {
+        let length = self.count_kept(&keep, span)?;
+        self.of_few_parts(Vector::Where { of, keep, length }, span).map(Rc::new)
     }
 
     /// Fails where there are more logicals than elements, if `strict`.
-    pub(super) fn fits(&mut self, keep: &Vector, extent: Operand, strict: bool, own: Place) -> Compiled<()> {
+    pub(super) fn fits(&mut self, keep: &Vector, extent: Operand, strict: bool, own: Span) -> Compiled<()> {
         const MESSAGE: &str = "(subscript) logical subscript too long";
         if !strict || keep.length() == extent {
             return Ok(());
@@ -402,10 +400,10 @@ impl Compiler<'_> {
     }
 
     /// How many logicals are not FALSE (I64).
-    pub(super) fn count_kept(&mut self, keep: &Vector, place: Place) -> Compiled<Operand> {
+    pub(super) fn count_kept(&mut self, keep: &Vector, span: Span) -> Compiled<Operand> {
         let (count, one) = self.counter();
         self.each(keep.length(), &mut |c, index| {
-            c.where_kept(keep, index, place, &mut |c| {
+            c.where_kept(keep, index, span, &mut |c| {
                 c.count_on(count, one);
                 Ok(())
             })
@@ -435,10 +433,10 @@ impl Compiler<'_> {
         &mut self,
         keep: &Vector,
         index: Operand,
-        place: Place,
+        span: Span,
         write: &mut dyn FnMut(&mut Self) -> Compiled<()>,
     ) -> Compiled<()> {
-        let test = self.element(keep, index, place)?;
+        let test = self.element(keep, index, span)?;
         let test = self.cast(test, DType::Bool8);
         match test.constant() {
             Some(Scalar::I32(0)) => return Ok(()),
@@ -450,7 +448,7 @@ impl Compiler<'_> {
             self.emit(Statement::If { value: test.at, missing: None, then: body, otherwise: vec![] });
         } else {
             // NA is not TRUE, nor is its opposite
-            let not = self.apply(id::NOT, &[test], place)?;
+            let not = self.apply(id::NOT, &[test], span)?;
             self.emit(Statement::If { value: not.at, missing: None, then: vec![], otherwise: body });
         }
         Ok(())
@@ -460,19 +458,19 @@ impl Compiler<'_> {
     pub(super) fn walk(
         &mut self,
         v: &Vector,
-        place: Place,
+        span: Span,
         write: &mut dyn FnMut(&mut Self, Number, Operand) -> Compiled<()>,
     ) -> Compiled<()> {
         let Vector::Where { of, keep, .. } = v else {
             return self.each(v.length(), &mut |c, index| {
-                let element = c.element(v, index, place)?;
+                let element = c.element(v, index, span)?;
                 write(c, element, index)
             });
         };
         let (count, one) = self.counter();
         self.each(keep.length(), &mut |c, index| {
-            c.where_kept(keep, index, place, &mut |c| {
-                let element = c.element(of, index, place)?;
+            c.where_kept(keep, index, span, &mut |c| {
+                let element = c.element(of, index, span)?;
                 write(c, element, Operand::Register(count))?;
                 c.count_on(count, one);
                 Ok(())
@@ -481,7 +479,7 @@ impl Compiler<'_> {
     }
 
     /// The element after `index` others (I32) among those that are kept: NA where there is none.
-    pub(super) fn nth_kept(&mut self, of: &Vector, keep: &Vector, index: Operand, place: Place) -> Compiled<Number> {
+    pub(super) fn nth_kept(&mut self, of: &Vector, keep: &Vector, index: Operand, span: Span) -> Compiled<Number> {
         let typed = of.typed();
         let na = self.missing(typed);
         let found = self.fresh(na.class());
@@ -491,10 +489,10 @@ impl Compiler<'_> {
         let times = self.as_count(keep.length()).at;
         let counter = self.fresh(Class::I32);
         let (body, ()) = self.within(|c| {
-            c.where_kept(keep, Operand::Register(counter), place, &mut |c| {
-                let here = c.apply(id::EQ, &[integer(Operand::Register(count)), integer(index)], place)?;
+            c.where_kept(keep, Operand::Register(counter), span, &mut |c| {
+                let here = c.apply(id::EQ, &[integer(Operand::Register(count)), integer(index)], span)?;
                 let (mut then, ()) = c.within(|c| {
-                    let element = c.element(of, Operand::Register(counter), place)?;
+                    let element = c.element(of, Operand::Register(counter), span)?;
                     let element = c.as_typed(element, typed);
                     c.write(found, element.at);
                     Ok(())
@@ -510,21 +508,21 @@ impl Compiler<'_> {
     }
 
     /// The element of `Vector::Except` after `index` others.
-    pub(super) fn is_absent(&mut self, of: &Vector, index: Operand, place: Place) -> Compiled<Number> {
+    pub(super) fn is_absent(&mut self, of: &Vector, index: Operand, span: Span) -> Compiled<Number> {
         let index = self.cast(integer(index), DType::Float64);
-        let number = self.apply(id::SUB, &[Number::double(-1.0), index], place)?;
+        let number = self.apply(id::SUB, &[Number::double(-1.0), index], span)?;
         let number = self.frozen(number);
-        let states = self.fold(of, &[Number::logical(Some(true))], place, &mut |c, state, x, _| {
+        let states = self.fold(of, &[Number::logical(Some(true))], span, &mut |c, state, x, _| {
             let x = c.cast(x, DType::Float64);
-            let x = c.apply(id::TRUNC, &[x], place)?;
-            let other = c.apply(id::NE, &[x, number], place)?;
-            Ok(vec![c.apply(id::AND, &[state[0], other], place)?])
+            let x = c.apply(id::TRUNC, &[x], span)?;
+            let other = c.apply(id::NE, &[x, number], span)?;
+            Ok(vec![c.apply(id::AND, &[state[0], other], span)?])
         })?;
         Ok(states[0])
     }
 
     /// A row on vectors, where all of several elements keep the same ones: `v[test] - w[test]` is of `v - w`.
-    pub(super) fn map_kept(&mut self, op: OpId, args: &[Value], place: Place) -> Compiled<Option<Value>> {
+    pub(super) fn map_kept(&mut self, op: OpId, args: &[Value], span: Span) -> Compiled<Option<Value>> {
         let mut all: Option<(Rc<Vector>, Operand)> = None;
         let mut inner = Vec::with_capacity(args.len());
         for arg in args {
@@ -543,7 +541,7 @@ impl Compiler<'_> {
             }
         }
         let Some((keep, length)) = all else { return Ok(None) };
-        let Value::Vector(of) = self.map(op, inner, place)? else { unreachable!("of vectors it is one") };
+        let Value::Vector(of) = self.map(op, inner, span)? else { unreachable!("of vectors it is one") };
         Ok(Some(Value::vector(Vector::Where { of, keep, length })))
     }
 }

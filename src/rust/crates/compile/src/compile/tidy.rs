@@ -126,7 +126,7 @@ impl Live {
             Statement::Apply { to, op, class, .. } => self.registers[*to as usize] || op.may_warn(*class),
             Statement::Move { to, .. }
             | Statement::Step { to, .. }
-            | Statement::Place { to, .. }
+            | Statement::Offset { to, .. }
             | Statement::Read { to, .. }
             | Statement::Get { to, .. }
             | Statement::Position { to, inside: true, .. } => self.registers[*to as usize],
@@ -233,7 +233,7 @@ fn rename(block: &mut Block, registers: &HashMap<Register, Register>, arrays: &H
                 operand(from);
                 operand(extent);
             }
-            Statement::Place { to, at } => {
+            Statement::Offset { to, at } => {
                 one(to);
                 for (position, stride) in at {
                     operand(position);

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::syntax::{Expr, Lambda, Path, Place};
+use crate::syntax::{Expr, Lambda, Path, Span};
 use crate::{Operand, Register};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::{promote, Typed};
@@ -141,7 +141,7 @@ pub enum Value {
     /// An argument that is found where it is read, with the variables of a frame.
     Promise(Rc<Expr>, usize),
     /// It has a value on some ways only: why, and where.
-    Unset(String, Place),
+    Unset(String, Span),
 }
 
 impl Vector {
@@ -192,7 +192,7 @@ impl PartialEq for Value {
             (Value::Text(a), Value::Text(b)) => a == b,
             (Value::Closure(a, x), Value::Closure(b, y)) => a.id == b.id && x == y,
             (Value::Captured(a), Value::Captured(b)) => a == b,
-            (Value::Promise(a, x), Value::Promise(b, y)) => a.place == b.place && x == y,
+            (Value::Promise(a, x), Value::Promise(b, y)) => a.span == b.span && x == y,
             (Value::Unset(..), Value::Unset(..)) => true,
             _ => false,
         }

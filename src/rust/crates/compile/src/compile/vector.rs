@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::value::{self, join, Number, Parts, Value, Vector};
-use super::{Compiled, Compiler, Operand, Place, Refusal, Statement};
+use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::{resolve, Typed};
 use verdigris_ops::scalar::Scalar;
@@ -44,7 +44,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// `c()` of numbers and vectors of fixed length.
-    pub(super) fn combined(&mut self, parts: Parts, place: Place) -> Compiled<Value> {
+    pub(super) fn combined(&mut self, parts: Parts, span: Span) -> Compiled<Value> {
         let mut total = 0;
         let mut types = Vec::new();
         for (_, part) in &parts {
@@ -54,13 +54,13 @@ impl<'a> Compiler<'a> {
                     types.push(n.typed);
                 }
                 Value::Vector(v) => {
-                    total += v.fixed().ok_or_else(|| self.unfixed(v, place))?;
+                    total += v.fixed().ok_or_else(|| self.unfixed(v, span))?;
                     types.push(v.typed());
                 }
                 Value::Null => {}
                 other => {
                     return Err(Refusal::new(
-                        place,
+                        span,
                         format!("c() of {}", other.what()),
                         "Combine numbers and vectors of them.",
                     ))
@@ -68,7 +68,7 @@ impl<'a> Compiler<'a> {
             }
         }
         if total > super::join::MOST_LOCAL {
-            return Err(too_long(place));
+            return Err(too_long(span));
         }
         let typed = types.into_iter().reduce(join).unwrap_or(Typed::Value(Kind::Double));
         let array = self.new_array(typed, total as u16);
@@ -95,10 +95,10 @@ impl<'a> Compiler<'a> {
                         .filter(|_| own.len() as i64 == next - from && own.iter().all(|n| n.constant().is_some()));
                     written.iter_mut().for_each(|w| w.extend(&own));
                     self.each(v.length(), &mut |c, index| {
-                        let element = c.element(&v, index, place)?;
+                        let element = c.element(&v, index, span)?;
                         let element = c.as_typed(element, typed);
                         let at = c.long(Number { at: index, typed: Typed::Value(Kind::Integer) });
-                        let at = c.long_op(id::ADD, at, Number::long(from).at, place)?;
+                        let at = c.long_op(id::ADD, at, Number::long(from).at, span)?;
                         c.emit(Statement::Set { array, at, value: element.at });
                         Ok(())
                     })?;
@@ -150,7 +150,7 @@ impl<'a> Compiler<'a> {
         &mut self,
         v: &Vector,
         start: &[Number],
-        place: Place,
+        span: Span,
         next: Next<'_, 'a>,
     ) -> Compiled<Vec<Number>> {
         let mut states = Vec::new();
@@ -160,7 +160,7 @@ impl<'a> Compiler<'a> {
             self.emit(Statement::Move { to: register, from: n.at });
             states.push(Number::register(register, n.typed));
         }
-        self.walk(v, place, &mut |c, element, index| {
+        self.walk(v, span, &mut |c, element, index| {
             let new = next(c, &states, element, index)?;
             // all are found before any is written
             let mut values = Vec::new();
@@ -178,66 +178,66 @@ impl<'a> Compiler<'a> {
 
     /// Sum of a vector's elements. Doubles are added with the error of each addition kept (Knuth, TAOCP 2, 4.2.2), as
     /// R's long double keeps it.
-    pub(super) fn sum(&mut self, v: &Vector, place: Place) -> Compiled<Number> {
+    pub(super) fn sum(&mut self, v: &Vector, span: Span) -> Compiled<Number> {
         let dtype = value::dtype(v.typed());
         match dtype.kind() {
             Kind::Logical | Kind::Integer | Kind::Integer64 => {
-                let sum = self.fold(v, &[Number::long(0)], place, &mut |c, state, x, _| {
+                let sum = self.fold(v, &[Number::long(0)], span, &mut |c, state, x, _| {
                     let x = c.in_class(x, Class::I64);
-                    Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
+                    Ok(vec![c.apply(id::ADD, &[state[0], x], span)?])
                 })?[0];
                 match dtype {
                     DType::Int64 => Ok(sum),
-                    _ => self.as_integer_sum(sum, place),
+                    _ => self.as_integer_sum(sum, span),
                 }
             }
             Kind::Complex => {
                 let zero = self.as_typed(Number::double(0.0), v.typed());
-                let sum = self.fold(v, &[zero], place, &mut |c, state, x, _| {
-                    Ok(vec![c.apply(id::ADD, &[state[0], x], place)?])
+                let sum = self.fold(v, &[zero], span, &mut |c, state, x, _| {
+                    Ok(vec![c.apply(id::ADD, &[state[0], x], span)?])
                 })?;
                 Ok(sum[0])
             }
             Kind::Double => {
                 let zero = Number::double(0.0);
-                let sums = self.fold(v, &[zero, zero], place, &mut |c, state, x, _| c.two_sum(state, x, place))?;
-                let sum = self.exact_sum(&sums, place)?;
+                let sums = self.fold(v, &[zero, zero], span, &mut |c, state, x, _| c.two_sum(state, x, span))?;
+                let sum = self.exact_sum(&sums, span)?;
                 Ok(self.in_dtype_of(sum, v.typed()))
             }
         }
     }
 
     /// A sum of integers as an integer: NA, with the warning of an addition, where it is too large.
-    fn as_integer_sum(&mut self, sum: Number, place: Place) -> Compiled<Number> {
+    fn as_integer_sum(&mut self, sum: Number, span: Span) -> Compiled<Number> {
         let most = i64::from(i32::MAX);
-        let above = self.apply(id::GT, &[sum, Number::long(most)], place)?;
-        let below = self.apply(id::LT, &[sum, Number::long(-most)], place)?;
-        let beyond = self.apply(id::OR, &[above, below], place)?;
+        let above = self.apply(id::GT, &[sum, Number::long(most)], span)?;
+        let below = self.apply(id::LT, &[sum, Number::long(-most)], span)?;
+        let beyond = self.apply(id::OR, &[above, below], span)?;
         // beyond the range it is the largest integer and 1
-        let kept = self.apply(id::SELECT, &[beyond, Number::long(most), sum], place)?;
+        let kept = self.apply(id::SELECT, &[beyond, Number::long(most), sum], span)?;
         let kept = self.cast(kept, DType::Int32);
         let more = self.cast(beyond, DType::Int32);
-        self.apply(id::ADD, &[kept, more], place)
+        self.apply(id::ADD, &[kept, more], span)
     }
 
     /// A sum and what its additions lost, and one number more.
-    pub(super) fn two_sum(&mut self, state: &[Number], x: Number, place: Place) -> Compiled<Vec<Number>> {
+    pub(super) fn two_sum(&mut self, state: &[Number], x: Number, span: Span) -> Compiled<Vec<Number>> {
         let x = self.in_class(x, Class::F64);
         let x = Number { typed: Typed::Value(Kind::Double), ..x };
         let (s, lost) = (state[0], state[1]);
-        let t = self.apply(id::ADD, &[s, x], place)?;
-        let b = self.apply(id::SUB, &[t, s], place)?;
-        let a = self.apply(id::SUB, &[t, b], place)?;
-        let (da, db) = (self.apply(id::SUB, &[s, a], place)?, self.apply(id::SUB, &[x, b], place)?);
-        let d = self.apply(id::ADD, &[da, db], place)?;
-        Ok(vec![t, self.apply(id::ADD, &[lost, d], place)?])
+        let t = self.apply(id::ADD, &[s, x], span)?;
+        let b = self.apply(id::SUB, &[t, s], span)?;
+        let a = self.apply(id::SUB, &[t, b], span)?;
+        let (da, db) = (self.apply(id::SUB, &[s, a], span)?, self.apply(id::SUB, &[x, b], span)?);
+        let d = self.apply(id::ADD, &[da, db], span)?;
+        Ok(vec![t, self.apply(id::ADD, &[lost, d], span)?])
     }
 
     /// The sum with what was lost; of infinite sums that is no number.
-    pub(super) fn exact_sum(&mut self, sums: &[Number], place: Place) -> Compiled<Number> {
-        let exact = self.apply(id::ADD, &[sums[0], sums[1]], place)?;
-        let finite = self.apply(id::IS_FINITE, &[sums[0]], place)?;
-        self.apply(id::SELECT, &[finite, exact, sums[0]], place)
+    pub(super) fn exact_sum(&mut self, sums: &[Number], span: Span) -> Compiled<Number> {
+        let exact = self.apply(id::ADD, &[sums[0], sums[1]], span)?;
+        let finite = self.apply(id::IS_FINITE, &[sums[0]], span)?;
+        self.apply(id::SELECT, &[finite, exact, sums[0]], span)
     }
 
     /// A double in the float type of an array.
@@ -254,8 +254,8 @@ impl<'a> Compiler<'a> {
     }
 
     /// A row of the table, over vectors: found when its elements are asked for.
-    pub(super) fn map(&mut self, op: OpId, args: Vec<Value>, place: Place) -> Compiled<Value> {
-        if let Some(kept) = self.map_kept(op, &args, place)? {
+    pub(super) fn map(&mut self, op: OpId, args: Vec<Value>, span: Span) -> Compiled<Value> {
+        if let Some(kept) = self.map_kept(op, &args, span)? {
             return Ok(kept);
         }
         let mut types = Vec::new();
@@ -276,14 +276,14 @@ impl<'a> Compiler<'a> {
                         Some(known) if known == v.length() => {}
                         Some(Operand::Constant(a)) if matches!(v.length(), Operand::Constant(b) if a != b) => {
                             return Err(Refusal::new(
-                                place,
+                                span,
                                 "vectors of different lengths meet",
                                 "Let both have the same length, or take single elements.",
                             ))
                         }
                         Some(known) => {
-                            let differs = self.long_op(id::NE, known, v.length(), place)?;
-                            let fails = self.failure(place, "vectors of different lengths meet");
+                            let differs = self.long_op(id::NE, known, v.length(), span)?;
+                            let fails = self.failure(span, "vectors of different lengths meet");
                             self.emit(Statement::If {
                                 value: differs,
                                 missing: None,
@@ -294,12 +294,12 @@ impl<'a> Compiler<'a> {
                     }
                 }
                 other => {
-                    return Err(Refusal::new(place, format!("non-numeric argument: {}", other.what()), "Give numbers."))
+                    return Err(Refusal::new(span, format!("non-numeric argument: {}", other.what()), "Give numbers."))
                 }
             }
         }
         let (_, dtype) = resolve(op, &types)
-            .map_err(|e| Refusal::new(place, e.message, "Convert the operands first: as.integer(), as.double()."))?;
+            .map_err(|e| Refusal::new(span, e.message, "Convert the operands first: as.integer(), as.double()."))?;
         let weak = types.iter().all(|t| matches!(t, Typed::Value(_)));
         let natural = matches!(op.row().rule, Rule::To(d) if d == d.kind().default_dtype());
         let typed = if weak || natural { Typed::Value(dtype.kind()) } else { Typed::Array(dtype) };
@@ -308,22 +308,22 @@ impl<'a> Compiler<'a> {
             .map(|a| if let Value::Number(n) = a { Value::Number(self.frozen(n)) } else { a })
             .collect();
         let v = Vector::Map { op, args, typed, length: length.expect("some operand is a vector"), dim };
-        self.of_few_parts(v, place).map(Value::vector)
+        self.of_few_parts(v, span).map(Value::vector)
     }
 
     /// A vector that takes little to find: one of many parts is found now.
-    pub(super) fn of_few_parts(&mut self, v: Vector, place: Place) -> Compiled<Vector> {
+    pub(super) fn of_few_parts(&mut self, v: Vector, span: Span) -> Compiled<Vector> {
         if v.parts(MOST_PARTS) < MOST_PARTS {
             return Ok(v);
         }
         match v.fixed().filter(|n| *n <= super::join::MOST_LOCAL) {
             Some(n) => {
                 let array = self.new_array(v.typed(), n as u16);
-                self.fill(array, &v, place)?;
+                self.fill(array, &v, span)?;
                 Ok(Vector::Local { array, typed: v.typed(), length: n as u16, dim: v.dim() })
             }
             None => Err(Refusal::new(
-                place,
+                span,
                 "too many operations on a vector whose length is not written in the code",
                 "Write a loop over its elements, with variables for what each gives.",
             )),
@@ -331,13 +331,13 @@ impl<'a> Compiler<'a> {
     }
 
     /// `a:b`, as R does it: integers where a is whole and both fit.
-    pub(super) fn colon(&mut self, a: Number, b: Number, place: Place) -> Compiled<Value> {
+    pub(super) fn colon(&mut self, a: Number, b: Number, span: Span) -> Compiled<Value> {
         if a.kind() > Kind::Double
             || b.kind() > Kind::Double
             || a.kind() == Kind::Integer64
             || b.kind() == Kind::Integer64
         {
-            return Err(Refusal::new(place, "a sequence of these types", "Use integers or doubles: as.integer()."));
+            return Err(Refusal::new(span, "a sequence of these types", "Use integers or doubles: as.integer()."));
         }
         let a = if a.kind() == Kind::Logical { self.cast(a, DType::Int32) } else { a };
         let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32) } else { b };
@@ -353,12 +353,12 @@ impl<'a> Compiler<'a> {
             return Ok(Value::vector(Vector::Range { from, step: number_like(from, step), length }));
         }
         if from.whole() == Some(1) && from.kind() == Kind::Integer && self.is_count(b) {
-            let up = self.apply(id::LE, &[from, b], place)?;
-            let step = self.apply(id::SELECT, &[up, Number::integer(1), Number::integer(-1)], place)?;
-            let n = self.apply(id::SELECT, &[up, b, Number::integer(2)], place)?;
+            let up = self.apply(id::LE, &[from, b], span)?;
+            let step = self.apply(id::SELECT, &[up, Number::integer(1), Number::integer(-1)], span)?;
+            let n = self.apply(id::SELECT, &[up, b, Number::integer(2)], span)?;
             return Ok(Value::vector(Vector::Range { from, step, length: self.of_count(n) }));
         }
-        let fails = self.failure(place, "NA/NaN argument");
+        let fails = self.failure(span, "NA/NaN argument");
         let from = self.plain_double(from);
         let from = self.frozen(Number { typed: Typed::Value(from.kind()), ..from });
         let both_integers = from.kind() == Kind::Integer && b.kind() == Kind::Integer;
@@ -369,8 +369,8 @@ impl<'a> Compiler<'a> {
         let y = self.frozen(Number { typed: Typed::Value(Kind::Double), ..y });
         let known = |n: Number| n.whole().is_some();
         if !known(from) || !known(b) {
-            let d = self.apply(id::SUB, &[x, y], place)?;
-            let missing = self.apply(id::IS_NA, &[d], place)?;
+            let d = self.apply(id::SUB, &[x, y], span)?;
+            let missing = self.apply(id::IS_NA, &[d], span)?;
             self.emit(Statement::If {
                 value: missing.at,
                 missing: None,
@@ -378,16 +378,16 @@ impl<'a> Compiler<'a> {
                 otherwise: vec![],
             });
         }
-        let up = self.apply(id::LE, &[x, y], place)?;
-        let d = self.apply(id::SUB, &[y, x], place)?;
-        let distance = self.apply(id::ABS, &[d], place)?;
+        let up = self.apply(id::LE, &[x, y], span)?;
+        let d = self.apply(id::SUB, &[y, x], span)?;
+        let distance = self.apply(id::ABS, &[d], span)?;
         // R allows for 1e-10 of rounding
         let distance =
-            if both_integers { distance } else { self.apply(id::ADD, &[distance, Number::double(1e-10)], place)? };
-        let count = self.apply(id::FLOOR, &[distance], place)?;
-        let count = self.apply(id::ADD, &[count, Number::double(1.0)], place)?;
+            if both_integers { distance } else { self.apply(id::ADD, &[distance, Number::double(1e-10)], span)? };
+        let count = self.apply(id::FLOOR, &[distance], span)?;
+        let count = self.apply(id::ADD, &[count, Number::double(1.0)], span)?;
         let length = self.long(count);
-        let step = self.apply(id::SELECT, &[up, number_like(from, 1), number_like(from, -1)], place)?;
+        let step = self.apply(id::SELECT, &[up, number_like(from, 1), number_like(from, -1)], span)?;
         Ok(Value::vector(Vector::Range { from, step, length }))
     }
 
@@ -400,13 +400,13 @@ impl<'a> Compiler<'a> {
     }
 
     /// 1, 2 ... n.
-    pub(super) fn counted(&mut self, n: Number, place: Place) -> Compiled<Value> {
+    pub(super) fn counted(&mut self, n: Number, span: Span) -> Compiled<Value> {
         if n.kind() > Kind::Double {
-            return Err(Refusal::new(place, "argument of length 0 or not a number", "Give a count."));
+            return Err(Refusal::new(span, "argument of length 0 or not a number", "Give a count."));
         }
         if let Some(k) = n.whole() {
             if k < 0 {
-                return Err(Refusal::new(place, "a negative count", "Give a count of 0 or more."));
+                return Err(Refusal::new(span, "a negative count", "Give a count of 0 or more."));
             }
             return Ok(Value::vector(Vector::Range {
                 from: Number::integer(1),
@@ -419,8 +419,8 @@ impl<'a> Compiler<'a> {
             return Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }));
         }
         let length = self.of_count(n);
-        let below = self.long_op(id::LT, length, Number::long(0).at, place)?;
-        let fails = self.failure(place, "argument must be coercible to non-negative integer");
+        let below = self.long_op(id::LT, length, Number::long(0).at, span)?;
+        let fails = self.failure(span, "argument must be coercible to non-negative integer");
         // NA too
         self.emit(Statement::If {
             value: below,
@@ -441,9 +441,9 @@ pub(super) fn number_like(n: Number, k: i32) -> Number {
     }
 }
 
-pub(super) fn too_long(place: Place) -> Refusal {
+pub(super) fn too_long(span: Span) -> Refusal {
     Refusal::new(
-        place,
+        span,
         "a vector whose length is not written in the code, or above 1024 elements",
         "Vectors of a function's own are short and of fixed length: numeric(3). Longer ones are arguments, or are read from outside.",
     )

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::join::MOST_LOCAL;
 use super::scalar::fold;
 use super::value::{range, Number, Value, Vector};
-use super::{Compiled, Compiler, Place, Refusal};
+use super::{Compiled, Compiler, Refusal, Span};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;
 
@@ -44,27 +44,27 @@ impl Compiler<'_> {
     }
 
     /// A vector of constants.
-    pub(super) fn constants(&mut self, numbers: Vec<Number>, place: Place) -> Compiled<Rc<Vector>> {
+    pub(super) fn constants(&mut self, numbers: Vec<Number>, span: Span) -> Compiled<Rc<Vector>> {
         let whole: Option<Vec<i64>> = numbers.iter().map(|n| n.whole()).collect();
         let first = whole.as_ref().and_then(|w| w.first().copied()).unwrap_or(1);
         if whole.is_some_and(|w| w.iter().enumerate().all(|(k, x)| *x == first + k as i64)) {
             return Ok(Rc::new(range(first as i32, Number::long(numbers.len() as i64).at)));
         }
-        match self.combined(numbers.into_iter().map(|n| (None, Value::Number(n))).collect(), place)? {
+        match self.combined(numbers.into_iter().map(|n| (None, Value::Number(n))).collect(), span)? {
             Value::Vector(v) => Ok(v),
             _ => unreachable!("c() gives a vector"),
         }
     }
 
     /// Why a vector cannot stand where its length must be known.
-    pub(super) fn unfixed(&self, v: &Vector, place: Place) -> Refusal {
+    pub(super) fn unfixed(&self, v: &Vector, span: Span) -> Refusal {
         match v {
             Vector::Where { .. } => Refusal::new(
-                place,
+                span,
                 "how many elements a logical or negative subscript takes is not known when the function is compiled",
                 "Reduce them (sum(), mean(), max(), length()), walk over them in a loop, take one of them ([1]), or keep the length: ifelse(test, x, NA).",
             ),
-            _ => super::vector::too_long(place),
+            _ => super::vector::too_long(span),
         }
     }
 }

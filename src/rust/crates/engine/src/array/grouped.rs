@@ -87,8 +87,8 @@ impl Array {
     /// `DType` for complex values, `Device`, `Memory`.
     pub fn search(&self, table: &Array, strictly: bool) -> Result<Array> {
         let (values, table) = self.beside(table)?;
-        let places = backend::of(self.device())?.search(&values, &table, strictly)?;
-        Ok(Array::from_view(View::contiguous(places, DType::Int32, self.len())))
+        let positions = backend::of(self.device())?.search(&values, &table, strictly)?;
+        Ok(Array::from_view(View::contiguous(positions, DType::Int32, self.len())))
     }
 
     /// The place in `table` (int32, from 1) where each element stands first; 0 where it does not or is missing. None
@@ -99,7 +99,7 @@ impl Array {
     pub fn matches(&self, table: &Array) -> Result<Option<Array>> {
         let (values, table) = self.beside(table)?;
         let found = backend::of(self.device())?.matches(&values, &table)?;
-        Ok(found.map(|places| Array::from_view(View::contiguous(places, DType::Int32, self.len()))))
+        Ok(found.map(|positions| Array::from_view(View::contiguous(positions, DType::Int32, self.len()))))
     }
 
     /// These values and a table's in the type that both meet in, stored as its class computes.

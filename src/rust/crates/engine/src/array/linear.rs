@@ -46,7 +46,7 @@ pub fn factor_dtype(dtype: DType) -> DType {
 fn stored(x: &Array, rows: usize, columns: usize, count: usize) -> Result<(Matrix, usize)> {
     let view = x.evaluate()?;
     // extents of one have no stride of their own
-    let place = view.layout.strides_for(&[rows, columns, count]).and_then(|strides| {
+    let strides = view.layout.strides_for(&[rows, columns, count]).and_then(|strides| {
         let [down, across, next] = [strides[0], strides[1], strides[2]].map(|s| usize::try_from(s).ok());
         let (down, across, next) = (down?, across?, next?);
         let plain = (down == 1 || rows == 1) && (across >= rows || columns == 1);
@@ -60,8 +60,8 @@ fn stored(x: &Array, rows: usize, columns: usize, count: usize) -> Result<(Matri
         };
         Some((transposed, leading, next, (count - 1) * next + leading * (lines.1 - 1) + lines.0))
     });
-    let (view, (transposed, leading, next, span)) = match place {
-        Some(place) => (view, place),
+    let (view, (transposed, leading, next, span)) = match strides {
+        Some(strides) => (view, strides),
         None => (x.contiguous()?, (false, rows, rows * columns, rows * columns * count)),
     };
     let layout = Layout::new(view.layout.offset(), &[span], &[1]);

@@ -156,8 +156,8 @@ impl Array {
         let size = view.dtype.size();
         // the first element's place in the memory, and how many there are
         let (first, room) = span(&view.layout);
-        let place = (first as i64).checked_add(offset).ok_or_else(too_large)?;
-        let (low, high) = (place.checked_sub(below as i64), place.checked_add(above as i64));
+        let start = (first as i64).checked_add(offset).ok_or_else(too_large)?;
+        let (low, high) = (start.checked_sub(below as i64), start.checked_add(above as i64));
         let (low, high) = (low.ok_or_else(too_large)?, high.ok_or_else(too_large)?);
         if n > 0 && (low < 0 || high >= room as i64) {
             let from = |at: i64| at - first as i64;
@@ -172,7 +172,7 @@ impl Array {
                 Error::new(ErrorKind::Shape, message).advise("Choose smaller extents, strides or another `offset`.")
             );
         }
-        let layout = layout(if n > 0 { place as usize } else { 0 }, dim, strides);
+        let layout = layout(if n > 0 { start as usize } else { 0 }, dim, strides);
         let (device, dtype) = (view.buffer.device, view.dtype);
         // a buffer of its own: while it lives, the other one is lent to a writer
         let address = if room > 0 { view.address() - (first * size) as u64 } else { 0 };
@@ -271,7 +271,7 @@ pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
         let at = (from.layout.offset() * size, view.layout.offset() * size);
         return backend.copy(&from.buffer, at.0, &view.buffer, at.1, view.len() * size);
     }
-    let positions = places(&view.layout, view.buffer.device)?.contiguous()?;
+    let positions = offsets(&view.layout, view.buffer.device)?.contiguous()?;
     backend.scatter(&view.buffer, view.dtype, view.buffer.bytes / size, &positions, &from)
 }
 
@@ -291,11 +291,11 @@ pub(crate) fn refuse_other_bools(view: &View, greatest: i32) -> Result<()> {
 }
 
 /// The places of a layout's elements in its buffer (int64, from 0).
-fn places(layout: &Layout, device: Device) -> Result<Array> {
+fn offsets(layout: &Layout, device: Device) -> Result<Array> {
     let n = layout.len();
     let number = |x: i64| Operand::Value(Scalar::I64(x), Kind::Integer64);
     let index = Array::source(id::SEQ, Class::I64, DType::Int64, n, device, &[Scalar::I64(0), Scalar::I64(1)])?;
-    let mut places: Option<Array> = None;
+    let mut offsets: Option<Array> = None;
     let mut done = 1usize;
     for (&extent, &stride) in layout.shape().iter().zip(layout.strides()) {
         let mut own = index.clone();
@@ -308,13 +308,13 @@ fn places(layout: &Layout, device: Device) -> Result<Array> {
         let from = if done == 1 { layout.offset() as i64 } else { 0 };
         own = Array::apply(id::MUL, &[Operand::Array(own), number(stride as i64)], None)?;
         own = Array::apply(id::ADD, &[Operand::Array(own), number(from)], None)?;
-        places = Some(match places {
+        offsets = Some(match offsets {
             None => own,
             Some(sum) => Array::apply(id::ADD, &[Operand::Array(sum), Operand::Array(own)], None)?,
         });
         done *= extent;
     }
-    Ok(places.unwrap_or(index))
+    Ok(offsets.unwrap_or(index))
 }
 
 #[cfg(test)]

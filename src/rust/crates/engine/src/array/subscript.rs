@@ -112,12 +112,12 @@ pub fn from_host(
                 return Ok(Err(Fault::TooLong));
             }
             let total = if x.is_empty() { 0 } else { n.max(x.len()) };
-            let place = |(k, &v): (usize, &i32)| match v {
+            let position = |(k, &v): (usize, &i32)| match v {
                 0 => None,
                 NA_I32 => Some(-1),
                 _ => Some(k as i64),
             };
-            Some(fallible::collected(x.iter().cycle().take(total).enumerate().filter_map(place))?)
+            Some(fallible::collected(x.iter().cycle().take(total).enumerate().filter_map(position))?)
         }
         Host::Integer(x) => {
             let wide = |v: i32| if v == NA_I32 { NA_I64 } else { i64::from(v) };
@@ -129,7 +129,7 @@ pub fn from_host(
                 let (low, high) = x.iter().fold((i32::MAX, 0), |(low, high), &v| (low.min(v), high.max(v)));
                 (low >= 1).then_some(i64::from(high))
             };
-            match places(x, wide, highest)? {
+            match positions(x, wide, highest)? {
                 Some(found) => return found.select(n, bounded, device),
                 None => numbers(x.iter().map(|&v| if v == NA_I32 { None } else { Some(i64::from(v)) }), n)?,
             }
@@ -144,7 +144,7 @@ pub fn from_host(
                 let (low, high) = x.iter().fold((i64::MAX, 0), |(low, high), &v| (wide(v).min(low), wide(v).max(high)));
                 (low >= 1).then_some(high)
             };
-            match places(x, wide, highest)? {
+            match positions(x, wide, highest)? {
                 Some(found) => return found.select(n, bounded, device),
                 None => numbers(x.iter().map(|&v| v.is_finite().then_some(v as i64)), n)?,
             }
@@ -200,42 +200,46 @@ fn is_regular<T: Copy>(x: &[T], step: i64, wide: impl Fn(T) -> i64) -> bool {
 
 /// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two
 /// quick passes, of which `highest` is one: the greatest number, or None where one is less than 1 or NA.
-enum Places {
+enum Positions {
     Range { start: usize, step: isize, count: usize, top: usize },
     List { positions: Vec<i64>, top: usize },
 }
 
-fn places<T: Copy>(x: &[T], wide: impl Fn(T) -> i64, highest: impl Fn(&[T]) -> Option<i64>) -> Result<Option<Places>> {
+fn positions<T: Copy>(
+    x: &[T],
+    wide: impl Fn(T) -> i64,
+    highest: impl Fn(&[T]) -> Option<i64>,
+) -> Result<Option<Positions>> {
     let (Some(&first), Some(&last)) = (x.first(), x.last()) else { return Ok(None) };
     let (first, last, count) = (wide(first), wide(last), x.len());
     let step = if count > 1 { wide(x[1]).wrapping_sub(first) } else { 1 };
     if first.min(last) >= 1 && step != 0 && is_regular(x, step, &wide) {
         let top = first.max(last) as usize;
-        return Ok(Some(Places::Range { start: first as usize - 1, step: step as isize, count, top }));
+        return Ok(Some(Positions::Range { start: first as usize - 1, step: step as isize, count, top }));
     }
     if first.min(last) < 1 {
         return Ok(None);
     }
     let Some(top) = highest(x) else { return Ok(None) };
     let positions = fallible::collected(x.iter().map(|&v| wide(v) - 1))?;
-    Ok(Some(Places::List { positions, top: top as usize }))
+    Ok(Some(Positions::List { positions, top: top as usize }))
 }
 
-impl Places {
+impl Positions {
     fn select(self, n: usize, bounded: bool, device: Device) -> Result<std::result::Result<Selection, Fault>> {
-        let (Places::Range { top, .. } | Places::List { top, .. }) = &self;
+        let (Positions::Range { top, .. } | Positions::List { top, .. }) = &self;
         let top = *top;
         if bounded && top > n {
             return Ok(Err(Fault::OutOfBounds));
         }
         let positions = match self {
-            Places::Range { start, step, count, .. } if top <= n => {
+            Positions::Range { start, step, count, .. } if top <= n => {
                 return Ok(Ok(Selection::Range { start, step, count }));
             }
-            Places::Range { start, step, count, .. } => {
+            Positions::Range { start, step, count, .. } => {
                 fallible::collected((0..count as i64).map(|k| start as i64 + k * step as i64))?
             }
-            Places::List { positions, .. } => positions,
+            Positions::List { positions, .. } => positions,
         };
         let positions = Array::upload(Host::Integer64(&positions), None, device, None)?;
         Ok(Ok(Selection::At { positions, top, any_na: false }))

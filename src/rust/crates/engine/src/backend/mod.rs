@@ -142,7 +142,7 @@ pub trait Backend: Send + Sync {
     /// -1).
     fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
-    /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `place_dtype`) that
+    /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `position_dtype`) that
     /// they had; equal ones stay in their order. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
@@ -265,7 +265,7 @@ pub trait Backend: Send + Sync {
 }
 
 /// The dtype of positions among `n` elements.
-pub const fn place_dtype(n: usize) -> DType {
+pub const fn position_dtype(n: usize) -> DType {
     if n <= i32::MAX as usize {
         DType::Int32
     } else {

@@ -31,7 +31,7 @@ pub const MOST_OPS: u32 = 96;
 
 thread_local! {
     static SPARE: RefCell<Vec<(Plan, Bound)>> = const { RefCell::new(Vec::new()) };
-    static VALUES: RefCell<Values> = const { RefCell::new(Values { places: Vec::new() }) };
+    static VALUES: RefCell<Values> = const { RefCell::new(Values { slots: Vec::new() }) };
 }
 
 /// Keeps the lists of a plan that has run for the next one.
@@ -57,18 +57,18 @@ pub fn recycle(mut plan: Plan, mut bound: Bound) {
 #[derive(Default)]
 struct Values {
     /// A register and one more, 0 where free; a power of two of them, at most half in use.
-    places: Vec<Register>,
+    slots: Vec<Register>,
 }
 
 impl Values {
     const FEWEST: usize = 64;
 
-    fn place(&self, code: &[Instruction], instruction: &Instruction) -> usize {
+    fn slot(&self, code: &[Instruction], instruction: &Instruction) -> usize {
         let mut hasher = Mix::default();
         instruction.hash(&mut hasher);
-        let mask = self.places.len() - 1;
+        let mask = self.slots.len() - 1;
         let mut at = hasher.finish() as usize & mask;
-        while self.places[at] != 0 && code[self.places[at] as usize - 1] != *instruction {
+        while self.slots[at] != 0 && code[self.slots[at] as usize - 1] != *instruction {
             at = (at + 1) & mask;
         }
         at
@@ -76,21 +76,21 @@ impl Values {
 
     /// The register of an equal instruction; else the instruction is added to the code.
     fn register(&mut self, code: &mut Vec<Instruction>, instruction: Instruction) -> Register {
-        if self.places.len() < 2 * (code.len() + 1) {
+        if self.slots.len() < 2 * (code.len() + 1) {
             let room = (4 * code.len()).next_power_of_two().max(Values::FEWEST);
-            self.places.clear();
-            self.places.resize(room, 0);
+            self.slots.clear();
+            self.slots.resize(room, 0);
             for k in 0..code.len() {
-                let at = self.place(code, &code[k]);
-                self.places[at] = k as Register + 1;
+                let at = self.slot(code, &code[k]);
+                self.slots[at] = k as Register + 1;
             }
         }
-        let at = self.place(code, &instruction);
-        if self.places[at] == 0 {
+        let at = self.slot(code, &instruction);
+        if self.slots[at] == 0 {
             code.push(instruction);
-            self.places[at] = code.len() as Register;
+            self.slots[at] = code.len() as Register;
         }
-        self.places[at] - 1
+        self.slots[at] - 1
     }
 }
 
@@ -99,7 +99,7 @@ impl Builder {
         let (plan, mut bound) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         bound.n = n;
         let mut values = VALUES.with(RefCell::take);
-        values.places.fill(0);
+        values.slots.fill(0);
         Builder { plan, bound, values, walk: Walk::new(), marks: true }
     }
 

@@ -46,8 +46,8 @@ impl Args {
     }
 
     pub fn push(&mut self, arg: Arg) {
-        if let Some(place) = self.list.get_mut(self.count as usize) {
-            *place = arg;
+        if let Some(slot) = self.list.get_mut(self.count as usize) {
+            *slot = arg;
             self.count += 1;
         } else {
             self.push_many(arg);

@@ -14,8 +14,8 @@ pub mod dlpack;
 pub mod files;
 pub mod host_memory;
 pub mod json;
-mod place;
 pub mod pointer;
+mod region;
 pub mod safetensors;
 
 /// Whether a value is missing, which other libraries' bool has no byte for. Waits for the device.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::host_memory;
-use super::place::Place;
+use super::region::Region;
 use crate::array::strided;
 use crate::array::Array;
 use crate::backend;
@@ -44,14 +44,14 @@ pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + S
             format!("there are {} strides for {} dimensions", strides.len(), dim.len()),
         ));
     }
-    let place = Place::new(device, dtype, dim, &strides, address)?;
+    let region = Region::new(device, dtype, dim, &strides, address)?;
     let backend = backend::of(device)?;
-    if !place.aligned {
-        return Err(place.misaligned());
+    if !region.aligned {
+        return Err(region.misaligned());
     }
     if let Some((start, bytes)) = within {
         let end = start.saturating_add(bytes as u64);
-        if place.bytes > 0 && (place.address < start || place.address.saturating_add(place.bytes as u64) > end) {
+        if region.bytes > 0 && (region.address < start || region.address.saturating_add(region.bytes as u64) > end) {
             return Err(Error::new(
                 Kind::Shape,
                 format!("the elements leave the {bytes} bytes that the pointer is of"),
@@ -59,25 +59,25 @@ pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + S
             .advise("`dim` and `strides` count elements of `dtype` from the pointer's first one on."));
         }
     }
-    place.exists()?;
+    region.exists()?;
     let mut writable = true;
-    if let (Device::Cpu, Some((reads, writes))) = (device, host_memory::access(place.address, place.bytes)) {
+    if let (Device::Cpu, Some((reads, writes))) = (device, host_memory::access(region.address, region.bytes)) {
         if !reads {
             return Err(Error::new(
                 Kind::Argument,
-                format!("the {} bytes from {:#x} on cannot be read by this process", place.bytes, place.address),
+                format!("the {} bytes from {:#x} on cannot be read by this process", region.bytes, region.address),
             ));
         }
         writable = writes;
     }
     if dtype == DType::Bool8 {
         backend.acquire()?;
-        place.look()?;
+        region.validated_view()?;
     }
-    let mut buffer = place.buffer(owner());
+    let mut buffer = region.buffer(owner());
     if read_only || !writable {
         buffer.set_read_only();
     }
     buffer.share();
-    Ok(Array::from_view(View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout }))
+    Ok(Array::from_view(View { buffer: Arc::new(buffer), dtype: region.dtype, layout: region.layout }))
 }

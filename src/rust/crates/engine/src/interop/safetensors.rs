@@ -120,10 +120,10 @@ impl Header {
                 header.metadata.push((key.clone(), text.into()));
             }
         }
-        let mut places: Vec<&Entry> = header.entries.iter().collect();
-        places.sort_by_key(|e| (e.offset, e.bytes));
+        let mut in_order: Vec<&Entry> = header.entries.iter().collect();
+        in_order.sort_by_key(|e| (e.offset, e.bytes));
         let mut end = 0;
-        for entry in places {
+        for entry in in_order {
             if entry.offset != end {
                 let what = if entry.offset < end { "overlaps another" } else { "leaves a gap before it" };
                 return Err(malformed(format!("tensor \"{}\" {what}", entry.name)));

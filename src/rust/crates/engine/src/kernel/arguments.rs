@@ -24,12 +24,12 @@ pub const USUAL: usize = 16;
 #[derive(Default)]
 pub struct Arguments {
     memory: SmallVec<u128, USUAL>,
-    places: SmallVec<(u32, u32), USUAL>,
+    ranges: SmallVec<(u32, u32), USUAL>,
 }
 
 impl Arguments {
     pub fn push(&mut self, bytes: &[u8]) {
-        self.places.push((self.memory.len() as u32, bytes.len() as u32));
+        self.ranges.push((self.memory.len() as u32, bytes.len() as u32));
         let mut rest = bytes;
         loop {
             let (now, later) = rest.split_at(rest.len().min(16));
@@ -45,20 +45,20 @@ impl Arguments {
 
     /// Puts an address in place of the bytes of one.
     pub fn set_address(&mut self, k: usize, address: u64) {
-        self.memory[self.places[k].0 as usize] = u128::from(address);
+        self.memory[self.ranges[k].0 as usize] = u128::from(address);
     }
 
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.ranges.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.ranges.is_empty()
     }
 
     /// The bytes of one.
     pub fn bytes(&self, k: usize) -> &[u8] {
-        let (at, len) = self.places[k];
+        let (at, len) = self.ranges[k];
         // SAFETY: `push` wrote them.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at as usize).cast(), len as usize) }
     }

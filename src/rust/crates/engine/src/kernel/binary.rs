@@ -152,7 +152,7 @@ impl Elf {
         if headers.is_empty() {
             return Err("has no sections");
         }
-        let mut places = Vec::new();
+        let mut ranges = Vec::new();
         for header in &headers {
             let (kind, from) = (u32_at(header, 4).ok_or(BROKEN)?, u64_at(header, 24).ok_or(BROKEN)?);
             let size = u64_at(header, 32).ok_or(BROKEN)?;
@@ -161,21 +161,21 @@ impl Elf {
             if !inside {
                 return Err(BROKEN);
             }
-            places.push((
+            ranges.push((
                 u32_at(header, 0).ok_or(BROKEN)? as usize,
                 from as usize,
                 if kind == 8 { 0 } else { size as usize },
             ));
         }
         let index = usize::from(u16_at(bytes, 62).ok_or(BROKEN)?);
-        let &(_, from, size) = places.get(index).ok_or(BROKEN)?;
+        let &(_, from, size) = ranges.get(index).ok_or(BROKEN)?;
         let names = bytes.get(from..from + size).ok_or(BROKEN)?;
         let name = |at: usize| {
             let rest = names.get(at..).unwrap_or_default();
             let end = rest.iter().position(|&c| c == 0).unwrap_or(rest.len());
             String::from_utf8_lossy(&rest[..end]).into_owned()
         };
-        let sections = places.into_iter().map(|(at, from, bytes)| Section { name: name(at), from, bytes }).collect();
+        let sections = ranges.into_iter().map(|(at, from, bytes)| Section { name: name(at), from, bytes }).collect();
         Ok(Elf { machine, sections })
     }
 

@@ -71,7 +71,7 @@ impl Kept {
 
     /// The block that was freed first.
     fn oldest(&mut self) -> Option<Raw> {
-        let first = |blocks: &VecDeque<(u64, Raw)>| blocks.front().map_or(u64::MAX, |(place, _)| *place);
+        let first = |blocks: &VecDeque<(u64, Raw)>| blocks.front().map_or(u64::MAX, |(turn, _)| *turn);
         let (_, blocks) = self.classes.iter_mut().min_by_key(|(_, blocks)| first(blocks))?;
         let (_, raw) = blocks.pop_front()?;
         self.bytes -= raw.bytes();

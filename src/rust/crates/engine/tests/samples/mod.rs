@@ -52,7 +52,7 @@ impl Writing {
         self.register(Class::I32, name)
     }
 
-    pub fn place(&mut self) -> Register {
+    pub fn position(&mut self) -> Register {
         self.register(Class::I64, "")
     }
 
@@ -176,13 +176,13 @@ pub fn lookup() -> Routine {
     let length = w.parameter(Source::Length(v), DType::Int64, "");
     let out = w.failure("subscript out of bounds", "m[i, j]", 1);
     let low = w.failure("negative subscripts", "v[j]", 1);
-    let (row, column, place, spot) = (w.place(), w.place(), w.place(), w.place());
+    let (row, column, position, spot) = (w.position(), w.position(), w.position(), w.position());
     let (x, y) = (w.double(""), w.whole(""));
     let body = vec![
         Statement::Position { to: row, from: r(at), extent: r(rows), low: out, high: Some(out), inside: false },
         Statement::Position { to: column, from: r(j), extent: r(columns), low: out, high: Some(out), inside: false },
-        Statement::Place { to: place, at: vec![(r(row), l(1)), (r(column), r(rows))] },
-        Statement::Read { to: x, table: m, at: r(place) },
+        Statement::Offset { to: position, at: vec![(r(row), l(1)), (r(column), r(rows))] },
+        Statement::Read { to: x, table: m, at: r(position) },
         Statement::Position { to: spot, from: r(j), extent: r(length), low, high: None, inside: false },
         Statement::Read { to: y, table: v, at: r(spot) },
     ];
@@ -197,7 +197,7 @@ pub fn total() -> Routine {
     let length = w.parameter(Source::Length(v), DType::Int64, "");
     let out = w.failure("subscript out of bounds", "v[k]", 3);
     let (s, k, counter, times) = (w.double("s"), w.whole("k"), w.whole(""), w.whole(""));
-    let (at, y) = (w.place(), w.double(""));
+    let (at, y) = (w.position(), w.double(""));
     let mut body = vec![
         Statement::Step { to: k, from: i(1), counter, step: i(1) },
         Statement::Position { to: at, from: r(k), extent: r(length), low: out, high: Some(out), inside: false },
@@ -216,7 +216,7 @@ pub fn fibonacci() -> Routine {
     w.routine.arrays.push(LocalArray { class: Class::I32, length: 3 });
     let counter = w.whole("");
     let [first, second, sum, any] = ["", "", "", ""].map(|name| w.whole(name));
-    let here = w.place();
+    let here = w.position();
     let low = w.failure("no", "a[n]", 1);
     let mut body =
         vec![Statement::Get { to: first, array: 0, at: l(0) }, Statement::Get { to: second, array: 0, at: l(1) }];

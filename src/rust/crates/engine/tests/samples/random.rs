@@ -95,13 +95,13 @@ impl Random {
                 self.writing.f(out, "select", &args)
             }
             13 => {
-                let (at, to) = (self.place(out), self.writing.double(""));
+                let (at, to) = (self.position(out), self.writing.double(""));
                 self.between(out);
                 out.push(Statement::Read { to, table: 0, at });
                 r(to)
             }
             _ => {
-                let at = if self.below(2) == 0 { l(self.below(4) as i64) } else { self.place(out) };
+                let at = if self.below(2) == 0 { l(self.below(4) as i64) } else { self.position(out) };
                 let to = self.writing.double("");
                 out.push(Statement::Get { to, array: 0, at });
                 r(to)
@@ -161,7 +161,7 @@ impl Random {
         value
     }
 
-    fn place(&mut self, out: &mut Block) -> Operand {
+    fn position(&mut self, out: &mut Block) -> Operand {
         let from = if self.below(3) == 0 { self.double(out) } else { self.whole(out) };
         let extent = if self.below(3) == 0 { l(3) } else { r(self.length) };
         let high = self.one(&[None, None, Some(2)]);
@@ -174,13 +174,13 @@ impl Random {
             }
             _ => from,
         };
-        let to = self.writing.place();
+        let to = self.writing.position();
         out.push(Statement::Position { to, from, extent, low: 1, high, inside: false });
         if self.below(3) > 0 {
             return r(to);
         }
-        let sum = self.writing.place();
-        out.push(Statement::Place { to: sum, at: vec![(r(to), l(1)), (l(1), l(1))] });
+        let sum = self.writing.position();
+        out.push(Statement::Offset { to: sum, at: vec![(r(to), l(1)), (l(1), l(1))] });
         r(sum)
     }
 
@@ -216,7 +216,7 @@ impl Random {
             }
             8 => {
                 let value = self.double(out);
-                let at = if self.below(2) == 0 { l(self.below(4) as i64) } else { self.place(out) };
+                let at = if self.below(2) == 0 { l(self.below(4) as i64) } else { self.position(out) };
                 out.push(Statement::Set { array: 0, at, value });
             }
             9..=12 if self.depth < 4 => {
@@ -248,7 +248,7 @@ impl Random {
                 let mut body = self.block(3);
                 let (k, from) = (self.writing.whole("k"), self.one(&[1, 0, -3]));
                 body.insert(0, Statement::Step { to: k, from: i(from), counter, step: i(self.one(&[1, 2])) });
-                let (x, at) = (self.writing.double(""), self.writing.place());
+                let (x, at) = (self.writing.double(""), self.writing.position());
                 let length = r(self.length);
                 body.insert(
                     1,

@@ -52,7 +52,7 @@ VG_EACH(i32) VG_EACH(i64) VG_EACH(f32) VG_EACH(f64) VG_EACH(c64) VG_EACH(c128)
 VG_EACH(i32) VG_EACH(i64) VG_EACH(f32) VG_EACH(f64)
 #undef VG_EACH
 
-VG_LANES void vg_lanes_place(i64* __restrict o, const i64* __restrict at, const i64* __restrict stride, i32 first,
+VG_LANES void vg_lanes_offset(i64* __restrict o, const i64* __restrict at, const i64* __restrict stride, i32 first,
     i32 n) {
   if (first) for (i32 k = 0; k < n; k++) o[k] = placed_at(0, at[k], stride[k]);
   else for (i32 k = 0; k < n; k++) o[k] = placed_at(o[k], at[k], stride[k]);

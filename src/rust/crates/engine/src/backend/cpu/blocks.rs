@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::row_cost::is_plain;
-use super::walk::{places, runs};
+use super::walk::{positions, runs};
 use super::{memory, routine};
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::warning;
@@ -39,7 +39,7 @@ const ROOM: usize = BLOCK * 16;
 
 /// Where a register's block lies.
 #[derive(Clone, Copy)]
-enum Place {
+enum Location {
     /// In scratch memory.
     Slot(usize),
     /// In the input's own buffer: element `i` of a contiguous input that is stored as it computes.
@@ -63,7 +63,7 @@ fn long_runs(view: &View, access: Access) -> Option<usize> {
 pub struct Schedule<'a> {
     plan: &'a Plan,
     bound: &'a Bound,
-    places: Vec<Place>,
+    locations: Vec<Location>,
     slots: usize,
     /// Elements of a block, where runs do not end it.
     most: usize,
@@ -91,7 +91,7 @@ impl<'a> Schedule<'a> {
         for &(register, _) in &plan.outputs {
             last[register as usize] = usize::MAX;
         }
-        let mut places = Vec::with_capacity(plan.code.len());
+        let mut locations = Vec::with_capacity(plan.code.len());
         let (mut slots, mut free) = (0, Vec::new());
         for (k, instruction) in plan.code.iter().enumerate() {
             let mut take = |free: &mut Vec<usize>| {
@@ -100,35 +100,35 @@ impl<'a> Schedule<'a> {
                     slots - 1
                 })
             };
-            let place = match instruction {
+            let location = match instruction {
                 Instruction::Load(input) => {
                     let (input, access) = (*input as usize, plan.inputs[*input as usize].access);
                     if long_runs(&bound.inputs[input], access).is_some() {
-                        Place::Run(take(&mut free), input)
+                        Location::Run(take(&mut free), input)
                     } else if matches!(access, Access::Linear) && stored_as_computed(plan.inputs[input].dtype) {
-                        Place::Input(input)
+                        Location::Input(input)
                     } else {
-                        Place::Slot(take(&mut free))
+                        Location::Slot(take(&mut free))
                     }
                 }
                 // filled once a task, so its slot is its own throughout
                 Instruction::Scalar(..) => {
                     slots += 1;
-                    Place::Slot(slots - 1)
+                    Location::Slot(slots - 1)
                 }
                 // the slots of its results, theirs throughout
                 Instruction::Call(call) => {
                     slots += call.routine.results.len();
-                    Place::Slot(slots - call.routine.results.len())
+                    Location::Slot(slots - call.routine.results.len())
                 }
-                Instruction::Result { call, result } => match places[*call as usize] {
-                    Place::Slot(first) => Place::Slot(first + *result as usize),
-                    Place::Input(_) | Place::Run(..) => unreachable!("results are computed"),
+                Instruction::Result { call, result } => match locations[*call as usize] {
+                    Location::Slot(first) => Location::Slot(first + *result as usize),
+                    Location::Input(_) | Location::Run(..) => unreachable!("results are computed"),
                 },
                 // the result never shares a slot with an operand: the loops' pointers do not alias
-                Instruction::Apply { .. } | Instruction::Pick { .. } => Place::Slot(take(&mut free)),
+                Instruction::Apply { .. } | Instruction::Pick { .. } => Location::Slot(take(&mut free)),
             };
-            places.push(place);
+            locations.push(location);
             // what is read here for the last time; each register once, though an instruction may read it twice
             let operands = instruction.operands();
             for (j, &r) in operands.iter().chain([&(k as Register)]).enumerate() {
@@ -138,7 +138,7 @@ impl<'a> Schedule<'a> {
                 let again = operands[..j.min(operands.len())].contains(&r);
                 let r = r as usize;
                 if last[r] == k && !again && !own(r) {
-                    if let Place::Slot(slot) | Place::Run(slot, _) = places[r] {
+                    if let Location::Slot(slot) | Location::Run(slot, _) = locations[r] {
                         free.push(slot);
                     }
                 }
@@ -146,13 +146,13 @@ impl<'a> Schedule<'a> {
         }
         let words = bound.sites.iter().map(|(register, _)| words(plan, *register)).sum();
         let flags = std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect();
-        Schedule { plan, bound, places, slots, most: BLOCK, flags, failed: Mutex::default() }
+        Schedule { plan, bound, locations, slots, most: BLOCK, flags, failed: Mutex::default() }
     }
 
     /// Takes longer blocks, for one loop over inputs in memory whose last value is computed where it belongs: what a
     /// block costs beside its loops is a tenth of a sum's time.
     fn lengthen(&mut self) {
-        let in_memory = |k: usize| matches!(self.places[k], Place::Input(_) | Place::Run(..));
+        let in_memory = |k: usize| matches!(self.locations[k], Location::Input(_) | Location::Run(..));
         let last = self.plan.code.len() - 1;
         if matches!(self.plan.code[last], Instruction::Apply { .. }) && (0..last).all(in_memory) {
             self.most = BLOCKS * BLOCK;
@@ -207,14 +207,14 @@ impl<'a> Schedule<'a> {
     /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements.
     pub fn with_scratch<R>(&self, most: usize, body: impl FnOnce(&mut Scratch) -> R) -> R {
         let mut memory = SCRATCH.take();
-        // one more for the places of strided inputs, and one for where runs lie
+        // one more for the positions of strided inputs, and one for where runs lie
         let wanted = (self.slots + 2) * ROOM / 64;
         if memory.len() < wanted {
             memory.resize(wanted, [0; 8]);
         }
         let mut scratch = Scratch { base: memory.as_mut_ptr().cast() };
         for (k, instruction) in self.plan.code.iter().enumerate() {
-            if let (Instruction::Scalar(s, class), Place::Slot(slot)) = (instruction, self.places[k]) {
+            if let (Instruction::Scalar(s, class), Location::Slot(slot)) = (instruction, self.locations[k]) {
                 let bytes = self.bound.scalars[*s as usize].bytes();
                 let (first, all) = (scratch.slot(slot), most.min(BLOCK) * class.size());
                 let mut done = class.size();
@@ -246,34 +246,34 @@ impl<'a> Schedule<'a> {
     ) -> *const u8 {
         let mut result = std::ptr::null();
         for (k, instruction) in self.plan.code.iter().enumerate() {
-            let place = match (direct, self.places[k]) {
+            let out = match (direct, self.locations[k]) {
                 (Some(out), _) if k == wanted as usize => out,
-                (_, Place::Run(slot, input)) => {
+                (_, Location::Run(slot, input)) => {
                     let (start, left) = self.run(input, i);
-                    let place = if left < n { scratch.slot(slot) } else { start };
+                    let out = if left < n { scratch.slot(slot) } else { start };
                     // SAFETY: the slot has room for a pointer of each register.
-                    unsafe { scratch.slot(self.slots + 1).cast::<*mut u8>().add(k).write(place) };
+                    unsafe { scratch.slot(self.slots + 1).cast::<*mut u8>().add(k).write(out) };
                     if left >= n {
-                        result = place.cast_const();
+                        result = out.cast_const();
                         if k == wanted as usize {
                             break;
                         }
                         continue;
                     }
-                    place
+                    out
                 }
                 _ => self.value(scratch, k as Register, i),
             };
             match instruction {
                 Instruction::Scalar(..) => {}
-                Instruction::Load(_) if matches!(self.places[k], Place::Input(_)) => {}
-                Instruction::Load(input) => self.load(scratch, *input as usize, i, n, place),
+                Instruction::Load(_) if matches!(self.locations[k], Location::Input(_)) => {}
+                Instruction::Load(input) => self.load(scratch, *input as usize, i, n, out),
                 Instruction::Pick { input, at } => {
                     let view = &self.bound.inputs[*input as usize];
                     let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
                     let body = GATHERS[view.dtype as usize];
                     // SAFETY: n positions, room for n elements, and the view has m that follow each other.
-                    unsafe { body(place.cast(), view.address() as *const c_void, m, at, n as i32) };
+                    unsafe { body(out.cast(), view.address() as *const c_void, m, at, n as i32) };
                 }
                 Instruction::Apply { op, class, args } => {
                     let mut operands = [std::ptr::null::<c_void>(); 3];
@@ -284,7 +284,7 @@ impl<'a> Schedule<'a> {
                         .expect("the type rules allow only classes that have an expression");
                     let mut bits = 0u32;
                     // SAFETY: operands and result have room for n elements of their classes and do not overlap.
-                    unsafe { body(place.cast(), operands[0], operands[1], operands[2], i as i64, n as i32, &mut bits) };
+                    unsafe { body(out.cast(), operands[0], operands[1], operands[2], i as i64, n as i32, &mut bits) };
                     if bits != 0 {
                         self.note(k, &[bits]);
                     }
@@ -292,15 +292,15 @@ impl<'a> Schedule<'a> {
                 Instruction::Call(call) => self.call(scratch, k, call, i, n),
                 Instruction::Result { .. } => {
                     let own = self.value(scratch, k as Register, i);
-                    if place != own {
+                    if out != own {
                         // SAFETY: the call has put n values of the class there, and the caller has room for them
                         // elsewhere.
-                        unsafe { std::ptr::copy_nonoverlapping(own, place, n * self.plan.class(k as Register).size()) };
+                        unsafe { std::ptr::copy_nonoverlapping(own, out, n * self.plan.class(k as Register).size()) };
                     }
                 }
             }
             if k == wanted as usize {
-                result = place.cast_const();
+                result = out.cast_const();
                 break;
             }
         }
@@ -329,7 +329,7 @@ impl<'a> Schedule<'a> {
             (view.address() as *const c_void, view.len() as i64)
         };
         let tables: Vec<(*const c_void, i64)> = call.tables.iter().map(table).collect();
-        let Place::Slot(first) = self.places[register] else { unreachable!("results are computed") };
+        let Location::Slot(first) = self.locations[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
         let mut words = vec![0; call.routine.notes.len()];
         // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables
@@ -347,15 +347,15 @@ impl<'a> Schedule<'a> {
 
     /// Where a register's values for the block at element `i` lie.
     fn value(&self, scratch: &Scratch, register: Register, i: usize) -> *mut u8 {
-        match self.places[register as usize] {
-            Place::Slot(slot) => scratch.slot(slot),
-            Place::Input(input) => {
+        match self.locations[register as usize] {
+            Location::Slot(slot) => scratch.slot(slot),
+            Location::Input(input) => {
                 let view = &self.bound.inputs[input];
                 // SAFETY: the input has more than i elements.
                 unsafe { (view.address() as *mut u8).add(i * view.dtype.size()) }
             }
             // SAFETY: its load has written this for the block at hand.
-            Place::Run(..) => unsafe { *scratch.slot(self.slots + 1).cast::<*mut u8>().add(register as usize) },
+            Location::Run(..) => unsafe { *scratch.slot(self.slots + 1).cast::<*mut u8>().add(register as usize) },
         }
     }
 
@@ -363,31 +363,29 @@ impl<'a> Schedule<'a> {
     fn run(&self, input: usize, i: usize) -> (*mut u8, usize) {
         let view = &self.bound.inputs[input];
         let at = i % view.len();
-        let (place, left) = match self.plan.inputs[input].access {
+        let (offset, left) = match self.plan.inputs[input].access {
             Access::Recycled => (view.layout.offset() + at, view.len() - at),
-            _ => (view.layout.place(at), view.layout.shape()[0] - at % view.layout.shape()[0]),
+            _ => (view.layout.offset_of(at), view.layout.shape()[0] - at % view.layout.shape()[0]),
         };
-        // SAFETY: the place is within the buffer.
-        (unsafe { (view.buffer.address as *mut u8).add(place * view.dtype.size()) }, left)
+        // SAFETY: the offset is within the buffer.
+        (unsafe { (view.buffer.address as *mut u8).add(offset * view.dtype.size()) }, left)
     }
 
     /// How many elements a block at `i` has, so that runs need not be copied.
     fn block(&self, i: usize) -> usize {
-        let left = |place: &Place| match *place {
-            Place::Run(_, input) => Some(self.run(input, i).1).map(|left| if left >= REST { left } else { BLOCK }),
+        let left = |location: &Location| match *location {
+            Location::Run(_, input) => Some(self.run(input, i).1).map(|left| if left >= REST { left } else { BLOCK }),
             _ => None,
         };
-        self.places.iter().filter_map(left).fold(self.most, usize::min)
+        self.locations.iter().filter_map(left).fold(self.most, usize::min)
     }
 
-    fn load(&self, scratch: &mut Scratch, input: usize, i: usize, n: usize, place: *mut u8) {
+    fn load(&self, scratch: &mut Scratch, input: usize, i: usize, n: usize, out: *mut u8) {
         let view = &self.bound.inputs[input];
         let dtype = view.dtype as usize;
         match self.plan.inputs[input].access {
             // SAFETY: the view has i + n elements.
-            Access::Linear => unsafe {
-                LOADS[dtype](place.cast(), view.address() as *const c_void, i as i64, n as i32)
-            },
+            Access::Linear => unsafe { LOADS[dtype](out.cast(), view.address() as *const c_void, i as i64, n as i32) },
             // a vector that is recycled, in the runs that it consists of
             Access::Recycled if view.len() >= RUN => {
                 let (mut done, mut from) = (0, i % view.len());
@@ -395,7 +393,7 @@ impl<'a> Schedule<'a> {
                     let run = (view.len() - from).min(n - done);
                     // SAFETY: the run is within the view and within the block.
                     unsafe {
-                        let target = place.add(done * view.dtype.class().size());
+                        let target = out.add(done * view.dtype.class().size());
                         LOADS[dtype](target.cast(), view.address() as *const c_void, from as i64, run as i32);
                     }
                     (done, from) = (done + run, 0);
@@ -407,7 +405,7 @@ impl<'a> Schedule<'a> {
                 runs(view, i, n, |done, at, run| {
                     // SAFETY: the run is within the view and within the block.
                     unsafe {
-                        let target = place.add(done * size).cast();
+                        let target = out.add(done * size).cast();
                         match step {
                             1 => LOADS[dtype](target, base, at, run as i32),
                             _ => STRIDES[dtype](target, base, at, step, run as i32),
@@ -417,10 +415,10 @@ impl<'a> Schedule<'a> {
             }
             _ => {
                 let at = scratch.slot(self.slots).cast::<i64>();
-                // SAFETY: the slot past the registers has room for a block of places, all within the view.
+                // SAFETY: the slot past the registers has room for a block of positions, all within the view.
                 unsafe {
-                    places(view, i, std::slice::from_raw_parts_mut(at, n));
-                    PICKS[dtype](place.cast(), view.buffer.address as *const c_void, at, n as i32);
+                    positions(view, i, std::slice::from_raw_parts_mut(at, n));
+                    PICKS[dtype](out.cast(), view.buffer.address as *const c_void, at, n as i32);
                 }
             }
         }

@@ -268,10 +268,10 @@ impl Backend for Cpu {
         if values.len() > i32::MAX as usize {
             return Ok(None);
         }
-        let places = unique::firsts(values)?;
-        let out = self.allocate(places.len() * 4)?;
-        self.upload(sort::bytes_of(&places), &out, 0)?;
-        Ok(Some(View::contiguous(out, DType::Int32, places.len())))
+        let positions = unique::firsts(values)?;
+        let out = self.allocate(positions.len() * 4)?;
+        self.upload(sort::bytes_of(&positions), &out, 0)?;
+        Ok(Some(View::contiguous(out, DType::Int32, positions.len())))
     }
 
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {

@@ -3,7 +3,7 @@
 
 use super::memory::Room;
 use super::select::{elements, made};
-use crate::backend::{place_dtype, Backend};
+use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::View;
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
@@ -175,26 +175,26 @@ fn is_counted(n: usize, reach: u64) -> bool {
 /// Elements of a piece that counts by itself, at least.
 const PIECE: usize = 1 << 17;
 
-/// A position: int32 where that reaches (`place_dtype`).
-trait Place: Copy + PartialEq {
+/// A position: int32 where that reaches (`position_dtype`).
+trait Position: Copy + PartialEq {
     fn of(k: usize) -> Self;
 }
-impl Place for i32 {
+impl Position for i32 {
     fn of(k: usize) -> i32 {
         k as i32
     }
 }
-impl Place for i64 {
+impl Position for i64 {
     fn of(k: usize) -> i64 {
         k as i64
     }
 }
 
 /// How many elements there are of each place among `width`.
-fn count_places<T: Copy>(from: &[T], counts: &mut [u32], place: impl Fn(T) -> usize) {
+fn count_buckets<T: Copy>(from: &[T], counts: &mut [u32], bucket: impl Fn(T) -> usize) {
     for &x in from {
         // SAFETY: the caller's places are below the width.
-        unsafe { *counts.get_unchecked_mut(place(x)) += 1 };
+        unsafe { *counts.get_unchecked_mut(bucket(x)) += 1 };
     }
 }
 
@@ -206,18 +206,18 @@ const TOGETHER: usize = 256;
 ///
 /// # Safety
 /// There is room for all at `at`, and no one else writes there.
-unsafe fn place_few<const W: usize, T: Copy, P: Place>(
+unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
     from: &[T],
     first: usize,
     starts: &mut [u32],
-    place: impl Fn(T) -> usize,
+    bucket: impl Fn(T) -> usize,
     at: *mut P,
 ) {
     let mut rooms = [[P::of(0); TOGETHER + 1]; W];
     for (turn, some) in from.chunks(TOGETHER).enumerate() {
         let mut counts = [0; W];
         for (k, &x) in (first + turn * TOGETHER..).zip(some) {
-            let own = place(x);
+            let own = bucket(x);
             for digit in 0..W {
                 rooms[digit][counts[digit]] = P::of(k);
                 counts[digit] += usize::from(own == digit);
@@ -236,7 +236,7 @@ unsafe fn place_few<const W: usize, T: Copy, P: Place>(
 
 /// Places in order, and values where there is room for them, by counting keys, which reach this far from `low` on; what
 /// is missing comes last. Pieces count and place their elements on all cores.
-fn by_counts<T: Sortable + Sync, P: Place>(
+fn by_counts<T: Sortable + Sync, P: Position>(
     from: &[T],
     (low, reach): (u64, u64),
     key: impl Fn(T) -> u64 + Sync,
@@ -247,7 +247,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     let (n, width) = (from.len(), reach as usize + 2);
     let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
     let each = n.div_ceil(pieces);
-    let place = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
+    let bucket = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
     let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
     let mut starts = fallible::filled(0u32, pieces * width)?;
     let memory = Shared(starts.as_mut_ptr().cast());
@@ -255,7 +255,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
     let row = |piece: usize| unsafe {
         std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)
     };
-    spread(pieces, 1, true, |piece, _| count_places(&from[of(piece)], row(piece), place))?;
+    spread(pieces, 1, true, |piece, _| count_buckets(&from[of(piece)], row(piece), bucket))?;
     let mut sum = 0;
     for digit in 0..width {
         for piece in 0..pieces {
@@ -282,12 +282,12 @@ fn by_counts<T: Sortable + Sync, P: Place>(
         unsafe {
             let all = at.at(0).cast::<P>();
             match (width, &moved) {
-                (2, None) => return place_few::<2, T, P>(from, first, starts, place, all),
-                (3, None) => return place_few::<3, T, P>(from, first, starts, place, all),
+                (2, None) => return scatter_narrow::<2, T, P>(from, first, starts, bucket, all),
+                (3, None) => return scatter_narrow::<3, T, P>(from, first, starts, bucket, all),
                 _ => {}
             }
             for (k, &x) in (first..).zip(from) {
-                let start = starts.get_unchecked_mut(place(x));
+                let start = starts.get_unchecked_mut(bucket(x));
                 if let Some(sorted) = &moved {
                     sorted.at(*start as usize * size_of::<T>()).cast::<T>().write(x);
                 }
@@ -302,7 +302,7 @@ fn by_counts<T: Sortable + Sync, P: Place>(
 #[derive(Clone, Copy, PartialEq)]
 enum Wanted {
     Values,
-    Places,
+    Positions,
     Both,
 }
 
@@ -330,7 +330,7 @@ fn sort_as<T: Sortable + Sync>(
         if T::WHOLE && is_counted(from.len(), reach) {
             let mut counts = fallible::filled(0u32, reach as usize + 2)?;
             let last = counts.len() - 1;
-            count_places(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
+            count_buckets(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
             let fill = |mut room: &mut [T]| {
                 for (digit, count) in counts.into_iter().enumerate() {
                     let (run, rest) = std::mem::take(&mut room).split_at_mut(count as usize);
@@ -359,40 +359,43 @@ fn sort_as<T: Sortable + Sync>(
         return stored(cpu, values, sorted.iter().chain(from.iter().filter(|x| x.missing())).copied());
     }
     let value = |key: u64| T::of_key(if decreasing { !key & all } else { key }).unwrap_or_default();
-    match place_dtype(from.len()) {
-        DType::Int32 => with_places::<T, i32>(cpu, values, (low, reach), key, value, DType::Int32, wanted),
-        _ => with_places::<T, i64>(cpu, values, (low, reach), key, value, DType::Int64, wanted),
+    match position_dtype(from.len()) {
+        DType::Int32 => with_positions::<T, i32>(cpu, values, (low, reach), key, value, DType::Int32, wanted),
+        _ => with_positions::<T, i64>(cpu, values, (low, reach), key, value, DType::Int64, wanted),
     }
 }
 
 /// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
 /// What is none mostly has a number twice among the first.
-fn is_permutation<T: Sortable, P: Place>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
+fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
     at.fill(P::of(0));
     (1..).zip(from).all(|(k, &x)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0))
 }
 
 /// Values in order, where they are wanted, and the places that they had.
-fn with_places<T: Sortable + Sync, P: Place>(
+fn with_positions<T: Sortable + Sync, P: Position>(
     cpu: &dyn Backend,
     values: &View,
     (low, reach): (u64, u64),
     key: impl Fn(T) -> u64 + Sync,
     value: impl Fn(u64) -> T,
-    place: DType,
+    position: DType,
     wanted: Wanted,
 ) -> Result<(Option<View>, Option<View>)> {
     let from: &[T] = elements(values);
     let n = from.len();
     let sorted = (wanted == Wanted::Both).then(|| cpu.allocate(values.dtype.size() * n)).transpose()?;
-    let at = cpu.allocate(place.size() * n)?;
+    let at = cpu.allocate(position.size() * n)?;
     let address = sorted.as_ref().map(|buffer| buffer.address);
     let done = |at| {
-        (sorted.clone().map(|buffer| View::contiguous(buffer, values.dtype, n)), Some(View::contiguous(at, place, n)))
+        (
+            sorted.clone().map(|buffer| View::contiguous(buffer, values.dtype, n)),
+            Some(View::contiguous(at, position, n)),
+        )
     };
     // places alone are what R is given, which counts from 1
-    let first = usize::from(wanted == Wanted::Places);
-    if wanted == Wanted::Places && T::WHOLE && reach + 1 == n as u64 {
+    let first = usize::from(wanted == Wanted::Positions);
+    if wanted == Wanted::Positions && T::WHOLE && reach + 1 == n as u64 {
         // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
         let room = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
         if is_permutation(from, |x| (key(x) - low) as usize, room) {
@@ -423,7 +426,7 @@ fn with_places<T: Sortable + Sync, P: Place>(
 /// Hands pairs, of which the lowest `bits` of the keys count, to `put` in order, each with its place there; equal keys
 /// stay in their order. The pairs are made where they are first looked at, and the last digit puts them where they
 /// belong. Returns how many.
-fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
+fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     pairs: impl Fn() -> I,
     most: usize,
     bits: u32,
@@ -461,13 +464,13 @@ fn by_digits<T: Copy, P: Place, I: Iterator<Item = (T, P)>>(
         for start in starts.iter_mut() {
             sum += std::mem::replace(start, sum);
         }
-        let mut place = |x: T| {
+        let mut bucket = |x: T| {
             let start = &mut starts[of(x, pass)];
             std::mem::replace(start, *start + 1)
         };
         let ends = rest == 0 && turn + 1 == differing.len();
         let room = next.slots();
-        let mut move_on = |pair: (T, P)| match (place(pair.0), ends) {
+        let mut move_on = |pair: (T, P)| match (bucket(pair.0), ends) {
             (k, true) => put(k, pair),
             (k, false) => _ = room[k].write(pair),
         };
@@ -499,7 +502,7 @@ pub fn sort(cpu: &dyn Backend, values: &View, decreasing: bool, with_positions: 
 }
 
 pub fn order(cpu: &dyn Backend, values: &View, decreasing: bool) -> Result<View> {
-    Ok(of_dtype(cpu, values, decreasing, Wanted::Places)?.1.expect("places were asked for"))
+    Ok(of_dtype(cpu, values, decreasing, Wanted::Positions)?.1.expect("positions were asked for"))
 }
 
 fn of_dtype(

@@ -1,5 +1,5 @@
-//! First places of distinct elements on the cpu, and places in a table: by a hash table with open addressing, or, of
-//! whole numbers near each other, by a place each.
+//! First positions of distinct elements on the cpu, and positions in a table: by a hash table with open addressing, or, of
+//! whole numbers near each other, by a position each.
 
 use std::sync::Arc;
 
@@ -19,31 +19,31 @@ fn hash(x: u64) -> usize {
     (((x ^ (x >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32) as usize
 }
 
-/// Whole numbers that reach no further than this many times the number of elements have a place each.
+/// Whole numbers that reach no further than this many times the number of elements have a position each.
 const SPREAD: u64 = 16;
 
 /// A hashed element's line of the table is asked for while so many before it are looked up.
 const AHEAD: usize = 16;
 
-/// The first place of each key among some elements, from 1; 0 for none.
+/// The first position of each key among some elements, from 1; 0 for none.
 enum Table<'a, T> {
     /// Of every key from the first on.
-    Direct(u64, Places),
-    Hashed(&'a [T], Places),
+    Direct(u64, Entries),
+    Hashed(&'a [T], Entries),
 }
 
-/// Places in memory that is used again: fresh pages would cost more than all the rest.
-struct Places {
+/// Hash table entries in memory that is used again: fresh pages would cost more than all the rest.
+struct Entries {
     block: Block,
     len: usize,
 }
 
-impl Places {
-    fn new(len: usize) -> Result<Places> {
+impl Entries {
+    fn new(len: usize) -> Result<Entries> {
         let block = Block::new(len * 4, Device::Cpu)?;
         // SAFETY: the block has room for them.
         unsafe { block.start().write_bytes(0, len * 4) };
-        Ok(Places { block, len })
+        Ok(Entries { block, len })
     }
 
     fn all(&self) -> &[u32] {
@@ -58,66 +58,68 @@ impl Places {
 }
 
 impl<'a, T: Sortable> Table<'a, T> {
-    /// `new` hears of first places, from 0, in order.
+    /// `new` hears of first positions, from 0, in order.
     fn of(from: &'a [T], mut new: impl FnMut(u32) -> Result<()>) -> Result<Table<'a, T>> {
         let (low, high) = T::extremes(from);
         let reach = high.wrapping_sub(low);
         let is_near = low <= high && reach / SPREAD < from.len() as u64;
         let size = if is_near { reach as usize + 1 } else { (2 * from.len()).next_power_of_two() };
-        let mut table = Places::new(size)?;
-        let places = table.all_mut();
+        let mut table = Entries::new(size)?;
+        let positions = table.all_mut();
         for (k, x) in from.iter().enumerate() {
             if let Some(next) = from.get(k + AHEAD).filter(|_| !is_near) {
-                fetch(places, hash(next.key()) & (size - 1));
+                fetch(positions, hash(next.key()) & (size - 1));
             }
             if x.missing() {
                 continue;
             }
-            let at = if is_near { (x.key() - low) as usize } else { find(from, places, x.key()) };
-            if places[at] == 0 {
-                places[at] = k as u32 + 1;
+            let at = if is_near { (x.key() - low) as usize } else { find(from, positions, x.key()) };
+            if positions[at] == 0 {
+                positions[at] = k as u32 + 1;
                 new(k as u32)?;
             }
         }
         Ok(if is_near { Table::Direct(low, table) } else { Table::Hashed(from, table) })
     }
 
-    /// The places of elements, 0 for none and for what is missing.
-    fn places(&self, values: &[T], out: &mut [i32]) {
+    /// The positions of elements, 0 for none and for what is missing.
+    fn positions(&self, values: &[T], out: &mut [i32]) {
         match self {
-            Table::Direct(low, places) => {
-                let place = |x: &T| places.all().get(x.key().wrapping_sub(*low) as usize).copied().unwrap_or(0);
-                out.iter_mut().zip(values).for_each(|(slot, x)| *slot = if x.missing() { 0 } else { place(x) as i32 });
+            Table::Direct(low, positions) => {
+                let position = |x: &T| positions.all().get(x.key().wrapping_sub(*low) as usize).copied().unwrap_or(0);
+                out.iter_mut()
+                    .zip(values)
+                    .for_each(|(slot, x)| *slot = if x.missing() { 0 } else { position(x) as i32 });
             }
-            Table::Hashed(from, places) => {
-                let places = places.all();
+            Table::Hashed(from, positions) => {
+                let positions = positions.all();
                 for (k, (slot, x)) in out.iter_mut().zip(values).enumerate() {
                     if let Some(next) = values.get(k + AHEAD) {
-                        fetch(places, hash(next.key()) & (places.len() - 1));
+                        fetch(positions, hash(next.key()) & (positions.len() - 1));
                     }
-                    *slot = if x.missing() { 0 } else { places[find(from, places, x.key())] as i32 };
+                    *slot = if x.missing() { 0 } else { positions[find(from, positions, x.key())] as i32 };
                 }
             }
         }
     }
 }
 
-/// Asks for the memory of a place that will be looked at.
-fn fetch(places: &[u32], at: usize) {
+/// Asks for the memory of a position that will be looked at.
+fn fetch(positions: &[u32], at: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, of any address.
     unsafe {
-        std::arch::x86_64::_mm_prefetch(places.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
+        std::arch::x86_64::_mm_prefetch(positions.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (places, at);
+    let _ = (positions, at);
 }
 
 /// Where a key is in a table that is at most half full, or would be.
-fn find<T: Sortable>(from: &[T], places: &[u32], key: u64) -> usize {
-    let mask = places.len() - 1;
+fn find<T: Sortable>(from: &[T], positions: &[u32], key: u64) -> usize {
+    let mask = positions.len() - 1;
     let mut at = hash(key) & mask;
-    while places[at] != 0 && from[places[at] as usize - 1].key() != key {
+    while positions[at] != 0 && from[positions[at] as usize - 1].key() != key {
         at = (at + 1) & mask;
     }
     at
@@ -125,7 +127,7 @@ fn find<T: Sortable>(from: &[T], places: &[u32], key: u64) -> usize {
 
 fn firsts_as<T: Sortable>(values: &View) -> Result<Vec<i32>> {
     let mut out = Vec::new();
-    Table::<T>::of(elements(values), |place| fallible::push(&mut out, place as i32))?;
+    Table::<T>::of(elements(values), |position| fallible::push(&mut out, position as i32))?;
     Ok(out)
 }
 
@@ -133,13 +135,13 @@ fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>
     let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| Ok(()))?);
     let room = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 15, |first, end| {
-        // SAFETY: the output has a place for each element, and tasks write different ones.
+        // SAFETY: the output has a position for each element, and tasks write different ones.
         let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
-        table.places(&from[first..end], room);
+        table.positions(&from[first..end], room);
     })
 }
 
-/// The place in a table where each value stands first, from 1; 0 where it does not.
+/// The position in a table where each value stands first, from 1; 0 where it does not.
 pub fn matches(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
     match values.dtype {
         DType::Int32 => matches_as::<i32>(values, table, out),
@@ -150,7 +152,7 @@ pub fn matches(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
     }
 }
 
-/// The places, in order, where each known value stands first; of at most 2^31 - 1 elements.
+/// The positions, in order, where each known value stands first; of at most 2^31 - 1 elements.
 pub fn firsts(values: &View) -> Result<Vec<i32>> {
     match values.dtype {
         DType::Int32 => firsts_as::<i32>(values),

@@ -11,7 +11,7 @@ use super::{data_type, device_name, dtype_name, malformed, Copying, Raw};
 use crate::array::strided;
 use crate::array::Array;
 use crate::backend;
-use crate::interop::place::Place;
+use crate::interop::region::Region;
 use crate::memory::buffer::{Device, View, Watch};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -84,41 +84,41 @@ pub unsafe fn import_on(
     // SAFETY: the caller's promise.
     let (tensor, _, flags) = unsafe { raw.tensor()? };
     // SAFETY: as above.
-    let place = unsafe { inspect(tensor)? };
-    let backend = backend::of(place.device)?;
+    let region = unsafe { inspect(tensor)? };
+    let backend = backend::of(region.device)?;
     // what we gave out ourselves lives as long as the tensor
     // SAFETY: the caller's promise.
     let kept = unsafe { raw.kept() };
-    let ours = kept.is_some_and(|kept| kept.holds(place.device, place.address, place.bytes));
-    if !(ours || stream.is_some() && place.device != Device::Cpu) {
-        place.exists()?;
+    let ours = kept.is_some_and(|kept| kept.holds(region.device, region.address, region.bytes));
+    if !(ours || stream.is_some() && region.device != Device::Cpu) {
+        region.exists()?;
     }
-    if !place.aligned {
-        if copying == Copying::Never || place.device != Device::Cpu {
-            return Err(place.misaligned());
+    if !region.aligned {
+        if copying == Copying::Never || region.device != Device::Cpu {
+            return Err(region.misaligned());
         }
         // the whole span, elements and gaps, to where it is aligned
-        let buffer = backend.allocate(place.bytes)?;
+        let buffer = backend.allocate(region.bytes)?;
         // SAFETY: host memory that the producer lets us read.
-        let bytes = unsafe { std::slice::from_raw_parts(place.address as *const u8, place.bytes) };
+        let bytes = unsafe { std::slice::from_raw_parts(region.address as *const u8, region.bytes) };
         backend.upload(bytes, &buffer, 0)?;
-        let array = Array::from_view(place.view(buffer)?);
+        let array = Array::from_view(region.view(buffer)?);
         // SAFETY: the caller's promise; nothing points to it any more.
         unsafe { raw.delete() };
-        return Ok((array, place.dim));
+        return Ok((array, region.dim));
     }
     // a look at the values while the tensor is still the caller's
     if copying == Copying::Always && !flags.contains(DlpackFlags::IS_COPIED) {
         backend.acquire()?;
-        let array = Array::duplicate(&place.look()?)?;
+        let array = Array::duplicate(&region.validated_view()?)?;
         backend.release(stream)?;
         // SAFETY: the caller's promise; the copy is done, or comes before what the producer does next.
         unsafe { raw.delete() };
-        return Ok((array, place.dim));
+        return Ok((array, region.dim));
     }
-    if place.dtype == DType::Bool8 {
+    if region.dtype == DType::Bool8 {
         backend.acquire()?;
-        place.look()?;
+        region.validated_view()?;
     }
 
     // SAFETY: the caller gives the tensor away, and its version is checked.
@@ -129,8 +129,8 @@ pub unsafe fn import_on(
         }
     }
     .map_err(|e| Error::new(Kind::Argument, e.to_string()))?;
-    let owner = Foreign { deleter: Some(deleter), device: place.device, depth: fork::watch(), ours, stream };
-    let mut buffer = place.buffer(Box::new(owner));
+    let owner = Foreign { deleter: Some(deleter), device: region.device, depth: fork::watch(), ours, stream };
+    let mut buffer = region.buffer(Box::new(owner));
     if flags.contains(DlpackFlags::READ_ONLY) {
         buffer.set_read_only();
     }
@@ -138,13 +138,13 @@ pub unsafe fn import_on(
         buffer.set_watch(watch);
     }
     buffer.share();
-    let view = View { buffer: Arc::new(buffer), dtype: place.dtype, layout: place.layout };
-    Ok((Array::from_view(view), place.dim))
+    let view = View { buffer: Arc::new(buffer), dtype: region.dtype, layout: region.layout };
+    Ok((Array::from_view(view), region.dim))
 }
 
 /// # Safety
 /// As `import`.
-unsafe fn inspect(tensor: &DLTensor) -> Result<Place> {
+unsafe fn inspect(tensor: &DLTensor) -> Result<Region> {
     // SAFETY: the caller's promise.
     let checked = unsafe { TensorRef::from_raw(tensor) }.map_err(malformed)?;
     let device = match checked.device() {
@@ -167,5 +167,5 @@ unsafe fn inspect(tensor: &DLTensor) -> Result<Place> {
         0 => 0,
         start => start.checked_add(checked.byte_offset()).ok_or_else(strided::too_large)?,
     };
-    Place::new(device, dtype, dim, &strides, first)
+    Region::new(device, dtype, dim, &strides, first)
 }

@@ -1,4 +1,4 @@
-//! From structured code over registers to loops over lanes: every register gets a place in scratch memory, which it
+//! From structured code over registers to loops over lanes: every register gets a slot in scratch memory, which it
 //! shares with others that are never live together.
 
 use super::live::{across, at_head, at_return, Around, Set};
@@ -18,7 +18,7 @@ const ROOM: usize = 512 << 10;
 /// The fewest lanes at a time, as long as they have no more than this.
 const FEWEST: usize = 64;
 const MOST: usize = 16 << 20;
-/// Between registers, so that a loop's reads and writes do not fall on the same place of their pages.
+/// Between registers, so that a loop's reads and writes do not fall on the same offset of their pages.
 const GAP: usize = 128;
 /// Sizes of registers.
 const SIZES: [u8; 3] = [4, 8, 16];
@@ -59,11 +59,11 @@ pub fn lower(routine: &Routine, width: usize) -> Program {
     verdigris_compile::written(&body).into_iter().for_each(|r| written.insert(r));
     let returned = at_return(routine);
     let mut lowering = Lowering { routine, classes: routine.registers.clone(), ..Lowering::new(routine) };
-    // once to see what is live together, once with places
+    // once to see what is live together, once with slots
     let (_, live) = lowering.block(&body, &returned, None);
     let given: Vec<Register> = routine.parameters.iter().map(|p| p.register).filter(|r| live.contains(*r)).collect();
     for &r in &given {
-        // a parameter that is never written keeps its place to itself, since what is the same for all lanes does not
+        // a parameter that is never written keeps its slot to itself, since what is the same for all lanes does not
         // move
         let meets: Vec<Register> = match written.contains(r) {
             true => live.iter().collect(),
@@ -72,8 +72,8 @@ pub fn lower(routine: &Routine, width: usize) -> Program {
         meets.into_iter().for_each(|other| lowering.meet(r, other));
     }
     lowering.fixed = given.iter().copied().filter(|r| !written.contains(*r)).collect();
-    let slots = lowering.color();
-    lowering.place(slots, width);
+    let colors = lowering.color();
+    lowering.assign_slots(colors, width);
     lowering.classes.truncate(routine.registers.len());
     let (code, _) = lowering.block(&body, &returned, None);
     lowering.finish(code, &given)
@@ -120,9 +120,9 @@ struct Lowering<'a> {
     // known the second time
     width: usize,
     bytes: usize,
-    places: Vec<Place>,
-    of_constants: Vec<Place>,
-    spare: [Place; 3],
+    slots: Vec<Slot>,
+    of_constants: Vec<Slot>,
+    spare: [Slot; 3],
     kept: Vec<u32>,
 }
 
@@ -138,9 +138,9 @@ impl<'a> Lowering<'a> {
             fixed: Set::default(),
             width: 0,
             bytes: 0,
-            places: Vec::new(),
+            slots: Vec::new(),
             of_constants: Vec::new(),
-            spare: [Place::default(); 3],
+            spare: [Slot::default(); 3],
             kept: Vec::new(),
         }
     }
@@ -156,27 +156,27 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A slot for each register: the first that no register it meets has, of its size.
+    /// Colors the interference graph: each register gets the first color that no interfering register of its size has.
     fn color(&mut self) -> Vec<usize> {
         self.meets.resize(self.classes.len(), Set::default());
-        let mut slots: Vec<usize> = Vec::with_capacity(self.classes.len());
+        let mut colors: Vec<usize> = Vec::with_capacity(self.classes.len());
         for r in 0..self.classes.len() {
             let size = self.classes[r].size();
             let taken: Vec<usize> = self.meets[r]
                 .iter()
                 .filter(|&other| (other as usize) < r && self.classes[other as usize].size() == size)
-                .map(|other| slots[other as usize])
+                .map(|other| colors[other as usize])
                 .collect();
-            slots.push((0..).find(|slot| !taken.contains(slot)).expect("there is always another"));
+            colors.push((0..).find(|color| !taken.contains(color)).expect("there is always another"));
         }
-        slots
+        colors
     }
 
     /// Lays out constants, slots and the rest.
-    fn place(&mut self, slots: Vec<usize>, width: usize) {
+    fn assign_slots(&mut self, colors: Vec<usize>, width: usize) {
         let of_size = |k: usize| {
-            let with = slots.iter().zip(&self.classes).filter(|(_, class)| class.size() == SIZES[k] as usize);
-            with.map(|(slot, _)| slot + 1).max().unwrap_or(0)
+            let with = colors.iter().zip(&self.classes).filter(|(_, class)| class.size() == SIZES[k] as usize);
+            with.map(|(color, _)| color + 1).max().unwrap_or(0)
         };
         let counts = [0, 1, 2].map(of_size);
         let in_arrays: usize = self.routine.arrays.iter().map(|a| a.length as usize * a.class.size()).sum();
@@ -186,20 +186,20 @@ impl<'a> Lowering<'a> {
         let width = self.width;
         let mut end = 0usize;
         let mut take = |size: u8| {
-            let place = Place { offset: end as u32, size };
+            let slot = Slot { offset: end as u32, size };
             end = (end + width * size as usize).next_multiple_of(64) + GAP;
-            place
+            slot
         };
         self.of_constants = self.constants.iter().map(|scalar| take(scalar.class().size() as u8)).collect();
         let mut starts = [const { Vec::new() }; 3];
         for k in 0..3 {
-            starts[k] = (0..counts[k]).map(|_| take(SIZES[k])).collect::<Vec<Place>>();
+            starts[k] = (0..counts[k]).map(|_| take(SIZES[k])).collect::<Vec<Slot>>();
         }
         let index =
             |class: &Class| SIZES.iter().position(|s| *s as usize == class.size()).expect("these are the sizes");
-        self.places = slots.iter().zip(&self.classes).map(|(slot, class)| starts[index(class)][*slot]).collect();
+        self.slots = colors.iter().zip(&self.classes).map(|(color, class)| starts[index(class)][*color]).collect();
         self.spare = SIZES.map(&mut take);
-        // each a place of an integer
+        // a slot of int32 each
         let kept: Vec<u32> = (0..self.deepest).map(|_| take(4).offset).collect();
         self.kept = kept;
         self.bytes = end;
@@ -228,11 +228,11 @@ impl<'a> Lowering<'a> {
             .filter(|(_, p)| given.contains(&p.register))
             .map(|(k, p)| Given {
                 parameter: k,
-                place: self.places[p.register as usize],
+                slot: self.slots[p.register as usize],
                 fixed: self.fixed.contains(p.register),
             })
             .collect();
-        let results = routine.results.iter().map(|(r, _)| (self.places[*r as usize], self.classes[*r as usize]));
+        let results = routine.results.iter().map(|(r, _)| (self.slots[*r as usize], self.classes[*r as usize]));
         Program {
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
             code: code.into(),
@@ -249,7 +249,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn of(&mut self, operand: Operand) -> Place {
+    fn of(&mut self, operand: Operand) -> Slot {
         match operand {
             Operand::Register(r) => self.at(r),
             Operand::Constant(scalar) => {
@@ -263,8 +263,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn at(&self, r: Register) -> Place {
-        self.places.get(r as usize).copied().unwrap_or_default()
+    fn at(&self, r: Register) -> Slot {
+        self.slots.get(r as usize).copied().unwrap_or_default()
     }
 
     fn moves(&self, live: &Set) -> Moves {
@@ -272,10 +272,10 @@ impl<'a> Lowering<'a> {
             let k = self.routine.parameters.iter().position(|p| p.register == r);
             k.filter(|_| self.fixed.contains(r)).map(|k| k as u16)
         };
-        let mut moves: Vec<Moved> = live.iter().map(|r| Moved { place: self.at(r), parameter: parameter(r) }).collect();
-        // two registers whose lanes are in different parts of the code may have one place
-        moves.sort_by_key(|m| m.place.offset);
-        moves.dedup_by_key(|m| m.place.offset);
+        let mut moves: Vec<Moved> = live.iter().map(|r| Moved { slot: self.at(r), parameter: parameter(r) }).collect();
+        // two registers whose lanes are in different parts of the code may have one slot
+        moves.sort_by_key(|m| m.slot.offset);
+        moves.dedup_by_key(|m| m.slot.offset);
         moves.into()
     }
 
@@ -419,13 +419,13 @@ impl<'a> Lowering<'a> {
                 Step::Choose { body: CHOOSE[*class as usize], to: own, test, yes, no }
             }
             Statement::Apply { op, class, args, .. } => {
-                let mut places = [Place::default(); 3];
-                for (place, arg) in places.iter_mut().zip(args) {
-                    *place = self.of(*arg);
+                let mut slots = [Slot::default(); 3];
+                for (slot, arg) in slots.iter_mut().zip(args) {
+                    *slot = self.of(*arg);
                 }
                 let body = LOOPS[op.0 as usize][*class as usize]
                     .expect("the compiler of routines asks for rows that there are");
-                Step::Apply { body, to, args: places, note: self.note(*op, statement) }
+                Step::Apply { body, to, args: slots, note: self.note(*op, statement) }
             }
             Statement::Move { from, .. } => Step::Copy { to: own, from: self.of(*from) },
             Statement::Step { to: register, from, counter, step } => {
@@ -440,13 +440,13 @@ impl<'a> Lowering<'a> {
                 let class = class_of(self, *from);
                 let mut moves = self.moves(&live.with(&[*register].into_iter().collect())).into_vec();
                 if to != own {
-                    moves.push(Moved { place: to, parameter: None });
+                    moves.push(Moved { slot: to, parameter: None });
                 }
                 let (from, extent) = (self.of(*from), self.of(*extent));
                 let body = LOCATE[class as usize];
                 Step::Position { body, to, from, class, extent, low: *low, high: *high, moves: moves.into() }
             }
-            Statement::Place { at, .. } => {
+            Statement::Offset { at, .. } => {
                 let at = at.iter().map(|(position, stride)| (self.of(*position), self.of(*stride))).collect();
                 Step::Along { to, at }
             }
@@ -477,12 +477,12 @@ impl<'a> Lowering<'a> {
                 match body {
                     Ok(body) => Step::Standard { body, to, count },
                     Err(op) => {
-                        let mut places = [Place::default(); 2];
-                        for (place, arg) in places.iter_mut().zip(args) {
-                            *place = self.of(*arg);
+                        let mut slots = [Slot::default(); 2];
+                        for (slot, arg) in slots.iter_mut().zip(args) {
+                            *slot = self.of(*arg);
                         }
                         let body = NUMBERED[op.0 as usize].expect("a row of the rule Drawn");
-                        Step::Numbered { body, to, count, args: places, note: self.note(op, statement) }
+                        Step::Numbered { body, to, count, args: slots, note: self.note(op, statement) }
                     }
                 }
             }
@@ -507,7 +507,7 @@ fn redirected(statement: &Statement, register: Register) -> Option<Statement> {
     let mut statement = statement.clone();
     match &mut statement {
         Statement::Apply { to, .. }
-        | Statement::Place { to, .. }
+        | Statement::Offset { to, .. }
         | Statement::Read { to, .. }
         | Statement::Get { to, .. } => *to = register,
         _ => return None,

@@ -8,7 +8,7 @@ use verdigris_ops::scalar::Scalar;
 
 /// Where lane 0 of a register lies, in bytes from the start of the scratch memory; its other lanes follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct Slot {
     pub offset: u32,
     pub size: u8,
 }
@@ -16,7 +16,7 @@ pub struct Place {
 /// A register that lanes take with them when they change places.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
-    pub place: Place,
+    pub slot: Slot,
     /// Of a parameter that is never written: which one. Where it is one value for all, nothing need move.
     pub parameter: Option<u16>,
 }
@@ -35,72 +35,72 @@ pub enum Step {
     /// `note` is the word that takes the row's bits.
     Apply {
         body: Loop,
-        to: Place,
-        args: [Place; 3],
+        to: Slot,
+        args: [Slot; 3],
         note: Option<u16>,
     },
     Choose {
         body: Choose,
-        to: Place,
-        test: Place,
-        yes: Place,
-        no: Place,
+        to: Slot,
+        test: Slot,
+        yes: Slot,
+        no: Slot,
     },
     Copy {
-        to: Place,
-        from: Place,
+        to: Slot,
+        from: Slot,
     },
     Vary {
         body: Vary,
-        to: Place,
-        from: Place,
-        counter: Place,
-        step: Place,
+        to: Slot,
+        from: Slot,
+        counter: Slot,
+        step: Slot,
     },
     Position {
         body: Locate,
-        to: Place,
-        from: Place,
+        to: Slot,
+        from: Slot,
         class: Class,
-        extent: Place,
+        extent: Slot,
         low: FailureId,
         high: Option<FailureId>,
         moves: Moves,
     },
     Along {
-        to: Place,
-        at: Box<[(Place, Place)]>,
+        to: Slot,
+        at: Box<[(Slot, Slot)]>,
     },
     /// `none` is the element where there is no table.
     Read {
         body: Gather,
-        to: Place,
+        to: Slot,
         none: Scalar,
         table: u16,
-        at: Place,
+        at: Slot,
     },
     Get {
         body: Get,
-        to: Place,
+        to: Slot,
         array: u16,
-        at: Place,
+        at: Slot,
     },
     Set {
         body: Set,
         array: u16,
-        at: Place,
-        value: Place,
+        at: Slot,
+        value: Slot,
     },
     Standard {
         body: Standard,
-        to: Place,
-        count: Place,
+        to: Slot,
+        count: Slot,
     },
     Numbered {
         body: Numbered,
-        to: Place,
-        count: Place,
-        args: [Place; 2],
+        to: Slot,
+        count: Slot,
+        args: [Slot; 2],
         note: Option<u16>,
     },
     If(Box<Branch>),
@@ -113,7 +113,7 @@ pub enum Step {
 }
 
 pub struct Branch {
-    pub test: Place,
+    pub test: Slot,
     pub missing: Option<FailureId>,
     pub then: Code,
     pub otherwise: Code,
@@ -138,16 +138,16 @@ pub struct Turns {
 
 pub struct Counted {
     pub turns: Turns,
-    pub times: Place,
+    pub times: Slot,
     /// Where something reads it.
-    pub counter: Option<Place>,
+    pub counter: Option<Slot>,
     /// Where each element's `times` are kept, where they differ.
     pub kept: u32,
 }
 
 pub struct Given {
     pub parameter: u16,
-    pub place: Place,
+    pub slot: Slot,
     pub fixed: bool,
 }
 
@@ -164,11 +164,11 @@ pub struct Program {
     /// The most lanes at a time.
     pub width: usize,
     pub bytes: usize,
-    pub constants: Vec<(Place, Scalar)>,
+    pub constants: Vec<(Slot, Scalar)>,
     pub given: Vec<Given>,
     /// The parameter that is the call's key.
     pub key: Option<u16>,
-    pub results: Vec<(Place, Class)>,
+    pub results: Vec<(Slot, Class)>,
     pub arrays: Vec<Local>,
     /// Which element a lane works on (i32 each); why an element is not with the others (u8 each); two lists of lanes
     /// (u16).

@@ -166,11 +166,11 @@ impl Element<'_> {
                 };
                 self.set(*to, Scalar::I64(at));
             }
-            Statement::Place { to, at } => {
+            Statement::Offset { to, at } => {
                 let axes: Vec<(i64, i64)> = at.iter().map(|&(p, s)| (self.i64(p), self.i64(s))).collect();
                 let nowhere = axes.iter().any(|(p, _)| *p < 0);
-                let place = if nowhere { -1 } else { axes.iter().map(|(p, s)| p * s).sum() };
-                self.set(*to, Scalar::I64(place));
+                let offset = if nowhere { -1 } else { axes.iter().map(|(p, s)| p * s).sum() };
+                self.set(*to, Scalar::I64(offset));
             }
             Statement::Read { to, table, at } => {
                 let at = self.i64(*at);

@@ -310,7 +310,7 @@ fn positions_places_and_tables() {
         Statement::Read { to: 1, table: 0, at: r(8) },
         Statement::Position { to: 9, from: r(4), extent: at(5), low: 1, high: Some(2), inside: false },
         Statement::Read { to: 5, table: 1, at: r(9) },
-        Statement::Place { to: 8, at: vec![(r(8), at(2)), (r(9), at(1))] },
+        Statement::Offset { to: 8, at: vec![(r(8), at(2)), (r(9), at(1))] },
         Statement::Read { to: 2, table: 0, at: r(8) },
         Statement::Read { to: 3, table: 2, at: r(8) },
         apply(6, id::IS_NA, Class::F64, &[r(3)]),

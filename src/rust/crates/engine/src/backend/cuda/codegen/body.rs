@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{parameters, routine, Variant};
-use crate::backend::cuda::codegen::notes::{Noted, Place};
+use crate::backend::cuda::codegen::notes::{FlagBits, Noted};
 use crate::plan::{Access, Call, Instruction, Plan, Register};
 use verdigris_compile::{Failed, Interned};
 use verdigris_ops::dtype::Class;
@@ -84,40 +84,39 @@ fn is_heavy(plan: &Plan) -> bool {
 
 /// Where each instruction that may warn keeps its bits, and how many words there are. Records of failures are behind
 /// all bits, and aligned to 64.
-pub fn places(plan: &Plan) -> (Vec<(Register, Place)>, usize) {
-    let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
+pub fn flag_bits(plan: &Plan) -> (Vec<(Register, FlagBits)>, usize) {
+    let (mut bits, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
-        let mut place = |op: OpId| {
+        let mut add = |op: OpId| {
             let width = op.row().flag.width();
             if shift + width > 32 {
                 (word, shift) = (word + 1, 0);
             }
-            places.push((k as Register, Place { word, shift, noted: Noted::Row(op) }));
+            bits.push((k as Register, FlagBits { word, shift, noted: Noted::Row(op) }));
             shift += width;
         };
         match instruction {
-            Instruction::Apply { op, class, .. } if op.may_warn(*class) => place(*op),
-            Instruction::Call(call) => call.routine.notes.iter().for_each(|&op| place(op)),
+            Instruction::Apply { op, class, .. } if op.may_warn(*class) => add(*op),
+            Instruction::Call(call) => call.routine.notes.iter().for_each(|&op| add(op)),
             _ => {}
         }
     }
-    let mut words = if places.is_empty() { 0 } else { word + 1 };
+    let mut words = if bits.is_empty() { 0 } else { word + 1 };
     for (k, instruction) in plan.code.iter().enumerate() {
         if let Instruction::Call(call) = instruction {
             if !call.routine.failures.is_empty() {
                 let word = words.next_multiple_of(2);
-                places.push((k as Register, Place { word, shift: 0, noted: Noted::Failures(call.routine) }));
+                bits.push((k as Register, FlagBits { word, shift: 0, noted: Noted::Failures(call.routine) }));
                 words = word + 2 * Failed::WORDS as u32;
             }
         }
     }
-    (places, words as usize)
+    (bits, words as usize)
 }
 
 /// Words of bits, which each thread has for itself: one at least.
-fn words_of_bits(places: &[(Register, Place)]) -> u32 {
-    let words =
-        places.iter().filter(|(_, place)| matches!(place.noted, Noted::Row(_))).map(|(_, place)| place.word + 1);
+fn words_of_bits(bits: &[(Register, FlagBits)]) -> u32 {
+    let words = bits.iter().filter(|(_, bits)| matches!(bits.noted, Noted::Row(_))).map(|(_, bits)| bits.word + 1);
     words.max().unwrap_or(1)
 }
 
@@ -167,7 +166,7 @@ pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) 
         text += &routine::define(routine.0, &routine::name(routine.0, k));
     }
     let _ = writeln!(text, "typedef {} idx;", if variant.wide { "i64" } else { "u32" });
-    let _ = writeln!(text, "constexpr int V = {v}, W = {};", words_of_bits(&places(plan).0));
+    let _ = writeln!(text, "constexpr int V = {v}, W = {};", words_of_bits(&flag_bits(plan).0));
     text += &parameters::declare(plan, variant);
     text += &fetch(plan, variant, v, given);
     text += &compute(plan, variant, given);
@@ -213,11 +212,11 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
                  else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) {{ x.x{k}[k] = p.x{k}[j]; j = j + 1 == (idx)p.length{k}.d ? 0 : j + 1; }}\n    }}\n  }}"
             ),
             Access::Strided(rank) => {
-                let place = place(k, rank);
+                let offset = offset(k, rank);
                 writeln!(
                     code,
-                    "  if (full && {packed}) {{ const idx e = i; {place} read_pack<V>(p.x{k} + at, x.x{k}); }}\n  \
-                     else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ const idx e = within(i + k, last); {place} x.x{k}[k] = p.x{k}[at]; }}\n  }}"
+                    "  if (full && {packed}) {{ const idx e = i; {offset} read_pack<V>(p.x{k} + at, x.x{k}); }}\n  \
+                     else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ const idx e = within(i + k, last); {offset} x.x{k}[k] = p.x{k}[at]; }}\n  }}"
                 )
             }
             Access::Picked => unreachable!("it has no field"),
@@ -241,16 +240,16 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
 }
 
 /// Code that finds `at`, where element `e` of strided input `k` lies.
-pub fn place(k: usize, rank: u8) -> String {
-    let mut place = String::from("idx q = e; step at = 0;");
+pub fn offset(k: usize, rank: u8) -> String {
+    let mut offset = String::from("idx q = e; step at = 0;");
     for axis in 0..rank as usize - 1 {
         let _ = write!(
-            place,
+            offset,
             " {{ idx t = quotient(q, p.extent{k}[{axis}]); at += (step)(q - t * (idx)p.extent{k}[{axis}].d) * p.stride{k}[{axis}]; q = t; }}"
         );
     }
-    let _ = write!(place, " at += (step)q * p.stride{k}[{}];", rank - 1);
-    place
+    let _ = write!(offset, " at += (step)q * p.stride{k}[{}];", rank - 1);
+    offset
 }
 
 /// The routines that a plan calls, each once, and where it is called first.
@@ -267,7 +266,7 @@ fn routines(plan: &Plan) -> Vec<(Interned, Register)> {
 }
 
 /// The call of a routine: its results in `c<register>`, and what it notes in `w`.
-fn called(plan: &Plan, r: usize, call: &Call, places: &[(Register, Place)]) -> String {
+fn called(plan: &Plan, r: usize, call: &Call, bits: &[(Register, FlagBits)]) -> String {
     let k = routines(plan).iter().position(|(known, _)| *known == call.routine).expect("it is among them");
     let name = routine::name(call.routine.0, k);
     let mut given = String::new();
@@ -282,13 +281,13 @@ fn called(plan: &Plan, r: usize, call: &Call, places: &[(Register, Place)]) -> S
         declared += &format!("Failed f{r}; f{r}.code = 0u; ");
         passed += &format!(", f{r}");
     }
-    for (_, place) in places.iter().filter(|(register, _)| *register as usize == r) {
-        notes += &match place.noted {
+    for (_, bits) in bits.iter().filter(|(register, _)| *register as usize == r) {
+        notes += &match bits.noted {
             Noted::Row(op) => {
                 let own = call.routine.notes.iter().position(|&known| known == op).expect("it is among them");
-                format!(" w[{}] |= n{r}[{own}] << {};", place.word, place.shift)
+                format!(" w[{}] |= n{r}[{own}] << {};", bits.word, bits.shift)
             }
-            Noted::Failures(_) => format!(" note_failed(f{r}, i, p.flags, {}, p.any);", place.word),
+            Noted::Failures(_) => format!(" note_failed(f{r}, i, p.flags, {}, p.any);", bits.word),
         };
     }
     format!("  {declared}const {name}results c{r} = {name}(i{given}{passed});{notes}\n")
@@ -321,12 +320,12 @@ fn needed(plan: &Plan, given: Option<Register>) -> Vec<bool> {
 
 /// `struct Out` and `compute`: element `k` of a pack, which has index `i`.
 fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
-    let (places, _) = places(plan);
+    let (bits, _) = flag_bits(plan);
     let mut code = String::new();
     let needed = needed(plan, given);
     for (r, instruction) in plan.code.iter().enumerate().filter(|(r, _)| needed[*r]) {
         if let Instruction::Call(call) = instruction {
-            code += &called(plan, r, call, &places);
+            code += &called(plan, r, call, &bits);
             continue;
         }
         let class = plan.class(r as Register).c_type();
@@ -357,9 +356,9 @@ fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
                     let _ = write!(operands, "r{arg}, ");
                 }
                 let call = format!("{}({operands}i, flags{r})", op.row().function(*c));
-                let note = match places.iter().find(|(k, _)| *k as usize == r) {
-                    Some((_, place)) if place.shift == 0 => format!(" w[{}] |= flags{r};", place.word),
-                    Some((_, place)) => format!(" w[{}] |= flags{r} << {};", place.word, place.shift),
+                let note = match bits.iter().find(|(k, _)| *k as usize == r) {
+                    Some((_, bits)) if bits.shift == 0 => format!(" w[{}] |= flags{r};", bits.word),
+                    Some((_, bits)) => format!(" w[{}] |= flags{r} << {};", bits.word, bits.shift),
                     None => String::new(),
                 };
                 writeln!(code, "  u32 flags{r} = 0; const {class} r{r} = {call};{note}")

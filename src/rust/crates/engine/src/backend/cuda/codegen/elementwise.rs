@@ -27,7 +27,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
              else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) if (i + k < n) p.y{k}[i + k] = y{k}[k];\n    }}"
         );
     }
-    let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
+    let note = if body::flag_bits(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
     // all loads come before the first store, so that they are on their way together
     let _ = write!(
         text,

@@ -15,7 +15,7 @@ pub enum Noted {
 /// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such
 /// places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FlagBits {
     pub word: u32,
     pub shift: u32,
     pub noted: Noted,

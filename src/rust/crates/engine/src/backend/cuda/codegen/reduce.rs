@@ -34,19 +34,19 @@ const MOST_KEPT: usize = 36 << 10;
 
 /// Places for a group's values, and for what its first and last packs hold of its neighbours: few sizes, since each is
 /// a kernel.
-fn kept_places(length: usize) -> usize {
-    let mut places = 576;
-    while places < length + 32 {
-        places *= 2;
+fn kept_capacity(length: usize) -> usize {
+    let mut capacity = 576;
+    while capacity < length + 32 {
+        capacity *= 2;
     }
-    places
+    capacity
 }
 
 /// The form that suits the groups.
 pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     // a block has the whole group
     if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
-        let (room, size) = (kept_places(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
+        let (room, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
         return if after.values.is_some() && room * size <= MOST_KEPT { Form::Kept(room as u32) } else { Form::Block };
     }
     if groups.inner > 1 {
@@ -117,8 +117,8 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     }
     match form {
         Form::Block => text.push_str("#define SEGMENTS_BLOCK\n"),
-        Form::Kept(places) => {
-            let _ = writeln!(text, "#define SEGMENTS_BLOCK\n#define KEPT {places}");
+        Form::Kept(capacity) => {
+            let _ = writeln!(text, "#define SEGMENTS_BLOCK\n#define KEPT {capacity}");
         }
         Form::Team(threads) => {
             let _ = writeln!(text, "#define SEGMENTS_TEAM {threads}");
@@ -163,7 +163,7 @@ fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String 
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
         let _ = write!(stores, " store_{dtype}(p.y{k}, group, y.y{k});");
     }
-    let note = if body::places(plan).1 > 0 { " note_flags(w, p.flags, p.any);" } else { "" };
+    let note = if body::flag_bits(plan).1 > 0 { " note_flags(w, p.flags, p.any);" } else { "" };
     let _ = writeln!(
         text,
         "VG_FN void run(const Params& p, i64 group, A::value result) {{\n  u32 w[W] = {{}};\n  In x;\n  fetch(p, (idx)group, x);\n  \
@@ -187,7 +187,7 @@ fn each(after: &After, given: Option<Register>) -> String {
              else {{\n      #pragma unroll\n      for (int k = 0; k < V; k++) if (i + k >= start && i + k < end) p.y{k}[i + k] = y{k}[k];\n    }}"
         );
     }
-    let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
+    let note = if body::flag_bits(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
     let (kept, take) = match given {
         Some(register) => (
             format!(", const {}* kept", plan.class(register).c_type()),

@@ -86,7 +86,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     let (edge, axis) = (edge(plan, variant.tiled), variant.tiled.axis);
     let mut text = body::text(plan, variant, 1);
     // the place of an element of this thread in the tile, along the result
-    let place = format!(
+    let offset = format!(
         "const u32 across = (j * {THREADS} + threadIdx.x) % EDGE, along = (j * {THREADS} + threadIdx.x) / EDGE;"
     );
     // where it is little code, what is read in the result's order is on its way while the tiles are filled
@@ -94,7 +94,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
         true => {
             let fetch = "fetch(p, first + across + lap * along, x[j]);";
             let early =
-                format!("\n  In x[EACH];\n  #pragma unroll\n  for (int j = 0; j < EACH; j++) {{ {place} {fetch} }}\n");
+                format!("\n  In x[EACH];\n  #pragma unroll\n  for (int j = 0; j < EACH; j++) {{ {offset} {fetch} }}\n");
             (early, "", "j", "")
         }
         false => (String::new(), "In x[1];\n    fetch(p, i, x[0]);\n    ", "0", " 4"),
@@ -104,7 +104,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
         let Access::Strided(rank) = plan.inputs[k].access else { continue };
         let c = plan.inputs[k].dtype.c_type();
         let _ = writeln!(shared, "  __shared__ {c} tile{k}[EDGE][EDGE + 1];");
-        let start = body::place(k, rank);
+        let start = body::offset(k, rank);
         let _ = writeln!(
             read,
             "  {c} v{k}[EACH];\n  {{\n    const idx e = first; {start}\n    const {c}* from = p.x{k} + at;\n    \
@@ -119,7 +119,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
         let _ = write!(stores, " store_{dtype}(p.y{k}, (i64)i, y.y{k});");
     }
-    let note = if body::places(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
+    let note = if body::flag_bits(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
     let _ = write!(
         text,
         "#include \"tiles.cuh\"\n\
@@ -133,7 +133,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
          #pragma unroll\n  for (int j = 0; j < EACH; j++) {{\n    \
          const u32 along = (j * {THREADS} + threadIdx.x) % EDGE, across = (j * {THREADS} + threadIdx.x) / EDGE;\n{keep}  }}\n  \
          __syncthreads();\n  \
-         #pragma unroll{unroll}\n  for (int j = 0; j < EACH; j++) {{\n    {place}\n    \
+         #pragma unroll{unroll}\n  for (int j = 0; j < EACH; j++) {{\n    {offset}\n    \
          if (along >= q_along || across >= q_across) continue;\n    \
          const idx i = first + across + lap * along;\n    {late}{take}\n    \
          Out y;\n    compute(p, x[{at}], 0, (i64)i, w, y);{stores}\n  }}\n{note}}}\n"

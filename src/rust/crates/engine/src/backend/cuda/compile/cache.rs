@@ -21,27 +21,27 @@ use crate::memory::counters;
 use verdigris_ops::error::Result;
 
 /// Where compiled kernels are kept between sessions, and how many bytes of them; nowhere unless set.
-static PLACE: Mutex<Option<(PathBuf, u64)>> = Mutex::new(None);
+static CACHE: Mutex<Option<(PathBuf, u64)>> = Mutex::new(None);
 
 /// Sets the folder; `None` for none.
 pub fn set_cache_dir(directory: Option<PathBuf>, limit: u64) {
-    *lock(&PLACE) = directory.map(|directory| (directory, limit));
+    *lock(&CACHE) = directory.map(|directory| (directory, limit));
 }
 
 /// The folder and the limit; none where the folder may be other people's work.
-fn place() -> Option<(PathBuf, u64)> {
-    let place = lock(&PLACE).clone()?;
-    disk::distrusted(&place.0).is_none().then_some(place)
+fn configured() -> Option<(PathBuf, u64)> {
+    let cache = lock(&CACHE).clone()?;
+    disk::distrusted(&cache.0).is_none().then_some(cache)
 }
 
 /// Whether kernels are kept on disk at all.
 pub(crate) fn is_on() -> bool {
-    place().is_some()
+    configured().is_some()
 }
 
 /// Why the folder that was set is not used.
 pub fn cache_problem() -> Option<String> {
-    let (directory, _) = lock(&PLACE).clone()?;
+    let (directory, _) = lock(&CACHE).clone()?;
     disk::distrusted(&directory)
 }
 
@@ -56,7 +56,7 @@ const MOST: u64 = 1 << 30;
 
 /// Whether there is a file of a name, whole or not.
 pub(crate) fn has(name: &str) -> bool {
-    place().is_some_and(|(directory, _)| file_of(&directory, name).exists())
+    configured().is_some_and(|(directory, _)| file_of(&directory, name).exists())
 }
 
 fn file_of(directory: &Path, name: &str) -> PathBuf {
@@ -83,13 +83,13 @@ pub(crate) fn kept<T>(
 }
 
 fn get(name: &str) -> Option<Vec<u8>> {
-    let (directory, _) = place()?;
+    let (directory, _) = configured()?;
     fetch(&directory, name)
 }
 
 fn put(name: &str, bytes: &[u8]) {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
-    let Some((directory, limit)) = place() else { return };
+    let Some((directory, limit)) = configured() else { return };
     keep(&directory, name, bytes);
     if WRITTEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_EVERY) {
         trim(&directory, limit);

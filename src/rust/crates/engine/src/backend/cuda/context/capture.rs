@@ -60,8 +60,8 @@ impl Arena {
         }
     }
 
-    pub(crate) fn keep_slot(&self, place: usize) {
-        lock(&self.state).slots.push(place);
+    pub(crate) fn keep_slot(&self, slot: usize) {
+        lock(&self.state).slots.push(slot);
     }
 }
 
@@ -71,8 +71,8 @@ impl Drop for Arena {
         for (address, held) in state.all {
             self.cuda.give_back(address, held.bytes() as usize);
         }
-        for place in state.slots {
-            self.stream_state.free_slot(place);
+        for slot in state.slots {
+            self.stream_state.free_slot(slot);
         }
         self.cuda.retire(self.stream_state.index);
     }

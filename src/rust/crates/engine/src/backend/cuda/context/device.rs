@@ -65,18 +65,18 @@ impl Cuda {
         static DEVICES: [OnceLock<&'static Cuda>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
         static MAKING: Mutex<()> = Mutex::new(());
         check_home()?;
-        let Some(place) = DEVICES.get(ordinal as usize) else {
+        let Some(slot) = DEVICES.get(ordinal as usize) else {
             return Err(no_device(ordinal, count()?));
         };
-        if let Some(cuda) = place.get() {
+        if let Some(cuda) = slot.get() {
             return Ok(cuda);
         }
         let _making = lock(&MAKING);
-        if let Some(cuda) = place.get() {
+        if let Some(cuda) = slot.get() {
             return Ok(cuda);
         }
         let cuda: &'static Cuda = Box::leak(Box::new(Cuda::new(ordinal)?));
-        Ok(place.get_or_init(|| cuda))
+        Ok(slot.get_or_init(|| cuda))
     }
 
     fn new(ordinal: u32) -> Result<Cuda> {

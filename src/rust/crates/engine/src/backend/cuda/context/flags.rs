@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use super::core::{lock, Core};
-use crate::backend::cuda::codegen::notes::{Noted, Place};
+use crate::backend::cuda::codegen::notes::{FlagBits, Noted};
 use crate::backend::cuda::driver::api::{self, Driver, Stream};
 use crate::backend::cuda::driver::host_memory::Host;
 use crate::plan::warning;
@@ -19,7 +19,7 @@ use verdigris_ops::error::Result;
 const WORDS: usize = 1 << 14;
 
 struct Pending {
-    place: Place,
+    bits: FlagBits,
     /// The first word of its launch.
     first: usize,
     site: Option<CallSite>,
@@ -57,7 +57,7 @@ impl Flags {
         &self,
         core: &Core,
         words: usize,
-        sites: &[(Place, Option<CallSite>)],
+        sites: &[(FlagBits, Option<CallSite>)],
         drain: impl FnOnce() -> Result<Stream>,
     ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
@@ -68,7 +68,7 @@ impl Flags {
         let first = state.used;
         // records are of words of 64 bits
         state.used += words.next_multiple_of(2);
-        state.pending.extend(sites.iter().map(|(place, site)| Pending { place: *place, first, site: site.clone() }));
+        state.pending.extend(sites.iter().map(|(bits, site)| Pending { bits: *bits, first, site: site.clone() }));
         Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
     }
 
@@ -103,7 +103,7 @@ impl Flags {
             core.check((core.driver.stream_synchronize)(stream), "cuStreamSynchronize")?;
         }
         for p in pending {
-            let Place { word, shift, noted } = p.place;
+            let FlagBits { word, shift, noted } = p.bits;
             let words = &bits[p.first + word as usize..];
             match noted {
                 Noted::Row(op) => {

@@ -175,8 +175,8 @@ impl StreamState {
 
     fn mark_in(&self, core: &Core, marks: &mut Marks) -> Result<u64> {
         let next = marks.last + 1;
-        let place = (next % MARKS) as usize;
-        while marks.ring.len() <= place {
+        let index = (next % MARKS) as usize;
+        while marks.ring.len() <= index {
             let mut event = Event::NULL;
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: writes a handle.
@@ -184,7 +184,7 @@ impl StreamState {
             marks.ring.push(event);
         }
         // SAFETY: a live event and a live stream; who waits for its last recording waits for that.
-        core.check(unsafe { (core.driver.event_record)(marks.ring[place], self.handle()) }, "cuEventRecord")?;
+        core.check(unsafe { (core.driver.event_record)(marks.ring[index], self.handle()) }, "cuEventRecord")?;
         marks.last = next;
         Ok(next)
     }

@@ -8,7 +8,7 @@ use super::device::Cuda;
 use super::flags::Queueing;
 use super::slots::Reported;
 use super::stream_state::StreamState;
-use crate::backend::cuda::codegen::notes::Place;
+use crate::backend::cuda::codegen::notes::FlagBits;
 use crate::backend::cuda::driver::api::{CUresult, Stream};
 use crate::plan::{Bound, Register};
 use verdigris_ops::error::Result;
@@ -155,7 +155,7 @@ impl Cuda {
     /// queued.
     pub(crate) fn flag_words(
         &self,
-        places: &[(Register, Place)],
+        bits: &[(Register, FlagBits)],
         words: usize,
         bound: &Bound,
     ) -> Result<((u64, u64), Option<Queueing<'_>>)> {
@@ -167,8 +167,8 @@ impl Cuda {
             .sites
             .iter()
             .flat_map(|(register, site)| {
-                let own = places.iter().filter(move |(r, _)| r == register);
-                own.map(move |(_, place)| (*place, site.clone()))
+                let own = bits.iter().filter(move |(r, _)| r == register);
+                own.map(move |(_, bits)| (*bits, site.clone()))
             })
             .collect();
         let stream_state = self.stream_state();

@@ -1,7 +1,7 @@
 //! Programs: the bytes that `kernels/interpret.h` carries out, of a plan and what it runs on.
 
 use super::source::{Codes, Family, THREADS};
-use crate::backend::cuda::codegen::notes::Place;
+use crate::backend::cuda::codegen::notes::FlagBits;
 use crate::memory::buffer::View;
 use crate::plan::{Access, Bound, Input, Instruction, Plan, Register};
 use verdigris_ops::dtype::natural_dtype;
@@ -124,7 +124,7 @@ pub fn encode(
     plan: &Plan,
     bound: &Bound,
     outputs: &[u64],
-    places: &[(Register, Place)],
+    bits: &[(Register, FlagBits)],
     most_shared: usize,
 ) -> Option<Program> {
     let family = family_of(plan)?;
@@ -213,9 +213,9 @@ pub fn encode(
                         for (k, &arg) in args[..op.row().arity as usize].iter().enumerate() {
                             from[k] = source(arg, k == 2);
                         }
-                        let place = places.iter().find(|(register, _)| register == r);
-                        let place = place.map_or(NOWHERE, |(_, p)| (p.word << 5 | p.shift) as u16);
-                        (codes.row(*op, *class)?, place)
+                        let flag = bits.iter().find(|(register, _)| register == r);
+                        let flag = flag.map_or(NOWHERE, |(_, p)| (p.word << 5 | p.shift) as u16);
+                        (codes.row(*op, *class)?, flag)
                     }
                     Instruction::Scalar(..) => unreachable!("scalars are no steps"),
                     Instruction::Call(_) | Instruction::Result { .. } => unreachable!("no family serves calls"),

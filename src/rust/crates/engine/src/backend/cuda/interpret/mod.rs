@@ -34,13 +34,13 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
     if bound.n == 0 {
         return Ok(());
     }
-    let (places, words) = body::places(plan);
+    let (bits, words) = body::flag_bits(plan);
     let most = cuda.properties.shared.max(USUAL_SHARED) as usize;
-    let Some(mut program) = encode(plan, bound, outputs, &places, most) else {
+    let Some(mut program) = encode(plan, bound, outputs, &bits, most) else {
         return in_halves(cuda, plan, bound, outputs);
     };
     let kernel = kernel(cuda, program.family)?;
-    let (flags, _queueing) = cuda.flag_words(&places, words, bound)?;
+    let (flags, _queueing) = cuda.flag_words(&bits, words, bound)?;
     program.set_flags(flags.0, flags.1);
     let mut args = Args::new();
     args.push_bytes(&program.bytes);
@@ -115,21 +115,21 @@ static INTERPRETERS: PerDevice<[OnceLock<Arc<Kernel>>; Family::ALL.len()]> = Per
 
 /// A family's kernel, loaded at its first use.
 fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
-    let place = &INTERPRETERS.of(cuda)[family as usize];
-    if let Some(kernel) = place.get() {
+    let slot = &INTERPRETERS.of(cuda)[family as usize];
+    if let Some(kernel) = slot.get() {
         return Ok(kernel.clone());
     }
     // another thread may be at it: the driver should not compile it twice
     static LOADING: [Mutex<()>; Family::ALL.len()] = [const { Mutex::new(()) }; Family::ALL.len()];
     let _loading = lock(&LOADING[family as usize]);
-    if let Some(kernel) = place.get() {
+    if let Some(kernel) = slot.get() {
         return Ok(kernel.clone());
     }
     let kernel = cuda.function(&cuda.interpreter(family)?, family.name())?;
     if cuda.properties.shared > USUAL_SHARED {
         cuda.allow_shared(&kernel, cuda.properties.shared)?;
     }
-    Ok(place.get_or_init(|| kernel).clone())
+    Ok(slot.get_or_init(|| kernel).clone())
 }
 
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.

@@ -248,7 +248,7 @@ pub fn source(family: Family) -> String {
          static constexpr u32 FIRST_INDEXED = {first};\n  \
          VG_STEP bool run(const Program& p, const Thread& t, u32 code, u32 third, u32 more, Cell (&x)[V], const Cell (&b)[V], u32& w) {{\n    \
          switch (code) {{\n{linear}{stores}{short}    default: break;\n    }}\n    return true;\n  }}\n  \
-         VG_STEP void run_indexed(const Program& p, const Thread& t, u32 code, Place a, Place b, Place c, u32 dtype, u32 more, u32& w) {{\n    \
+         VG_STEP void run_indexed(const Program& p, const Thread& t, u32 code, Operand a, Operand b, Operand c, u32 dtype, u32 more, u32& w) {{\n    \
          switch (code) {{\n    {ends}case {first}:\n      #pragma unroll 1\n      for (int u = 0; u < U; u++) {{\n        \
          i64 at[G];\n        #pragma unroll\n        for (int g = 0; g < G; g++) at[g] = element(p.words + more, within(t, u * G + g));\n        \
          switch (dtype) {{\n{placed}        default: break;\n        }}\n      }}\n      break;\n    \

@@ -75,8 +75,8 @@ fn interpret(
     noted: &mut Vec<(OpId, u32, Option<CallSite>)>,
 ) {
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
-    let (places, words) = body::places(plan);
-    let Some(mut program) = encode(plan, bound, &addresses, &places, most_shared) else {
+    let (bits, words) = body::flag_bits(plan);
+    let Some(mut program) = encode(plan, bound, &addresses, &bits, most_shared) else {
         let Some(halves) = halves(plan, bound) else {
             assert!(plan.outputs.len() > 1, "one operation fits: {}", plan.key());
             for (k, output) in outputs.iter().enumerate() {
@@ -105,9 +105,9 @@ fn interpret(
         kernels()[program.family as usize](program.bytes.as_ptr(), shared.as_mut_ptr(), program.blocks(1) as i64)
     };
     assert_eq!(any != 0, flags.iter().any(|&w| w != 0));
-    for (register, place) in places {
-        let Noted::Row(op) = place.noted else { unreachable!("no interpreter runs routines") };
-        let bits = flags[place.word as usize] >> place.shift & ((1 << op.row().flag.width()) - 1);
+    for (register, bits) in bits {
+        let Noted::Row(op) = bits.noted else { unreachable!("no interpreter runs routines") };
+        let bits = flags[bits.word as usize] >> bits.shift & ((1 << op.row().flag.width()) - 1);
         if let (true, Some((_, site))) = (bits != 0, bound.sites.iter().find(|(r, _)| *r == register)) {
             noted.push((op, bits, site.clone()));
         }

@@ -75,10 +75,10 @@ type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
 fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
     let mut held = lock(&HANDLES);
     let handles = held.get_or_insert_with(HashMap::new);
-    let place = (cuda.properties.ordinal, cuda.stream_state().index);
-    let handle = match handles.get(&place) {
+    let key = (cuda.properties.ordinal, cuda.stream_state().index);
+    let handle = match handles.get(&key) {
         Some(&known) => known,
-        None => *handles.entry(place).or_insert(make(cuda)?),
+        None => *handles.entry(key).or_insert(make(cuda)?),
     };
     Ok((handle, held))
 }

@@ -33,7 +33,7 @@ pub(crate) fn source(dtype: DType) -> String {
 }
 
 /// Where a rank falls among counts: the place, and how many come before it.
-fn place(counts: &[u64], mut rank: u64) -> (usize, u64) {
+fn locate(counts: &[u64], mut rank: u64) -> (usize, u64) {
     for (digit, &count) in counts.iter().enumerate() {
         if rank < count {
             return (digit, rank);
@@ -73,9 +73,9 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
         return Ok(Some(Ranked { values: None, missing }));
     }
     // the digits that ranks fall on, each with a slot
-    let places: Vec<(usize, u64)> =
-        fallible::collected(ranks.iter().map(|&rank| place(&first[..DIGITS], rank as u64)))?;
-    let mut digits: Vec<usize> = fallible::collected(places.iter().map(|p| p.0))?;
+    let found: Vec<(usize, u64)> =
+        fallible::collected(ranks.iter().map(|&rank| locate(&first[..DIGITS], rank as u64)))?;
+    let mut digits: Vec<usize> = fallible::collected(found.iter().map(|p| p.0))?;
     digits.sort_unstable();
     digits.dedup();
     if digits.len() > MOST_SLOTS || digits.len() * DIGITS * 4 + (4 << 10) > cuda.properties.shared as usize {
@@ -94,9 +94,9 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     let second = fetch(&counts, count * DIGITS)?;
     let of = |slot: usize| &second[slot * DIGITS..(slot + 1) * DIGITS];
     let mut wanted = fallible::filled(0u8, count * DIGITS)?;
-    let within: Vec<(usize, u64)> = fallible::collected(places.iter().map(|&(digit, rank)| {
+    let within: Vec<(usize, u64)> = fallible::collected(found.iter().map(|&(digit, rank)| {
         let slot = slots[digit] as usize;
-        let (low, rest) = place(of(slot), rank);
+        let (low, rest) = locate(of(slot), rank);
         wanted[slot * DIGITS + low] = 1;
         (slot * DIGITS + low, rest)
     }))?;
@@ -121,10 +121,10 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     launch("rank_take", count * DIGITS, &mut args)?;
     let (sorted, _) = sort::sort(cuda, &View::contiguous(found, dtype, taken as usize), false, false)?;
     let at: Vec<u8> =
-        fallible::collected(within.iter().flat_map(|&(place, rest)| ((before[place] + rest) as i64).to_ne_bytes()))?;
-    let places = cuda.allocate(at.len())?;
-    cuda.upload(&at, &places, 0)?;
+        fallible::collected(within.iter().flat_map(|&(slot, rest)| ((before[slot] + rest) as i64).to_ne_bytes()))?;
+    let positions = cuda.allocate(at.len())?;
+    cuda.upload(&at, &positions, 0)?;
     let out = cuda.allocate(ranks.len() * dtype.size())?;
-    select::gather(cuda, &sorted, &View::contiguous(places, DType::Int64, ranks.len()), ranks.len(), out.address)?;
+    select::gather(cuda, &sorted, &View::contiguous(positions, DType::Int64, ranks.len()), ranks.len(), out.address)?;
     Ok(Some(Ranked { values: Some(View::contiguous(out, dtype, ranks.len())), missing }))
 }

@@ -241,8 +241,8 @@ impl Work<'_> {
         let Some(planned) = choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
             return Ok(false);
         };
-        let (places, words) = body::places(&after.plan);
-        let (flags, _queueing) = cuda.flag_words(&places, words, given)?;
+        let (bits, words) = body::flag_bits(&after.plan);
+        let (flags, _queueing) = cuda.flag_words(&bits, words, given)?;
         let after = pack(&after.plan, given, fit, &addresses, flags)?;
         let target = Target { after: after.bytes().to_vec(), ..Target::buffer(results) };
         self.launch(&planned, before, form, target)?;

@@ -162,10 +162,10 @@ pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
     let _entered = cuda.enter()?;
     let mut handles = lock(&HANDLES);
     let handles = handles.get_or_insert_with(HashMap::new);
-    let place = (cuda.properties.ordinal, cuda.stream_state().index);
-    let solver = match handles.get(&place) {
+    let key = (cuda.properties.ordinal, cuda.stream_state().index);
+    let solver = match handles.get(&key) {
         Some(&known) => known,
-        None => *handles.entry(place).or_insert(make(cuda)?),
+        None => *handles.entry(key).or_insert(make(cuda)?),
     };
     letter(dtype)?;
     let data = |dtype| data_type(dtype).expect("a float or complex dtype");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
 use crate::backend::cuda::driver::kernel::Packed;
-use crate::backend::place_dtype;
+use crate::backend::position_dtype;
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -29,7 +29,7 @@ impl Form {
         Form {
             dtype,
             positions,
-            wide_positions: positions && place_dtype(n) == DType::Int64,
+            wide_positions: positions && position_dtype(n) == DType::Int64,
             wide_counts: n >= 1 << 30,
         }
     }
@@ -77,17 +77,23 @@ pub fn sort(cuda: &Cuda, values: &View, decreasing: bool, with_positions: bool) 
             .advise("Sort on the host: `sort(as.vector(x))`."));
     }
     let out = cuda.allocate(n * dtype.size())?;
-    let place = place_dtype(n);
-    let places = if with_positions { Some(cuda.allocate(n * place.size())?) } else { None };
+    let dtype_of_positions = position_dtype(n);
+    let positions = if with_positions { Some(cuda.allocate(n * dtype_of_positions.size())?) } else { None };
     if n > 0 {
-        passes(cuda, values, decreasing, &out, places.as_ref())?;
+        passes(cuda, values, decreasing, &out, positions.as_ref())?;
     }
-    Ok((View::contiguous(out, dtype, n), places.map(|buffer| View::contiguous(buffer, place, n))))
+    Ok((View::contiguous(out, dtype, n), positions.map(|buffer| View::contiguous(buffer, dtype_of_positions, n))))
 }
 
-fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, places: Option<&Arc<Buffer>>) -> Result<()> {
+fn passes(
+    cuda: &Cuda,
+    values: &View,
+    decreasing: bool,
+    out: &Arc<Buffer>,
+    positions: Option<&Arc<Buffer>>,
+) -> Result<()> {
     let (dtype, n, name) = (values.dtype, values.len(), values.dtype.name());
-    let form = Form::of(dtype, n, places.is_some());
+    let form = Form::of(dtype, n, positions.is_some());
     let module = cuda.module(&format!("sort/{form:?}"), || form.source())?;
     let kernel = |function: &str| cuda.function(&module, function);
     let (down, n_i) = (u32::from(decreasing), n as i64);
@@ -106,11 +112,12 @@ fn passes(cuda: &Cuda, values: &View, decreasing: bool, out: &Arc<Buffer>, place
     cuda.launch(&kernel("sort_scan_bins")?, [passes as u32, 1, 1], [DIGITS as u32, 1, 1], 0, &mut args)?;
 
     let spare = if passes > 1 { Some(cuda.allocate(out.bytes)?) } else { None };
-    let spare_places =
-        if places.is_some() && passes > 1 { Some(cuda.allocate(n * place_dtype(n).size())?) } else { None };
+    let spare_positions =
+        if positions.is_some() && passes > 1 { Some(cuda.allocate(n * position_dtype(n).size())?) } else { None };
     let address = |buffer: Option<&Arc<Buffer>>| buffer.map_or(0, |buffer| buffer.address);
     let mut buffers = Packed::default();
-    for at in [values.address(), out.address, address(spare.as_ref()), address(places), address(spare_places.as_ref())]
+    for at in
+        [values.address(), out.address, address(spare.as_ref()), address(positions), address(spare_positions.as_ref())]
     {
         buffers.u64(at);
     }

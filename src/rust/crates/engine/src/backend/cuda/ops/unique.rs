@@ -24,13 +24,13 @@ pub(crate) fn source(dtype: DType) -> String {
     let mut text = format!(
         "#include \"distinct.cuh\"\ntypedef Key_{dtype} Key;\n\
          {head} distinct_insert(const Key::T* in, i64 n, Slot<Key::K>* slots, u32 mask, u32* full) {{ insert_all<Key>(in, n, slots, mask, full); }}\n\
-         {head} distinct_collect(const Slot<Key::K>* slots, u32 size, u32* cursor, i32* out) {{ collect_places(slots, size, cursor, out); }}\n"
+         {head} distinct_collect(const Slot<Key::K>* slots, u32 size, u32* cursor, i32* out) {{ collect_positions(slots, size, cursor, out); }}\n"
     );
     if whole(dtype) {
         let t = dtype.c_type();
         text += &format!(
             "{head} near_insert(const {t}* in, i64 n, i64 low, u32 bins, u32* first) {{ first_of_each(in, n, low, bins, first); }}\n\
-             {head} near_collect(const u32* first, u32 size, u32* cursor, i32* out) {{ collect_places(first, size, cursor, out); }}\n"
+             {head} near_collect(const u32* first, u32 size, u32* cursor, i32* out) {{ collect_positions(first, size, cursor, out); }}\n"
         );
     }
     text
@@ -64,11 +64,11 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
         if full != 0 {
             return Ok(None);
         }
-        let places = cuda.allocate(count as usize * 4)?;
+        let positions = cuda.allocate(count as usize * 4)?;
         cuda.fill(state.address, 0, 8)?;
-        counted(collect, table, size, places.address)?;
-        let places = View::contiguous(places, DType::Int32, count as usize);
-        sort::sort(cuda, &places, false, false).map(|(places, _)| Some(places))
+        counted(collect, table, size, positions.address)?;
+        let positions = View::contiguous(positions, DType::Int32, count as usize);
+        sort::sort(cuda, &positions, false, false).map(|(positions, _)| Some(positions))
     };
     let span = between
         .filter(|_| whole(dtype))
@@ -97,9 +97,9 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
         let mut args = Args::new();
         args.push(values.address()).push(n as i64).push(slots.address).push(size as u32 - 1).push(state.address);
         cuda.launch(&insert, blocks(&insert, n)?, threads, 0, &mut args)?;
-        let places = collected(&collect, &slots, size)?;
-        if places.is_some() || size == enough {
-            return Ok(places);
+        let positions = collected(&collect, &slots, size)?;
+        if positions.is_some() || size == enough {
+            return Ok(positions);
         }
         size = (size * 8).min(enough);
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
-use crate::backend::cuda::codegen::notes::Place;
+use crate::backend::cuda::codegen::notes::FlagBits;
 use crate::backend::cuda::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
@@ -33,7 +33,7 @@ pub(crate) struct Planned {
     pub v: usize,
     /// Blocks that the device runs at once.
     pub wave: usize,
-    places: Vec<(Register, Place)>,
+    bits: Vec<(Register, FlagBits)>,
     words: usize,
 }
 
@@ -97,9 +97,9 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
     let mut kernel = (*cuda.function(&module, name)?).clone();
     // messages name the expression, since all kernels have one of two names
     kernel.name = label;
-    let (places, words) = body::places(plan);
+    let (bits, words) = body::flag_bits(plan);
     let wave = cuda.wave(&kernel, THREADS as u32, 0)?;
-    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, places, words });
+    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, bits, words });
     let mut known = lock(&PLANS.of(cuda).known);
     known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
     Ok(made)
@@ -137,7 +137,7 @@ impl Planned {
         awaited: bool,
     ) -> Result<()> {
         // words for the launch's warnings where somebody waits for them, until the kernel is queued
-        let (flags, _queueing) = cuda.flag_words(&self.places, self.words, bound)?;
+        let (flags, _queueing) = cuda.flag_words(&self.bits, self.words, bound)?;
         let mut params = Packed::default();
         parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
         let arguments = [params.bytes(), job.map_or(&[], Packed::bytes)];

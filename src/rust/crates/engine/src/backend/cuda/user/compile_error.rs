@@ -16,8 +16,8 @@ struct CompileError<'a> {
 fn first(log: &str) -> Option<CompileError<'_>> {
     let lines: Vec<&str> = log.lines().collect();
     lines.iter().enumerate().find_map(|(k, text)| {
-        let (place, what) = text.split_once("): ")?;
-        let (file, line) = place.rsplit_once('(')?;
+        let (location, what) = text.split_once("): ")?;
+        let (file, line) = location.rsplit_once('(')?;
         let (_, what) = what.split_once("error: ").or_else(|| what.split_once("error:"))?;
         let shown = lines[k + 1..].iter().take(2).take_while(|l| !l.trim().is_empty()).copied().collect();
         Some(CompileError { file, line: line.parse().ok()?, what, shown })

@@ -47,9 +47,9 @@ mod here {
 
     impl Words {
         fn add(&mut self, word: u64, float: bool) {
-            let (place, most) = if float { (&mut self.floats, FLOATS) } else { (&mut self.whole, WHOLE) };
-            if place.len() < most {
-                place.push(word);
+            let (registers, most) = if float { (&mut self.floats, FLOATS) } else { (&mut self.whole, WHOLE) };
+            if registers.len() < most {
+                registers.push(word);
             } else {
                 self.stack.push(word);
             }

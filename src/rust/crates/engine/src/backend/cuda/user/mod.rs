@@ -141,7 +141,7 @@ fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {
 fn loaded(cuda: &Cuda, module: &Module) -> Result<Arc<Loaded>> {
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
     let ordinal = cuda.properties.ordinal;
-    let place = module.loaded.get(ordinal, || {
+    let slot = module.loaded.get(ordinal, || {
         let key = (ordinal, key(module));
         if let Some(known) = lock(&KNOWN).as_ref().and_then(|known| known.get(&key)) {
             return Ok(known.clone());
@@ -149,7 +149,7 @@ fn loaded(cuda: &Cuda, module: &Module) -> Result<Arc<Loaded>> {
         let fresh = Arc::new(load(cuda, module, key.1)?);
         Ok(lock(&KNOWN).get_or_insert_default().entry(key).or_insert(fresh).clone())
     })?;
-    Ok(Arc::clone(&place))
+    Ok(Arc::clone(&slot))
 }
 
 /// A hash of all that a module is made of.

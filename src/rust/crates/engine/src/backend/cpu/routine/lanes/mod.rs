@@ -45,7 +45,7 @@ thread_local! {
 
 unsafe extern "C" {
     fn vg_lanes_count(x: *const i32, n: i32, found: *mut i32);
-    fn vg_lanes_place(o: *mut i64, at: *const i64, stride: *const i64, first: i32, n: i32);
+    fn vg_lanes_offset(o: *mut i64, at: *const i64, stride: *const i64, first: i32, n: i32);
 }
 
 /// # Safety
@@ -67,9 +67,9 @@ pub unsafe fn run(
     }
     let base: *mut u8 = scratch.lines.as_mut_ptr().cast();
     if scratch.holds != program.id {
-        for &(place, scalar) in &program.constants {
-            // SAFETY: a place has room for the program's width of its size.
-            unsafe { fill(base.add(place.offset as usize), &scalar.bytes()[..place.size as usize], program.width) };
+        for &(slot, scalar) in &program.constants {
+            // SAFETY: a slot has room for the program's width of its size.
+            unsafe { fill(base.add(slot.offset as usize), &scalar.bytes()[..slot.size as usize], program.width) };
         }
         scratch.holds = program.id;
     }
@@ -135,17 +135,17 @@ struct Lanes<'a> {
     failed: Option<Failed>,
     /// A bit for each of the first parameters that is the same for all lanes.
     shared: u64,
-    /// Whether every lane is at its own place still.
+    /// Whether every lane is still at its own index.
     straight: bool,
     stopped: bool,
     work: usize,
 }
 
 impl Lanes<'_> {
-    /// Lane `k` of a register. All places lie in the scratch memory, and lanes are below the program's width.
-    fn at(&self, place: Place, k: usize) -> *mut c_void {
+    /// Lane `k` of a register. All slots lie in the scratch memory, and lanes are below the program's width.
+    fn at(&self, slot: Slot, k: usize) -> *mut c_void {
         // SAFETY: see above.
-        unsafe { self.base.add(place.offset as usize + k * place.size as usize).cast() }
+        unsafe { self.base.add(slot.offset as usize + k * slot.size as usize).cast() }
     }
 
     fn home(&self) -> *mut i32 {
@@ -170,11 +170,11 @@ impl Lanes<'_> {
     unsafe fn start(&mut self, args: &[*const u8], n: usize) {
         let program = self.program;
         for given in &program.given {
-            let size = given.place.size as usize;
-            // SAFETY: the caller's promise, and a place has room for n elements.
+            let size = given.slot.size as usize;
+            // SAFETY: the caller's promise, and a slot has room for n elements.
             let source = unsafe {
                 let source = args[given.parameter as usize].add(self.from * size);
-                std::ptr::copy_nonoverlapping(source, self.at(given.place, 0).cast(), n * size);
+                std::ptr::copy_nonoverlapping(source, self.at(given.slot, 0).cast(), n * size);
                 std::slice::from_raw_parts(source, n * size)
             };
             // one value for all lanes: each is as the one before
@@ -201,12 +201,12 @@ impl Lanes<'_> {
         if from == to {
             return;
         }
-        for (&(place, _), &result) in self.program.results.iter().zip(self.results) {
-            let size = place.size as usize;
+        for (&(slot, _), &result) in self.program.results.iter().zip(self.results) {
+            let size = slot.size as usize;
             // SAFETY: the results have room for all elements of the call.
             unsafe {
                 let result = result.add(self.from * size);
-                let source = self.at(place, 0).cast::<u8>().cast_const();
+                let source = self.at(slot, 0).cast::<u8>().cast_const();
                 match size {
                     _ if self.straight => std::ptr::copy_nonoverlapping(
                         source.add(from * size),
@@ -252,8 +252,8 @@ impl Lanes<'_> {
         for k in from..to {
             self.note_failed(k, failure, 0.0, 0);
         }
-        for (&(place, class), &result) in self.program.results.iter().zip(self.results) {
-            let (size, bytes) = (place.size as usize, Scalar::na(class).bytes());
+        for (&(slot, class), &result) in self.program.results.iter().zip(self.results) {
+            let (size, bytes) = (slot.size as usize, Scalar::na(class).bytes());
             for k in from..to {
                 // SAFETY: the results have room for all elements of the call.
                 unsafe {
@@ -271,8 +271,8 @@ impl Lanes<'_> {
             // SAFETY: each list has room for all lanes.
             unsafe { self.base.add(offset as usize).cast::<u16>() }
         });
-        // lanes that leave and lanes that stay, as they come; of a leaving one in front a staying one behind takes the
-        // place
+        // lanes that leave and lanes that stay, in order: a staying lane at the back is swapped with a leaving one at the
+        // front
         let (mut leaving, mut staying) = (0usize, 0usize);
         for k in from..to {
             let stay = stays(self, k);
@@ -293,7 +293,7 @@ impl Lanes<'_> {
         end
     }
 
-    /// Lanes of the two lists change places.
+    /// Lanes of the two lists are swapped.
     fn swap(&mut self, a: &[u16], b: &[u16], moves: &Moves) {
         if a.is_empty() {
             return;
@@ -306,8 +306,8 @@ impl Lanes<'_> {
             }
             // SAFETY: lanes are below the width.
             unsafe {
-                let at = base.add(moved.place.offset as usize);
-                match moved.place.size {
+                let at = base.add(moved.slot.offset as usize);
+                match moved.slot.size {
                     4 => exchange::<u32>(at.cast(), a, b),
                     8 => exchange::<u64>(at.cast(), a, b),
                     _ => exchange::<[u64; 2]>(at.cast(), a, b),
@@ -347,8 +347,8 @@ impl Lanes<'_> {
 
     fn step(&mut self, step: &Step, from: usize, to: usize) -> usize {
         let n = (to - from) as i32;
-        let at = |place: Place| self.at(place, from);
-        // SAFETY: each loop takes lanes `from .. to` of places of its classes; what it writes does not alias what it
+        let at = |slot: Slot| self.at(slot, from);
+        // SAFETY: each loop takes lanes `from .. to` of slots of its classes; what it writes does not alias what it
         // reads but where it may (see `lower`).
         unsafe {
             match step {
@@ -383,7 +383,7 @@ impl Lanes<'_> {
                 }
                 Step::Along { to: result, at: axes } => {
                     for (k, (position, stride)) in axes.iter().enumerate() {
-                        vg_lanes_place(
+                        vg_lanes_offset(
                             at(*result).cast(),
                             at(*position).cast(),
                             at(*stride).cast(),
@@ -448,9 +448,9 @@ impl Lanes<'_> {
     }
 
     /// A subscript of lane `k`.
-    fn number(&self, place: Place, class: Class, k: usize) -> f64 {
-        let at = self.at(place, k);
-        // SAFETY: the place has numbers of the class.
+    fn number(&self, slot: Slot, class: Class, k: usize) -> f64 {
+        let at = self.at(slot, k);
+        // SAFETY: the slot has numbers of the class.
         unsafe {
             match class {
                 Class::I32 => f64::from(*at.cast::<i32>()),
@@ -463,10 +463,10 @@ impl Lanes<'_> {
     }
 
     /// Lanes whose positions are below 1 or beyond the extent fail.
-    fn outside(&mut self, place: Place, failures: [Option<u8>; 2], from: usize, mut to: usize, moves: &Moves) -> usize {
+    fn outside(&mut self, slot: Slot, failures: [Option<u8>; 2], from: usize, mut to: usize, moves: &Moves) -> usize {
         for (value, failure) in [AT_LOW, AT_LOW - 1].into_iter().zip(failures) {
             // SAFETY: lanes are below the width.
-            let stays = |this: &Self, k: usize| unsafe { *this.at(place, k).cast::<i64>() != value };
+            let stays = |this: &Self, k: usize| unsafe { *this.at(slot, k).cast::<i64>() != value };
             let end = self.part(from, to, moves, stays);
             if let Some(failure) = failure {
                 self.fail(end, to, failure);
@@ -528,7 +528,7 @@ impl Lanes<'_> {
     }
 }
 
-/// Lanes of the two lists change places in one register.
+/// Lanes of the two lists are swapped in one register.
 ///
 /// # Safety
 /// The register has all those lanes, and its elements have T's size.

@@ -80,9 +80,9 @@ impl Lanes<'_> {
             if active == from {
                 break;
             }
-            if let Some(place) = counted.counter {
+            if let Some(slot) = counted.counter {
                 // SAFETY: lanes are below the width.
-                unsafe { fill(self.at(place, from).cast(), &counter.to_ne_bytes(), active - from) };
+                unsafe { fill(self.at(slot, from).cast(), &counter.to_ne_bytes(), active - from) };
             }
             let end = self.block(&turns.body, from, active);
             if !self.goes_on(active - from, turns.body.len()) {

@@ -128,7 +128,7 @@ impl Writer<'_> {
                 self.known.found(*to, Some(*extent).filter(|&extent| extent != Operand::Register(*to)));
             }
             Statement::Position { to, from, extent, low, high, .. } => self.position(*to, *from, *extent, *low, *high),
-            Statement::Place { to, at } => self.place(*to, at),
+            Statement::Offset { to, at } => self.offset(*to, at),
             Statement::Read { to, table, at } => {
                 let dtype = self.routine.tables[*table as usize].dtype;
                 let (base, inside) = (self.tables[*table as usize].clone(), self.is_inside(*table, *at));
@@ -144,7 +144,7 @@ impl Writer<'_> {
                 self.known.forget(*to);
             }
             Statement::Get { to, array, at } => {
-                let mut text = match self.constant_place(*array, *at) {
+                let mut text = match self.constant_index(*array, *at) {
                     Some(k) => Text::atom(format!("a{array}[{k}]")),
                     None => {
                         let at = self.read(*at);
@@ -156,11 +156,11 @@ impl Writer<'_> {
                 self.known.forget(*to);
             }
             Statement::Set { array, at, value } => {
-                let place = self.constant_place(*array, *at);
+                let index = self.constant_index(*array, *at);
                 let (at, value) = (self.read(*at), self.read(*value));
                 let reads = |what: &What| matches!(what, What::Text(text) if text.arrays.contains(array));
                 self.emit_where(reads);
-                match place {
+                match index {
                     Some(k) => self.line(&format!("a{array}[{k}] = {};", value.as_str())),
                     None => self.line(&format!("set(a{array}, {}, {});", at.as_str(), value.as_str())),
                 }
@@ -288,7 +288,7 @@ impl Writer<'_> {
         }
     }
 
-    fn place(&mut self, to: Register, at: &[(Operand, Operand)]) {
+    fn offset(&mut self, to: Register, at: &[(Operand, Operand)]) {
         let found = at.iter().all(|(position, _)| self.known.is_found(*position));
         let one = |stride: Operand| stride == Operand::Constant(Scalar::I64(1));
         let mut sum: Option<Text> = None;
@@ -363,7 +363,7 @@ impl Writer<'_> {
     }
 
     /// The place of an element of a local array, where that is known and there is one.
-    fn constant_place(&self, array: u16, at: Operand) -> Option<i64> {
+    fn constant_index(&self, array: u16, at: Operand) -> Option<i64> {
         match at {
             Operand::Constant(Scalar::I64(k)) => Some(k),
             _ => None,

@@ -22,7 +22,7 @@ pub use driver::{DeviceInfo, Driver};
 use handle::lacks;
 pub use handle::{Failure, Handle};
 use search::Candidate;
-pub use search::{Origin, Places, SearchPaths};
+pub use search::{Origin, SearchList, SearchPaths};
 
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -275,19 +275,19 @@ impl Loaded {
     }
 }
 
-/// Finds a library in the places given, and loads the first that works.
+/// Finds a library in the folders given, and loads the first that works.
 ///
 /// # Errors
 /// `Library`, with what was tried in the detail.
-pub fn open(library: Library, places: &Places, driver: Option<u32>) -> Result<Loaded> {
+pub fn open(library: Library, search: &SearchList, driver: Option<u32>) -> Result<Loaded> {
     let mut tried = Vec::new();
-    let candidates = places.candidates(library, driver);
+    let candidates = search.candidates(library, driver);
     // A library that the process has must not get a sibling of another version: cuBLAS would be given torch's
     // cuBLASLt by soname. Only what the user names goes before it.
     let named = |c: &&Candidate| c.origin <= Origin::Environment;
-    let in_process = if places.loader { in_process(library, driver) } else { None };
+    let in_process = if search.loader { in_process(library, driver) } else { None };
     for candidate in candidates.iter().filter(named) {
-        match attempt(library, candidate, places, driver) {
+        match attempt(library, candidate, search, driver) {
             Ok(loaded) => return Ok(loaded),
             Err(failure) => tried.push(failure.reason),
         }
@@ -296,7 +296,7 @@ pub fn open(library: Library, places: &Places, driver: Option<u32>) -> Result<Lo
         return Ok(loaded);
     }
     for candidate in candidates.iter().filter(|c| !named(c)) {
-        match attempt(library, candidate, places, driver) {
+        match attempt(library, candidate, search, driver) {
             Ok(loaded) => return Ok(loaded),
             // that the loader does not know a bare name says nothing
             Err(failure) if candidate.origin == Origin::Loader && failure.absent => {}
@@ -308,7 +308,7 @@ pub fn open(library: Library, places: &Places, driver: Option<u32>) -> Result<Lo
 
 fn in_process(library: Library, driver: Option<u32>) -> Option<Loaded> {
     for name in library.names() {
-        let candidate = Places { folders: Vec::new(), loader: true }
+        let candidate = SearchList { folders: Vec::new(), loader: true }
             .candidates(library, driver)
             .into_iter()
             .find(|c| c.path.as_os_str() == *name)?;
@@ -322,7 +322,7 @@ fn in_process(library: Library, driver: Option<u32>) -> Option<Loaded> {
 fn attempt(
     library: Library,
     candidate: &Candidate,
-    places: &Places,
+    search: &SearchList,
     driver: Option<u32>,
 ) -> std::result::Result<Loaded, Failure> {
     let at = |failure: Failure| {
@@ -343,7 +343,7 @@ fn attempt(
             }
             for &needed in library.needs() {
                 // loaded is all it has to be: the handle is kept by the loader
-                let _ = open(needed, places, driver);
+                let _ = open(needed, search, driver);
             }
             Handle::open(&candidate.path).map_err(at)?
         }
@@ -368,17 +368,17 @@ fn accept(library: Library, handle: Handle, candidate: &Candidate) -> std::resul
 
 // ---- what this process has ---------------------------------------------------------------------
 
-/// What was found, and what was not, until the places change. Both live as long as the process.
+/// What was found, and what was not, until the folders change. Both live as long as the process.
 struct State {
     paths: SearchPaths,
-    places: Option<Places>,
+    search: Option<SearchList>,
     driver: Option<std::result::Result<&'static Driver, Error>>,
     loaded: [Option<std::result::Result<&'static Loaded, Error>>; Library::ALL.len()],
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
     paths: SearchPaths { option: Vec::new(), packages: Vec::new(), torch: Vec::new() },
-    places: None,
+    search: None,
     driver: None,
     loaded: [const { None }; Library::ALL.len()],
 });
@@ -402,15 +402,15 @@ impl State {
             return known.clone();
         }
         let driver = self.driver().ok().map(|d| d.version.0);
-        let places = self.places.get_or_insert_with(|| Places::of_machine(&self.paths));
-        let opened = open(library, places, driver).map(|loaded| &*Box::leak(Box::new(loaded)));
+        let search = self.search.get_or_insert_with(|| SearchList::of_machine(&self.paths));
+        let opened = open(library, search, driver).map(|loaded| &*Box::leak(Box::new(loaded)));
         self.loaded[library as usize] = Some(opened.clone());
         opened
     }
 
     /// Forgets what was not found, so that it is looked for again.
     fn forget_failures(&mut self) {
-        self.places = None;
+        self.search = None;
         if matches!(self.driver, Some(Err(_))) {
             self.driver = None;
         }
@@ -459,8 +459,8 @@ pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::Sys
         _ => {
             let driver = state.driver().ok().map(|d| d.version.0);
             let paths = state.paths.clone();
-            let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
-            let candidates = places.candidates(library, driver);
+            let search = state.search.get_or_insert_with(|| SearchList::of_machine(&paths));
+            let candidates = search.candidates(library, driver);
             let file = |named: bool| {
                 candidates
                     .iter()
@@ -480,8 +480,8 @@ pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::Sys
 pub fn folders() -> Vec<PathBuf> {
     let mut state = state();
     let paths = state.paths.clone();
-    let places = state.places.get_or_insert_with(|| Places::of_machine(&paths));
-    places.folders.iter().map(|(_, folder)| folder.clone()).collect()
+    let search = state.search.get_or_insert_with(|| SearchList::of_machine(&paths));
+    search.folders.iter().map(|(_, folder)| folder.clone()).collect()
 }
 
 /// What `gpu_sitrep()` says of a library.

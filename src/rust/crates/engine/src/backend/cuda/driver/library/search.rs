@@ -1,6 +1,6 @@
 //! Where CUDA's libraries may be, and in which order to try what is there.
 //!
-//! Looking is apart from loading: a search is a function of a list of places, so that it can be tested on
+//! Looking is apart from loading: a search is a function of a list of folders, so that it can be tested on
 //! folders made for the test.
 
 use std::env;
@@ -52,9 +52,9 @@ pub struct SearchPaths {
     pub torch: Vec<PathBuf>,
 }
 
-/// A list of places, in order.
+/// A list of folders, in order.
 #[derive(Clone, Default, Debug)]
-pub struct Places {
+pub struct SearchList {
     /// Folders that exist, with what led there.
     pub folders: Vec<(Origin, PathBuf)>,
     /// Whether to ask the loader by bare name too, and what the process has loaded.
@@ -72,36 +72,36 @@ pub struct Candidate {
     pub(crate) served: bool,
 }
 
-impl Places {
-    /// The places of this machine.
-    pub fn of_machine(paths: &SearchPaths) -> Places {
-        let mut places = Places { folders: Vec::new(), loader: true };
+impl SearchList {
+    /// The folders of this machine.
+    pub fn of_machine(paths: &SearchPaths) -> SearchList {
+        let mut list = SearchList { folders: Vec::new(), loader: true };
         for path in &paths.option {
-            places.add(Origin::Option, path);
+            list.add(Origin::Option, path);
         }
-        if let Some(list) = env::var_os("VERDIGRIS_CUDA_PATH") {
-            for path in env::split_paths(&list) {
-                places.add(Origin::Environment, &path);
+        if let Some(value) = env::var_os("VERDIGRIS_CUDA_PATH") {
+            for path in env::split_paths(&value) {
+                list.add(Origin::Environment, &path);
             }
         }
         for path in &paths.packages {
-            places.add(Origin::Package, path);
+            list.add(Origin::Package, path);
         }
         for name in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"] {
             if let Some(path) = env::var_os(name).filter(|p| !p.is_empty()) {
-                places.add(Origin::Toolkit, Path::new(&path));
+                list.add(Origin::Toolkit, Path::new(&path));
             }
         }
         for path in &paths.torch {
-            places.add(Origin::Torch, path);
+            list.add(Origin::Torch, path);
         }
         for prefix in python_prefixes() {
-            places.add_python(&prefix);
+            list.add_python(&prefix);
         }
         for path in system_roots() {
-            places.add(Origin::System, &path);
+            list.add(Origin::System, &path);
         }
-        places
+        list
     }
 
     /// Adds a root: the folders below it where a toolkit, a wheel or an R package keeps its libraries.
@@ -183,7 +183,7 @@ impl Places {
                 out.push(Candidate { origin: Origin::Loader, path, cuda, served: served(cuda, driver) });
             }
         }
-        // stable: within one rank the order of the places stays
+        // stable: within one rank the order of the folders stays
         out.sort_by_key(|c| (!c.served, c.origin));
         out
     }
@@ -353,17 +353,16 @@ mod tests {
         make("a/lib", "libnvrtc.so.12");
         make("b/nvidia/cu13/lib", "libcusparse.so.12");
         make("b/nvidia/cusparse/lib", "libcusparse.so.12");
-        let mut places = Places::default();
-        places.add(Origin::Toolkit, &root.join("a"));
-        places.add(Origin::Python, &root.join("b"));
-        let order = |library, driver| -> Vec<Option<u32>> {
-            places.candidates(library, driver).iter().map(|c| c.cuda).collect()
-        };
+        let mut list = SearchList::default();
+        list.add(Origin::Toolkit, &root.join("a"));
+        list.add(Origin::Python, &root.join("b"));
+        let order =
+            |library, driver| -> Vec<Option<u32>> { list.candidates(library, driver).iter().map(|c| c.cuda).collect() };
         assert_eq!(order(Library::Nvrtc, Some(12)), [Some(12), Some(13)]);
         assert_eq!(order(Library::Nvrtc, Some(13)), [Some(13), Some(12)]);
         assert_eq!(order(Library::Nvrtc, None), [Some(13), Some(12)]);
         // the soname is the same in both; only the folder tells
-        let first = places.candidates(Library::Cusparse, Some(12)).remove(0);
+        let first = list.candidates(Library::Cusparse, Some(12)).remove(0);
         assert!(first.path.ends_with("nvidia/cusparse/lib/libcusparse.so.12"), "{first:?}");
         fs::remove_dir_all(&root).unwrap();
     }

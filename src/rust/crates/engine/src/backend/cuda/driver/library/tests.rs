@@ -28,10 +28,10 @@ impl Folder {
         out
     }
 
-    fn places(&self) -> Places {
-        let mut places = Places::default();
-        places.add(Origin::Option, &self.0);
-        places
+    fn list(&self) -> SearchList {
+        let mut list = SearchList::default();
+        list.add(Origin::Option, &self.0);
+        list
     }
 }
 
@@ -165,11 +165,11 @@ fn a_library_tells_its_version() {
          unsigned cublasGetProperty(int k, int* v) { int t[3] = {13, 3, 7}; *v = t[k]; return 0; }",
     );
     folder.library("lib/libnccl.so.2", "unsigned ncclCommInitAll(void* c, int n, void* d) { return 0; } unsigned ncclGetVersion(int* v) { *v = 22807; return 0; }");
-    let version = |library| open(library, &folder.places(), Some(13)).unwrap().version_text();
+    let version = |library| open(library, &folder.list(), Some(13)).unwrap().version_text();
     assert_eq!(version(Library::Nvrtc), "13.5");
     assert_eq!(version(Library::Cublas), "13.3.7");
     assert_eq!(version(Library::Nccl), "2.28.7");
-    let error = open(Library::Cufft, &folder.places(), Some(13)).err().unwrap();
+    let error = open(Library::Cufft, &folder.list(), Some(13)).err().unwrap();
     assert!(error.kind == Kind::Library && error.advice[0].contains("install.packages"), "{error}");
 }
 
@@ -181,10 +181,10 @@ fn a_broken_library_gives_way_to_the_next() {
     // a version function that fails, and one that is missing, leave the file's name to tell
     let refuses = format!("{NVRTC} unsigned nvrtcVersion(int* a, int* b) {{ return 31337; }}");
     let good = folder.library("lib/libnvrtc.so.12", &refuses);
-    let loaded = open(Library::Nvrtc, &folder.places(), Some(13)).unwrap();
+    let loaded = open(Library::Nvrtc, &folder.list(), Some(13)).unwrap();
     assert_eq!((loaded.path, loaded.version), (good.clone(), vec![12]));
     fs::remove_file(&good).unwrap();
-    let error = open(Library::Nvrtc, &folder.places(), Some(13)).err().unwrap();
+    let error = open(Library::Nvrtc, &folder.list(), Some(13)).err().unwrap();
     let detail = error.detail.unwrap();
     assert!(detail.contains("not a shared library") && detail.contains("nvrtcCompileProgram"), "{detail}");
 }
@@ -204,7 +204,7 @@ fn what_a_library_is_linked_against_is_found_in_the_other_places() {
     let out = folder.0.join("nvidia/cusparse/lib");
     fs::create_dir_all(&out).unwrap();
     run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(out.join("libcusparse.so.12")).arg(&source).arg(&jit));
-    let loaded = open(Library::Cusparse, &folder.places(), Some(12)).unwrap();
+    let loaded = open(Library::Cusparse, &folder.list(), Some(12)).unwrap();
     // SAFETY: the test's own function.
     let create = unsafe { loaded.symbol::<unsafe extern "C" fn(*mut *mut u8) -> u32>("cusparseCreate") }.unwrap();
     // SAFETY: it takes no notice of its argument.

@@ -14,7 +14,7 @@ use verdigris_ops::layout::Layout;
 /// The greatest extent that R's `dim` can say.
 const GREATEST: usize = i32::MAX as usize;
 
-pub(super) struct Place {
+pub(super) struct Region {
     pub device: Device,
     pub dtype: DType,
     pub dim: Vec<usize>,
@@ -25,15 +25,15 @@ pub(super) struct Place {
     pub aligned: bool,
 }
 
-impl Place {
+impl Region {
     /// `first` is the address of the first element, strides count elements.
-    pub fn new(device: Device, dtype: DType, dim: Vec<usize>, strides: &[i64], first: u64) -> Result<Place> {
+    pub fn new(device: Device, dtype: DType, dim: Vec<usize>, strides: &[i64], first: u64) -> Result<Region> {
         if dim.len() > 1 && dim.iter().any(|&extent| extent > GREATEST) {
             return Err(Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
         }
         if strided::count(&dim)? == 0 {
             let layout = Layout::contiguous(0);
-            return Ok(Place { device, dtype, dim, address: 0, bytes: 0, layout, aligned: true });
+            return Ok(Region { device, dtype, dim, address: 0, bytes: 0, layout, aligned: true });
         }
         if first == 0 {
             return Err(Error::new(Kind::Argument, "there are elements, and the address of the data is null"));
@@ -44,7 +44,7 @@ impl Place {
         let address = first.checked_sub((below * size) as u64).ok_or_else(strided::too_large)?;
         address.checked_add(bytes as u64).ok_or_else(strided::too_large)?;
         let layout = strided::layout(below, &dim, strides);
-        Ok(Place { device, dtype, layout, dim, address, bytes, aligned: address.is_multiple_of(alignment(dtype)) })
+        Ok(Region { device, dtype, layout, dim, address, bytes, aligned: address.is_multiple_of(alignment(dtype)) })
     }
 
     /// Host memory that is not there is refused; that of a device its backend looks up.
@@ -98,7 +98,7 @@ impl Place {
     }
 
     /// As `view` on memory that is only looked at.
-    pub fn look(&self) -> Result<View> {
+    pub fn validated_view(&self) -> Result<View> {
         self.view(Arc::new(self.buffer(Box::new(()))))
     }
 }
