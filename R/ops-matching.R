@@ -14,22 +14,22 @@ missing_parts <- function(x) {
 }
 
 # The first (or last) place where a logical array is TRUE; none where it never is.
-first_place <- function(mask, from_last) {
+first_position <- function(mask, from_last) {
   if (!any(mask)) return(numeric())
   if (from_last) length(mask) + 1 - which.max(rev(mask)) else which.max(mask)
 }
 
 # The first places of distinct elements, NA and NaN among them, in order; NULL where they are not found without a sort.
-first_places <- function(x) {
+first_positions <- function(x) {
   at <- .Call(C_firsts, x)
   if (is.null(at)) return(NULL)
-  alone <- unlist(lapply(missing_parts(x), first_place, FALSE))
+  alone <- unlist(lapply(missing_parts(x), first_position, FALSE))
   if (length(alone)) sort(c(at, as.integer(alone))) else at
 }
 
 repeated_flags <- function(x, from_last) {
   x <- strip(x)
-  at <- if (!from_last) first_places(x)
+  at <- if (!from_last) first_positions(x)
   if (!is.null(at)) {
     if (length(at) == length(x)) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
     flags <- gpu_full(TRUE, length(x), device = gpu_device(x))
@@ -40,7 +40,7 @@ repeated_flags <- function(x, from_last) {
   flags <- gpu_full(TRUE, r$n, device = gpu_device(x))
   if (r$known > 0L) flags[r$at[if (from_last) r$last else r$first]] <- FALSE
   if (r$known < r$n) {
-    alone <- unlist(lapply(missing_parts(x), first_place, from_last))
+    alone <- unlist(lapply(missing_parts(x), first_position, from_last))
     flags[alone] <- FALSE
   }
   flags
@@ -95,7 +95,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (length(x) < 2L) return(strip(x))
   x <- strip(x)
   from_last <- isTRUE(as.logical(list(...)$fromLast))
-  at <- if (!from_last) first_places(x)
+  at <- if (!from_last) first_positions(x)
   if (is.null(at)) x[!repeated_flags(x, from_last)] else if (length(at) == length(x)) x else x[at]
 }
 
@@ -114,7 +114,7 @@ anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (length(x) < 2L) return(0L)
   if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE), ...))
   from_last <- isTRUE(as.logical(list(...)$fromLast))
-  as.integer(c(first_place(repeated_flags(x, from_last), from_last), 0)[1L])
+  as.integer(c(first_position(repeated_flags(x, from_last), from_last), 0)[1L])
 }
 
 setGeneric("rle")
@@ -221,7 +221,7 @@ match_on_device <- function(x, table, nomatch) {
   if (!is.null(missing)) {
     among <- missing_parts(table)
     for (part in names(missing)) {
-      at <- if (is.null(among[[part]])) numeric() else first_place(among[[part]], FALSE)
+      at <- if (is.null(among[[part]])) numeric() else first_position(among[[part]], FALSE)
       if (length(at)) out <- ifelse(missing[[part]], as.integer(at), out)
     }
   }

@@ -28,7 +28,7 @@ void vg_init_kernel(void) {
 
 static SEXP optional(SEXP symbol, SEXP rho) { return vg_is_missing(symbol, rho) ? R_NilValue : Rf_eval(symbol, rho); }
 
-static int place_of(SEXP name, SEXP parameters, int total) {
+static int parameter_index(SEXP name, SEXP parameters, int total) {
   for (int k = 0; k < total; k++) {
     if (STRING_ELT(parameters, k) == name) return k;
   }
@@ -42,13 +42,13 @@ static int arrange(SEXP parameters, SEXP n, int count, SEXP *names, SEXP *given,
   for (int k = 0; k < total; k++) arguments[k] = NULL;
   for (int k = 0; k < count; k++) {
     if (names[k] == NULL) continue;
-    int place = place_of(names[k], parameters, total);
-    if (place < 0 || arguments[place] != NULL) return 0;
-    arguments[place] = given[k];
+    int index = parameter_index(names[k], parameters, total);
+    if (index < 0 || arguments[index] != NULL) return 0;
+    arguments[index] = given[k];
   }
   if (count < total && n != R_NilValue) {
-    int place = place_of(PRINTNAME(n_symbol), parameters, total);
-    if (place >= 0 && arguments[place] == NULL) arguments[place] = n;
+    int index = parameter_index(PRINTNAME(n_symbol), parameters, total);
+    if (index >= 0 && arguments[index] == NULL) arguments[index] = n;
   }
   for (int k = 0; k < count; k++) {
     if (names[k] != NULL) continue;

@@ -20,7 +20,7 @@ fn from_one(positions: Array, dtype: DType) -> Result<Array> {
 }
 
 /// Positions are as base R's, doubles where integers do not reach.
-fn place_type(array: &Array) -> DType {
+fn position_type(array: &Array) -> DType {
     if array.len() <= i32::MAX as usize {
         DType::Int32
     } else {
@@ -41,7 +41,7 @@ entry! {
         let array = convert::array(x)?;
         let (sorted, at) =
             array.sort(values::flag(decreasing, "decreasing")?, values::flag(with_positions, "with_positions")?)?;
-        let at = at.map(|at| from_one(at, place_type(&array))).transpose()?;
+        let at = at.map(|at| from_one(at, position_type(&array))).transpose()?;
         // SAFETY: plain allocations, protected while the next is made.
         unsafe {
             let out = Rf_protect(Rf_allocVector(SEXPTYPE::VECSXP, 2));
@@ -57,7 +57,7 @@ entry! {
     /// The positions (from 1) that sorting gives, alone.
     fn order(x, decreasing) {
         let array = convert::array(x)?;
-        let (decreasing, dtype) = (values::flag(decreasing, "decreasing")?, place_type(&array));
+        let (decreasing, dtype) = (values::flag(decreasing, "decreasing")?, position_type(&array));
         let at = match array.order(decreasing)? {
             Some(at) => at.cast(dtype, None)?,
             None => from_one(array.sort(decreasing, true)?.1.expect("positions were asked for"), dtype)?,

@@ -10,7 +10,7 @@
 #define MOST_PROBES 128
 
 // K is u32 or u64; no element that is known has the key that is all ones.
-template <class K> struct __align__(2 * sizeof(K)) Slot { K key; u32 place; };
+template <class K> struct __align__(2 * sizeof(K)) Slot { K key; u32 position; };
 
 // The finalizers of MurmurHash3 (Appleby).
 VG_FN u32 hash_of(u32 x) {
@@ -25,16 +25,16 @@ VG_FN u32 hash_of(u64 x) {
 // A slot as some thread has left it: what is older than the slot only costs another look.
 VG_FN Slot<u32> peek(const Slot<u32>* slot) {
   const u64 both = *(const volatile u64*)slot;
-  Slot<u32> seen; seen.key = (u32)both; seen.place = (u32)(both >> 32);
+  Slot<u32> seen; seen.key = (u32)both; seen.position = (u32)(both >> 32);
   return seen;
 }
 VG_FN Slot<u64> peek(const Slot<u64>* slot) {
-  Slot<u64> seen; seen.key = *(const volatile u64*)&slot->key; seen.place = *(const volatile u32*)&slot->place;
+  Slot<u64> seen; seen.key = *(const volatile u64*)&slot->key; seen.position = *(const volatile u32*)&slot->position;
   return seen;
 }
 
-// Puts a key, which stands at `place`, into its slot, the first of those from `at` on that is its own or free.
-template <class K> VG_FN void insert(K key, u32 place, u32 at, Slot<K>* slots, u32 mask, u32* full) {
+// Puts a key, which stands at `position`, into its slot, the first of those from `at` on that is its own or free.
+template <class K> VG_FN void insert(K key, u32 position, u32 at, Slot<K>* slots, u32 mask, u32* full) {
   const K none = (K)~(K)0;
   for (int probe = 0;; probe++) {
     K seen = *(volatile K*)&slots[at].key;
@@ -43,7 +43,7 @@ template <class K> VG_FN void insert(K key, u32 place, u32 at, Slot<K>* slots, u
       if (seen == none) seen = key;
     }
     if (seen == key) {
-      if (place < *(volatile u32*)&slots[at].place) atomicMin(&slots[at].place, place);
+      if (position < *(volatile u32*)&slots[at].position) atomicMin(&slots[at].position, position);
       return;
     }
     if (probe == MOST_PROBES) {
@@ -70,9 +70,9 @@ template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ i
     for (int l = 0; l < ahead; l++) seen[l] = peek(slots + (hash_of(key[l]) & mask));
 #pragma unroll
     for (int l = 0; l < ahead; l++) {
-      const u32 place = (u32)(i + l * step);
-      if (key[l] == none || (seen[l].key == key[l] && seen[l].place <= place)) continue;
-      insert(key[l], place, hash_of(key[l]) & mask, slots, mask, full);
+      const u32 position = (u32)(i + l * step);
+      if (key[l] == none || (seen[l].key == key[l] && seen[l].position <= position)) continue;
+      insert(key[l], position, hash_of(key[l]) & mask, slots, mask, full);
     }
   }
 }
@@ -90,26 +90,26 @@ template <class T> VG_FN void first_of_each(const T* __restrict__ in, i64 n, i64
     for (int l = 0; l < ahead; l++) seen[l] = bin[l] < bins ? __ldcg(first + bin[l]) : 0;
 #pragma unroll
     for (int l = 0; l < ahead; l++) {
-      const u32 place = (u32)(i + l * step);
-      if (place < seen[l]) atomicMin(first + bin[l], place);
+      const u32 position = (u32)(i + l * step);
+      if (position < seen[l]) atomicMin(first + bin[l], position);
     }
   }
 }
 
 // The place in a slot; all ones where it is free.
-template <class K> VG_FN u32 place_in(const Slot<K>& slot) { return slot.place; }
-VG_FN u32 place_in(u32 place) { return place; }
+template <class K> VG_FN u32 position_in(const Slot<K>& slot) { return slot.position; }
+VG_FN u32 position_in(u32 position) { return position; }
 
 // How many slots have a place; with `out`, these places in no order.
 template <class S> VG_FN void collect_positions(const S* __restrict__ slots, u32 size, u32* cursor, i32* out) {
   const u32 step = gridDim.x * THREADS;
   for (u32 row = blockIdx.x * THREADS + (threadIdx.x & ~(WARP - 1)); row < size; row += step) {
-    const u32 k = row + lane_id(), place = k < size ? place_in(slots[k]) : ~0u;
-    const u32 all = __ballot_sync(ALL_LANES, place != ~0u);
+    const u32 k = row + lane_id(), position = k < size ? position_in(slots[k]) : ~0u;
+    const u32 all = __ballot_sync(ALL_LANES, position != ~0u);
     if (all == 0) continue;
     u32 at = 0;
     if (lane_id() == 0) at = atomicAdd(cursor, (u32)__popc(all));
     at = __shfl_sync(ALL_LANES, at, 0);
-    if (out && place != ~0u) out[at + __popc(all & lanes_before())] = (i32)place;
+    if (out && position != ~0u) out[at + __popc(all & lanes_before())] = (i32)position;
   }
 }

@@ -25,13 +25,13 @@ VG_FN philox_block block_of(i64 key, i64 i, u32 attempt, u32 purpose) {
 VG_FN f64 refused(u32& w) { w |= 1u; return nan_f64(); }
 template <class T> VG_FN bool is_finite(T x) { return x - x == 0; }
 
-// ---- standard draws, placed and stretched ---------------------------------------------------------------
-template <class T> VG_FN T placed(T z, T location, T scale, u32& w) {
+// ---- standard draws, shifted and scaled ---------------------------------------------------------------
+template <class T> VG_FN T scaled(T z, T location, T scale, u32& w) {
   if (location != location || !is_finite(scale) || scale < 0) return (T)refused(w);
   return scale == 0 || !is_finite(location) ? location : z * scale + location;
 }
 VG_FN f64 lognormal_draw(f64 z, f64 mean, f64 sd, u32& w) {
-  f64 x = placed(z, mean, sd, w);
+  f64 x = scaled(z, mean, sd, w);
   return x != x ? x : own_exp(x);
 }
 template <class T> VG_FN T uniform_draw(T u, T low, T high, u32& w) {
@@ -54,7 +54,7 @@ VG_FN f64 cauchy_draw(f64 u, f64 location, f64 scale, u32& w) {
   f64 y = u - 0.5, far = 1.0 - 2.0 * fabs(y), near = 2.0 * y;
   f64 tangent = fabs(y) <= 0.25 ? quarter_sine(near) / quarter_cosine(near)
                                 : (y < 0 ? -1.0 : 1.0) * (quarter_cosine(far) / quarter_sine(far));
-  return placed(tangent, location, scale, w);
+  return scaled(tangent, location, scale, w);
 }
 // inversion; base R takes a negative scale here
 VG_FN f64 logistic_draw(f64 u, f64 location, f64 scale, u32& w) {

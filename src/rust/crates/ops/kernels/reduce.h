@@ -19,22 +19,22 @@ VG_FN dd two_sum(f64 a, f64 b) {
   return r;
 }
 VG_FN dd quick_two_sum(f64 a, f64 b) { f64 s = a + b; dd r; r.hi = s; r.lo = b - (s - a); return r; }
-// a plain sum once it is not finite: the error term would turn Inf into NaN
-VG_FN dd dd_settle(f64 s, dd r) {
+// r, or the plain sum s where r is not finite: the error term would turn Inf into NaN
+VG_FN dd dd_or_nonfinite(f64 s, dd r) {
   if (r.lo - r.lo != 0.0) { r.hi = s; r.lo = 0.0; }
   return r;
 }
 VG_FN dd dd_add(dd a, f64 b) {
   dd s = two_sum(a.hi, b);
   s.lo += a.lo;
-  return dd_settle(s.hi, quick_two_sum(s.hi, s.lo));
+  return dd_or_nonfinite(s.hi, quick_two_sum(s.hi, s.lo));
 }
 VG_FN dd dd_add(dd a, dd b) {
   dd s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
   s.lo += t.hi;
   s = quick_two_sum(s.hi, s.lo);
   s.lo += t.lo;
-  return dd_settle(a.hi + b.hi, quick_two_sum(s.hi, s.lo));
+  return dd_or_nonfinite(a.hi + b.hi, quick_two_sum(s.hi, s.lo));
 }
 VG_FN f64 multiply_add(f64 a, f64 b, f64 c) {
 #ifdef VG_DEVICE
@@ -47,7 +47,7 @@ VG_FN dd two_product(f64 a, f64 b) { dd r; r.hi = a * b; r.lo = multiply_add(a, 
 VG_FN dd dd_multiply(dd a, dd b) {
   dd p = two_product(a.hi, b.hi);
   p.lo += a.hi * b.lo + a.lo * b.hi;
-  return dd_settle(p.hi, quick_two_sum(p.hi, p.lo));
+  return dd_or_nonfinite(p.hi, quick_two_sum(p.hi, p.lo));
 }
 VG_FN f64 dd_divide(dd a, f64 n) {
   f64 q = a.hi / n;
@@ -390,15 +390,15 @@ template <> struct Var<f32> {
 template <class T> VG_FN T unset(T last) { return last; }
 VG_FN f32 unset(f32) { return nan_f32(); }
 VG_FN f64 unset(f64) { return nan_f64(); }
-template <class T> VG_FN bool takes_place(T x, T, i64 at, bool better) { return Limit<T>::missing(x) == 0 && (at < 0 || better); }
-VG_FN bool takes_place(f32, f32 m, i64, bool better) { return better || m != m; }
-VG_FN bool takes_place(f64, f64 m, i64, bool better) { return better || m != m; }
+template <class T> VG_FN bool replaces(T x, T, i64 at, bool better) { return Limit<T>::missing(x) == 0 && (at < 0 || better); }
+VG_FN bool replaces(f32, f32 m, i64, bool better) { return better || m != m; }
+VG_FN bool replaces(f64, f64 m, i64, bool better) { return better || m != m; }
 template <class T, bool GREATEST> struct Which {
   typedef i64 value; T m; i64 at;
   VG_FN Which start() { Which a; a.m = unset(GREATEST ? Limit<T>::bottom() : Limit<T>::top()); a.at = -1; return a; }
   VG_FN bool is_better(T x, T m) { return GREATEST ? x > m : x < m; }
   VG_FN bool is_there(const Which& a) { return a.at >= 0 && Limit<T>::missing(a.m) == 0; }
-  VG_FN void add_at(Which& a, T x, i64 i) { if (takes_place(x, a.m, a.at, is_better(x, a.m))) { a.m = x; a.at = i; } }
+  VG_FN void add_at(Which& a, T x, i64 i) { if (replaces(x, a.m, a.at, is_better(x, a.m))) { a.m = x; a.at = i; } }
   VG_FN void merge(Which& a, const Which& b) {
     if (is_there(b) && (!is_there(a) || is_better(b.m, a.m) || (b.m == a.m && b.at < a.at))) a = b;
   }

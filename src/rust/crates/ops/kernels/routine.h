@@ -17,8 +17,8 @@ VG_FN i64 position(f64 x, i64 extent) {
 }
 VG_FN i64 position(f32 x, i64 extent) { return position((f64)x, extent); }
 
-// A step of the place of positions along axes: `place` so far (0 at first), none where any position is none
-VG_FN i64 placed_at(i64 place, i64 at, i64 stride) { return (place < 0) | (at < 0) ? AT_NONE : place + at * stride; }
+// Adds one axis to the offset of an element (0 at first): AT_NONE where the position on any axis is AT_NONE
+VG_FN i64 add_offset(i64 offset, i64 at, i64 stride) { return (offset < 0) | (at < 0) ? AT_NONE : offset + at * stride; }
 
 // ---- a loop's variable --------------------------------------------------------------------------------------
 VG_FN i32 stepped(i32 from, i32 counter, i32 step) { return (i32)((u32)from + (u32)counter * (u32)step); }

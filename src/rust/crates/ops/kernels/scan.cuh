@@ -102,15 +102,15 @@ VG_FN A before_tile(const Job& job, u32 tile, const A& total) {
   return all;
 }
 
-// Where pack `q` of a tile lies in shared memory: turned within eights, so that neither the threads that read
-// neighbouring packs nor those that read eight of their own meet in a bank.
-VG_FN u32 place(u32 q) { return (q & ~7u) | ((q ^ (q >> 3)) & 7u); }
+// Index in shared memory of pack `q` of a tile. Packs are swizzled within groups of eight, so that there are no bank
+// conflicts, whether threads read neighbouring packs or eight consecutive packs each.
+VG_FN u32 swizzle(u32 q) { return (q & ~7u) | ((q ^ (q >> 3)) & 7u); }
 
 extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant__ Params p, const __grid_constant__ Job job) {
-  __shared__ __align__(16) char room[THREADS * R * V * sizeof(T)];
+  __shared__ __align__(16) char memory[THREADS * R * V * sizeof(T)];
   __shared__ u32 my_tile;
   __shared__ A parts[WARPS], start;
-  T (*pack)[V] = (T (*)[V])room;
+  T (*pack)[V] = (T (*)[V])memory;
   // tiles are numbered as they start, so that those that a tile waits for are at work
   if (threadIdx.x == 0) my_tile = atomicAdd(job.ticket, 1u);
   __syncthreads();
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
         compute(p, in[u], k, (i64)within(first + (idx)(q * V + k), n - 1), w, y);
         x[k] = y.y0;
       }
-      write_pack<V>(pack[place(q)], x);
+      write_pack<V>(pack[swizzle(q)], x);
     }
   }
   __syncthreads();
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
 #pragma unroll
   for (int r = 0; r < R; r++) {
     T x[V];
-    read_pack<V>(pack[place(t * R + r)], x);
+    read_pack<V>(pack[swizzle(t * R + r)], x);
 #pragma unroll
     for (int k = 0; k < V; k++) if (full || first + (idx)((t * R + r) * V + k) < n) A::add(own, x[k]);
   }
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
   for (int r = 0; r < R; r++) {
     T x[V];
     O y[V];
-    T* at = pack[place(t * R + r)];
+    T* at = pack[swizzle(t * R + r)];
     read_pack<V>(at, x);
 #pragma unroll
     for (int k = 0; k < V; k++) {
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
     const u32 q = r * THREADS + t;
     const idx i = first + (idx)(q * V);
     O y[V];
-    read_pack<V>((const O*)pack[place(q)], y);
+    read_pack<V>((const O*)pack[swizzle(q)], y);
     if (full) write_pack<V>(p.y0 + i, y);
     else {
 #pragma unroll

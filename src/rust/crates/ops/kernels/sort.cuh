@@ -148,7 +148,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   const u32 exchange = tile_items * (POSITIONS && sizeof(Index) > sizeof(T) ? sizeof(Index) : sizeof(T));
   const u32 ranking = WARPS * DIGITS * 4;
   __shared__ __align__(16) char memory[exchange > ranking ? exchange : ranking];
-  __shared__ Offset place[DIGITS];  // where the digit's first element of this tile goes, less its place in the sorted tile
+  __shared__ Offset start[DIGITS];  // where the digit's first element of this tile goes, less its place in the sorted tile
   __shared__ u32 warp_sums[WARPS];
   __shared__ u32 my_tile;
   const Turn turn = turn_of(all_bins[sizeof(K) * DIGITS], pass, (u32)sizeof(K));
@@ -230,7 +230,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
       }
       words[(u64)tile * DIGITS + d] = Word<Offset>::make(STATE_ALL, sum + count);
     }
-    place[d] = (Offset)bins[d] + sum - at;
+    start[d] = (Offset)bins[d] + sum - at;
   }
   __syncthreads();
 
@@ -239,7 +239,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   for (int k = 0; k < ITEMS; k++) {
     const u32 j = threadIdx.x + k * THREADS;
     const T y = ((T*)memory)[j];
-    to[k] = place[(u32)(Key::of(y, flip) >> shift) & (DIGITS - 1)] + j;
+    to[k] = start[(u32)(Key::of(y, flip) >> shift) & (DIGITS - 1)] + j;
     if (j < valid) out[to[k]] = y;
   }
   if (POSITIONS) {

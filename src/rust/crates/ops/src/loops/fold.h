@@ -373,7 +373,7 @@ template <class T> VG_FN void fold(Max<T>& a, const T* x, i64 i, i32 n, bool nar
   a.any = 1;
 }
 // The place is looked for only where the extreme is new.
-template <class T> VG_FN i64 place_of(const T* __restrict x, T wanted) {
+template <class T> VG_FN i64 position_of(const T* __restrict x, T wanted) {
   i64 k = 0;
   while (x[k] != wanted) k++;
   return k;
@@ -382,8 +382,8 @@ template <class T, bool GREATEST> VG_FN void fold(Which<T, GREATEST>& a, const T
   T low, high;
   if (!quick_range(low, high, x, n)) { fold_each(a, x, i, n, narm); return; }
   const T best = GREATEST ? high : low;
-  if (takes_place(best, a.m, a.at, Which<T, GREATEST>::is_better(best, a.m))) {
-      a.m = best; a.at = i + place_of(x, best); }
+  if (replaces(best, a.m, a.at, Which<T, GREATEST>::is_better(best, a.m))) {
+      a.m = best; a.at = i + position_of(x, best); }
 }
 template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool narm) {
   T low, high;

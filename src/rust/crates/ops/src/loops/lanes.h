@@ -54,8 +54,8 @@ VG_EACH(i32) VG_EACH(i64) VG_EACH(f32) VG_EACH(f64)
 
 VG_LANES void vg_lanes_offset(i64* __restrict o, const i64* __restrict at, const i64* __restrict stride, i32 first,
     i32 n) {
-  if (first) for (i32 k = 0; k < n; k++) o[k] = placed_at(0, at[k], stride[k]);
-  else for (i32 k = 0; k < n; k++) o[k] = placed_at(o[k], at[k], stride[k]);
+  if (first) for (i32 k = 0; k < n; k++) o[k] = add_offset(0, at[k], stride[k]);
+  else for (i32 k = 0; k < n; k++) o[k] = add_offset(o[k], at[k], stride[k]);
 }
 
 VG_LANES void vg_lanes_step_i32(i32* o, const i32* from, const i32* counter, const i32* step, i32 n) {

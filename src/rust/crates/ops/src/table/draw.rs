@@ -6,7 +6,7 @@ use super::*;
 #[rustfmt::skip]
 pub const ROWS: &[Op] = &[
     // lint: wide
-    op!(normal_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "placed(a, b, c, w)")], "Of standard normal a: with mean b and standard deviation c."),
+    op!(normal_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "scaled(a, b, c, w)")], "Of standard normal a: with mean b and standard deviation c."),
     op!(lognormal_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "lognormal_draw(a, b, c, w)")], "Of standard normal a: the exponential of a normal with mean b and standard deviation c."),
     op!(uniform_draw, "", Internal, 3, Real, NAsProduced, 0, [(FLOATS, "uniform_draw(a, b, c, w)")], "Of uniform a: uniform between b and c."),
     op!(exponential_draw, "", Internal, 2, Real, NAsProduced, 0, [(FLOATS, "exponential_draw(a, b, w)")], "Of standard exponential a: exponential with rate b."),

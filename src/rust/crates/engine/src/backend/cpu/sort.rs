@@ -416,10 +416,10 @@ fn with_positions<T: Sortable + Sync, P: Position>(
             (at.address as *mut P).add(k).write(p);
         }
     };
-    let placed = || from.iter().copied().zip((first..).map(P::of));
-    let known = || placed().filter(|(x, _)| !x.missing());
+    let numbered = || from.iter().copied().zip((first..).map(P::of));
+    let known = || numbered().filter(|(x, _)| !x.missing());
     let count = by_digits(known, n, 64 - reach.leading_zeros(), |x| key(x) - low, put)?;
-    placed().filter(|(x, _)| x.missing()).zip(count..).for_each(|(pair, k)| put(k, pair));
+    numbered().filter(|(x, _)| x.missing()).zip(count..).for_each(|(pair, k)| put(k, pair));
     Ok(done(at))
 }
 

@@ -8,7 +8,7 @@ use verdigris_ops::scan::Scan;
 
 /// The kernel's name in its source.
 pub const NAME: &str = "scan";
-/// Packs of a thread: `place` in scan.cuh turns eights.
+/// Packs of a thread: `swizzle` in scan.cuh permutes eight packs.
 const PACKS: usize = 8;
 
 /// Elements of a pack: 16 bytes at most of what is scanned, which passes through shared memory.

@@ -201,7 +201,7 @@ pub fn encode(
                         if input.access == Access::Linear {
                             (Codes::linear(input.dtype), input_at[*k as usize])
                         } else {
-                            (codes.placed(), input_at[*k as usize])
+                            (codes.indexed(), input_at[*k as usize])
                         }
                     }
                     Instruction::Pick { input: k, at } => {

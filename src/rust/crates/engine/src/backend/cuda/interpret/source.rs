@@ -170,7 +170,7 @@ impl Codes {
     }
 
     /// Loads by any other way; the dtype is the instruction's third operand.
-    pub fn placed(&self) -> u16 {
+    pub fn indexed(&self) -> u16 {
         self.first_indexed
     }
 
@@ -223,7 +223,7 @@ pub fn source(family: Family) -> String {
             }
         }
     }
-    let (mut linear, mut placed, mut stores) = (String::new(), String::new(), String::new());
+    let (mut linear, mut indexed, mut stores) = (String::new(), String::new(), String::new());
     let mut picked = String::new();
     // where a linear load comes to an end or is not aligned, it goes by index
     let mut ends = String::new();
@@ -235,7 +235,7 @@ pub fn source(family: Family) -> String {
             "    case {}: return load_linear<As_{dtype}>(t, p.words + more, x);",
             Codes::linear(*dtype)
         );
-        let _ = writeln!(placed, "        case {k}: load_placed<As_{dtype}>(t, p.words + more, u, at); break;");
+        let _ = writeln!(indexed, "        case {k}: load_indexed<As_{dtype}>(t, p.words + more, u, at); break;");
         if family.serves_class(Class::I64) {
             let _ = writeln!(picked, "        case {k}: load_picked<As_{dtype}>(t, p.words + more, a); break;");
         }
@@ -251,7 +251,7 @@ pub fn source(family: Family) -> String {
          VG_STEP void run_indexed(const Program& p, const Thread& t, u32 code, Operand a, Operand b, Operand c, u32 dtype, u32 more, u32& w) {{\n    \
          switch (code) {{\n    {ends}case {first}:\n      #pragma unroll 1\n      for (int u = 0; u < U; u++) {{\n        \
          i64 at[G];\n        #pragma unroll\n        for (int g = 0; g < G; g++) at[g] = element(p.words + more, within(t, u * G + g));\n        \
-         switch (dtype) {{\n{placed}        default: break;\n        }}\n      }}\n      break;\n    \
+         switch (dtype) {{\n{indexed}        default: break;\n        }}\n      }}\n      break;\n    \
          case {picks}:\n      switch (dtype) {{\n{picked}        default: break;\n      }}\n      break;\n{long}    default: break;\n    }}\n  }}\n}};\n",
         first = codes.first_indexed,
         picks = codes.picked(),

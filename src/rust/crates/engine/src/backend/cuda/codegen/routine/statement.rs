@@ -302,7 +302,7 @@ impl Writer<'_> {
                 (Some(sum), true) => {
                     Text::infix(&sum, "+", &Text::infix(&position, "*", &stride, Binds::Product), Binds::Sum)
                 }
-                (sum, false) => Text::call("placed_at", &[sum.unwrap_or(Text::atom("0ll")), position, stride], ""),
+                (sum, false) => Text::call("add_offset", &[sum.unwrap_or(Text::atom("0ll")), position, stride], ""),
             });
         }
         let part = self.part(at);
