@@ -22,8 +22,8 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
   is_array <- function(argument) {
     if (argument == "...") return(bquote(.Call(.ours$C_any_inherit, list(...), .(class))))
     # a primitive evaluates an argument in this frame, which conditions name; inherits() would be named itself
-    look <- bquote(is.object(.(as.name(argument))) && inherits(.(as.name(argument)), .(class)))
-    if (identical(formals(f)[[argument]], quote(expr = ))) bquote(!missing(.(as.name(argument))) && .(look)) else look
+    test <- bquote(is.object(.(as.name(argument))) && inherits(.(as.name(argument)), .(class)))
+    if (identical(formals(f)[[argument]], quote(expr = ))) bquote(!missing(.(as.name(argument))) && .(test)) else test
   }
   test <- if (is.call(among)) among else Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
   method <- ours(substitute(method))
@@ -33,8 +33,8 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     .defined <- .Method <- .target <- NULL
     standardGeneric(.(name), .(always(theirs)))
   })
-  looks <- list(arguments = arguments, class = class, is = is)
-  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv(), .looks = looks),
+  selector <- list(arguments = arguments, class = class, is = is)
+  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv(), .selector = selector),
     parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))
   f

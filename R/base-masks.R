@@ -15,14 +15,14 @@
 mask <- function(name, theirs) {
   ours <- get(name, envir = topenv())
   # what is not evaluated in a frame of its own, or has no arguments to look at, is what it is
-  looks <- looks_of(name, ours)
-  if (typeof(theirs) != "closure" || is.null(looks)) return(theirs)
+  selector <- selector_of(name, ours)
+  if (typeof(theirs) != "closure" || is.null(selector)) return(theirs)
   f <- function() NULL
   formals(f) <- formals(theirs)
   # generics that dispatch on `...` have a standardGeneric() of their own in their environment
   generic <- methods::is(theirs, "standardGeneric") && !exists("standardGeneric", envir = environment(theirs),
     inherits = FALSE)
-  tests <- mask_tests(looks, theirs, names(formals(ours)))
+  tests <- mask_tests(selector, theirs, names(formals(ours)))
   if (!length(tests)) return(theirs)
   test <- Reduce(function(a, b) call("||", a, b), tests)
   # beside an object of a class with methods its package decides; R/interop-matrix.R gives it methods for arrays
@@ -55,7 +55,7 @@ mask <- function(name, theirs) {
   # as of a package: UseMethod() looks for methods in its table
   package <- methods::getPackageName(home)
   around <- list(.packageName = package, .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL,
-    .looks = looks)
+    .selector = selector)
   if (generic) around$.Generic <- get0(".Generic", envir = environment(theirs), ifnotfound = name)
   around[[INTERPOSED]] <- TRUE
   environment(f) <- list2env(around, parent = if (isNamespace(home)) home else baseenv())
@@ -64,8 +64,8 @@ mask <- function(name, theirs) {
 
 # The arguments of this package's function in which it takes arrays, and what counts as one; NULL for a function that
 # is as good as any other.
-looks_of <- function(name, ours) {
-  if (is_interposed(ours)) return(environment(ours)$.looks)
+selector_of <- function(name, ours) {
+  if (is_interposed(ours)) return(environment(ours)$.selector)
   if (name == "collect") return(list(arguments = "x", is = is_collected))
   if (!methods::is(ours, "standardGeneric")) return(NULL)
   both <- exists("ANY#gpu_array", envir = environment(ours)$.MTable, inherits = FALSE)
@@ -73,20 +73,20 @@ looks_of <- function(name, ours) {
 }
 
 # Calls that look for arrays in the frame of a mask.
-mask_tests <- function(looks, theirs, our_formals) {
+mask_tests <- function(selector, theirs, our_formals) {
   their_formals <- names(formals(theirs))
   # what is first here is first there, by another name
-  arguments <- looks$arguments
+  arguments <- selector$arguments
   arguments[arguments == our_formals[1L] & !arguments %in% their_formals] <- their_formals[1L]
   dispatched <- dispatched_by(theirs)
   # whether a value counts, or one of a list; a primitive evaluates an argument in this frame, which conditions name
   counts <- function(value, parts = FALSE) {
-    if (!is.null(looks$is)) {
-      is <- if (parts) function(x) any(base::vapply(x, looks$is, NA)) else looks$is
+    if (!is.null(selector$is)) {
+      is <- if (parts) function(x) any(base::vapply(x, selector$is, NA)) else selector$is
       return(bquote((is.object(.(value)) || TRUE) && .(is)(.(value))))
     }
-    if (parts) return(bquote(.Call(.(C_any_inherit), .(value), .(looks$class))))
-    bquote(is.object(.(value)) && inherits(.(value), .(looks$class)))
+    if (parts) return(bquote(.Call(.(C_any_inherit), .(value), .(selector$class))))
+    bquote(is.object(.(value)) && inherits(.(value), .(selector$class)))
   }
   known <- function(argument) counts(bquote(.External2(.(C_known), .(argument))), argument == "...")
   test <- function(argument) {

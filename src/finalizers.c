@@ -93,7 +93,7 @@ static int is_finalizer(SEXP call, int parent) {
   return TYPEOF(CADR(call)) == ENVSXP || TYPEOF(CADR(call)) == EXTPTRSXP;
 }
 
-static void look(void *data) {
+static void find_finalizer(void *data) {
   int *found = data;
   SEXP calls = PROTECT(Rf_eval(calls_call, R_BaseEnv)), parents = PROTECT(Rf_eval(parents_call, R_BaseEnv));
   *found = 0;
@@ -106,6 +106,6 @@ static void look(void *data) {
 // Whether R may be in a finalizer of R code.
 int vg_in_finalizer(void) {
   int found = 1;
-  vg_toplevel(look, &found);
+  vg_toplevel(find_finalizer, &found);
   return found;
 }

@@ -43,7 +43,7 @@ typedef struct {
 } Wanted;
 
 // The executable segment that has an address.
-static int look_for_text(struct dl_phdr_info *info, size_t size, void *data) {
+static int find_text(struct dl_phdr_info *info, size_t size, void *data) {
   Wanted *wanted = data;
   for (int k = 0; k < info->dlpi_phnum; k++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[k];
@@ -57,7 +57,7 @@ static int look_for_text(struct dl_phdr_info *info, size_t size, void *data) {
 
 static Range text_around(uintptr_t address) {
   Wanted wanted = {address, {0, 0}};
-  dl_iterate_phdr(look_for_text, &wanted);
+  dl_iterate_phdr(find_text, &wanted);
   return wanted.range;
 }
 

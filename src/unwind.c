@@ -81,13 +81,13 @@ void vg_release_interrupts(int ours) {
   held = 0;
 }
 
-static void look(void *unused) { R_CheckUserInterrupt(); }
+static void check_interrupt(void *unused) { R_CheckUserInterrupt(); }
 
 // Whether the user has interrupted; R then takes it as dealt with.
 int vg_interrupted(void) {
   const Rboolean before = R_interrupts_suspended;
   if (held) R_interrupts_suspended = FALSE;
-  int done = R_ToplevelExec(look, NULL);
+  int done = R_ToplevelExec(check_interrupt, NULL);
   R_interrupts_suspended = before;
   return !done;
 }

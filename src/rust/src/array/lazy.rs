@@ -145,12 +145,12 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
         }
         let Some(handle) = handle::of(x) else { return Ok(None) };
         // what R has written is uploaded before anything is asked
-        let rewritten = handle.look(|_| handle.is_rewritten())?;
+        let rewritten = handle.with_array(|_| handle.is_rewritten())?;
         if rewritten {
             return Ok(None);
         }
         let cell = cell_of(x, handle);
-        handle.look(|value| of_array(cell, value))?
+        handle.with_array(|value| of_array(cell, value))?
     }
 }
 

@@ -37,7 +37,7 @@ impl Watch {
     /// # Errors
     /// `Interrupt`.
     pub fn rest(&mut self) -> Result<()> {
-        self.look()?;
+        self.check()?;
         if self.began.elapsed() < LIVELY {
             std::thread::yield_now();
         } else {
@@ -50,7 +50,7 @@ impl Watch {
     ///
     /// # Errors
     /// `Interrupt`.
-    pub fn look(&mut self) -> Result<()> {
+    pub fn check(&mut self) -> Result<()> {
         let now = Instant::now();
         if now < self.next {
             return Ok(());

@@ -22,9 +22,9 @@ thread_local! {
 }
 
 /// Asks whether the user wants the wait to end, and notes it for all tasks.
-fn look(ends: &AtomicBool) {
+fn check_interrupt(ends: &AtomicBool) {
     let mut watch = WATCH.take();
-    if watch.look().is_err() {
+    if watch.check().is_err() {
         ends.store(true, Ordering::Relaxed);
     }
     WATCH.set(watch);
@@ -39,7 +39,7 @@ pub fn goes_on() -> bool {
     }
     // SAFETY: it is alive while the task runs.
     let ends = unsafe { &*ends };
-    look(ends);
+    check_interrupt(ends);
     !ends.load(Ordering::Relaxed)
 }
 
@@ -150,7 +150,7 @@ fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
         if turns < 1000 {
             std::hint::spin_loop();
         } else {
-            look(ends);
+            check_interrupt(ends);
             std::thread::yield_now();
         }
     }
@@ -189,7 +189,7 @@ pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + 
             (0..round).for_each(task);
         }
         ended(&ends)?;
-        watch.as_mut().map_or(Ok(()), Watch::look)?;
+        watch.as_mut().map_or(Ok(()), Watch::check)?;
     }
     Ok(())
 }

@@ -170,8 +170,8 @@ impl Handle {
     }
 
     /// Looks at the rare part, made here where there is none.
-    fn rare<R>(&self, look: impl FnOnce(&mut Rare) -> R) -> R {
-        look(self.rare.borrow_mut().get_or_insert_default())
+    fn rare<R>(&self, change: impl FnOnce(&mut Rare) -> R) -> R {
+        change(self.rare.borrow_mut().get_or_insert_default())
     }
 
     /// Forgets what was read before, in whatever way.
@@ -343,17 +343,17 @@ impl Handle {
 
     /// The current array; uploads the host copy first where R may have written to it.
     pub fn current(&self) -> Result<Array> {
-        self.look(Array::clone)
+        self.with_array(Array::clone)
     }
 
     /// As `current`, by reference.
-    pub fn look<R>(&self, look: impl FnOnce(&Array) -> R) -> Result<R> {
+    pub fn with_array<R>(&self, read: impl FnOnce(&Array) -> R) -> Result<R> {
         self.check()?;
         if self.dirty.get() {
             self.upload()?;
         }
         foreign_stream::touch(&self.array.borrow())?;
-        Ok(look(&self.array.borrow()))
+        Ok(read(&self.array.borrow()))
     }
 
     /// Lets go of the elements, on the device and on the host; the length stays.

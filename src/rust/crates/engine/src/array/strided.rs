@@ -207,7 +207,7 @@ pub fn overlaps(layout: &Layout) -> bool {
     if layout.is_contiguous() {
         return false;
     }
-    const LOOKED_AT: usize = 1 << 24;
+    const MOST_SCANNED: usize = 1 << 24;
     let mut axes: Vec<(usize, usize)> = layout
         .shape()
         .iter()
@@ -225,7 +225,7 @@ pub fn overlaps(layout: &Layout) -> bool {
     if apart || axes.is_empty() {
         return false;
     }
-    if axes[0].0 == 0 || span >= LOOKED_AT || layout.len() > span + 1 {
+    if axes[0].0 == 0 || span >= MOST_SCANNED || layout.len() > span + 1 {
         return true;
     }
     let Ok(mut taken) = crate::memory::fallible::filled(false, span + 1) else { return true };

@@ -145,7 +145,7 @@ impl Builder {
         if let Some(register) = self.walk.noted(node) {
             return register;
         }
-        let register = node.look(|state| match state {
+        let register = node.with_state(|state| match state {
             Err(view) => self.load(view),
             Ok(expr) => {
                 if self.marks {
@@ -191,7 +191,7 @@ impl Builder {
     /// nothing more then.
     pub fn find(&mut self, node: &Node) -> Option<Register> {
         fn is_plain(node: &Node) -> bool {
-            node.look(|state| match state {
+            node.with_state(|state| match state {
                 Err(_) => true,
                 Ok(expr) => matches!(expr.op, Operation::Row(_)) && expr.args.nodes().all(|arg| is_plain(arg)),
             })
@@ -231,7 +231,7 @@ impl Builder {
 
     /// The input that is read at positions.
     fn picked(&mut self, source: &Node) -> u16 {
-        source.look(|state| match state {
+        source.with_state(|state| match state {
             Err(view) => self.input(view, Access::Picked),
             Ok(_) => unreachable!("what is picked from is computed"),
         })

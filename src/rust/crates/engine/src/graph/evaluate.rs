@@ -316,7 +316,7 @@ fn leaves(args: &Args) -> u32 {
         if !walk.visit(node) {
             return 0;
         }
-        node.look(|state| match state {
+        node.with_state(|state| match state {
             Err(_) | Ok(Expr { op: Operation::Reduce { .. } | Operation::Repeat { .. }, .. }) => 1,
             Ok(expr) => expr.args.nodes().map(|below| count(below, walk)).sum(),
         })

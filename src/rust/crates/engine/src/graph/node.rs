@@ -404,12 +404,13 @@ impl Node {
         Ok(view.buffer.bytes as u64)
     }
 
-    /// Looks at the values or the recorded operation. `look` may look at the nodes below, and evaluates none above.
-    pub fn look<R>(&self, look: impl FnOnce(std::result::Result<&Expr, &View>) -> R) -> R {
+    /// Calls `read` with the values or the recorded operation, under the lock of the node. `read` may lock nodes below,
+    /// and must not evaluate nodes above.
+    pub fn with_state<R>(&self, read: impl FnOnce(std::result::Result<&Expr, &View>) -> R) -> R {
         loop {
             match &*self.state() {
-                State::Ready(view) => return look(Err(view)),
-                State::Lazy(expr) => return look(Ok(expr)),
+                State::Ready(view) => return read(Err(view)),
+                State::Lazy(expr) => return read(Ok(expr)),
                 State::Spilled(_) => {}
             }
             // who plans has brought what he reads; a failure here is a bug

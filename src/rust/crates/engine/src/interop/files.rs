@@ -137,7 +137,7 @@ impl Out {
     fn piece(&mut self, block: Block, bytes: usize, watch: &mut Watch) -> Result<io::Result<bool>> {
         match self {
             Out::Here(part) => {
-                watch.look()?;
+                watch.check()?;
                 Ok(write_block(part, &block, bytes).map(|()| true))
             }
             Out::Thread(writer) => writer.send(Step::Piece(block, bytes), watch).map(Ok),
@@ -154,7 +154,7 @@ impl Out {
         loop {
             match writer.outcome.recv_timeout(PATIENCE) {
                 Ok(outcome) => return Ok(outcome),
-                Err(RecvTimeoutError::Timeout) => watch.look()?,
+                Err(RecvTimeoutError::Timeout) => watch.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(Err(io::Error::other("the writing thread ended"))),
             }
         }
@@ -165,7 +165,7 @@ impl Writer {
     /// False where the thread takes no more.
     fn send(&self, mut step: Step, watch: &mut Watch) -> Result<bool> {
         loop {
-            watch.look()?;
+            watch.check()?;
             match self.steps.try_send(step) {
                 Ok(()) => return Ok(true),
                 Err(TrySendError::Disconnected(_)) => return Ok(false),
@@ -400,7 +400,7 @@ impl Source {
         let mut watch = Watch::new();
         if device == Device::Cpu {
             for at in (0..total).step_by(PIECE) {
-                watch.look()?;
+                watch.check()?;
                 let bytes = PIECE.min(total - at);
                 // SAFETY: host memory of our own, of at least so many bytes, that no one reads yet.
                 let room = unsafe { std::slice::from_raw_parts_mut((buffer.address as *mut u8).add(at), bytes) };
@@ -417,7 +417,7 @@ impl Source {
             Ok((block, bytes))
         };
         let mut upload = |(block, bytes): (Block, usize), at: usize| {
-            watch.look()?;
+            watch.check()?;
             // SAFETY: the block was filled with so many bytes.
             backend.upload(unsafe { std::slice::from_raw_parts(block.start(), bytes) }, buffer, at)
         };

@@ -233,11 +233,11 @@ pub fn origin_of(device: Device, address: u64, bytes: usize) -> Option<Arc<Buffe
         return None;
     }
     // memory of buffers does not overlap, unless foreign memory came in twice
-    const LOOKED_AT: usize = 4;
+    const MOST_PROBED: usize = 4;
     let end = address.checked_add(bytes as u64)?;
     let found = {
         let given = given();
-        let mut below = given.range(..=address).rev().take(LOOKED_AT);
+        let mut below = given.range(..=address).rev().take(MOST_PROBED);
         below.find(|(_, (last, buffer, _))| end <= *last && buffer.strong_count() > 0).map(|(_, found)| found.1.clone())
     };
     found?.upgrade().filter(|buffer| buffer.device == device)

@@ -110,19 +110,19 @@ impl Cuda {
     pub(crate) fn await_reported(&self, stream_state: &StreamState, words: &Reported, mark: u32) -> Result<[u32; 5]> {
         // beyond this the few microseconds do not matter, and the processor may do something else
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
-        let look = || words.each_ref().map(|word| word.load(Ordering::Acquire));
+        let load = || words.each_ref().map(|word| word.load(Ordering::Acquire));
         let began = std::time::Instant::now();
         let mut seen = false;
         while !seen && !stream_state.flags.any_pending() && began.elapsed() < LONGEST {
             seen = (0..64).any(|_| {
                 std::hint::spin_loop();
-                look().iter().all(|word| (word >> 32) as u32 == mark)
+                load().iter().all(|word| (word >> 32) as u32 == mark)
             });
         }
         if !seen {
             self.wait_stream(stream_state)?;
         }
-        Ok(look().map(|word| word as u32))
+        Ok(load().map(|word| word as u32))
     }
 
     /// Copies up to 64 bytes to the host; waits.

@@ -184,7 +184,7 @@ pub(crate) unsafe fn leave(
         ring.alone(|leaving| {
             let awake = ring.state() == State::Awake;
             if !(awake || ring.always && ring.runs()) {
-                ring.look(leaving);
+                ring.note_launch(leaving);
                 return false;
             }
             let left = LEFT.0.load(Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Ring {
     }
 
     /// Notes a launch that is made without the thread, and wakes it where they come closely.
-    fn look(&'static self, leaving: &mut Leaving) {
+    fn note_launch(&'static self, leaving: &mut Leaving) {
         let now = Instant::now();
         let close = leaving.last.is_some_and(|last| now - last < NEAR);
         leaving.close = if close { leaving.close + 1 } else { 0 };

@@ -14,8 +14,8 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::parallel::goes_on;
 use verdigris_ops::scalar::{Scalar, NA_I32};
 
-/// Lanes times steps between two looks for an interrupt: a millisecond or so.
-const LOOK: usize = 1 << 21;
+/// Lanes times steps between two checks for an interrupt: a millisecond or so.
+const CHECK_EVERY: usize = 1 << 21;
 
 /// A position below 1, as `position` in routine.h says; the number before it is that beyond the extent.
 const AT_LOW: i64 = -2;
@@ -322,14 +322,14 @@ impl Lanes<'_> {
     /// where the second one ends.
     fn join(&mut self, from_end: usize, middle: usize, to: usize, moves: &Moves) -> usize {
         let (gap, last) = (middle - from_end, to - middle);
-        let few = gap.min(last);
+        let moved = gap.min(last);
         let [front, back] = self.program.lists.map(|offset| {
             // SAFETY: each list has room for all lanes.
-            unsafe { std::slice::from_raw_parts_mut(self.base.add(offset as usize).cast::<u16>(), few) }
+            unsafe { std::slice::from_raw_parts_mut(self.base.add(offset as usize).cast::<u16>(), moved) }
         });
-        for k in 0..few {
+        for k in 0..moved {
             front[k] = (from_end + k) as u16;
-            back[k] = (to - few + k) as u16;
+            back[k] = (to - moved + k) as u16;
         }
         self.swap(front, back, moves);
         from_end + last
@@ -520,7 +520,7 @@ impl Lanes<'_> {
     /// Whether the user wants it to go on, asked now and then.
     fn goes_on(&mut self, lanes: usize, steps: usize) -> bool {
         self.work += lanes * steps + 64;
-        if self.work > LOOK {
+        if self.work > CHECK_EVERY {
             self.work = 0;
             self.stopped |= !goes_on();
         }
