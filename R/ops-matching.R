@@ -2,7 +2,7 @@
 # runs of equal elements say which is the first, and which of two vectors it comes from.
 
 # Tables of so many numbers are compared one by one, in one kernel.
-FEW <- 8L
+MOST_COMPARED <- 8L
 
 # Where x is missing: NA and NaN are different elements for these functions, as in base R. Each is a logical array or
 # NULL.
@@ -161,7 +161,7 @@ equals <- function(x, value) {
 
 in_arrays <- function(x, table) {
   if (!matches_on_device(x, table)) return(call_base(base::`%in%`, list(plain_vector(x), plain_vector(table))))
-  if (is_gpu(x) && few(table, x)) {
+  if (is_gpu(x) && is_small_table(table, x)) {
     if (length(table) == 0L || length(x) == 0L) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
     x <- strip(x)
     return(Reduce(`|`, lapply(unique(as.vector(table)), function(value) equals(x, value))))
@@ -170,7 +170,7 @@ in_arrays <- function(x, table) {
 }
 
 # Few enough to be compared one by one.
-few <- function(table, x) length(table) <= FEW && meets_alike(table, x)
+is_small_table <- function(table, x) length(table) <= MOST_COMPARED && meets_alike(table, x)
 
 # Whether R can hold the elements of a table, and they meet x as numbers as they do in it.
 meets_alike <- function(table, x) {
@@ -204,7 +204,7 @@ match_on_device <- function(x, table, nomatch) {
   m <- length(table)
   device <- gpu_device(x)
   if (n == 0L || m == 0L) return(gpu_full(nomatch, n, device = device))
-  if (few(table, x)) {
+  if (is_small_table(table, x)) {
     values <- as.vector(table)
     out <- nomatch
     for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
@@ -311,7 +311,7 @@ count_below <- function(x, vec, strictly) {
   m <- length(vec)
   device <- gpu_device(x)
   if (n == 0L) return(gpu_full(0L, 0L, device = device))
-  if (m <= 2L * FEW) {
+  if (m <= 2L * MOST_COMPARED) {
     if (m == 0L) return(ifelse(is.na(x), NA_integer_, 0L))
     values <- if (meets_alike(vec, x)) as.vector(vec) else lapply(seq_len(m), function(k) vec[k])
     tests <- lapply(values, function(v) if (strictly) x > v else x >= v)

@@ -44,8 +44,8 @@ struct Lazy {
     count: u8,
     dtype: DType,
     device: Device,
-    /// Whether an array was made of it before, on the way to another.
-    passed: bool,
+    /// Whether an array was built of it before, as an operand of another.
+    built: bool,
 }
 
 /// Where an operand comes from.
@@ -232,7 +232,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         count: list.len() as u8,
         dtype,
         device,
-        passed: false,
+        built: false,
     };
     for (k, met) in met.iter().flatten().enumerate() {
         (made.operands[k], made.values[k]) = (met.from, met.bits);
@@ -309,15 +309,15 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     // of a value on the way only warnings are told of
     let site = |warns| if root || warns { call_site::of(call) } else { None };
     let array = Array::apply_at(lazy.op, &operands[..lazy.count as usize], site)?;
-    if lazy.passed {
-        array.node().pass();
+    if lazy.built {
+        array.node().mark_fused();
         if !root && lazy.weight >= COSTLY {
             // used again: the engine may keep its values, so it is one node from now on
             own(cell, array.clone());
             return Ok(array);
         }
     }
-    slot.set(Lazy { walk, index: made.len() as u32, passed: true, ..lazy });
+    slot.set(Lazy { walk, index: made.len() as u32, built: true, ..lazy });
     made.push(array.clone());
     Ok(array)
 }
@@ -373,12 +373,12 @@ extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
 
 /// The array of x, as `convert::array`, for callers that do not store its values: a lazy cell stays lazy, unless it is
 /// costly and asked for again.
-pub fn passing(x: SEXP) -> Result<Array> {
+pub fn intermediate(x: SEXP) -> Result<Array> {
     // SAFETY: x is our caller's argument.
     let data = unsafe { r::vg_data_of(x) };
     if !data.is_null() && r::kind_of(data) == SEXPTYPE::LISTSXP {
         if let Some(lazy) = lazy(data).map(Cell::get) {
-            if !lazy.passed || lazy.weight < COSTLY {
+            if !lazy.built || lazy.weight < COSTLY {
                 return array(data);
             }
         }

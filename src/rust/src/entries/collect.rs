@@ -21,8 +21,8 @@ fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
     if from > array.len() || n > array.len() - from {
         return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
     }
-    let few = if from + n <= SHOWN { array.leading(from + n)? } else { None };
-    Ok((few.unwrap_or(array), from, n))
+    let prefix = if from + n <= SHOWN { array.leading(from + n)? } else { None };
+    Ok((prefix.unwrap_or(array), from, n))
 }
 
 entry! {

@@ -118,9 +118,9 @@ entry! {
         // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
         if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
             let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
-            let few = if axis.step > 0 && !array.is_ready() { array.few(end)? } else { None };
-            if let Some(few) = few {
-                return Ok(handle::wrap(few.view(&[end], &[Axis { of: 0, ..*axis }])?));
+            let prefix = if axis.step > 0 && !array.is_ready() { array.short_prefix(end)? } else { None };
+            if let Some(prefix) = prefix {
+                return Ok(handle::wrap(prefix.view(&[end], &[Axis { of: 0, ..*axis }])?));
             }
         }
         let out = match ranges {

@@ -78,7 +78,7 @@ entry! {
     /// where those say something.
     fn reduce(name, x, na_rm) {
         let reduction = reduction(name)?;
-        let array = lazy::passing(x)?;
+        let array = lazy::intermediate(x)?;
         let na_rm = values::flag(na_rm, "na.rm")?;
         if let Some(number) = later(&array, reduction, na_rm)? {
             return Ok(number);

@@ -190,12 +190,12 @@ fn the_first_elements_are_computed_alone() {
     assert_eq!(part, (7..57).map(expected).collect::<Vec<_>>());
     assert!(!sum.is_ready());
     // what is far from the start, or much, computes all
-    assert!(sum.few(100_000).unwrap().is_none());
+    assert!(sum.short_prefix(100_000).unwrap().is_none());
     assert_eq!(back(&sum.leading(200_000).unwrap().unwrap()), (0..200_000).map(expected).collect::<Vec<_>>());
     assert!(!sum.is_ready());
     let other = sum.clone();
     assert_eq!(back(&sum), (0..300_000).map(expected).collect::<Vec<_>>());
-    assert!(other.is_ready() && sum.few(10).unwrap().is_none());
+    assert!(other.is_ready() && sum.short_prefix(10).unwrap().is_none());
     // a strided view is not brought together for a look at it
     strided.read(0, HostMut::Double(&mut part)).unwrap();
     assert_eq!(part, (0..50).map(|i| (i * 1000) as f64).collect::<Vec<_>>());

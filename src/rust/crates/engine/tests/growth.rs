@@ -59,7 +59,7 @@ const LISTED: [(&str, usize, &str); 58] = [
     ("engine/array/kernel_call.rs", 2, "arguments of a kernel"),
     ("engine/array/mod.rs", 1, "operands"),
     ("engine/array/strided.rs", 4, "axes"),
-    ("engine/array/subscript.rs", 2, "axes, and up to FEW numbers"),
+    ("engine/array/subscript.rs", 2, "axes, and up to MOST_EXCLUDED numbers"),
     ("engine/array/view.rs", 1, "axes"),
     ("engine/backend/cpu/blocks.rs", 10, "the instructions of a plan"),
     ("engine/backend/cpu/scan.rs", 1, "a constant"),

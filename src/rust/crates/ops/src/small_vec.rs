@@ -81,17 +81,17 @@ mod tests {
     fn values_keep_their_order_and_are_dropped_once() {
         for n in 0..10 {
             let counted = Rc::new(());
-            let mut few = SmallVec::<(usize, Rc<()>), 4>::default();
+            let mut held = SmallVec::<(usize, Rc<()>), 4>::default();
             for k in 0..n {
-                few.push((k, counted.clone()));
+                held.push((k, counted.clone()));
             }
-            assert!(few.iter().map(|(k, _)| *k).eq(0..n));
-            if let Some(last) = few.last_mut() {
+            assert!(held.iter().map(|(k, _)| *k).eq(0..n));
+            if let Some(last) = held.last_mut() {
                 last.0 = 77;
             }
-            assert_eq!(few.last().map(|(k, _)| *k), (n > 0).then_some(77));
+            assert_eq!(held.last().map(|(k, _)| *k), (n > 0).then_some(77));
             assert_eq!(Rc::strong_count(&counted), n + 1);
-            drop(few);
+            drop(held);
             assert_eq!(Rc::strong_count(&counted), 1);
         }
     }

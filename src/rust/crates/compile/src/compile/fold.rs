@@ -36,11 +36,11 @@ impl Compiler<'_> {
                 let n = self.length_of(&v);
                 let less = self.apply(id::SUB, &[n, Number::integer(1)], span)?;
                 // of one element there is none
-                let few = self.apply(id::LT, &[less, Number::integer(1)], span)?;
-                let less = self.apply(id::SELECT, &[few, Number::integer(1), less], span)?;
+                let is_short = self.apply(id::LT, &[less, Number::integer(1)], span)?;
+                let less = self.apply(id::SELECT, &[is_short, Number::integer(1), less], span)?;
                 let var = self.apply(id::DIV, &[sum, less], span)?;
                 let na = self.missing(var.typed);
-                let var = self.apply(id::SELECT, &[few, na, var], span)?;
+                let var = self.apply(id::SELECT, &[is_short, na, var], span)?;
                 number(if name == "sd" { self.apply(id::SQRT, &[var], span)? } else { var })
             }
             "prod" => {

@@ -379,7 +379,7 @@ impl Compiler<'_> {
     /// `kept`, where logicals are never NA, or the element is NA where they are.
     pub(super) fn kept_true(&mut self, of: Rc<Vector>, keep: Rc<Vector>, span: Span) -> Compiled<Rc<Vector>> {
         let length = self.count_kept(&keep, span)?;
-        self.of_few_parts(Vector::Where { of, keep, length }, span).map(Rc::new)
+        self.limit_parts(Vector::Where { of, keep, length }, span).map(Rc::new)
     }
 
     /// Fails where there are more logicals than elements, if `strict`.

@@ -308,11 +308,11 @@ impl<'a> Compiler<'a> {
             .map(|a| if let Value::Number(n) = a { Value::Number(self.frozen(n)) } else { a })
             .collect();
         let v = Vector::Map { op, args, typed, length: length.expect("some operand is a vector"), dim };
-        self.of_few_parts(v, span).map(Value::vector)
+        self.limit_parts(v, span).map(Value::vector)
     }
 
-    /// A vector that takes little to find: one of many parts is found now.
-    pub(super) fn of_few_parts(&mut self, v: Vector, span: Span) -> Compiled<Vector> {
+    /// The vector, stored in a local array where its elements are made of too many operations to compute them again.
+    pub(super) fn limit_parts(&mut self, v: Vector, span: Span) -> Compiled<Vector> {
         if v.parts(MOST_PARTS) < MOST_PARTS {
             return Ok(v);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::graph::builder::Builder;
-use crate::graph::epilogue::{hosting, is_passing, stand_in};
+use crate::graph::epilogue::{hosting, is_intermediate, stand_in};
 use crate::graph::evaluate::is_kept;
 use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
@@ -75,7 +75,8 @@ impl Copy {
         }
         let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
         let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
-        let passing = spread || host.as_ref().is_some_and(|host| is_passing(host, std::slice::from_ref(root)));
+        let intermediate =
+            spread || host.as_ref().is_some_and(|host| is_intermediate(host, std::slice::from_ref(root)));
         let reduced =
             host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
         let mut builder = Builder::new(root.len);
@@ -98,7 +99,7 @@ impl Copy {
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
         }
-        if let (Some(host), Some((register, _)), false) = (&host, results, passing) {
+        if let (Some(host), Some((register, _)), false) = (&host, results, intermediate) {
             outputs.push((register, host.dtype));
         }
         let reduced_node = |host: &Arc<Node>| host.repeats()?.0.args()?.nodes().next().cloned();

@@ -33,8 +33,8 @@ use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
 use verdigris_ops::{id, Group, OpId, Rule};
 
-/// Elements at the start are computed alone where they are at most so many, and a quarter: all may be asked for next.
-const FEW: usize = 1 << 16;
+/// The longest prefix that is computed alone, if it is at most a quarter of the array: the rest may be asked for next.
+const SHORT_PREFIX: usize = 1 << 16;
 
 /// An array on a device, recorded or computed. Cloning shares it.
 #[derive(Clone)]
@@ -130,9 +130,9 @@ impl Array {
         &self.node
     }
 
-    /// As `leading`, where `n` is few: for readers that may come back for more.
-    pub fn few(&self, n: usize) -> Result<Option<Array>> {
-        if n > FEW.min(self.len() / 4) {
+    /// As `leading`, or None where `n` is large: for readers that may ask for the rest next.
+    pub fn short_prefix(&self, n: usize) -> Result<Option<Array>> {
+        if n > SHORT_PREFIX.min(self.len() / 4) {
             return Ok(None);
         }
         self.leading(n)

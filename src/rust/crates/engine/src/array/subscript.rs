@@ -16,8 +16,8 @@ use verdigris_ops::id;
 use verdigris_ops::reduction::{Reduction, STATUS_EMPTY};
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 
-/// Elements that are left out at an end are looked at one by one up to so many.
-const FEW: usize = 16;
+/// Up to so many negative subscripts are checked one by one for being an end of the vector.
+const MOST_EXCLUDED: usize = 16;
 
 /// The elements of one axis that a subscript selects, counted from 0.
 pub enum Selection {
@@ -169,9 +169,9 @@ pub fn from_host(
     Ok(Ok(Selection::At { positions, top, any_na }))
 }
 
-/// What is left where a few neighbours at one end are left out: `x[-1]`, `x[-n]`.
+/// The range that is left where a few neighbours at one end are excluded: `x[-1]`, `x[-n]`.
 fn without_end<T: Copy>(x: &[T], n: usize, wide: impl Fn(T) -> i64) -> Option<Selection> {
-    if x.is_empty() || x.len() > FEW {
+    if x.is_empty() || x.len() > MOST_EXCLUDED {
         return None;
     }
     let mut out: Vec<usize> = x.iter().map(|&v| usize::try_from(wide(v).wrapping_neg()).ok()).collect::<Option<_>>()?;

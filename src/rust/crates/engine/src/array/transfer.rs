@@ -167,8 +167,8 @@ impl Array {
         if n == 0 {
             return Ok(());
         }
-        let mut view = match self.few(from + n)? {
-            Some(few) => few.evaluate()?,
+        let mut view = match self.short_prefix(from + n)? {
+            Some(prefix) => prefix.evaluate()?,
             None => self.evaluate()?,
         };
         if !view.layout.is_contiguous() && n < view.len() {

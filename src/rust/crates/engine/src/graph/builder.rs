@@ -61,7 +61,7 @@ struct Values {
 }
 
 impl Values {
-    const FEWEST: usize = 64;
+    const SMALLEST: usize = 64;
 
     fn slot(&self, code: &[Instruction], instruction: &Instruction) -> usize {
         let mut hasher = Mix::default();
@@ -77,9 +77,9 @@ impl Values {
     /// The register of an equal instruction; else the instruction is added to the code.
     fn register(&mut self, code: &mut Vec<Instruction>, instruction: Instruction) -> Register {
         if self.slots.len() < 2 * (code.len() + 1) {
-            let room = (4 * code.len()).next_power_of_two().max(Values::FEWEST);
+            let size = (4 * code.len()).next_power_of_two().max(Values::SMALLEST);
             self.slots.clear();
-            self.slots.resize(room, 0);
+            self.slots.resize(size, 0);
             for k in 0..code.len() {
                 let at = self.slot(code, &code[k]);
                 self.slots[at] = k as Register + 1;
@@ -149,7 +149,7 @@ impl Builder {
             Err(view) => self.load(view),
             Ok(expr) => {
                 if self.marks {
-                    node.pass();
+                    node.mark_fused();
                 }
                 let op = match expr.op {
                     Operation::Row(op) => op,

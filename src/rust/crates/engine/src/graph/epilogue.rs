@@ -26,10 +26,10 @@ pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
 }
 
-/// Whether nobody will ask for the results themselves: they are the operand of a root, which is stored, and of nothing
-/// else. (Another node may be asked for again, and would reduce again.) The caller holds them twice, in its list of
-/// reductions and as the host.
-pub(crate) fn is_passing(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
+/// Whether nothing else reads the results themselves: they are an operand of a stored root only. (Any other node might
+/// be evaluated later, and would reduce again.) The caller holds two references: in its list of reductions, and as the
+/// fusion target.
+pub(crate) fn is_intermediate(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
     let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, host)));
     // the operand itself, if a copy of the root's operands is not held any more
     Arc::strong_count(host) == 3 && roots.iter().any(reads)
@@ -65,7 +65,7 @@ pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Nod
                 Expr { op: Operation::Repeat { length }, class: node.dtype.class(), args: Args::of(node), site: None };
             Ok(fits.then(|| Arc::new(Node::lazy(node.dtype, n, node.device, expr))))
         }
-        Some(expr) if node.weight <= FEW && expr.is_by_element() => {
+        Some(expr) if node.weight <= MOST_REPEATED && expr.is_by_element() => {
             node.over(expr, n, |below| match below.len == node.len {
                 true => repeated(below, length),
                 false => Ok(None),
@@ -75,8 +75,8 @@ pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Nod
     }
 }
 
-/// So many operations on results are done for each element instead.
-const FEW: u32 = 3;
+/// Up to so many operations on a result are repeated for each element of its group.
+const MOST_REPEATED: u32 = 3;
 
 /// A reduction within groups, with what it reads.
 pub(crate) struct Reducing {

@@ -83,12 +83,13 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     // what the reduction itself reads is planned first: that may compute nodes of ours
     let reduction = host.as_ref().map(reducing).transpose()?;
     let host = host.filter(|host| !host.is_ready());
-    let passing = host.as_ref().is_some_and(|host| host.repeats().is_some() || epilogue::is_passing(host, roots));
+    let intermediate =
+        host.as_ref().is_some_and(|host| host.repeats().is_some() || epilogue::is_intermediate(host, roots));
     let mut builder = Builder::new(n);
     let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
     // the results are stored too: what R still has of them is not known before it collects
-    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !passing)) {
+    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !intermediate)) {
         // computing what cannot be fused may have computed a root too
         if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
@@ -221,10 +222,10 @@ pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     Ok(View::contiguous(buffer, node.dtype, n))
 }
 
-/// Whether a kernel that computes this recorded value on its way should store it: it is costly, and some kernel has
-/// computed it on the way before.
+/// Whether a kernel that that needs this recorded value should store it: it is costly, and an earlier kernel
+/// has computed it too.
 pub(crate) fn is_kept(node: &Node) -> bool {
-    node.was_passed() && node.weight >= COSTLY && !node.is_call()
+    node.was_fused() && node.weight >= COSTLY && !node.is_call()
 }
 
 /// What a walk found below the roots of a kernel, of their length.

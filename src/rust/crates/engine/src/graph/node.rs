@@ -184,7 +184,7 @@ pub struct Node {
     /// Set by a walk of the graph where it has been; see `Walk`.
     mark: AtomicU64,
     /// Whether some kernel has already computed it on the way to something else.
-    passed: AtomicBool,
+    fused: AtomicBool,
     /// When it was last asked for its values.
     used: AtomicU64,
     state: Mutex<State>,
@@ -202,7 +202,7 @@ impl Node {
             reduces: matches!(expr.op, Operation::Reduce { .. } | Operation::Repeat { .. }),
             results: OnceLock::new(),
             mark: AtomicU64::new(0),
-            passed: AtomicBool::new(false),
+            fused: AtomicBool::new(false),
             used: AtomicU64::new(0),
             state: Mutex::new(State::Lazy(expr)),
         }
@@ -236,7 +236,7 @@ impl Node {
             reduces: false,
             results: OnceLock::new(),
             mark: AtomicU64::new(0),
-            passed: AtomicBool::new(false),
+            fused: AtomicBool::new(false),
             used: AtomicU64::new(0),
             state: Mutex::new(State::Ready(view)),
         }
@@ -430,14 +430,14 @@ impl Node {
         !matches!(&*self.state(), State::Lazy(_))
     }
 
-    /// Notes that a kernel computes this value on its way; tells whether one has done so before.
-    pub fn pass(&self) -> bool {
-        self.passed.swap(true, Ordering::Relaxed)
+    /// Notes that a kernel computes this value without storing it; returns whether one has done so before.
+    pub fn mark_fused(&self) -> bool {
+        self.fused.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether `pass` was called.
-    pub fn was_passed(&self) -> bool {
-        self.passed.load(Ordering::Relaxed)
+    /// Whether `mark_fused` was called.
+    pub fn was_fused(&self) -> bool {
+        self.fused.load(Ordering::Relaxed)
     }
 
     /// Gives the node its values and lets go of the graph below it.

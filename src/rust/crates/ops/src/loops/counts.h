@@ -87,15 +87,15 @@ static __attribute__((noinline, unused)) f64 poisson_rest(i64 key, i64 i, f64 me
 VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict mean, i64 i, i32 n,
     u32& w) {
   f64 u[COUNTS], v[COUNTS], p[COUNTS], m[COUNTS];
-  i64 few[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
+  i64 is_small[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
   for (i32 k = 0; k < n; k++) {
     bool small = (mean[k] < 10) & (mean[k] >= 0), large = (mean[k] >= 10) & (mean[k] < 1e300);
-    few[k] = small;
+    is_small[k] = small;
     below += small ? 1 : 0;
     above += large ? 1 : 0;
   }
   bool same = is_same(mean, n), by_inversion = is_most(below, n), by_rejection = is_most(above, n);
-  for (i32 k = 0; k < n; k++) decided[k] = by_inversion ? few[k] : 0;
+  for (i32 k = 0; k < n; k++) decided[k] = by_inversion ? is_small[k] : 0;
   if (by_inversion) {
     count_uniforms(u, key, i, n);
     for (i32 k = 0; k < n; k++) o[k] = 0;
@@ -104,7 +104,7 @@ VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64*
       f64 at = own_exp(-mean[0]);
       for (i32 j = 1; go_on(o, u, at, n) && j < 150; j++) at *= mean[0] / (f64)j;
     } else {
-      for (i32 k = 0; k < n; k++) m[k] = few[k] ? mean[k] : 0.0;
+      for (i32 k = 0; k < n; k++) m[k] = is_small[k] ? mean[k] : 0.0;
       for (i32 k = 0; k < n; k++) p[k] = own_exp(-m[k]);
       for (i32 j = 1; go_on(o, u, p, n) && j < 150; j++) for (i32 k = 0; k < n; k++) p[k] *= m[k] / (f64)j;
     }
@@ -168,20 +168,20 @@ static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n
 VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64* __restrict size,
     const f64* __restrict prob, i64 i, i32 n, u32& w) {
   f64 u[COUNTS], v[COUNTS], at[COUNTS], p[COUNTS], odds[COUNTS], trials[COUNTS];
-  i64 few[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
+  i64 is_small[COUNTS], decided[COUNTS], all = 1, below = 0, above = 0;
   for (i32 k = 0; k < n; k++) {
     f64 x = prob[k];
     bool usual = (size[k] >= 0) & (size[k] < 1e300) & (size[k] == floor(size[k])) & (x >= 0) & (x <= 1);
     p[k] = x > 0.5 ? 1.0 - x : x;
     bool small = usual & (size[k] * p[k] < 10), large = usual & !small;
-    few[k] = small;
+    is_small[k] = small;
     trials[k] = usual ? size[k] : 0.0;
     p[k] = usual ? p[k] : 0.0;
     below += small ? 1 : 0;
     above += large ? 1 : 0;
   }
   bool same = is_same(size, n) && is_same(prob, n), by_inversion = is_most(below, n), by_rejection = is_most(above, n);
-  for (i32 k = 0; k < n; k++) decided[k] = by_inversion ? few[k] : 0;
+  for (i32 k = 0; k < n; k++) decided[k] = by_inversion ? is_small[k] : 0;
   if (by_inversion) {
     count_uniforms(u, key, i, n);
     for (i32 k = 0; k < n; k++) o[k] = 0;
@@ -190,7 +190,7 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
       for (f64 j = 0; j < t && j < 150 && go_on(o, u, now, n); j += 1) now *= (t - j) / (j + 1.0) * ratio;
     } else {
       f64 most = 0;
-      for (i32 k = 0; k < n; k++) most = few[k] && trials[k] > most ? trials[k] : most;
+      for (i32 k = 0; k < n; k++) most = is_small[k] && trials[k] > most ? trials[k] : most;
       for (i32 k = 0; k < n; k++) odds[k] = p[k] / (1.0 - p[k]);
       // the probability of 0, by own_log1p in loops that vectorise
       f64 rest[COUNTS], log[COUNTS];
@@ -201,7 +201,7 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
         log[k] = trials[k] * (rest[k] == 1.0 ? -p[k] : exact);
       }
       for (i32 k = 0; k < n; k++) at[k] = own_exp(log[k]);
-      for (i32 k = 0; k < n; k++) at[k] = few[k] ? at[k] : 1.0;
+      for (i32 k = 0; k < n; k++) at[k] = is_small[k] ? at[k] : 1.0;
       for (f64 j = 0; j < most && j < 150; j += 1) {
         // who has as many as trials stays
         for (i32 k = 0; k < n; k++) at[k] = j < trials[k] ? at[k] : 1.0;
@@ -216,7 +216,7 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
     for (i32 k = 0; k < n; k++) {
       f64 count;
       bool sure = binomial_try(count, u[k], v[k], trials[k], p[k], same ? first : shape_of(trials[k],
-          p[k])) & !few[k] & (trials[k] * p[k] >= 10);
+          p[k])) & !is_small[k] & (trials[k] * p[k] >= 10);
       o[k] = sure ? count : o[k];
       decided[k] |= sure ? 1 : 0;
     }

@@ -8,7 +8,7 @@ use verdigris_ops::{id, OpId};
 pub(super) fn is_plain(op: OpId) -> bool {
     let from = |file: usize| TABLES[..file].iter().map(|rows| rows.len()).sum::<usize>();
     let k = op.0 as usize;
-    let few = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];
+    let cheap = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];
     let many = [id::POW, id::MOD, id::INTDIV];
-    (k < from(1) && !many.contains(&op)) || (from(4)..from(5)).contains(&k) || few.contains(&op)
+    (k < from(1) && !many.contains(&op)) || (from(4)..from(5)).contains(&k) || cheap.contains(&op)
 }

@@ -21,8 +21,8 @@ const fn digit(n: usize) -> u32 {
         11
     }
 }
-/// Fewer elements are sorted by comparing keys.
-const FEW: usize = 256;
+/// Fewer elements are sorted by comparing keys: a radix sort first clears and sums its counters.
+const RADIX_FROM: usize = 256;
 
 /// How a type sorts: by an unsigned key; missing values last either way.
 pub(super) trait Sortable: Copy + Default {
@@ -120,7 +120,7 @@ fn finish<E>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) {
 
 /// Sorts by `key`, of which the lowest `bits` count; equal keys stay in their order.
 fn by_key<E: Copy>(items: &mut Room<E>, bits: u32, key: impl Fn(&E) -> u64) -> Result<()> {
-    if items.len() < FEW {
+    if items.len() < RADIX_FROM {
         items.sort_by_key(key);
         return Ok(());
     }
@@ -437,7 +437,7 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     if pairs().map(|(x, _)| key(x)).all(|key| std::mem::replace(&mut last, key) <= key) {
         return Ok(pairs().enumerate().map(|(k, pair)| put(k, pair)).count());
     }
-    if most < FEW {
+    if most < RADIX_FROM {
         let mut all: Vec<(T, P)> = fallible::collected(pairs())?;
         all.sort_by_key(|&(x, _)| key(x));
         all.iter().enumerate().for_each(|(k, &pair)| put(k, pair));

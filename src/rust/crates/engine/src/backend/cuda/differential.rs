@@ -67,13 +67,13 @@ pub(crate) fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
     out
 }
 
-/// Random elements; `few` keeps to a handful of values, with NA, NaN, both zeros, infinities and both ends.
-pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, few: bool) -> Vec<u8> {
+/// Random elements; `narrow` keeps to a handful of values, with NA, NaN, both zeros, infinities and both ends.
+pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, narrow: bool) -> Vec<u8> {
     let size = dtype.size();
     let mut out = Vec::with_capacity(n * size);
     for _ in 0..n {
         let r = random.next();
-        let special = few || random.below(50) == 0;
+        let special = narrow || random.below(50) == 0;
         let bits: u64 = match dtype {
             DType::Bool8 => r % 3,
             DType::UInt8 => r,
@@ -310,8 +310,8 @@ fn sort_is_the_cpus() {
     let mut random = Random(4);
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
         for &n in lengths() {
-            for few in [false, true] {
-                let raw = elements(&mut random, dtype, n, few);
+            for narrow in [false, true] {
+                let raw = elements(&mut random, dtype, n, narrow);
                 for (decreasing, with_positions) in [(false, false), (false, true), (true, false), (true, true)] {
                     let [a, b] = [cpu, cuda].map(|device| {
                         let (sorted, at) =
@@ -319,8 +319,11 @@ fn sort_is_the_cpus() {
                         assert_eq!(at.is_some(), with_positions);
                         (get(device, &sorted.buffer), at.map(|view| get(device, &view.buffer)))
                     });
-                    assert!(a.1 == b.1, "positions of {n} {dtype}, few {few}, decreasing {decreasing}");
-                    assert!(a.0 == b.0, "{n} {dtype}, few {few}, decreasing {decreasing}, positions {with_positions}");
+                    assert!(a.1 == b.1, "positions of {n} {dtype}, narrow {narrow}, decreasing {decreasing}");
+                    assert!(
+                        a.0 == b.0,
+                        "{n} {dtype}, narrow {narrow}, decreasing {decreasing}, positions {with_positions}"
+                    );
                 }
             }
         }

@@ -53,11 +53,11 @@ fn counts_are_the_cpus() {
                 if dtype == DType::Bool8 && bins > 2 {
                     continue;
                 }
-                let few = random.below(2) == 0;
+                let narrow = random.below(2) == 0;
                 let raw = if NATURAL.contains(&dtype) {
-                    whole(&mut random, dtype, n, if few { 3 } else { 80_000 })
+                    whole(&mut random, dtype, n, if narrow { 3 } else { 80_000 })
                 } else {
-                    elements(&mut random, dtype, n, few)
+                    elements(&mut random, dtype, n, narrow)
                 };
                 let [wanted, found] =
                     both(|device| get(device, &device.count_bins(&put(device, &raw, dtype, 1), low, bins).unwrap()));
@@ -153,8 +153,8 @@ fn first_places_are_the_cpus() {
     let mut random = Random(24);
     for dtype in NATURAL {
         for n in [1, 2, 63, 257, 4097, 65_537] {
-            for few in [true, false] {
-                let raw = elements(&mut random, dtype, n, few);
+            for narrow in [true, false] {
+                let raw = elements(&mut random, dtype, n, narrow);
                 let known = raw.chunks(dtype.size()).filter(|b| !is_missing(b, dtype)).filter_map(|b| match dtype {
                     DType::Int32 => Some(i32::from_ne_bytes(b.try_into().unwrap()) as i64),
                     DType::Int64 => Some(i64::from_ne_bytes(b.try_into().unwrap())),
@@ -167,7 +167,7 @@ fn first_places_are_the_cpus() {
                         host_bytes(&found.unwrap().expect("a table has room")).unwrap()
                     };
                     let [wanted, found] = both(run);
-                    assert!(wanted == found, "{dtype}, {n}, {few}, {between:?}");
+                    assert!(wanted == found, "{dtype}, {n}, {narrow}, {between:?}");
                 }
             }
         }

@@ -14,10 +14,10 @@ use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
 
 /// Bytes of registers and arrays that lanes may take together: what the second-level cache has room for.
-const ROOM: usize = 512 << 10;
+const L2_BYTES: usize = 512 << 10;
 /// The fewest lanes at a time, as long as they have no more than this.
-const FEWEST: usize = 64;
-const MOST: usize = 16 << 20;
+const LEAST_LANES: usize = 64;
+const MOST_BYTES: usize = 16 << 20;
 /// Between registers, so that a loop's reads and writes do not fall on the same offset of their pages.
 const GAP: usize = 128;
 /// Sizes of registers.
@@ -182,7 +182,8 @@ impl<'a> Lowering<'a> {
         let in_arrays: usize = self.routine.arrays.iter().map(|a| a.length as usize * a.class.size()).sum();
         let in_slots: usize = counts.iter().zip(SIZES).map(|(n, size)| n * size as usize).sum();
         let lane = (in_arrays + in_slots + self.constants.len() * 8).max(1);
-        self.width = (ROOM / lane / FEWEST * FEWEST).max(FEWEST.min(MOST / lane)).clamp(1, width);
+        self.width =
+            (L2_BYTES / lane / LEAST_LANES * LEAST_LANES).max(LEAST_LANES.min(MOST_BYTES / lane)).clamp(1, width);
         let width = self.width;
         let mut end = 0usize;
         let mut take = |size: u8| {

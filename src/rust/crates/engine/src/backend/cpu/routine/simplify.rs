@@ -9,8 +9,8 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::id;
 use verdigris_ops::scalar::Scalar;
 
-/// The most statements of two blocks that lanes run both of rather than part.
-const FEW: usize = 8;
+/// Up to so many statements, both branches of a condition run and a select takes one: cheaper than divergence.
+const MOST_SELECTED: usize = 8;
 
 /// Squares are products (`r_pow` of arith.h says so).
 pub fn simplify(block: &Block) -> Block {
@@ -61,7 +61,7 @@ pub fn merged(
     [then, otherwise]: [&Block; 2],
     after: &Set,
 ) -> Option<Block> {
-    if then.len() + otherwise.len() > FEW || !then.iter().chain(otherwise).all(|s| is_harmless(routine, s)) {
+    if then.len() + otherwise.len() > MOST_SELECTED || !then.iter().chain(otherwise).all(|s| is_harmless(routine, s)) {
         return None;
     }
     let mut out = Vec::new();

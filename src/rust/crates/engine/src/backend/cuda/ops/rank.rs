@@ -16,7 +16,7 @@ const NO_SLOT: u8 = 255;
 /// First digits that ranks may have: as many as a block can count beside.
 const MOST_SLOTS: usize = 24;
 /// Fewer elements are sorted.
-const FEW: usize = 1 << 16;
+const RADIX_SELECT_FROM: usize = 1 << 16;
 
 pub(crate) fn source(dtype: DType) -> String {
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
@@ -46,7 +46,7 @@ fn locate(counts: &[u64], mut rank: u64) -> (usize, u64) {
 /// The elements at ranks (from 0) among those that are not missing, and how many are. None where a sort does as well.
 pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
     let (n, dtype) = (values.len(), values.dtype);
-    if n < FEW || !matches!(dtype.size(), 4 | 8) || matches!(dtype, DType::Complex64) {
+    if n < RADIX_SELECT_FROM || !matches!(dtype.size(), 4 | 8) || matches!(dtype, DType::Complex64) {
         return Ok(None);
     }
     let module = cuda.module(&format!("rank/{dtype}"), || source(dtype))?;

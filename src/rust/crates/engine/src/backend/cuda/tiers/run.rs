@@ -17,11 +17,11 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
     if bound.n == 0 {
         return Ok(());
     }
-    let (mut few, many): ([u64; 4], Vec<u64>);
+    let (mut inline, many): ([u64; 4], Vec<u64>);
     let addresses = if outputs.len() <= 4 {
-        few = [0; 4];
-        few.iter_mut().zip(outputs).for_each(|(address, output)| *address = output.address);
-        &few[..outputs.len()]
+        inline = [0; 4];
+        inline.iter_mut().zip(outputs).for_each(|(address, output)| *address = output.address);
+        &inline[..outputs.len()]
     } else {
         many = outputs.iter().map(|b| b.address).collect();
         &many

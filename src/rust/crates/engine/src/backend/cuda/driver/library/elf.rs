@@ -37,11 +37,11 @@ pub struct Unfit {
     /// In a few words.
     pub reason: String,
     /// Whether the loader looks on for another file of the name.
-    pub passed_over: bool,
+    pub skipped: bool,
 }
 
 fn unfit(reason: impl Into<String>) -> Unfit {
-    Unfit { reason: reason.into(), passed_over: false }
+    Unfit { reason: reason.into(), skipped: false }
 }
 
 struct Segment {
@@ -57,8 +57,8 @@ pub fn read(path: &Path) -> Result<Library, Unfit> {
         return Ok(Library::default());
     }
     let (mut file, size) = open_regular(path).map_err(|e| {
-        let passed_over = matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
-        Unfit { reason: e.to_string(), passed_over }
+        let skipped = matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
+        Unfit { reason: e.to_string(), skipped }
     })?;
     let mut head = [0u8; 64];
     file.read_exact(&mut head).map_err(|_| unfit("not a shared library: too short"))?;
@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> Result<Library, Unfit> {
     }
     // 64 bits, little-endian, a shared object (type 3), for this processor
     if head[4] != 2 || head[5] != 1 || u16_at(&head, 16) != 3 || u16_at(&head, 18) != MACHINE {
-        return Err(Unfit { reason: "built for another kind of machine".into(), passed_over: true });
+        return Err(Unfit { reason: "built for another kind of machine".into(), skipped: true });
     }
     let damaged = || unfit("truncated or damaged");
     let (table, entry, count) = (u64_at(&head, 32), u16_at(&head, 54), u16_at(&head, 56));

@@ -123,10 +123,10 @@ impl Loader {
             for file in files {
                 match self.check_all(&file, seen) {
                     Ok(()) => break,
-                    Err(unfit) if unfit.passed_over => {}
+                    Err(unfit) if unfit.skipped => {}
                     Err(unfit) => {
                         let reason = format!("needs {}: {}", file.display(), unfit.reason);
-                        return Err(Unfit { reason, passed_over: false });
+                        return Err(Unfit { reason, skipped: false });
                     }
                 }
             }
