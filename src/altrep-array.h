@@ -28,5 +28,5 @@ int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failu
 int vg_element_at(void *handle, R_xlen_t place, void *out); // 0 on failure, -1 where it does not serve
 void *vg_handle_duplicate(void *handle);            // NULL: let R copy
 const char *vg_handle_dtype(void *handle);          // NULL where R's type says it all
-void vg_handle_describe(void *handle, char *out, int room);
+void vg_handle_describe(void *handle, char *out, int size);
 double vg_handle_bytes(void *handle);

@@ -53,7 +53,7 @@ static void *take_capsule(SEXP capsule, int versioned) {
   return tensor;
 }
 
-static void message(char *out, int room) { vg_error_kept(out, room); }
+static void message(char *out, int size) { vg_error_kept(out, size); }
 
 static void raise_error(void) {
   if (vg_error_recall()) vg_raise_pending(R_NilValue);

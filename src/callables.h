@@ -13,4 +13,4 @@ int vg_foreign_is_array(SEXP x);
 void vg_leave_jump(void);
 int vg_error_keep(void);
 int vg_error_recall(void);
-void vg_error_kept(char *out, int room);
+void vg_error_kept(char *out, int size);

@@ -39,20 +39,20 @@ double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 typedef struct {
   SEXP call;
   char *out;
-  int room;
+  int size;
 } Text;
 
 static void write_text(void *data) {
   Text *text = data;
   SEXP quoted = PROTECT(Rf_lang2(Rf_install("quote"), text->call));
   SEXP line = PROTECT(vg_eval_helper("call_text", quoted, R_NilValue));
-  strncpy(text->out, Rf_translateCharUTF8(STRING_ELT(line, 0)), (size_t)text->room - 1);
+  strncpy(text->out, Rf_translateCharUTF8(STRING_ELT(line, 0)), (size_t)text->size - 1);
   UNPROTECT(2);
 }
 
-// A call as people write it, ended in NUL and cut to the room; "" where it cannot be said.
-void vg_call_text(SEXP call, char *out, int room) {
-  Text text = {call, out, room};
-  memset(out, 0, (size_t)room);
+// A call as people write it, ended in NUL and truncated to `size`; "" where it cannot be said.
+void vg_call_text(SEXP call, char *out, int size) {
+  Text text = {call, out, size};
+  memset(out, 0, (size_t)size);
   if (!vg_toplevel(write_text, &text)) out[0] = 0;
 }

@@ -5,4 +5,4 @@
 int vg_toplevel(void (*run)(void *), void *data);
 void vg_collect_garbage(int all);
 double vg_processor_seconds(void);
-void vg_call_text(SEXP call, char *out, int room);
+void vg_call_text(SEXP call, char *out, int size);

@@ -121,9 +121,9 @@ const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {
     }
 }
 
-/// A line for `.Internal(inspect(x))`, cut to the room and ended in NUL.
+/// A line for `.Internal(inspect(x))`, truncated to `size` bytes and ended in NUL.
 #[no_mangle]
-extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, room: c_int) {
+extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, size: c_int) {
     let handle = unsafe { of(handle) };
     let array = handle.peek();
     let what = if handle.is_number() { "a number for R," } else { "gpu_array" };
@@ -134,8 +134,8 @@ extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, room: c_
     if handle.has_host() {
         text += if handle.is_dirty() { ", host copy (maybe written)" } else { ", host copy" };
     }
-    let n = text.len().min(room.max(1) as usize - 1);
-    // SAFETY: C's buffer has `room` bytes.
+    let n = text.len().min(size.max(1) as usize - 1);
+    // SAFETY: C's buffer has `size` bytes.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr().cast(), out, n);
         *out.add(n) = 0;

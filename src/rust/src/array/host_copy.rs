@@ -187,7 +187,7 @@ pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: 
     FETCHED.fetch_add((n * r_size(dtype)) as u64, Ordering::Relaxed);
     READ.fetch_add(n as u64, Ordering::Relaxed);
     // SAFETY: the caller's promise; every bit pattern is a value of these types.
-    let room = unsafe {
+    let out = unsafe {
         match dtype.kind() {
             Kind::Logical => HostMut::Logical(from_raw_parts_mut(out.cast(), n)),
             Kind::Integer => HostMut::Integer(from_raw_parts_mut(out.cast(), n)),
@@ -195,7 +195,7 @@ pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: 
             Kind::Double | Kind::Integer64 => HostMut::Double(from_raw_parts_mut(out.cast(), n)),
         }
     };
-    array.read_as(dtype, site, room)
+    array.read_as(dtype, site, out)
 }
 
 /// One value of a float or int32, as a reduction gives it, in R's representation.

@@ -119,19 +119,19 @@ impl<'a> Arguments<'a> {
 fn one(array: &Array) -> Result<Value<'static>> {
     Ok(match array.dtype().kind() {
         kind @ Kind::Complex => {
-            let mut room = [[0.0; 2]];
-            array.read(0, HostMut::Complex(&mut room))?;
-            Value::Scalar(Scalar::C128(room[0]), kind)
+            let mut value = [[0.0; 2]];
+            array.read(0, HostMut::Complex(&mut value))?;
+            Value::Scalar(Scalar::C128(value[0]), kind)
         }
         kind @ Kind::Double => {
-            let mut room = [0.0];
-            array.read(0, HostMut::Double(&mut room))?;
-            Value::Scalar(Scalar::F64(room[0]), kind)
+            let mut value = [0.0];
+            array.read(0, HostMut::Double(&mut value))?;
+            Value::Scalar(Scalar::F64(value[0]), kind)
         }
         kind => {
-            let mut room = [0];
-            array.read(0, HostMut::Integer64(&mut room))?;
-            Value::Scalar(Scalar::I64(room[0]), kind)
+            let mut value = [0];
+            array.read(0, HostMut::Integer64(&mut value))?;
+            Value::Scalar(Scalar::I64(value[0]), kind)
         }
     })
 }

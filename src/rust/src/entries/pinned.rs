@@ -180,7 +180,7 @@ entry! {
         // SAFETY: a pinned vector is written under all its names, as its help page says; R is not running meanwhile,
         // and what the device writes later the block outlives.
         unsafe {
-            let room = match data {
+            let out = match data {
                 Host::Logical(v) => HostMut::Logical(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
                 Host::Integer(v) => HostMut::Integer(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
                 Host::Integer64(v) => {
@@ -189,7 +189,7 @@ entry! {
                 Host::Double(v) => HostMut::Double(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
                 Host::Complex(v) => HostMut::Complex(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),
             };
-            async_copy::array_to_host(&from, room, &block)?;
+            async_copy::array_to_host(&from, out, &block)?;
         }
         Ok(to)
     }

@@ -104,9 +104,9 @@ entry! {
                         if logical { SEXPTYPE::LGLSXP } else { SEXPTYPE::INTSXP },
                         width as R_xlen_t,
                     ));
-                    let room = if logical { LOGICAL(out) } else { INTEGER(out) };
+                    let target = if logical { LOGICAL(out) } else { INTEGER(out) };
                     for k in 0..width {
-                        *room.add(k) = i32::from_ne_bytes(at(k, 4).try_into().expect("four bytes"));
+                        *target.add(k) = i32::from_ne_bytes(at(k, 4).try_into().expect("four bytes"));
                     }
                     out
                 }

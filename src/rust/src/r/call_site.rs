@@ -136,11 +136,11 @@ pub fn is_light(call: SEXP) -> bool {
 
 /// A call site's call as R code, cut to a line; empty where it cannot be deparsed.
 pub fn text(site: &CallSite) -> String {
-    let mut room = [0u8; 120];
-    // SAFETY: main thread; C writes within the room and ends it in NUL.
-    unsafe { r::vg_call_text(call(site), room.as_mut_ptr().cast(), room.len() as i32) };
-    let end = room.iter().position(|&b| b == 0).unwrap_or(0);
-    String::from_utf8_lossy(&room[..end]).into_owned()
+    let mut text = [0u8; 120];
+    // SAFETY: main thread; C writes at most so many bytes, NUL included.
+    unsafe { r::vg_call_text(call(site), text.as_mut_ptr().cast(), text.len() as i32) };
+    let end = text.iter().position(|&b| b == 0).unwrap_or(0);
+    String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
 /// The call of a call site.

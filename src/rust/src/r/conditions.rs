@@ -285,13 +285,13 @@ extern "C" fn vg_error_recall() -> c_int {
     }
 }
 
-/// Its message, cut to the room and ended in NUL; empty where there is none.
+/// Its message, truncated to `size` bytes and ended in NUL; empty where there is none.
 #[no_mangle]
-extern "C" fn vg_error_kept(out: *mut c_char, room: c_int) {
+extern "C" fn vg_error_kept(out: *mut c_char, size: c_int) {
     let text = KEPT.with_borrow(|kept| kept.as_ref().map_or_else(String::new, |e| e.message.replace('\0', "\\0")));
-    let room = room.max(1) as usize;
-    let n = (0..=text.len().min(room - 1)).rev().find(|&n| text.is_char_boundary(n)).unwrap_or(0);
-    // SAFETY: C's buffer has `room` bytes.
+    let size = size.max(1) as usize;
+    let n = (0..=text.len().min(size - 1)).rev().find(|&n| text.is_char_boundary(n)).unwrap_or(0);
+    // SAFETY: C's buffer has `size` bytes.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr().cast(), out, n);
         *out.add(n) = 0;

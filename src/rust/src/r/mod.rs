@@ -92,16 +92,16 @@ mod raw {
         pub fn vg_interrupted() -> c_int;
         pub fn vg_collect_garbage(all: c_int);
         pub fn vg_processor_seconds() -> f64;
-        pub fn vg_call_text(call: SEXP, out: *mut c_char, room: c_int);
+        pub fn vg_call_text(call: SEXP, out: *mut c_char, size: c_int);
 
         // holders.c
         pub fn vg_is_held(holder: *const super::Holder) -> c_int;
 
         // torch_bridge.cpp
-        pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, room: c_int) -> *mut c_void;
+        pub fn vg_torch_give(x: SEXP, status: *mut c_int, message: *mut c_char, size: c_int) -> *mut c_void;
         pub fn vg_torch_is_there(managed: *const c_void) -> c_int;
         pub fn vg_torch_trim();
-        pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, room: c_int) -> SEXP;
+        pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, size: c_int) -> SEXP;
     }
 }
 

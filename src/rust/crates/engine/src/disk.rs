@@ -29,8 +29,8 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let (mut file, length) = open_regular(path)?;
-    let room = usize::try_from(length).ok().and_then(|n| crate::memory::fallible::filled(0u8, n).ok());
-    let mut bytes = room.ok_or(io::ErrorKind::OutOfMemory)?;
+    let out = usize::try_from(length).ok().and_then(|n| crate::memory::fallible::filled(0u8, n).ok());
+    let mut bytes = out.ok_or(io::ErrorKind::OutOfMemory)?;
     file.read_exact(&mut bytes)?;
     Ok(bytes)
 }

@@ -16,14 +16,14 @@ fn spilled_values_come_back_when_they_are_needed() {
         Array::apply(OpId::find("add").unwrap(), &[Operand::Array(array.clone()), Operand::Array(array.clone())], None)
             .unwrap();
     let held = array.node().view().unwrap();
-    assert!(!node::make_room(Device::Cpu, 1).unwrap(), "a view that someone holds is in use");
+    assert!(!node::spill_nodes(Device::Cpu, 1).unwrap(), "a view that someone holds is in use");
     drop(held);
     let used = spill::Used::new();
     array.node().bring().unwrap();
-    assert!(!node::make_room(Device::Cpu, 1).unwrap(), "a computation under way has asked for it");
+    assert!(!node::spill_nodes(Device::Cpu, 1).unwrap(), "a computation under way has asked for it");
     drop(used);
-    assert!(!node::make_room(Device::Cpu, u64::MAX).unwrap());
-    assert!(node::make_room(Device::Cpu, 1).unwrap());
+    assert!(!node::spill_nodes(Device::Cpu, u64::MAX).unwrap());
+    assert!(node::spill_nodes(Device::Cpu, 1).unwrap());
     assert!(spill::spilled() >= 8 * values.len() as u64 && array.is_ready() && array.node().view().is_none());
     let mut out = vec![0.0; values.len()];
     doubled.read(0, HostMut::Double(&mut out)).unwrap();

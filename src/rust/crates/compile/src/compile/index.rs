@@ -430,7 +430,7 @@ impl Compiler<'_> {
 
     /// The element of a vector after `index` others (I32, within it).
     pub(super) fn element(&mut self, v: &Vector, index: Operand, span: Span) -> Compiled<Number> {
-        self.has_room(span)?;
+        self.check_limits(span)?;
         let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
         match v {
             Vector::Local { .. } | Vector::Table { .. } => {

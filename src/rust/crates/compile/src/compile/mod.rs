@@ -374,7 +374,7 @@ impl<'a> Compiler<'a> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        self.has_room(expr.span)?;
+        self.check_limits(expr.span)?;
         match &expr.form {
             Form::Null => Ok(Value::Null),
             Form::Logical(x) => Ok(Value::Number(Number::logical(*x))),
@@ -411,8 +411,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Whether more can be written: there are not too many statements, blocks, or calls in each other.
-    fn has_room(&self, span: Span) -> Compiled<()> {
+    /// Refuses a function with too many statements, or with blocks or calls nested too deep.
+    fn check_limits(&self, span: Span) -> Compiled<()> {
         if self.statements > MOST_STATEMENTS {
             return Err(Refusal::new(
                 span,

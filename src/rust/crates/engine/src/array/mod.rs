@@ -390,8 +390,8 @@ impl Array {
             backend.copy(&source.buffer, source.layout.offset() * size, &output, 0, kept * size)?;
         }
         if n > kept {
-            let room = Array::filled(self.dtype(), n - kept, self.device())?.contiguous()?;
-            backend.copy(&room.buffer, 0, &output, kept * size, (n - kept) * size)?;
+            let tail = Array::filled(self.dtype(), n - kept, self.device())?.contiguous()?;
+            backend.copy(&tail.buffer, 0, &output, kept * size, (n - kept) * size)?;
         }
         if !at.is_empty() && !values.is_empty() {
             backend.scatter(&output, dtype, n, &at, &values)?;

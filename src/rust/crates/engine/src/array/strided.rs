@@ -155,18 +155,18 @@ impl Array {
         let view = if self.is_volatile() { self.evaluate()? } else { self.contiguous()? };
         let size = view.dtype.size();
         // the first element's place in the memory, and how many there are
-        let (first, room) = span(&view.layout);
+        let (first, extent) = span(&view.layout);
         let start = (first as i64).checked_add(offset).ok_or_else(too_large)?;
         let (low, high) = (start.checked_sub(below as i64), start.checked_add(above as i64));
         let (low, high) = (low.ok_or_else(too_large)?, high.ok_or_else(too_large)?);
-        if n > 0 && (low < 0 || high >= room as i64) {
+        if n > 0 && (low < 0 || high >= extent as i64) {
             let from = |at: i64| at - first as i64;
             let message = format!(
                 "the view would read elements {} to {} of memory that holds elements {} to {}, counted from the array's first",
                 from(low),
                 from(high),
                 from(0),
-                from(room as i64 - 1)
+                from(extent as i64 - 1)
             );
             return Err(
                 Error::new(ErrorKind::Shape, message).advise("Choose smaller extents, strides or another `offset`.")
@@ -175,10 +175,10 @@ impl Array {
         let layout = layout(if n > 0 { start as usize } else { 0 }, dim, strides);
         let (device, dtype) = (view.buffer.device, view.dtype);
         // a buffer of its own: while it lives, the other one is lent to a writer
-        let address = if room > 0 { view.address() - (first * size) as u64 } else { 0 };
+        let address = if extent > 0 { view.address() - (first * size) as u64 } else { 0 };
         let origin = view.buffer.clone();
         let read_only = origin.is_read_only();
-        let mut buffer = Buffer::new(device, address, room * size, Box::new(Lent::new(view.buffer, !read_only)));
+        let mut buffer = Buffer::new(device, address, extent * size, Box::new(Lent::new(view.buffer, !read_only)));
         if read_only {
             buffer.set_read_only();
         }

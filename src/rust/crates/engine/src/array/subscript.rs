@@ -65,9 +65,9 @@ impl Selection {
                 fallible::collected((0..*count as isize).map(|k| (*start as isize + k * step) as i64))
             }
             Selection::At { positions, .. } => {
-                let mut room = fallible::filled(0, positions.len())?;
-                positions.read(0, HostMut::Integer64(&mut room))?;
-                Ok(room)
+                let mut out = fallible::filled(0, positions.len())?;
+                positions.read(0, HostMut::Integer64(&mut out))?;
+                Ok(out)
             }
         }
     }

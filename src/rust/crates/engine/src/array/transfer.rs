@@ -96,9 +96,9 @@ impl Array {
         let dtype = dtype.unwrap_or(natural);
         let target = backend::of(device)?;
         let n = bytes.len() / wire.size();
-        let room = |size: usize| memory::made_by(site.clone(), || target.allocate(n * size));
+        let allocate = |size: usize| memory::made_by(site.clone(), || target.allocate(n * size));
         if dtype != wire && dtype.size() <= wire.size() && n > 0 {
-            let buffer = room(dtype.size())?;
+            let buffer = allocate(dtype.size())?;
             if let Some(bits) = target.upload_as(bytes, wire, &buffer, dtype)? {
                 if bits != 0 && site.is_some() {
                     warning::note(OpId::cast(dtype), bits, site.as_ref());
@@ -106,7 +106,7 @@ impl Array {
                 return Ok(Array::from_view(View::contiguous(buffer, dtype, n)));
             }
         }
-        let buffer = room(wire.size())?;
+        let buffer = allocate(wire.size())?;
         if n > 0 {
             target.upload(bytes, &buffer, 0)?;
         }
@@ -161,8 +161,8 @@ impl Array {
 
     /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes
     /// all, or, where few are asked for at the start, those alone: the array then stays as it is.
-    pub fn read(&self, from: usize, room: HostMut<'_>) -> Result<()> {
-        let (wire, bytes) = room.wire();
+    pub fn read(&self, from: usize, out: HostMut<'_>) -> Result<()> {
+        let (wire, bytes) = out.wire();
         let n = bytes.len() / wire.size();
         if n == 0 {
             return Ok(());
@@ -181,33 +181,33 @@ impl Array {
         // piece by piece, so that what is converted or brought together needs little memory on the device
         let mut at = 0;
         for layout in view.layout.pieces(from, n, PIECE / wire.size()) {
-            let room = &mut bytes[at..at + layout.len() * wire.size()];
-            at += room.len();
+            let out = &mut bytes[at..at + layout.len() * wire.size()];
+            at += out.len();
             let piece = Array::from_view(View { layout, ..view.clone() }).cast(wire, None)?;
             if self.device() == Device::Cpu {
-                piece.evaluate_into(wire, room)?;
+                piece.evaluate_into(wire, out)?;
             } else {
                 let piece = piece.contiguous()?;
-                backend.download(&piece.buffer, piece.layout.offset() * wire.size(), room)?;
+                backend.download(&piece.buffer, piece.layout.offset() * wire.size(), out)?;
             }
         }
         Ok(())
     }
 
     /// Copies all elements to the host as another dtype, and waits; the site hears of what does not fit.
-    pub fn read_as(&self, dtype: DType, site: Option<CallSite>, room: HostMut<'_>) -> Result<()> {
+    pub fn read_as(&self, dtype: DType, site: Option<CallSite>, out: HostMut<'_>) -> Result<()> {
         self.evaluate()?;
         let converted = self.cast(dtype, site)?;
         if self.device() != Device::Cpu || self.is_empty() || converted.is_ready() {
-            return converted.read(0, room);
+            return converted.read(0, out);
         }
-        let (wire, bytes) = room.wire();
+        let (wire, bytes) = out.wire();
         converted.evaluate_into(wire, bytes)
     }
 
     /// Computes the values where R wants them: on the cpu device, which shares memory with R.
-    fn evaluate_into(&self, wire: DType, room: &mut [u8]) -> Result<()> {
-        let out = Buffer::new(Device::Cpu, room.as_mut_ptr() as u64, room.len(), Box::new(()));
+    fn evaluate_into(&self, wire: DType, out: &mut [u8]) -> Result<()> {
+        let out = Buffer::new(Device::Cpu, out.as_mut_ptr() as u64, out.len(), Box::new(()));
         let (plan, bound) = self.cast(wire, None)?.plan()?;
         backend::of(Device::Cpu)?.run(&plan, &bound, &[Arc::new(out)])
     }
@@ -220,7 +220,7 @@ impl Array {
         let view = self.contiguous()?;
         let bytes = view.len() * view.dtype.size();
         let block = host_pool::Block::new(bytes, if device == Device::Cpu { self.device() } else { device })?;
-        // SAFETY: the block has this much room, and no one else knows it.
+        // SAFETY: the block has this many bytes, and no one else knows it.
         let between = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
         backend::of(self.device())?.download(&view.buffer, view.layout.offset() * view.dtype.size(), between)?;
         let target = backend::of(device)?;

@@ -105,7 +105,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     let mut outputs = Vec::with_capacity(stored.len());
     let mut buffers = Vec::with_capacity(stored.len());
     for (k, (node, register)) in stored.iter().enumerate() {
-        match room(node) {
+        match allocate_for(node) {
             Ok(buffer) => {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
@@ -120,7 +120,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     }
     // results that each element of their group reads are few beside those
     let repeated = match host.as_ref().and_then(|host| host.repeats()) {
-        Some((results, _)) => Some((room(&results)?, results)),
+        Some((results, _)) => Some((allocate_for(&results)?, results)),
         None => None,
     };
     if n > 0 {
@@ -176,7 +176,7 @@ fn reducing(node: &Arc<Node>) -> Result<Reducing> {
 }
 
 /// A buffer for a node's values; a large one is said to be made by the call that recorded it.
-fn room(node: &Node) -> Result<Arc<Buffer>> {
+fn allocate_for(node: &Node) -> Result<Arc<Buffer>> {
     let bytes = node.len * node.dtype.size();
     let backend = backend::of(node.device)?;
     if bytes < memory::LARGE {
@@ -191,7 +191,7 @@ fn evaluate_alone(node: &Arc<Node>) -> Result<()> {
         return Ok(());
     }
     let backend = backend::of(node.device)?;
-    let buffer = room(node)?;
+    let buffer = allocate_for(node)?;
     if node.len > 0 {
         let mut builder = Builder::new(node.len);
         let register = builder.node(node);

@@ -414,7 +414,7 @@ impl Node {
                 State::Spilled(_) => {}
             }
             // who plans has brought what he reads; a failure here is a bug
-            self.bring().expect("room on the device");
+            self.bring().expect("memory on the device");
         }
     }
 
@@ -469,7 +469,7 @@ pub fn enlist(node: &Arc<Node>) {
         nodes.reserve(more);
     }
     nodes.push(Arc::downgrade(node));
-    memory::set_spill(make_room);
+    memory::set_spill(spill_nodes);
 }
 
 /// Spills nodes of a device until this many bytes are free for others, those first that were not used for longest.
@@ -477,7 +477,7 @@ pub fn enlist(node: &Arc<Node>) {
 ///
 /// # Errors
 /// Those of copying to the host.
-pub fn make_room(device: Device, bytes: u64) -> Result<bool> {
+pub fn spill_nodes(device: Device, bytes: u64) -> Result<bool> {
     let nodes = NODES.lock().unwrap_or_else(|p| p.into_inner()).clone();
     let since = spill::under_way().since;
     let mut nodes: Vec<(u64, u64, Arc<Node>)> = nodes

@@ -86,9 +86,9 @@ impl Spilled {
     pub fn new(view: &View) -> Result<Spilled> {
         let (device, bytes) = (view.buffer.device, view.buffer.bytes);
         let host = host_pool::Block::new(bytes, device)?;
-        // SAFETY: the block has this much room, and no one else knows it.
-        let room = unsafe { std::slice::from_raw_parts_mut(host.start(), bytes) };
-        backend::of(device)?.download(&view.buffer, 0, room)?;
+        // SAFETY: the block has this many bytes, and no one else knows it.
+        let out = unsafe { std::slice::from_raw_parts_mut(host.start(), bytes) };
+        backend::of(device)?.download(&view.buffer, 0, out)?;
         SPILLED.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(Spilled { dtype: view.dtype, layout: view.layout.clone(), device, bytes, host })
     }

@@ -302,9 +302,9 @@ fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Res
         }
         let bytes = piece.len() * size;
         let block = Block::new(bytes, device)?;
-        // SAFETY: the block has this much room, and no one else knows it.
-        let room = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
-        backend::of(device)?.download(&piece.buffer, piece.layout.offset() * size, room)?;
+        // SAFETY: the block has this many bytes, and no one else knows it.
+        let out = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
+        backend::of(device)?.download(&piece.buffer, piece.layout.offset() * size, out)?;
         if !each(block, bytes)? {
             break;
         }
@@ -403,17 +403,17 @@ impl Source {
                 watch.check()?;
                 let bytes = PIECE.min(total - at);
                 // SAFETY: host memory of our own, of at least so many bytes, that no one reads yet.
-                let room = unsafe { std::slice::from_raw_parts_mut((buffer.address as *mut u8).add(at), bytes) };
-                file.read_exact(room).map_err(wrong)?;
+                let out = unsafe { std::slice::from_raw_parts_mut((buffer.address as *mut u8).add(at), bytes) };
+                file.read_exact(out).map_err(wrong)?;
             }
             return Ok(());
         }
         let mut next = move |at: usize| -> Result<(Block, usize)> {
             let bytes = PIECE.min(total - at);
             let block = Block::new(bytes, device)?;
-            // SAFETY: the block has this much room, and no one else knows it.
-            let room = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
-            file.read_exact(room).map_err(wrong)?;
+            // SAFETY: the block has this many bytes, and no one else knows it.
+            let out = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
+            file.read_exact(out).map_err(wrong)?;
             Ok((block, bytes))
         };
         let mut upload = |(block, bytes): (Block, usize), at: usize| {

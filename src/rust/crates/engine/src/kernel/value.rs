@@ -4,18 +4,18 @@ use super::signature::Element;
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 
-/// The bytes of a number, in place: a launch should not ask for memory.
+/// The bytes of a number, stored inline: a launch should allocate nothing.
 #[derive(Clone, Copy)]
 pub struct Bytes {
-    room: [u8; 16],
+    storage: [u8; 16],
     len: usize,
 }
 
 impl Bytes {
     fn new(bytes: &[u8]) -> Bytes {
-        let mut room = [0; 16];
-        room[..bytes.len()].copy_from_slice(bytes);
-        Bytes { room, len: bytes.len() }
+        let mut storage = [0; 16];
+        storage[..bytes.len()].copy_from_slice(bytes);
+        Bytes { storage, len: bytes.len() }
     }
 }
 
@@ -23,7 +23,7 @@ impl std::ops::Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.room[..self.len]
+        &self.storage[..self.len]
     }
 }
 

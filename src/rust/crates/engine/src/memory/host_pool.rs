@@ -273,8 +273,8 @@ impl Block {
         self.raw.as_ref().map_or(std::ptr::null_mut(), |raw| raw.address)
     }
 
-    /// Bytes of room: those asked for, or somewhat more.
-    pub fn room(&self) -> usize {
+    /// Bytes: those asked for, or somewhat more.
+    pub fn capacity(&self) -> usize {
         self.raw.as_ref().map_or(0, |raw| raw.layout.size())
     }
 
@@ -373,7 +373,7 @@ mod tests {
     fn a_freed_block_serves_the_next_of_its_class() {
         let block = Block::new(3 * LARGE + 7, Device::Cpu).unwrap();
         let address = block.start();
-        assert!(block.room() >= 3 * LARGE + 7);
+        assert!(block.capacity() >= 3 * LARGE + 7);
         drop(block);
         assert!(cached() >= 3 * LARGE as u64);
         assert!(has_kept(3 * LARGE + 1));

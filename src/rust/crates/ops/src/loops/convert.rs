@@ -62,9 +62,9 @@ impl Converter {
                 match self.store {
                     None => (self.body)(out, from, none, none, 0, count as i32, &mut bits),
                     Some(store) => {
-                        let room = registers.as_mut_ptr().cast::<c_void>();
-                        (self.body)(room, from, none, none, 0, count as i32, &mut bits);
-                        store(out, room, 0, count as i32);
+                        let registers_at = registers.as_mut_ptr().cast::<c_void>();
+                        (self.body)(registers_at, from, none, none, 0, count as i32, &mut bits);
+                        store(out, registers_at, 0, count as i32);
                     }
                 }
             }

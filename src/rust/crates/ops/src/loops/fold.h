@@ -201,9 +201,9 @@ VG_FN void fold_coded(Mean<f64>* a, const f64* x, const i32* codes, i32 n, i32 g
 
 // Lanes beside each other take as many whole rows as there is room for.
 template <class A> VG_FN void sum_rows(A* a, const f64* __restrict x, i64 i, i32 rows, i32 inner, bool narm) {
-  enum { ROOM = 128 };
-  if (rows < 8 || inner > ROOM) { fold_rows_each(a, x, i, rows, inner, narm); return; }
-  f64 hi[ROOM] = {}, lo[ROOM] = {};
+  enum { MOST_COLUMNS = 128 };
+  if (rows < 8 || inner > MOST_COLUMNS) { fold_rows_each(a, x, i, rows, inner, narm); return; }
+  f64 hi[MOST_COLUMNS] = {}, lo[MOST_COLUMNS] = {};
   i32 lanes = inner * (inner < 16 ? 16 / inner : 1), n = rows * inner;
   for (i32 e = 0; e < n; e += lanes) {
     const f64* __restrict v = x + e;

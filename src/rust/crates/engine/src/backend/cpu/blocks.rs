@@ -35,7 +35,7 @@ const LONG: usize = 256;
 /// A block ends with such a run, unless less than this is left of it.
 const REST: usize = 128;
 /// Bytes of a register: a block of the widest class.
-const ROOM: usize = BLOCK * 16;
+const SLOT_BYTES: usize = BLOCK * 16;
 
 /// Where a register's block lies.
 #[derive(Clone, Copy)]
@@ -208,7 +208,7 @@ impl<'a> Schedule<'a> {
     pub fn with_scratch<R>(&self, most: usize, body: impl FnOnce(&mut Scratch) -> R) -> R {
         let mut memory = SCRATCH.take();
         // one more for the positions of strided inputs, and one for where runs lie
-        let wanted = (self.slots + 2) * ROOM / 64;
+        let wanted = (self.slots + 2) * SLOT_BYTES / 64;
         if memory.len() < wanted {
             memory.resize(wanted, [0; 8]);
         }
@@ -464,7 +464,7 @@ pub struct Scratch {
 impl Scratch {
     fn slot(&self, k: usize) -> *mut u8 {
         // SAFETY: `with_scratch` made room for every slot of the schedule and one more.
-        unsafe { self.base.add(k * ROOM) }
+        unsafe { self.base.add(k * SLOT_BYTES) }
     }
 }
 

@@ -109,11 +109,11 @@ pub fn reduce(
             column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, &mut out[k * to..][..to])
         });
     }
-    let room = Shared(out.as_mut_ptr());
+    let out = Shared(out.as_mut_ptr());
     parallel(columns, COLUMNS / codes.len(), |first, end| {
         for k in first..end {
             // SAFETY: the output has a place for each column, and tasks write different ones.
-            let out = unsafe { std::slice::from_raw_parts_mut(room.at(k * to), to) };
+            let out = unsafe { std::slice::from_raw_parts_mut(out.at(k * to), to) };
             // one piece, which is not interrupted
             let _ = column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, out);
         }
@@ -181,11 +181,11 @@ ordered! {
 
 fn search_as<T: Ordered>(values: &View, table: &View, strictly: bool, out: &Arc<Buffer>) -> Result<()> {
     let (from, table): (&[T], &[T]) = (elements(values), elements(table));
-    let room = Shared(out.address as *mut u8);
+    let out = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 14, |first, end| {
         // SAFETY: the output has a place for each element, and tasks write different ones.
-        let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
-        for (slot, &x) in room.iter_mut().zip(&from[first..end]) {
+        let out = unsafe { std::slice::from_raw_parts_mut(out.at(first * 4).cast::<i32>(), end - first) };
+        for (slot, &x) in out.iter_mut().zip(&from[first..end]) {
             let below = if strictly { table.partition_point(|&y| y < x) } else { table.partition_point(|&y| y <= x) };
             *slot = if x.missing() { NA_I32 } else { below as i32 };
         }

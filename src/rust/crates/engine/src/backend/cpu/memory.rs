@@ -127,39 +127,39 @@ const LINE: usize = 64;
 
 /// Numbers that a computation needs until it ends, on a block that the next one uses again: a `Vec` of many would take
 /// fresh pages from the system each time.
-pub struct Room<T> {
+pub struct ScratchVec<T> {
     block: Block,
     most: usize,
     len: usize,
     of: PhantomData<T>,
 }
 
-impl<T: Copy> Room<T> {
-    /// None yet, and room for `most`.
+impl<T: Copy> ScratchVec<T> {
+    /// Empty, with capacity for `most`.
     ///
     /// # Errors
     /// `Memory`.
-    pub fn new(most: usize) -> Result<Room<T>> {
+    pub fn new(most: usize) -> Result<ScratchVec<T>> {
         assert!(align_of::<T>() <= 64, "blocks are aligned to 64 bytes");
-        Ok(Room { block: Block::new(most * size_of::<T>(), Device::Cpu)?, most, len: 0, of: PhantomData })
+        Ok(ScratchVec { block: Block::new(most * size_of::<T>(), Device::Cpu)?, most, len: 0, of: PhantomData })
     }
 
-    /// Room for `most`, and some of them.
+    /// Capacity for `most`, holding these items.
     ///
     /// # Errors
     /// `Memory`.
-    pub fn of(most: usize, items: impl Iterator<Item = T>) -> Result<Room<T>> {
-        let mut room = Room::new(most)?;
+    pub fn of(most: usize, items: impl Iterator<Item = T>) -> Result<ScratchVec<T>> {
+        let mut scratch = ScratchVec::new(most)?;
         let mut len = 0;
-        for (slot, item) in room.slots().iter_mut().zip(items) {
+        for (slot, item) in scratch.slots().iter_mut().zip(items) {
             slot.write(item);
             len += 1;
         }
-        room.len = len;
-        Ok(room)
+        scratch.len = len;
+        Ok(scratch)
     }
 
-    /// All that there is room for.
+    /// The whole capacity.
     pub fn slots(&mut self) -> &mut [MaybeUninit<T>] {
         // SAFETY: the block has room for so many, is aligned, and is this value's alone.
         unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.most) }
@@ -172,7 +172,7 @@ impl<T: Copy> Room<T> {
     }
 }
 
-impl<T> Deref for Room<T> {
+impl<T> Deref for ScratchVec<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: so many were written; the block is aligned.
@@ -180,7 +180,7 @@ impl<T> Deref for Room<T> {
     }
 }
 
-impl<T> DerefMut for Room<T> {
+impl<T> DerefMut for ScratchVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.len) }

@@ -231,8 +231,8 @@ impl Backend for Cpu {
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
         let out = self.allocate((bins + 1) * 8)?;
         // SAFETY: the output is written before anyone else sees it; buffers are aligned to 64 bytes.
-        let room = unsafe { std::slice::from_raw_parts_mut(out.address as *mut i64, bins + 1) };
-        grouped::count(values, low, bins, room)?;
+        let counts = unsafe { std::slice::from_raw_parts_mut(out.address as *mut i64, bins + 1) };
+        grouped::count(values, low, bins, counts)?;
         Ok(out)
     }
 

@@ -1,7 +1,7 @@
 //! Order statistics on the cpu by quickselect (Hoare 1961). Between two ranks that are known only the partition that
 //! holds the next rank is searched.
 
-use super::memory::Room;
+use super::memory::ScratchVec;
 use super::select::elements;
 use super::sort::{bytes_of, Sortable};
 use crate::backend::{Backend, Ranked};
@@ -23,7 +23,7 @@ fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) {
 
 fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
     let from: &[T] = elements(values);
-    let mut keys = Room::of(from.len(), from.iter().filter(|x| !x.missing()).map(|x| x.key()))?;
+    let mut keys = ScratchVec::of(from.len(), from.iter().filter(|x| !x.missing()).map(|x| x.key()))?;
     let missing = from.len() - keys.len();
     if ranks.iter().any(|&rank| rank >= keys.len()) {
         return Ok(Some(Ranked { values: None, missing }));

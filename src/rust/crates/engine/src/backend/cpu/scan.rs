@@ -21,7 +21,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
         .expect("the array casts to a class that the scan serves");
     let schedule = Schedule::new(plan, bound);
     // aligned for any state and any element
-    let (mut state, mut room) = ([0u128; 4], vec![0u128; BLOCK]);
+    let (mut state, mut values_out) = ([0u128; 4], vec![0u128; BLOCK]);
     let mut unfit = false;
     let (size, na) = (dtype.size(), Scalar::na(dtype.class()).bytes());
     let na = &na[..size];
@@ -42,8 +42,9 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
                     let direct = out.as_mut_ptr().add(i * size);
                     (f.scan)(state.as_mut_ptr().cast(), direct.cast(), values.cast(), n as i32)
                 } else {
-                    let status = (f.scan)(state.as_mut_ptr().cast(), room.as_mut_ptr().cast(), values.cast(), n as i32);
-                    STORES[dtype as usize](out.as_mut_ptr().cast(), room.as_ptr().cast(), i as i64, n as i32);
+                    let status =
+                        (f.scan)(state.as_mut_ptr().cast(), values_out.as_mut_ptr().cast(), values.cast(), n as i32);
+                    STORES[dtype as usize](out.as_mut_ptr().cast(), values_out.as_ptr().cast(), i as i64, n as i32);
                     status
                 }
             };

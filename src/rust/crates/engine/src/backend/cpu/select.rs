@@ -69,8 +69,8 @@ fn na_word<T: Copy>(dtype: DType) -> T {
 }
 
 /// Those of the elements that are at the positions; outside NA.
-fn pick<T: Copy>(from: &[T], at: &[i64], na: T, room: &mut [T]) {
-    for (slot, &p) in room.iter_mut().zip(at) {
+fn pick<T: Copy>(from: &[T], at: &[i64], na: T, out: &mut [T]) {
+    for (slot, &p) in out.iter_mut().zip(at) {
         // a negative position is a very large one
         *slot = from.get(p as usize).copied().unwrap_or(na);
     }
@@ -88,8 +88,8 @@ fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> R
     let out = output.address;
     parallel(at.len(), 1 << 15, |first, end| {
         // SAFETY: the output has an element for every position, and tasks write different ones.
-        let room = unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(first), end - first) };
-        pick(from, &at[first..end], na, room);
+        let out = unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(first), end - first) };
+        pick(from, &at[first..end], na, out);
     })
 }
 
@@ -115,9 +115,8 @@ fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>],
             }
             let from = start.map_or(&[][..], |start| &from[start..start + extent]);
             // SAFETY: the output has an element for every position, and tasks write different columns.
-            let room =
-                unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(column * first.len()), first.len()) };
-            pick(from, first, na, room);
+            let out = unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(column * first.len()), first.len()) };
+            pick(from, first, na, out);
         }
     })
 }
@@ -198,8 +197,8 @@ pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) ->
         _ => None,
     };
     let missing: Vec<_> = plan.outputs.iter().filter(|output| ready(output).is_none()).copied().collect();
-    let room = |(_, dtype): &(Register, DType)| cpu.allocate(bound.n * dtype.size());
-    let buffers = missing.iter().map(room).collect::<Result<Vec<_>>>()?;
+    let allocate = |(_, dtype): &(Register, DType)| cpu.allocate(bound.n * dtype.size());
+    let buffers = missing.iter().map(allocate).collect::<Result<Vec<_>>>()?;
     if !missing.is_empty() {
         blocks::run(&Plan { outputs: missing, ..plan.clone() }, bound, &buffers)?;
     }

@@ -1,7 +1,7 @@
 //! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a
 //! fixed number of times (Knuth, TAOCP 5.2.5).
 
-use super::memory::Room;
+use super::memory::ScratchVec;
 use super::select::{elements, made};
 use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::View;
@@ -119,7 +119,7 @@ fn finish<E>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) {
 }
 
 /// Sorts by `key`, of which the lowest `bits` count; equal keys stay in their order.
-fn by_key<E: Copy>(items: &mut Room<E>, bits: u32, key: impl Fn(&E) -> u64) -> Result<()> {
+fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64) -> Result<()> {
     if items.len() < RADIX_FROM {
         items.sort_by_key(key);
         return Ok(());
@@ -133,7 +133,7 @@ fn by_key<E: Copy>(items: &mut Room<E>, bits: u32, key: impl Fn(&E) -> u64) -> R
             counts[((pass as usize) << width) + ((key >> (pass * width)) as usize & mask)] += 1;
         }
     }
-    let mut other = Room::new(items.len())?;
+    let mut other = ScratchVec::new(items.len())?;
     for pass in 0..passes {
         let starts = &mut counts[(pass as usize) << width..][..1 << width];
         if starts.contains(&items.len()) {
@@ -143,10 +143,10 @@ fn by_key<E: Copy>(items: &mut Room<E>, bits: u32, key: impl Fn(&E) -> u64) -> R
         for start in starts.iter_mut() {
             sum += std::mem::replace(start, sum);
         }
-        let room = other.slots();
+        let slots = other.slots();
         for item in items.iter() {
             let start = &mut starts[(key(item) >> (rest + pass * width)) as usize & mask];
-            room[*start].write(*item);
+            slots[*start].write(*item);
             *start += 1;
         }
         // SAFETY: each of the items was written to a place of its own.
@@ -213,13 +213,13 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
     bucket: impl Fn(T) -> usize,
     at: *mut P,
 ) {
-    let mut rooms = [[P::of(0); TOGETHER + 1]; W];
+    let mut staged = [[P::of(0); TOGETHER + 1]; W];
     for (turn, some) in from.chunks(TOGETHER).enumerate() {
         let mut counts = [0; W];
         for (k, &x) in (first + turn * TOGETHER..).zip(some) {
             let own = bucket(x);
             for digit in 0..W {
-                rooms[digit][counts[digit]] = P::of(k);
+                staged[digit][counts[digit]] = P::of(k);
                 counts[digit] += usize::from(own == digit);
             }
         }
@@ -227,7 +227,7 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
             // SAFETY: the caller's promise; the places of a digit end where those of the next begin.
             unsafe {
                 let to = at.add(starts[digit] as usize);
-                std::ptr::copy_nonoverlapping(rooms[digit].as_ptr(), to, counts[digit]);
+                std::ptr::copy_nonoverlapping(staged[digit].as_ptr(), to, counts[digit]);
             }
             starts[digit] += counts[digit] as u32;
         }
@@ -308,7 +308,7 @@ enum Wanted {
 
 /// The values in order.
 fn stored<T>(cpu: &dyn Backend, like: &View, sorted: impl Iterator<Item = T>) -> Result<(Option<View>, Option<View>)> {
-    let fill = |room: &mut [T]| room.iter_mut().zip(sorted).for_each(|(slot, x)| *slot = x);
+    let fill = |out: &mut [T]| out.iter_mut().zip(sorted).for_each(|(slot, x)| *slot = x);
     Ok((Some(made(cpu, like.dtype, like.len(), fill)?), None))
 }
 
@@ -331,16 +331,16 @@ fn sort_as<T: Sortable + Sync>(
             let mut counts = fallible::filled(0u32, reach as usize + 2)?;
             let last = counts.len() - 1;
             count_buckets(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
-            let fill = |mut room: &mut [T]| {
+            let fill = |mut out: &mut [T]| {
                 for (digit, count) in counts.into_iter().enumerate() {
-                    let (run, rest) = std::mem::take(&mut room).split_at_mut(count as usize);
+                    let (run, rest) = std::mem::take(&mut out).split_at_mut(count as usize);
                     let value = |key: u64| T::of_key(if decreasing { !key & all } else { key });
                     let missing = || from.iter().copied().find(|x| x.missing());
                     if !run.is_empty() {
                         let value = if digit == last { missing() } else { value(low + digit as u64) };
                         run.fill(value.unwrap_or_default());
                     }
-                    room = rest;
+                    out = rest;
                 }
             };
             return Ok((Some(made(cpu, values.dtype, from.len(), fill)?), None));
@@ -348,13 +348,13 @@ fn sort_as<T: Sortable + Sync>(
         // the keys themselves, where they tell the values
         let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));
         let mut plain = true;
-        let mut keys = Room::of(from.len(), keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key))?;
+        let mut keys = ScratchVec::of(from.len(), keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key))?;
         if plain {
             by_key(&mut keys, bits, |&key| key - low)?;
             let back = |&key: &u64| T::of_key(if decreasing { !key & all } else { key });
             return stored(cpu, values, keys.iter().filter_map(back));
         }
-        let mut sorted = Room::of(from.len(), from.iter().copied().filter(|x| !x.missing()))?;
+        let mut sorted = ScratchVec::of(from.len(), from.iter().copied().filter(|x| !x.missing()))?;
         by_key(&mut sorted, T::BITS, |&x| key(x))?;
         return stored(cpu, values, sorted.iter().chain(from.iter().filter(|x| x.missing())).copied());
     }
@@ -397,8 +397,8 @@ fn with_positions<T: Sortable + Sync, P: Position>(
     let first = usize::from(wanted == Wanted::Positions);
     if wanted == Wanted::Positions && T::WHOLE && reach + 1 == n as u64 {
         // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
-        let room = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
-        if is_permutation(from, |x| (key(x) - low) as usize, room) {
+        let out = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
+        if is_permutation(from, |x| (key(x) - low) as usize, out) {
             return Ok(done(at));
         }
     }
@@ -457,7 +457,7 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     let differing: Vec<u32> = (0..passes).filter(differ).collect();
     // pairs of one digit go where they belong at once
     let kept = if rest > 0 || differing.len() > 1 { count } else { 0 };
-    let (mut now, mut next) = (Room::<(T, P)>::new(kept)?, Room::new(kept)?);
+    let (mut now, mut next) = (ScratchVec::<(T, P)>::new(kept)?, ScratchVec::new(kept)?);
     for (turn, &pass) in differing.iter().enumerate() {
         let starts = &mut counts[(pass as usize) << width..][..1 << width];
         let mut sum = 0;
@@ -469,10 +469,10 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
             std::mem::replace(start, *start + 1)
         };
         let ends = rest == 0 && turn + 1 == differing.len();
-        let room = next.slots();
+        let slots = next.slots();
         let mut move_on = |pair: (T, P)| match (bucket(pair.0), ends) {
             (k, true) => put(k, pair),
-            (k, false) => _ = room[k].write(pair),
+            (k, false) => _ = slots[k].write(pair),
         };
         if turn == 0 {
             pairs().for_each(&mut move_on);
@@ -487,7 +487,7 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     }
     if rest > 0 {
         if differing.is_empty() {
-            now = Room::of(count, pairs())?;
+            now = ScratchVec::of(count, pairs())?;
         }
         finish(&mut now, rest, |&(x, _)| key(x));
         now.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
@@ -566,7 +566,7 @@ mod tests {
             let put = |k: usize, pair| found.borrow_mut()[k] = pair;
             by_digits(|| items.iter().copied(), n as usize, 63, |x| x as u64, put).unwrap();
             assert_eq!(*found.borrow(), wanted);
-            let mut sorted = Room::of(items.len(), items.iter().copied()).unwrap();
+            let mut sorted = ScratchVec::of(items.len(), items.iter().copied()).unwrap();
             by_key(&mut sorted, 63, |&(x, _)| x as u64).unwrap();
             assert_eq!(*sorted, *wanted);
         }
@@ -575,7 +575,8 @@ mod tests {
     #[test]
     fn many_items_stay_in_order_where_keys_are_equal() {
         let pairs = (0..5000).map(|k| ((k * 7919 % 100) as u64 * 1_000_003, k));
-        let (mut items, mut wanted) = (Room::of(5000, pairs.clone()).unwrap(), pairs.collect::<Vec<(u64, usize)>>());
+        let (mut items, mut wanted) =
+            (ScratchVec::of(5000, pairs.clone()).unwrap(), pairs.collect::<Vec<(u64, usize)>>());
         by_key(&mut items, 64, |i| i.0).unwrap();
         wanted.sort_by_key(|i| i.0);
         assert_eq!(*items, *wanted);

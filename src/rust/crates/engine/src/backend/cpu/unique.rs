@@ -133,11 +133,11 @@ fn firsts_as<T: Sortable>(values: &View) -> Result<Vec<i32>> {
 
 fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
     let (from, table) = (elements::<T>(values), Table::<T>::of(elements(table), |_| Ok(()))?);
-    let room = Shared(out.address as *mut u8);
+    let out = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 15, |first, end| {
         // SAFETY: the output has a position for each element, and tasks write different ones.
-        let room = unsafe { std::slice::from_raw_parts_mut(room.at(first * 4).cast::<i32>(), end - first) };
-        table.positions(&from[first..end], room);
+        let out = unsafe { std::slice::from_raw_parts_mut(out.at(first * 4).cast::<i32>(), end - first) };
+        table.positions(&from[first..end], out);
     })
 }
 

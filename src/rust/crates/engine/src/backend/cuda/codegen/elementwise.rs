@@ -12,9 +12,9 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     let v = body::pack_size(plan);
     let u = packs(plan);
     let mut text = body::text(plan, variant, v);
-    let (mut rooms, mut stores, mut writes) = (String::new(), String::new(), String::new());
+    let (mut outputs, mut stores, mut writes) = (String::new(), String::new(), String::new());
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
-        let _ = write!(rooms, "{} y{k}[V]; ", dtype.c_type());
+        let _ = write!(outputs, "{} y{k}[V]; ", dtype.c_type());
         let _ = write!(stores, "store_{dtype}(y{k}, k, y.y{k}); ");
         let also = if variant.unaligned {
             format!(" && {}", parameters::packed(parameters::OUTPUT_BIT))
@@ -35,7 +35,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
          constexpr int U = {u};\n  u32 w[W] = {{}};\n  const idx n = (idx)p.n, last = n - 1;\n  \
          const idx first = ((idx)blockIdx.x * (idx)({THREADS} * U) + (idx)threadIdx.x) * V;\n  In x[U];\n  \
          #pragma unroll\n  for (int u = 0; u < U; u++) fetch(p, first + (idx)(u * {THREADS} * V), x[u]);\n  \
-         #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    const idx i = first + (idx)(u * {THREADS} * V);\n    {rooms}\n    \
+         #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    const idx i = first + (idx)(u * {THREADS} * V);\n    {outputs}\n    \
          #pragma unroll\n    for (int k = 0; k < V; k++) {{ Out y; compute(p, x[u], k, (i64)within(i + k, last), w, y); {stores}}}{writes}\n  }}\n{note}}}\n"
     );
     text

@@ -46,8 +46,12 @@ fn kept_capacity(length: usize) -> usize {
 pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     // a block has the whole group
     if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
-        let (room, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
-        return if after.values.is_some() && room * size <= MOST_KEPT { Form::Kept(room as u32) } else { Form::Block };
+        let (capacity, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
+        return if after.values.is_some() && capacity * size <= MOST_KEPT {
+            Form::Kept(capacity as u32)
+        } else {
+            Form::Block
+        };
     }
     if groups.inner > 1 {
         return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
@@ -177,9 +181,9 @@ fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String 
 /// Where their values are given, `kept` has them, as `walk` put them there.
 fn each(after: &After, given: Option<Register>) -> String {
     let plan = &after.plan;
-    let (mut rooms, mut stores, mut writes) = (String::new(), String::new(), String::new());
+    let (mut outputs, mut stores, mut writes) = (String::new(), String::new(), String::new());
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
-        let _ = write!(rooms, "{} y{k}[V]; ", dtype.c_type());
+        let _ = write!(outputs, "{} y{k}[V]; ", dtype.c_type());
         let _ = write!(stores, "store_{dtype}(y{k}, k, y.y{k}); ");
         let _ = write!(
             writes,
@@ -203,7 +207,7 @@ fn each(after: &After, given: Option<Register>) -> String {
          const i64 at = pack + u * {THREADS};\n    fetch(p, (idx)((at < last ? at : pack) * V), x[u]);\n    \
          x[u].x{results}[0] = result;\n{take}  }}\n  \
          #pragma unroll\n  for (int u = 0; u < U; u++) {{\n    const i64 at = pack + u * {THREADS}, i = at * V;\n    if (at >= last) break;\n    \
-         {rooms}\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ Out y; compute(p, x[u], k, i + k, w, y); {stores}}}{writes}\n  }}\n{note}}}\n\
+         {outputs}\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ Out y; compute(p, x[u], k, i + k, w, y); {stores}}}{writes}\n  }}\n{note}}}\n\
          }}\n#define SPREAD\n",
         u = body::packs_in_flight(plan, 2),
         results = after.results

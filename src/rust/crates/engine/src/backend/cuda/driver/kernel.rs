@@ -94,28 +94,28 @@ impl Args {
     }
 }
 
-/// Bytes laid out as C lays out a struct of these fields. They lie in place, so that a launch asks for no memory.
+/// Bytes laid out as C lays out a struct of these fields. Stored inline, so that a launch allocates nothing.
 pub struct Packed {
-    room: [MaybeUninit<u64>; MOST_BYTES / 8],
+    storage: [MaybeUninit<u64>; MOST_BYTES / 8],
     len: usize,
 }
 
 impl Default for Packed {
     fn default() -> Packed {
-        Packed { room: [const { MaybeUninit::uninit() }; MOST_BYTES / 8], len: 0 }
+        Packed { storage: [const { MaybeUninit::uninit() }; MOST_BYTES / 8], len: 0 }
     }
 }
 
 impl Packed {
-    /// Adds a field of this alignment. What goes beyond the room is counted, not kept: see `len`.
+    /// Adds a field of this alignment. A field beyond the storage is counted, not kept: see `len`.
     pub fn field(&mut self, bytes: &[u8], align: usize) {
         let at = self.len.next_multiple_of(align);
         if at + bytes.len() <= MOST_BYTES {
-            let room = self.room.as_mut_ptr().cast::<u8>();
-            // SAFETY: within the room, gap and field.
+            let storage = self.storage.as_mut_ptr().cast::<u8>();
+            // SAFETY: within the storage, gap and field.
             unsafe {
-                room.add(self.len).write_bytes(0, at - self.len);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), room.add(at), bytes.len());
+                storage.add(self.len).write_bytes(0, at - self.len);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.add(at), bytes.len());
             }
         }
         self.len = at + bytes.len();
@@ -139,8 +139,8 @@ impl Packed {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `field` has written all bytes up to the length that are within the room.
-        unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast(), self.len.min(MOST_BYTES)) }
+        // SAFETY: `field` has written all bytes up to the length that are within the storage.
+        unsafe { std::slice::from_raw_parts(self.storage.as_ptr().cast(), self.len.min(MOST_BYTES)) }
     }
 }
 

@@ -50,8 +50,9 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
 
 /// A plan's outputs in memory of their own. It is freed in the stream's order, and so behind the kernels that read it.
 pub(crate) fn values(cuda: &Cuda, plan: &Plan, bound: &Bound) -> Result<Vec<View>> {
-    let room = |&(_, dtype): &(_, DType)| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
-    let views: Vec<View> = plan.outputs.iter().map(room).collect::<Result<_>>()?;
+    let output =
+        |&(_, dtype): &(_, DType)| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
+    let views: Vec<View> = plan.outputs.iter().map(output).collect::<Result<_>>()?;
     let addresses: Vec<u64> = views.iter().map(View::address).collect();
     run(cuda, plan, bound, &addresses)?;
     Ok(views)

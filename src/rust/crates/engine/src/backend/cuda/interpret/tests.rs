@@ -209,10 +209,10 @@ fn warnings() -> Vec<(u32, String)> {
 /// The same plan on the cpu device and interpreted: values and warnings.
 fn compare(plan: &Plan, bound: &Bound, most_shared: usize) {
     let device = cpu::backend();
-    let rooms = || -> Vec<Arc<Buffer>> {
+    let outputs = || -> Vec<Arc<Buffer>> {
         plan.outputs.iter().map(|(_, d)| device.allocate(bound.n * d.size()).unwrap()).collect()
     };
-    let (want, got) = (rooms(), rooms());
+    let (want, got) = (outputs(), outputs());
     static WARNINGS: Mutex<()> = Mutex::new(());
     let one = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
     warnings();

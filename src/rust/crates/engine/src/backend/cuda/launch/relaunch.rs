@@ -62,7 +62,7 @@ impl Relaunch {
         match self.seen.entry(*what).or_insert(State::Seen(0)) {
             State::Seen(times) if *times < OFTEN => *times += 1,
             State::Seen(_) => {
-                let state = if !self.has_room(cuda) {
+                let state = if !self.make_slot(cuda) {
                     State::Seen(0)
                 // SAFETY: the caller's promise.
                 } else if let Some(single) = unsafe { Single::make(cuda, &node()) } {
@@ -97,8 +97,8 @@ impl Relaunch {
         unsafe { cuda.call_launch(what, arguments) }
     }
 
-    /// Whether there may be one more graph; gives up the one that was not launched for longest, if that is long.
-    fn has_room(&mut self, cuda: &Cuda) -> bool {
+    /// Whether one more graph may be kept; at the limit the least recently launched one is destroyed, if it is old enough.
+    fn make_slot(&mut self, cuda: &Cuda) -> bool {
         if self.graphs < MOST {
             return true;
         }

@@ -73,7 +73,7 @@ pub(crate) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> 
            reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, (A*)shared);\n}}\n\
          extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, V* out) {{\n  \
            finish_by_code<A>(parts, groups, blocks, out);\n}}\n\
-         static_assert(sizeof(A) == {}, \"the size that backend/cuda/codes.rs asks room for\");\n",
+         static_assert(sizeof(A) == {}, \"the size that backend/cuda/codes.rs allocates for\");\n",
         reduction.accumulator(),
         accumulator_bytes(reduction, class)
     )

@@ -84,18 +84,18 @@ fn check(status: u32, function: &str) -> Result<()> {
     })
 }
 
-/// What a function works in, until its `info` has been read.
-struct Room {
+/// The workspace of a cuSOLVER call; it lives until `info` has been read.
+struct Workspace {
     device: Arc<Buffer>,
     host: Vec<u8>,
     info: Arc<Buffer>,
 }
 
-impl Room {
-    fn new(cuda: &Cuda, device: usize, host: usize) -> Result<Room> {
+impl Workspace {
+    fn new(cuda: &Cuda, device: usize, host: usize) -> Result<Workspace> {
         let info = cuda.allocate(size_of::<c_int>())?;
         cuda.fill(info.address, 0, info.bytes)?;
-        Ok(Room { device: cuda.allocate(device)?, host: crate::memory::fallible::filled(0, host)?, info })
+        Ok(Workspace { device: cuda.allocate(device)?, host: crate::memory::fallible::filled(0, host)?, info })
     }
 
     fn work(&mut self) -> Work {
@@ -140,14 +140,14 @@ macro_rules! call {
         // SAFETY: the matrices are as large as the extents say, which the caller has checked; nothing is written but
         // the sizes.
         check(unsafe { ask(handle, params, $($size,)* sizes.0, sizes.1) }, concat!("cusolverDn", $name, "_bufferSize"))?;
-        let mut room = Room::new($cuda, device, host)?;
-        let work = room.work();
+        let mut workspace = Workspace::new($cuda, device, host)?;
+        let work = workspace.work();
         // SAFETY: as above; everything lives until the info is read, which waits for the function's end.
         check(
             unsafe { run(handle, params, $($arg,)* work.0, work.1, work.2, work.3, work.4 $(, $more)?) },
             concat!("cusolverDn", $name),
         )?;
-        room.info($cuda, concat!("cusolverDn", $name))
+        workspace.info($cuda, concat!("cusolverDn", $name))
     }};
 }
 
@@ -281,8 +281,8 @@ fn getrs(
     let Handle { handle, params, library } = solver;
     // SAFETY: the types are those of cusolverDn.h, with the status as a number.
     let run = unsafe { library.symbol::<Getrs>("cusolverDnXgetrs")? };
-    let room = Room::new(cuda, 0, 0)?;
-    let info = room.info.address;
+    let workspace = Workspace::new(cuda, 0, 0)?;
+    let info = workspace.info.address;
     // SAFETY: the matrices are as large as the extents say, which the caller has checked.
     let status = unsafe { run(handle, params, operation(transpose), n, columns, t, lu, n, pivots, t, b, n, info) };
     check(status, "cusolverDnXgetrs")?;
@@ -328,8 +328,8 @@ fn ormqr(
     // SAFETY: the matrices are as large as the extents say, which the caller has checked; only the size is written.
     let status = unsafe { ask(handle, left, op, m, columns, k, qr, m, tau, c, m, &mut elements) };
     check(status, "cusolverDnXormqr_bufferSize")?;
-    let room = Room::new(cuda, usize::try_from(elements).unwrap_or(0) * dtype.size(), 0)?;
-    let (work, info) = (room.device.address, room.info.address);
+    let workspace = Workspace::new(cuda, usize::try_from(elements).unwrap_or(0) * dtype.size(), 0)?;
+    let (work, info) = (workspace.device.address, workspace.info.address);
     // SAFETY: as above; what it works in is freed in the order of the stream.
     let status = unsafe { run(handle, left, op, m, columns, k, qr, m, tau, c, m, work, elements, info) };
     check(status, "cusolverDnXormqr")?;

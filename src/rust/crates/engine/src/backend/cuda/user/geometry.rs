@@ -31,11 +31,11 @@ fn refuse(launch: &Launch<'_>, asked: &str, most: &str) -> Error {
 /// `Launch` beyond the limits; `Argument` where they cannot be chosen.
 pub fn geometry(cuda: &Cuda, ready: &Ready, launch: &Launch<'_>) -> Result<([u32; 3], [u32; 3])> {
     let shared = launch.geometry.shared;
-    let room = cuda.properties.shared.saturating_sub(ready.shared);
-    if shared > room {
+    let free = cuda.properties.shared.saturating_sub(ready.shared);
+    if shared > free {
         let most = match ready.shared {
-            0 => format!("{room}"),
-            own => format!("{room} beside the {own} that its source declares"),
+            0 => format!("{free}"),
+            own => format!("{free} beside the {own} that its source declares"),
         };
         return Err(refuse(launch, &format!("{shared} bytes of shared memory"), &most));
     }
