@@ -16,7 +16,7 @@ help:
 	@echo "make full              the slow gates (.ci/slow), of which each CI run takes one"
 	@echo "make examples          R's own examples, all of them, with their numbers in arrays"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
-	@echo "make ptx               write the kernels that are shipped; run it after a change of kernels/ or of the operation table"
+	@echo "make ptx               write the prebuilt kernels; run it after a change of kernels/ or of the operation table"
 	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
 	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date, lines of at most 120 columns"

@@ -47,8 +47,8 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   if (own) {
     f <- .Call(C_qr, strip_names(x), d)
     k <- min(d)
-    norms <- f$told[seq_len(d[2L])]
-    left <- abs(f$told[d[2L] + seq_len(k)])
+    norms <- f$parts[seq_len(d[2L])]
+    left <- abs(f$parts[d[2L] + seq_len(k)])
     # beyond this a column stands, in whichever way its norm is rounded
     limit <- max(2 * tol, if (is_narrow(x)) 1e-5 else 0)
     own <- all(is.finite(norms)) && all(left >= limit * norms[seq_len(k)] & left > 0)
@@ -62,7 +62,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   }
   form <- f$qr
   dim(form) <- d
-  aux <- f$told[d[2L] + k + seq_len(d[2L])]
+  aux <- f$parts[d[2L] + k + seq_len(d[2L])]
   # of a column that has zeros below its diagonal LINPACK turns the sign, and LAPACK nothing
   idle <- which(aux == 0 & seq_along(aux) < d[1L])
   if (length(idle)) {

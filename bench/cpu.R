@@ -285,9 +285,9 @@ run <- function(names, functions, n, o = operands(n)) {
     t <- compare(f, o)
     rows <<- rbind(rows, data.frame(name = names[k], n = n, base_us = t[["base"]] * 1e6,
       device_us = t[["device"]] * 1e6, ratio = t[["device"]] / t[["base"]]))
-    told <- if (names[k] %in% names(few)) "" else if (isTRUE(rows$ratio[nrow(rows)] > 1.2)) "SLOWER"
-    if (!is.null(told)) cat(sprintf("%-22s %6g  base %11.1f us  device %11.1f us  %6.2f  %s\n", names[k], n,
-      t[["base"]] * 1e6, t[["device"]] * 1e6, t[["device"]] / t[["base"]], told))
+    note <- if (names[k] %in% names(few)) "" else if (isTRUE(rows$ratio[nrow(rows)] > 1.2)) "SLOWER"
+    if (!is.null(note)) cat(sprintf("%-22s %6g  base %11.1f us  device %11.1f us  %6.2f  %s\n", names[k], n,
+      t[["base"]] * 1e6, t[["device"]] * 1e6, t[["device"]] / t[["base"]], note))
   }
 }
 

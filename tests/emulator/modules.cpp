@@ -32,7 +32,7 @@ struct Function {
 
 }  // namespace
 
-// The driver's own compiler is not emulated: what is shipped as PTX comes to be compiled from source.
+// The driver's own compiler is not emulated: what is prebuilt as PTX comes to be compiled from source.
 API cuLinkCreate_v2(unsigned, void*, void*, void** out) {
   ENTER;
   *out = malloc(1);
@@ -84,7 +84,7 @@ API cuModuleLoadData(Loaded** out, const void* image) {
   Elf64_Ehdr head;
   if (memcmp(bytes, ELFMAG, SELFMAG)) return INVALID_IMAGE;
   memcpy(&head, bytes, sizeof head);
-  // machine code of a real GPU, as it is shipped for the interpreters
+  // machine code of a real GPU, as it is prebuilt for the interpreters
   if (head.e_machine == EM_CUDA && head.e_ident[EI_NIDENT - 1] != EMULATED) return NO_BINARY_FOR_GPU;
 #if defined(__aarch64__)
   head.e_machine = EM_AARCH64;

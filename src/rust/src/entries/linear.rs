@@ -170,11 +170,11 @@ entry! {
         Ok(handle::wrap(linear::upper_triangle(&x, rows, columns)?))
     }
 
-    /// list(qr, told): LINPACK's form, and a vector of the columns' norms, the diagonal and qraux.
+    /// list(qr, parts): LINPACK's form, and a vector of the columns' norms, the diagonal and qraux.
     fn qr(x, sizes) {
         let [m, n] = extents(sizes)?;
-        let (form, told) = linear::qr(&convert::array(x)?, m, n)?;
-        Ok(List::new(2).add("qr", handle::wrap(form)).add("told", host_vector::read(&told, 0, told.len())?).finish())
+        let (form, parts) = linear::qr(&convert::array(x)?, m, n)?;
+        Ok(List::new(2).add("qr", handle::wrap(form)).add("parts", host_vector::read(&parts, 0, parts.len())?).finish())
     }
 
     /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.

@@ -52,7 +52,7 @@ impl Drop for Owner {
         let owner = unsafe { ManuallyDrop::take(&mut self.owner) };
         let Some(on_free) = self.on_free.take() else { return };
         if finalizers::forked() {
-            return; // the parent's to be told
+            return; // the parent process calls it
         }
         freed().push((owner, on_free));
         vg_freed.store(1, Ordering::Release);
@@ -60,8 +60,8 @@ impl Drop for Owner {
 }
 
 thread_local! {
-    /// What is being told, and kept meanwhile.
-    static TELLING: RefCell<Option<(Kept, CallSite)>> = const { RefCell::new(None) };
+    /// The function that R is calling, and its owner: both live until it has returned.
+    static CALLING: RefCell<Option<(Kept, CallSite)>> = const { RefCell::new(None) };
 }
 
 /// The next function to be called; NULL where there is none. It is kept until the next one is asked for.
@@ -72,7 +72,7 @@ extern "C" fn vg_next_freed() -> SEXP {
     if next.is_none() {
         vg_freed.store(0, Ordering::Relaxed);
     }
-    let told = TELLING.replace(next);
-    drop(told);
+    let last = CALLING.replace(next);
+    drop(last);
     function
 }

@@ -1,4 +1,4 @@
-//! Writes what `ptx/` holds, the kernels that are shipped, before it is compressed: `tools/gpu/ptx.sh` runs this with
+//! Writes what `ptx/` holds, the prebuilt kernels, before it is compressed: `tools/gpu/ptx.sh` runs this with
 //! the NVRTCs to use. Each run writes packs and appends their lines to `index.txt`.
 //!
 //! usage: VERDIGRIS_CUDA_PATH=<folder of libnvrtc> cargo run --release -p verdigris-engine --example ptx -- FOLDER ptx|75|80|...

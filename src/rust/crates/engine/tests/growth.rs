@@ -69,7 +69,7 @@ const LISTED: [(&str, usize, &str); 58] = [
     ("engine/backend/cuda/compile/cache.rs", 2, "a kernel"),
     ("engine/backend/cuda/compile/mod.rs", 4, "a kernel, and constants"),
     ("engine/backend/cuda/compile/nvrtc.rs", 8, "a kernel"),
-    ("engine/backend/cuda/compile/prebuilt.rs", 2, "what is shipped"),
+    ("engine/backend/cuda/compile/prebuilt.rs", 2, "what is prebuilt"),
     ("engine/backend/cuda/context/core.rs", 1, "kernels that a message names"),
     ("engine/backend/cuda/context/flags.rs", 1, "launches under way"),
     ("engine/backend/cuda/context/hazards.rs", 2, "streams, and the buffers of a launch"),

@@ -23,7 +23,7 @@ struct Job {
   A* partial;                 // room for the slices' parts
   A::value* out;
   u32* tickets;               // zero before and after
-  volatile u64* told;         // where the host waits for `mark` in the high half of five words, or null
+  volatile u64* reported;         // where the host waits for `mark` in the high half of five words, or null
   u32 mark;
 #ifdef AFTER
   after::Params after;        // of the epilogue, which stores what `out` would
@@ -38,7 +38,7 @@ VG_FN void tell(const Job& job, const A::value& value, u32 status) {
   memcpy(words, &value, sizeof(value));
   words[4] = status;
 #pragma unroll
-  for (int k = 0; k < 5; k++) job.told[k] = (u64)job.mark << 32 | words[k];
+  for (int k = 0; k < 5; k++) job.reported[k] = (u64)job.mark << 32 | words[k];
 }
 
 VG_FN void put(const Job& job, i64 group, const A& a) {
@@ -48,7 +48,7 @@ VG_FN void put(const Job& job, i64 group, const A& a) {
 #else
   const A::value value = A::finish(a, status);
   job.out[group] = value;
-  if (job.told != nullptr) tell(job, value, status);
+  if (job.reported != nullptr) tell(job, value, status);
 #endif
 }
 

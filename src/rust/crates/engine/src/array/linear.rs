@@ -296,22 +296,22 @@ pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
         x.view(&[x.len()], &[Axis { of: 0, start, step: step as isize, extent }])
     };
     let diagonal = every(&a, 0, m + 1, m.min(n))?;
-    let mut told = vec![norms, diagonal];
+    let mut parts = vec![norms, diagonal];
     if n < m {
-        told.push(tau.clone());
+        parts.push(tau.clone());
     } else {
         // from the last row on there is no reflector, and LINPACK leaves what is left of the columns
         let left = every(&a, m * m - 1, m, n - m + 1)?;
-        told.push(every(&tau, 0, 1, m - 1)?);
-        told.push(Array::apply(id::ABS, &[Operand::Array(left)], None)?);
+        parts.push(every(&tau, 0, 1, m - 1)?);
+        parts.push(Array::apply(id::ABS, &[Operand::Array(left)], None)?);
     }
-    let told = Array::join(&told, DType::Float64, device)?;
+    let parts = Array::join(&parts, DType::Float64, device)?;
     // a wide matrix has columns without a reflector: nothing is below their diagonal
     let factors = spread(&padded(&tau, n)?, m, n, false)?;
     let scaled = Array::apply(id::MUL, &[Operand::Array(a.clone()), Operand::Array(factors)], None)?;
     let form = select(is_upper(&a, m, n, true)?, Operand::Array(a), Operand::Array(scaled))?;
     form.compute()?;
-    Ok((form, told))
+    Ok((form, parts))
 }
 
 /// With zeros behind it up to `n` elements.

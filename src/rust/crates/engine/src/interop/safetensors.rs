@@ -105,7 +105,7 @@ impl Header {
             return Err(malformed("its header does not begin with '{'"));
         }
         let json = Json::parse(text).map_err(|e| match e.as_str() {
-            NO_MEMORY => Error::new(Kind::Memory, "the host has no room for what the file's header says"),
+            NO_MEMORY => Error::new(Kind::Memory, "the host has too little memory for the file's header"),
             e => malformed(format!("its header is not JSON: {e}")),
         })?;
         let mut header = Header::default();

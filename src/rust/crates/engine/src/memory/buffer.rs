@@ -59,15 +59,15 @@ pub struct Buffer {
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// Buffers that are shared, and holds on buffers: where there is none, nobody asks the buffers.
-static ABROAD: AtomicUsize = AtomicUsize::new(0);
+/// Number of shared and lent buffers. At zero no buffer is checked one by one.
+static SHARED: AtomicUsize = AtomicUsize::new(0);
 
 /// No array's number.
 const SEVERAL: u64 = u64::MAX;
 
 /// Whether any buffer may be shared: one load.
 pub fn any_shared() -> bool {
-    ABROAD.load(Ordering::Relaxed) > 0
+    SHARED.load(Ordering::Relaxed) > 0
 }
 
 impl Buffer {
@@ -167,7 +167,7 @@ impl Buffer {
     /// Notes that someone outside holds the address from now on, and, unless the buffer is read-only, may write.
     pub fn share(&self) {
         if !self.shared.swap(true, Ordering::AcqRel) {
-            ABROAD.fetch_add(1, Ordering::AcqRel);
+            SHARED.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -214,7 +214,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if *self.shared.get_mut() {
-            ABROAD.fetch_sub(1, Ordering::AcqRel);
+            SHARED.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -252,7 +252,7 @@ pub struct Lent {
 impl Lent {
     /// `writes`: whether he may write.
     pub fn new(buffer: Arc<Buffer>, writes: bool) -> Lent {
-        ABROAD.fetch_add(1, Ordering::AcqRel);
+        SHARED.fetch_add(1, Ordering::AcqRel);
         buffer.lent.fetch_add(1, Ordering::AcqRel);
         buffer.lent_to_write.fetch_add(u32::from(writes), Ordering::AcqRel);
         if buffer.bytes > 0 {
@@ -290,7 +290,7 @@ impl Drop for Lent {
         }
         self.buffer.lent_to_write.fetch_sub(u32::from(self.writes), Ordering::AcqRel);
         self.buffer.lent.fetch_sub(1, Ordering::AcqRel);
-        ABROAD.fetch_sub(1, Ordering::AcqRel);
+        SHARED.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

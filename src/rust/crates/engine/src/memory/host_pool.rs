@@ -312,7 +312,7 @@ fn clear(start: *mut u8, bytes: usize) -> Result<()> {
 
 #[cold]
 pub fn refusal(bytes: usize) -> Error {
-    Error::new(Kind::Memory, format!("the host has no room for {}", human(bytes as u64)))
+    Error::new(Kind::Memory, format!("the host cannot allocate {}", human(bytes as u64)))
         .advise("Free vectors with `rm()` and `gc()`, or reduce or subset the array on the device first.")
         .advise("Or work on the data in pieces with `gpu_chunked()`.")
 }

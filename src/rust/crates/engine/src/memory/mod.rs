@@ -424,7 +424,7 @@ fn refusal(source: &dyn Source, bytes: u64) -> Error {
     let mut error = Error::new(
         Kind::Memory,
         format!(
-            "device {device} has no room for {}: arrays hold {}, the pool keeps {}{bound}{left}",
+            "device {device} cannot allocate {}: arrays hold {}, the pool keeps {}{bound}{left}",
             human(bytes),
             human(account.live()),
             human(source.cached()),

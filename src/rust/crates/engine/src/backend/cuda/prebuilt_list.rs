@@ -11,7 +11,7 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
-/// The interpreters whose machine code is shipped. That of the others would take 1.1 MB of the package's 5.
+/// The interpreters whose machine code is prebuilt. That of the others would take 1.1 MB of the package's 5.
 pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
 
 /// A kernel to ship.
@@ -92,7 +92,7 @@ mod tests {
     use crate::backend::cuda::compile::prebuilt::{find, index, machine_code, ARCHS};
 
     #[test]
-    fn what_is_shipped_is_what_would_be_compiled() {
+    fn prebuilt_kernels_are_up_to_date() {
         let sources = sources();
         let stale: Vec<&str> = sources.iter().filter(|s| find(&s.source).is_none()).map(|s| &*s.name).collect();
         assert!(stale.is_empty(), "run `make ptx`: {} of {} kernels changed: {stale:?}", stale.len(), sources.len());

@@ -1,4 +1,4 @@
-//! The kernels of which PTX is shipped: the forms that do the work of all others, on values that lie in memory.
+//! The kernels of which PTX is prebuilt: the forms that do the work of all others, on values that lie in memory.
 
 use super::reduce::Form;
 use super::{Tiled, Variant};
@@ -15,7 +15,7 @@ pub fn plain(dtype: DType) -> Plan {
     }
 }
 
-/// The forms in which reductions are shipped.
+/// The forms in which reductions are prebuilt.
 pub const FORMS: [Form; 3] = [Form::Block, Form::Team(8), Form::SingleLanes];
 
 /// The prebuilt form that does the work of any.
@@ -27,7 +27,7 @@ pub fn form_for(form: Form) -> Form {
     }
 }
 
-/// The variant of the reductions that are shipped: any length, and memory of our own, which is aligned.
+/// The variant of the reductions that are prebuilt: any length, and memory of our own, which is aligned.
 pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled { inputs: 0, axis: 0 } };
 
 #[cfg(test)]

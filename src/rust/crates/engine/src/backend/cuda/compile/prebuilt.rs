@@ -16,7 +16,7 @@ use verdigris_ops::headers::HEADERS;
 /// What PTX is written for: the oldest architecture that is served.
 pub const ARCH: u32 = 75;
 
-/// Architectures whose machine code is shipped; code of one serves the later ones of the same generation.
+/// Architectures whose machine code is prebuilt; code of one serves the later ones of the same generation.
 pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
 
 /// The NVRTCs that wrote PTX and machine code: `tools/gpu/ptx.sh` has them.
@@ -108,12 +108,12 @@ pub fn find(source: &str) -> Option<Ptx> {
     index().ptx.get(&fingerprint(source)).map(Ptx)
 }
 
-/// The PTX that is shipped under a name.
+/// The prebuilt PTX under a name.
 pub fn named(name: &str) -> Option<Ptx> {
     index().ptx.values().find(|entry| entry.name == name).map(Ptx)
 }
 
-/// The machine code that is shipped under a name for a device of this compute capability.
+/// The prebuilt machine code under a name for a device of this compute capability.
 pub fn machine_code(name: &str, (major, minor): (u32, u32)) -> Option<&'static [u8]> {
     let serves = |arch: u32| arch / 10 == major && arch % 10 <= minor;
     let all = index().code.iter().filter(|entry| entry.name == name);

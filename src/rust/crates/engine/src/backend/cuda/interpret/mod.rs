@@ -1,4 +1,4 @@
-//! The interpreter tier: runs any elementwise plan at once, by kernels that are shipped compiled.
+//! The interpreter tier: runs any elementwise plan at once, by prebuilt kernels compiled.
 //!
 //! `source` writes the kernels from the operation table, `encode` the programs that they carry out. Values are those
 //! of a plan's own kernel to the last bit: both are the operation table's expressions, compiled without fused
@@ -81,7 +81,7 @@ fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result
 }
 
 impl Cuda {
-    /// An interpreter: machine code that is shipped, else PTX that is shipped and the driver compiles, else from NVRTC.
+    /// An interpreter: prebuilt machine code, else prebuilt PTX and the driver compiles, else from NVRTC.
     pub(crate) fn interpreter(&self, family: Family) -> Result<Module> {
         let name = family.name();
         if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
@@ -100,7 +100,7 @@ impl Cuda {
         }
     }
 
-    /// The CUDA version whose functions an interpreter has, where its machine code is there: shipped, or from an
+    /// The CUDA version whose functions an interpreter has, where its machine code is there: prebuilt, or from an
     /// earlier compilation by the driver.
     pub(crate) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
         let name = family.name();

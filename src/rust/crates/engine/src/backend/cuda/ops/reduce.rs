@@ -178,7 +178,7 @@ impl Target {
 }
 
 impl Work<'_> {
-    /// By a kernel of the plan's own, or shipped ones.
+    /// By a kernel of the plan's own, or prebuilt ones.
     fn queue(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
