@@ -91,7 +91,7 @@ entry! {
         if let [n] = dim[..] {
             // SAFETY: a list with an element for each axis.
             if let Some(mask) = mask(unsafe { VECTOR_ELT(subscripts, 0) }, n, &array)? {
-                return Ok(handle::wrap(array.compress(&mask)?));
+                return Ok(handle::wrap(array.mask(&mask)?));
             }
         }
         let found = match selections(subscripts, &dim, &array)? {

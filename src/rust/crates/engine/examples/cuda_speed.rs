@@ -153,9 +153,7 @@ fn main() -> Result<()> {
         }
         let centred = apply("sub", &[of(&a), number(5.0)])?;
         centred.evaluate()?;
-        row(&name("x[x > 0]"), 1.5e8 * size, || {
-            centred.compress(&apply("gt", &[of(&centred), number(0.0)])?).map(|_| ())
-        });
+        row(&name("x[x > 0]"), 1.5e8 * size, || centred.mask(&apply("gt", &[of(&centred), number(0.0)])?).map(|_| ()));
         row(&name("which(x > 0)"), 1e8 * size + 4e8, || {
             apply("gt", &[of(&centred), number(0.0)])?.positions(false).map(|_| ())
         });
@@ -166,7 +164,7 @@ fn main() -> Result<()> {
         row(&name("sort(normals)"), 2e8 * size, || mixed.sort(false, false).map(|_| ()));
         row(&name("order(normals)"), 2e8 * size, || mixed.sort(false, true).map(|_| ()));
         row(&name("normals[normals > 0]"), 1.5e8 * size, || {
-            mixed.compress(&apply("gt", &[of(&mixed), number(0.0)])?).map(|_| ())
+            mixed.mask(&apply("gt", &[of(&mixed), number(0.0)])?).map(|_| ())
         });
         let t = a.view(&[10_000, 10_000], &[Axis::whole(1, 10_000), Axis::whole(0, 10_000)])?;
         row(&name("t(m), 1e4 x 1e4"), 2e8 * size, || Array::duplicate(&t.evaluate()?).map(|_| ()));

@@ -20,7 +20,7 @@ use std::time::Instant;
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
-use verdigris_engine::backend::cuda::codegen::{self, compress, elementwise, reduce, scan, tiled, Tiled, Variant};
+use verdigris_engine::backend::cuda::codegen::{self, elementwise, mask, reduce, scan, tiled, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, nvrtc::Target, Style, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::memory::buffer::Device;
@@ -157,11 +157,11 @@ fn jobs() -> Vec<Job> {
         for keep_na in [false, true] {
             let mut plan = copy(DType::Bool8, Access::Linear);
             let variant = Variant { wide: keep_na, ..Variant::default() };
-            jobs.push((format!("positions {keep_na}"), codegen::compress::source(&plan, variant, keep_na)));
+            jobs.push((format!("positions {keep_na}"), codegen::mask::source(&plan, variant, keep_na)));
             plan.inputs.push(Input { dtype, access: Access::Strided(2) });
             plan.code.push(Instruction::Load(1));
             plan.outputs.push((1, dtype));
-            jobs.push((format!("subset {}", plan.key()), codegen::compress::source(&plan, variant, keep_na)));
+            jobs.push((format!("subset {}", plan.key()), codegen::mask::source(&plan, variant, keep_na)));
         }
     }
     for scan in Scan::ALL {
@@ -277,9 +277,9 @@ fn style(effort: Effort, target: Target) -> Style {
 const TOGETHER: usize = 64;
 
 /// Headers that are the body of a kernel, and stand below what it is about.
-const BODIES: [&str; 3] = ["reduce.cuh", "scan.cuh", "compress.cuh"];
+const BODIES: [&str; 3] = ["reduce.cuh", "scan.cuh", "mask.cuh"];
 /// What kernels of plans are called.
-const NAMES: [&str; 6] = [elementwise::NAME, tiled::NAME, reduce::NAME, scan::NAME, compress::COUNT, compress::WRITE];
+const NAMES: [&str; 6] = [elementwise::NAME, tiled::NAME, reduce::NAME, scan::NAME, mask::COUNT, mask::WRITE];
 
 /// Many kernels as one source: each in a namespace, by a name of its own.
 fn joined(kernels: &[&Job]) -> String {

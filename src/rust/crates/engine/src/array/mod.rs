@@ -414,14 +414,14 @@ impl Array {
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
         let mask = self.in_dtype(DType::Bool8)?;
         let (plan, bound) = mask.planned(true)?;
-        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, keep_na)?))
+        Ok(Array::from_view(backend::of(self.device())?.mask(&plan, &bound, keep_na)?))
     }
 
     /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are
     /// computed from is read once. Waits for the count.
-    pub fn compress(&self, mask: &Array) -> Result<Array> {
+    pub fn mask(&self, mask: &Array) -> Result<Array> {
         let (plan, bound) = self.chosen(mask)?;
-        Ok(Array::from_view(backend::of(self.device())?.compress(&plan, &bound, true)?))
+        Ok(Array::from_view(backend::of(self.device())?.mask(&plan, &bound, true)?))
     }
 
     /// The plan of a mask and of the values that it chooses from.

@@ -140,7 +140,7 @@ pub trait Backend: Send + Sync {
     /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE,
     /// and NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA
     /// -1).
-    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
+    fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `position_dtype`) that
     /// they had; equal ones stay in their order. The view is contiguous.

@@ -44,10 +44,10 @@ pub fn elementwise(plan: &Plan) {
 }
 
 /// Notes the kernels that take what a mask chooses.
-pub fn compress(plan: &Plan, keep_na: bool) {
+pub fn mask(plan: &Plan, keep_na: bool) {
     if folder().is_some() {
-        let source = || codegen::compress::source(plan, Variant::default(), keep_na);
-        keep("compress", source, &format!("{keep_na} {}", plan.key()));
+        let source = || codegen::mask::source(plan, Variant::default(), keep_na);
+        keep("mask", source, &format!("{keep_na} {}", plan.key()));
     }
 }
 

@@ -370,7 +370,7 @@ mod tests {
         let mask = apply("and", &[than("gt", &x, 0.0), than("lt", &y, 1.0)].map(Operand::Array));
         let (plan, bound) = x.chosen(&mask).expect("a plan");
         assert_eq!((plan.inputs.len(), plan.outputs.len(), bound.n), (2, 2, 3));
-        assert_eq!(values(&x.compress(&mask).expect("chosen")), [0.5]);
+        assert_eq!(values(&x.mask(&mask).expect("chosen")), [0.5]);
     }
 
     #[test]

@@ -212,11 +212,11 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
         #[cfg(not(target_os = "macos"))]
-        super::trace::compress(plan, keep_na);
+        super::trace::mask(plan, keep_na);
         let _span = span::on_host(|| format!("subset of {}", plan.key()));
-        select::compress(self, plan, bound, keep_na)
+        select::mask(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

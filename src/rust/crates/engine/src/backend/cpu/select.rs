@@ -187,7 +187,7 @@ fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
 }
 
 /// What the plan's first output, a mask, chooses of the second, or the positions.
-pub fn compress(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+pub fn mask(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
     // what lies in memory as it is needed is not computed
     let ready = |&(register, dtype): &(Register, DType)| match plan.code[register as usize] {
         Instruction::Load(k) => {

@@ -209,7 +209,7 @@ fn positions_are_the_cpus() {
             for keep_na in [false, true] {
                 let [a, b] = [cpu, cuda].map(|device| {
                     let (plan, bound) = Array::from_view(put(device, &mask, DType::Bool8, offset)).plan().unwrap();
-                    let out = device.compress(&plan, &bound, keep_na).unwrap();
+                    let out = device.mask(&plan, &bound, keep_na).unwrap();
                     assert_eq!(out.buffer.bytes, out.len() * 8);
                     get(device, &out.buffer)
                 });
@@ -253,7 +253,7 @@ fn what_a_mask_chooses_is_the_cpus() {
                     let x = Array::from_view(put(device, &raw, dtype, offset));
                     // a value that is recorded, where the type has one
                     let x = x.cast(if dtype == DType::Bool8 { DType::Int32 } else { dtype }, None).unwrap();
-                    x.compress(&Array::from_view(put(device, &mask, DType::Bool8, offset))).unwrap()
+                    x.mask(&Array::from_view(put(device, &mask, DType::Bool8, offset))).unwrap()
                 });
                 assert!(a == b, "{n} of {dtype} from {offset}");
             }
@@ -480,7 +480,7 @@ fn every_kernel_compiles_for_every_generation() {
         }
     }
     let is_new = |s: &super::prebuilt_list::Prebuilt| {
-        ["count ", "search ", "rank ", "distinct ", " by code "].iter().any(|n| s.name.contains(n))
+        ["count ", "search ", "rank ", "unique ", " by code "].iter().any(|n| s.name.contains(n))
     };
     sources.extend(super::prebuilt_list::sources().into_iter().filter(is_new).map(|s| (s.name, s.source)));
     let mut jobs = Vec::new();

@@ -12,7 +12,7 @@ pub mod context;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
-mod differential_codes;
+mod differential_grouped;
 pub mod driver;
 pub mod interpret;
 pub mod launch;
@@ -138,9 +138,9 @@ impl Backend for Cuda {
         select::scatter(self, target, dtype, n, positions, values)
     }
 
-    fn compress(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+    fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
         let _ordered = self.ordered(|t| _ = t.bound(bound))?;
-        mask::compress(self, plan, bound, keep_na)
+        mask::mask(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

@@ -47,7 +47,7 @@ pub fn sources() -> Vec<Prebuilt> {
     }
     for keep_na in [false, true] {
         // what a mask chooses is gathered by its positions
-        let source = codegen::compress::source(&plain(DType::Bool8), PLAIN, keep_na);
+        let source = codegen::mask::source(&plain(DType::Bool8), PLAIN, keep_na);
         add("select", format!("positions {keep_na}"), source);
     }
     for size in [1, 2, 4, 8, 16] {
@@ -81,7 +81,7 @@ pub fn sources() -> Vec<Prebuilt> {
     }
     for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
         add("sort", format!("rank {dtype}"), rank::source(dtype));
-        add("sort", format!("distinct {dtype}"), unique::source(dtype));
+        add("sort", format!("unique {dtype}"), unique::source(dtype));
     }
     out
 }

@@ -5,8 +5,8 @@
 //! arithmetic itself is the operation table's.
 
 pub mod body;
-pub mod compress;
 pub mod elementwise;
+pub mod mask;
 pub mod notes;
 pub mod parameters;
 pub mod prebuilt;

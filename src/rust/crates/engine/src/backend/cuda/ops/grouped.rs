@@ -1,4 +1,4 @@
-//! Counts and reductions by code on the device; the kernels are in `kernels/codes.cuh`.
+//! Counts and reductions by code on the device; the kernels are in `kernels/grouped.cuh`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn serves(reduction: Reduction, class: Class) -> bool {
 pub(crate) fn count_source(dtype: DType) -> String {
     let t = dtype.c_type();
     format!(
-        "#include \"codes.cuh\"\n\
+        "#include \"grouped.cuh\"\n\
          extern \"C\" __global__ void __launch_bounds__({THREADS}) count_bins_{dtype}(const {t}* in, i64 n, i64 low, u32 bins, u32 copies, u64* out) {{\n  \
            extern __shared__ u32 shared[];\n  \
            count_bins<{t}>(in, n, low, bins, copies, out, shared);\n}}\n"
@@ -67,13 +67,13 @@ pub(crate) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> 
     let t = class.c_type();
     let threads = WARPS * 32;
     format!(
-        "#include \"codes.cuh\"\ntypedef {}<{t}> A;\ntypedef A::value V;\n\
+        "#include \"grouped.cuh\"\ntypedef {}<{t}> A;\ntypedef A::value V;\n\
          extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 groups, u32 bits, i64 each, A* parts) {{\n  \
            extern __shared__ u64 shared[];\n  \
            reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, (A*)shared);\n}}\n\
          extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, V* out) {{\n  \
            finish_by_code<A>(parts, groups, blocks, out);\n}}\n\
-         static_assert(sizeof(A) == {}, \"the size that backend/cuda/codes.rs allocates for\");\n",
+         static_assert(sizeof(A) == {}, \"the size that backend/cuda/ops/grouped.rs allocates for\");\n",
         reduction.accumulator(),
         accumulator_bytes(reduction, class)
     )

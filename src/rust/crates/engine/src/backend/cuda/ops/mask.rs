@@ -2,7 +2,7 @@
 
 use super::select;
 use crate::backend::cuda::codegen::prebuilt;
-use crate::backend::cuda::codegen::{compress, parameters, Variant, THREADS};
+use crate::backend::cuda::codegen::{mask, parameters, Variant, THREADS};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Args, Packed};
 use crate::backend::cuda::interpret;
@@ -16,14 +16,14 @@ use verdigris_ops::error::Result;
 const WARPS: usize = THREADS / 32;
 
 /// Waits, because the length of the result must be known.
-pub fn compress(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
+pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
     let dtype = plan.outputs.get(1).map_or(DType::Int64, |(_, dtype)| *dtype);
     let n = bound.n;
     if n == 0 {
         return Ok(View::contiguous(cuda.allocate(0)?, dtype, 0));
     }
     let (variant, _) = parameters::fit(plan, bound, 1, &[]);
-    match choose::kernel(cuda, plan, Use::Compress(keep_na), variant)? {
+    match choose::kernel(cuda, plan, Use::Mask(keep_na), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
         None => by_prebuilt(cuda, plan, bound, keep_na),
     }
@@ -37,7 +37,7 @@ fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result
     stored.outputs[0].1 = DType::Bool8;
     let views = interpret::values(cuda, &stored, bound)?;
     let mask = Bound { n: bound.n, inputs: vec![views[0].clone()], ..Bound::default() };
-    let planned = planned(cuda, &simple, Use::Compress(keep_na), prebuilt::PLAIN)?;
+    let planned = planned(cuda, &simple, Use::Mask(keep_na), prebuilt::PLAIN)?;
     let positions = launch(cuda, &planned, &simple, &mask, prebuilt::PLAIN, DType::Int64)?;
     let Some(values) = views.get(1) else { return Ok(positions) };
     let total = positions.len();
@@ -49,7 +49,7 @@ fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result
 fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: Variant, dtype: DType) -> Result<View> {
     let n = bound.n;
     let write = planned.second.as_ref().expect("both kernels are loaded together");
-    let row = 32 * compress::in_flight(plan);
+    let row = 32 * mask::in_flight(plan);
     // one wave of blocks, each warp with a stretch of its own
     let blocks = n.div_ceil(WARPS * row).min(planned.wave);
     let each = n.div_ceil(blocks * WARPS).next_multiple_of(row);

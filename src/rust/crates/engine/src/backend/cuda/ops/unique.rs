@@ -1,4 +1,4 @@
-//! First places of distinct elements on the device, by a hash table; the kernels are in `kernels/distinct.cuh`.
+//! First places of distinct elements on the device, by a hash table; the kernels are in `kernels/unique.cuh`.
 
 use super::sort;
 use crate::backend::cuda::context::device::Cuda;
@@ -7,7 +7,7 @@ use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Kind, Result};
 
-/// `THREADS` in distinct.cuh.
+/// `THREADS` in unique.cuh.
 const THREADS: usize = 256;
 /// Slots of the table that is tried first, which stays in the second-level cache, and of the largest.
 const FIRST: usize = 1 << 21;
@@ -22,9 +22,9 @@ fn whole(dtype: DType) -> bool {
 pub(crate) fn source(dtype: DType) -> String {
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
     let mut text = format!(
-        "#include \"distinct.cuh\"\ntypedef Key_{dtype} Key;\n\
-         {head} distinct_insert(const Key::T* in, i64 n, Slot<Key::K>* slots, u32 mask, u32* full) {{ insert_all<Key>(in, n, slots, mask, full); }}\n\
-         {head} distinct_collect(const Slot<Key::K>* slots, u32 size, u32* cursor, i32* out) {{ collect_positions(slots, size, cursor, out); }}\n"
+        "#include \"unique.cuh\"\ntypedef Key_{dtype} Key;\n\
+         {head} unique_insert(const Key::T* in, i64 n, Slot<Key::K>* slots, u32 mask, u32* full) {{ insert_all<Key>(in, n, slots, mask, full); }}\n\
+         {head} unique_collect(const Slot<Key::K>* slots, u32 size, u32* cursor, i32* out) {{ collect_positions(slots, size, cursor, out); }}\n"
     );
     if whole(dtype) {
         let t = dtype.c_type();
@@ -43,7 +43,7 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
     if n == 0 || n > i32::MAX as usize {
         return Ok(None);
     }
-    let module = cuda.module(&format!("distinct/{dtype}"), || source(dtype))?;
+    let module = cuda.module(&format!("unique/{dtype}"), || source(dtype))?;
     let blocks = |kernel, n: usize| -> Result<[u32; 3]> {
         let wave = cuda.wave(kernel, THREADS as u32, 0)?;
         Ok([n.div_ceil(THREADS * 4).clamp(1, wave) as u32, 1, 1])
@@ -83,7 +83,7 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
         cuda.launch(&insert, blocks(&insert, n)?, threads, 0, &mut args)?;
         return collected(&collect, &first, bins);
     }
-    let (insert, collect) = (cuda.function(&module, "distinct_insert")?, cuda.function(&module, "distinct_collect")?);
+    let (insert, collect) = (cuda.function(&module, "unique_insert")?, cuda.function(&module, "unique_collect")?);
     // a table half full at most, or large enough for the distinct elements that there may well be
     let enough = (2 * n).next_power_of_two().min(LARGEST);
     let mut size = FIRST.min(enough);

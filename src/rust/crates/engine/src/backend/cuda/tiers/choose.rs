@@ -118,7 +118,7 @@ fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Optio
 /// Whether the bits of a result depend on which kernel makes it: sums that round depend on the order of additions.
 fn may_differ(plan: &Plan, how: Use) -> bool {
     let reduction = match how {
-        Use::Store | Use::Compress(_) => return false,
+        Use::Store | Use::Mask(_) => return false,
         Use::Scan(_) => return true,
         Use::Reduce(reduction, ..) => reduction,
     };

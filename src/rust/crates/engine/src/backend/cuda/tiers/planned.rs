@@ -5,7 +5,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
 use crate::backend::cuda::codegen::notes::FlagBits;
-use crate::backend::cuda::codegen::{body, compress, elementwise, parameters, reduce, scan, tiled, Variant, THREADS};
+use crate::backend::cuda::codegen::{body, elementwise, mask, parameters, reduce, scan, tiled, Variant, THREADS};
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
 use crate::backend::cuda::driver::kernel::{Kernel, Packed, Shape};
@@ -20,7 +20,7 @@ pub(crate) enum Use {
     Store,
     Reduce(Reduction, bool, reduce::Form),
     /// Taken where its mask is TRUE; also where it is NA?
-    Compress(bool),
+    Mask(bool),
     Scan(Scan),
 }
 
@@ -80,18 +80,18 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
             let source = reduce::source(plan, variant, reduction, na_rm, form);
             (source, reduce::NAME, reduce::pack_size(plan, form))
         }
-        Use::Compress(keep_na) => (compress::source(plan, variant, keep_na), compress::COUNT, 1),
+        Use::Mask(keep_na) => (mask::source(plan, variant, keep_na), mask::COUNT, 1),
         Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
     };
     let label = match how {
         Use::Store => plan.key(),
         Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
-        Use::Compress(_) => format!("subset of {}", plan.key()),
+        Use::Mask(_) => format!("subset of {}", plan.key()),
         Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
     };
     let module = cuda.load(&source, &label)?;
     let second = match how {
-        Use::Compress(_) => Some(cuda.function(&module, compress::WRITE)?),
+        Use::Mask(_) => Some(cuda.function(&module, mask::WRITE)?),
         _ => None,
     };
     let mut kernel = (*cuda.function(&module, name)?).clone();

@@ -1,4 +1,4 @@
-//! The kernels that take the elements where a mask is TRUE. Their bodies are in `kernels/compress.cuh`.
+//! The kernels that take the elements where a mask is TRUE. Their bodies are in `kernels/mask.cuh`.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use super::{body, Variant};
 use crate::plan::Plan;
 
 /// The kernels' names in their source.
-pub const COUNT: &str = "compress_count";
-pub const WRITE: &str = "compress_write";
+pub const COUNT: &str = "mask_count";
+pub const WRITE: &str = "mask_write";
 
 /// Elements that a thread has in flight: some 32 bytes, and one where they are long to compute.
 pub fn in_flight(plan: &Plan) -> usize {
@@ -25,7 +25,7 @@ pub fn source(plan: &Plan, variant: Variant, keep_na: bool) -> String {
     let _ = write!(
         text,
         "#define KEEP_NA {keep_na}\n#define K {}\ntypedef {kept} Kept;\n\
-         VG_FN void keep(Kept* out, u32 at, const Out& y, i64 i, bool na) {{ {store}; }}\n#include \"compress.cuh\"\n",
+         VG_FN void keep(Kept* out, u32 at, const Out& y, i64 i, bool na) {{ {store}; }}\n#include \"mask.cuh\"\n",
         in_flight(plan)
     );
     text
