@@ -63,7 +63,7 @@ const LISTED: [(&str, usize, &str); 58] = [
     ("engine/array/view.rs", 1, "axes"),
     ("engine/backend/cpu/blocks.rs", 10, "the instructions of a plan"),
     ("engine/backend/cpu/scan.rs", 1, "a constant"),
-    ("engine/backend/cpu/select.rs", 12, "the parts of a join, and one element"),
+    ("engine/backend/cpu/gather.rs", 12, "the parts of a join, and one element"),
     ("engine/backend/cpu/sort.rs", 1, "bits of a key"),
     ("engine/backend/cpu/walk.rs", 1, "axes"),
     ("engine/backend/cuda/compile/cache.rs", 2, "a kernel"),

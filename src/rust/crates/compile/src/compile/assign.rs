@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::control::nth;
 use super::index::{is_drop, BELOW, BEYOND};
-use super::select::{never_missing, Selection};
+use super::subscript::{never_missing, Selection};
 use super::value::{self, join, Number, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};

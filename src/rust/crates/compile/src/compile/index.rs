@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::control::nth;
-use super::select::Selection;
+use super::subscript::Selection;
 use super::value::{self, Number, Parts, Value, Vector};
 use super::{Bounds, Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Form};

@@ -22,7 +22,7 @@ mod join;
 mod make;
 mod product;
 mod scalar;
-mod select;
+mod subscript;
 pub(super) mod tidy;
 mod value;
 mod vector;

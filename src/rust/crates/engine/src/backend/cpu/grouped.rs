@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::gather::elements;
 use super::reduce::Accumulators;
-use super::select::elements;
 use crate::memory::buffer::{Buffer, View};
 use crate::memory::fallible;
 use crate::memory::staging::Shared;

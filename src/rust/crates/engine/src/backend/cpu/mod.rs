@@ -3,6 +3,7 @@
 //! Arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
 mod blocks;
+mod gather;
 mod grouped;
 mod memory;
 mod multiply;
@@ -11,14 +12,13 @@ mod reduce;
 pub mod routine;
 mod row_cost;
 mod scan;
-mod select;
 mod sort;
 mod unique;
 mod walk;
 
 #[cfg(not(target_os = "macos"))] // of CUDA's selections
-pub(crate) use select::na_bytes;
-pub(crate) use select::{join_rows, take_axes};
+pub(crate) use gather::na_bytes;
+pub(crate) use gather::{join_rows, take_axes};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -208,7 +208,7 @@ impl Backend for Cpu {
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
         let _span = span::on_host(|| "scatter".into());
-        select::scatter(target, dtype, n, positions, values);
+        gather::scatter(target, dtype, n, positions, values);
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Backend for Cpu {
         #[cfg(not(target_os = "macos"))]
         super::trace::mask(plan, keep_na);
         let _span = span::on_host(|| format!("subset of {}", plan.key()));
-        select::mask(self, plan, bound, keep_na)
+        gather::mask(self, plan, bound, keep_na)
     }
 
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {

@@ -1,7 +1,7 @@
 //! Products of a matrix and a vector on the cpu. What is larger goes to R's BLAS, which copies its factors first; here
 //! the copies would cost more than the product.
 
-use super::select::elements;
+use super::gather::elements;
 use crate::backend::dense::Product;
 use crate::memory::buffer::Buffer;
 use crate::memory::staging::Shared;

@@ -1,8 +1,8 @@
 //! Order statistics on the cpu by quickselect (Hoare 1961). Between two ranks that are known only the partition that
 //! holds the next rank is searched.
 
+use super::gather::elements;
 use super::memory::ScratchVec;
-use super::select::elements;
 use super::sort::{bytes_of, Sortable};
 use crate::backend::{Backend, Ranked};
 use crate::memory::buffer::View;

@@ -1,8 +1,8 @@
 //! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a
 //! fixed number of times (Knuth, TAOCP 5.2.5).
 
+use super::gather::{elements, made};
 use super::memory::ScratchVec;
-use super::select::{elements, made};
 use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::View;
 use crate::memory::fallible;

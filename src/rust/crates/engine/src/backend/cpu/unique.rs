@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::select::elements;
+use super::gather::elements;
 use super::sort::Sortable;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::fallible;

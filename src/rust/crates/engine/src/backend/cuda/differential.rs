@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::compile;
 use super::compile::nvrtc::Target;
 use super::driver::library::{self, SearchPaths};
-use super::ops::{select, sort};
+use super::ops::{gather, sort};
 use crate::array::Array;
 use crate::backend::dense::{Batch, Matrix, Precision, Product};
 use crate::backend::{of, Backend};
@@ -465,9 +465,9 @@ fn every_kernel_compiles_for_every_generation() {
     library::set_search_paths(SearchPaths { option: vec![nvrtc.into()], ..SearchPaths::default() });
     let mut sources = Vec::new();
     for size in [1, 2, 4, 8, 16] {
-        sources.push((format!("gather {size}"), select::gather_source(size)));
+        sources.push((format!("gather {size}"), gather::gather_source(size)));
         for wide in [false, true] {
-            sources.push((format!("scatter {size} {wide}"), select::scatter_source(size, wide)));
+            sources.push((format!("scatter {size} {wide}"), gather::scatter_source(size, wide)));
         }
     }
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {

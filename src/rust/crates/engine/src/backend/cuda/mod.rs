@@ -26,7 +26,7 @@ use std::sync::Arc;
 use self::context::core::Core;
 use self::context::device::Cuda;
 use self::context::{exchange, streams};
-use self::ops::{blas, grouped, mask, rank, reduce, scan, search, select, solver, sort, store, unique};
+use self::ops::{blas, gather, grouped, mask, rank, reduce, scan, search, solver, sort, store, unique};
 
 use super::dense::{Product, Task};
 use super::streams::Streams;
@@ -135,7 +135,7 @@ impl Backend for Cuda {
 
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.write(target).view(positions).view(values))?;
-        select::scatter(self, target, dtype, n, positions, values)
+        gather::scatter(self, target, dtype, n, positions, values)
     }
 
     fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {

@@ -5,7 +5,7 @@ use super::codegen;
 use super::codegen::prebuilt::{plain, FORMS, PLAIN};
 use super::interpret::source as interpret;
 use super::interpret::Family;
-use super::ops::{grouped, rank, search, select, sort, unique};
+use super::ops::{gather, grouped, rank, search, sort, unique};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
@@ -51,9 +51,9 @@ pub fn sources() -> Vec<Prebuilt> {
         add("select", format!("positions {keep_na}"), source);
     }
     for size in [1, 2, 4, 8, 16] {
-        add("select", format!("gather {size}"), select::gather_source(size));
+        add("select", format!("gather {size}"), gather::gather_source(size));
         for wide in [false, true] {
-            add("select", format!("scatter {size} {wide}"), select::scatter_source(size, wide));
+            add("select", format!("scatter {size} {wide}"), gather::scatter_source(size, wide));
         }
     }
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {

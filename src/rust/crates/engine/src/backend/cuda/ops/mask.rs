@@ -1,6 +1,6 @@
 //! Takes the elements where a mask is TRUE: the mask and the values are computed in the kernels that use them.
 
-use super::select;
+use super::gather;
 use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::{mask, parameters, Variant, THREADS};
 use crate::backend::cuda::context::device::Cuda;
@@ -42,7 +42,7 @@ fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result
     let Some(values) = views.get(1) else { return Ok(positions) };
     let total = positions.len();
     let out = cuda.allocate(total * values.dtype.size())?;
-    select::gather(cuda, values, &positions, total, out.address)?;
+    gather::gather(cuda, values, &positions, total, out.address)?;
     Ok(View::contiguous(out, values.dtype, total))
 }
 

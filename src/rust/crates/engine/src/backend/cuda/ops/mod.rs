@@ -1,13 +1,13 @@
 //! What is done by kernels of its own or by a library: reductions, scans, sorts, lookups, products, factorisations.
 
 pub mod blas;
+pub mod gather;
 pub mod grouped;
 pub mod mask;
 pub mod rank;
 pub mod reduce;
 pub mod scan;
 pub mod search;
-pub mod select;
 pub mod solver;
 pub mod sort;
 pub mod store;

@@ -1,6 +1,6 @@
 //! Order statistics on the device without a sort of everything; the kernels are in `kernels/rank.cuh`.
 
-use super::{select, sort};
+use super::{gather, sort};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
 use crate::backend::Ranked;
@@ -125,6 +125,6 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     let positions = cuda.allocate(at.len())?;
     cuda.upload(&at, &positions, 0)?;
     let out = cuda.allocate(ranks.len() * dtype.size())?;
-    select::gather(cuda, &sorted, &View::contiguous(positions, DType::Int64, ranks.len()), ranks.len(), out.address)?;
+    gather::gather(cuda, &sorted, &View::contiguous(positions, DType::Int64, ranks.len()), ranks.len(), out.address)?;
     Ok(Some(Ranked { values: Some(View::contiguous(out, dtype, ranks.len())), missing }))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::select;
+use super::gather;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::tiers::run;
 use crate::memory::buffer::Buffer;
@@ -10,8 +10,8 @@ use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 
 pub(crate) fn store(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
-    match select::gathers(plan, bound) {
-        Some((source, positions)) => select::gather(cuda, source, positions, bound.n, outputs[0].address),
+    match gather::gathers(plan, bound) {
+        Some((source, positions)) => gather::gather(cuda, source, positions, bound.n, outputs[0].address),
         None => run::run(cuda, plan, bound, outputs),
     }
 }

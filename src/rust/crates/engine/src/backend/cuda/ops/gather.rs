@@ -1,4 +1,4 @@
-//! Gathering and scattering on the device; the kernels are in `kernels/select.cuh`.
+//! Gather and scatter on the device; the kernels are in `kernels/gather.cuh`.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn grid(cuda: &Cuda, n: usize) -> [u32; 3] {
 pub(crate) fn gather_source(size: usize) -> String {
     let t = mover(size);
     format!(
-        "#include \"select.cuh\"\n\
+        "#include \"gather.cuh\"\n\
          extern \"C\" __global__ void __launch_bounds__({THREADS}) gather_{size}(const {t}* source, i64 m, const i64* at, i64 n, {t} na, {t}* out) {{\n  \
            gather<{t}>(source, m, at, n, na, out);\n}}\n"
     )
@@ -69,7 +69,7 @@ pub(crate) fn scatter_source(size: usize, wide: bool) -> String {
     let (t, w) = (mover(size), if wide { "u64" } else { "u32" });
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
     format!(
-        "#include \"select.cuh\"\n\
+        "#include \"gather.cuh\"\n\
          {head} check(const i64* at, i64 count, u32* equal) {{ scatter_check(at, count, equal); }}\n\
          {head} clear({w}* winner, i64 n, const u32* equal) {{ scatter_clear<{w}>(winner, n, equal); }}\n\
          {head} claim(const i64* at, i64 count, {w}* winner, i64 n, const u32* equal) {{ scatter_claim<{w}>(at, count, winner, n, equal); }}\n\

@@ -1,4 +1,4 @@
-//! Scattering and finding on the cpu.
+//! Gather, scatter and mask on the cpu device.
 
 use std::sync::Arc;
 
