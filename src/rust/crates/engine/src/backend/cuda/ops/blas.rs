@@ -27,16 +27,16 @@ type Create = unsafe extern "C" fn(*mut Context) -> u32;
 type SetStream = unsafe extern "C" fn(Context, Stream) -> u32;
 type SetMathMode = unsafe extern "C" fn(Context, cublasMath_t) -> u32;
 /// `cublasGemmStridedBatchedEx_64`: handle, the two operations, m, n, k, alpha, A, B, beta, C (each with its type,
-/// leading dimension and stride), how many, compute type, algorithm.
+/// leading dimension and stride), number of products, compute type, algorithm.
 #[rustfmt::skip]
-type Gemm = unsafe extern "C" fn(
+type GemmBatched = unsafe extern "C" fn(
     Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
     CUdeviceptr, cudaDataType, i64, i64, CUdeviceptr, cudaDataType, i64, i64,
     *const c_void, CUdeviceptr, cudaDataType, i64, i64, i64, cublasComputeType_t, cublasGemmAlgo_t,
 ) -> u32;
-/// `cublasGemmEx_64`: as above, of one pair.
+/// `cublasGemmEx_64`: the same without strides and count.
 #[rustfmt::skip]
-type GemmOne = unsafe extern "C" fn(
+type GemmSingle = unsafe extern "C" fn(
     Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
     CUdeviceptr, cudaDataType, i64, CUdeviceptr, cudaDataType, i64,
     *const c_void, CUdeviceptr, cudaDataType, i64, cublasComputeType_t, cublasGemmAlgo_t,
@@ -61,7 +61,7 @@ const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_
 struct Handle {
     handle: Context,
     library: &'static Loaded,
-    one: GemmOne,
+    one: GemmSingle,
 }
 
 /// By device and stream: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process
@@ -91,7 +91,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
             library.symbol::<Create>("cublasCreate_v2")?,
             library.symbol::<SetStream>("cublasSetStream_v2")?,
             library.symbol::<SetMathMode>("cublasSetMathMode")?,
-            library.symbol::<GemmOne>("cublasGemmEx_64")?,
+            library.symbol::<GemmSingle>("cublasGemmEx_64")?,
         )
     };
     let mut handle = Context::NULL;
@@ -205,6 +205,59 @@ fn factor(dtype: DType, value: f64) -> Factor {
     Factor(out)
 }
 
+/// A matrix of a product: leading dimension, and elements from one product's matrix to the next one's.
+#[derive(Clone, Copy)]
+struct GemmOperand {
+    address: CUdeviceptr,
+    leading: i64,
+    stride: i64,
+}
+
+/// A product, or several of one shape: the arguments that the two functions share, in one place.
+struct Gemm {
+    operations: [cublasOperation_t; 2],
+    extents: [i64; 3],
+    /// alpha and beta.
+    factors: [*const c_void; 2],
+    a: GemmOperand,
+    b: GemmOperand,
+    out: GemmOperand,
+    data: cudaDataType,
+    compute: cublasComputeType_t,
+}
+
+impl Gemm {
+    const ALGORITHM: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DFALT;
+
+    /// # Safety
+    /// The matrices have the elements that the extents ask for, on the handle's device; the factors live.
+    #[rustfmt::skip]
+    unsafe fn single(&self, function: GemmSingle, handle: Context) -> u32 {
+        let Gemm { operations: [op_a, op_b], extents: [m, n, k], factors: [alpha, beta], a, b, out, data, compute } = *self;
+        // SAFETY: the caller's promise.
+        unsafe {
+            function(
+                handle, op_a, op_b, m, n, k, alpha, a.address, data, a.leading, b.address, data, b.leading,
+                beta, out.address, data, out.leading, compute, Gemm::ALGORITHM,
+            )
+        }
+    }
+
+    /// # Safety
+    /// As for `single`, for `count` products.
+    #[rustfmt::skip]
+    unsafe fn batched(&self, function: GemmBatched, handle: Context, count: i64) -> u32 {
+        let Gemm { operations: [op_a, op_b], extents: [m, n, k], factors: [alpha, beta], a, b, out, data, compute } = *self;
+        // SAFETY: the caller's promise.
+        unsafe {
+            function(
+                handle, op_a, op_b, m, n, k, alpha, a.address, data, a.leading, a.stride, b.address, data, b.leading,
+                b.stride, beta, out.address, data, out.leading, out.stride, count, compute, Gemm::ALGORITHM,
+            )
+        }
+    }
+}
+
 /// Whether a matrix of `lines` columns of `length` elements fits its memory, `count` times `next` elements apart.
 fn fits(matrix: &Matrix, length: usize, lines: usize, count: usize, next: usize) -> bool {
     matrix.leading >= length && matrix.view.len() >= (count - 1) * next + (lines - 1) * matrix.leading + length
@@ -245,8 +298,6 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
     let (first, second) = (a.view.address(), b.view.address());
     let (rows, columns, inner) = (m as i64, n as i64, k as i64);
     let (lda, ldb) = (a.leading as i64, b.leading as i64);
-    let compute = compute_type(dtype, precision);
-    let algorithm = cublasGemmAlgo_t::CUBLAS_GEMM_DFALT;
     let (op_a, op_b) = (operation(a.transposed), operation(b.transposed));
     if upper {
         // SAFETY: the types are those of cublas_v2.h, with the status as a number.
@@ -256,66 +307,25 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
         let status = unsafe { syrk(handle, triangle, op_a, rows, inner, unit, first, lda, zero, output.address, rows) };
         return check(status, "cublasXsyrk").map(|()| true);
     }
+    let gemm = Gemm {
+        operations: [op_a, op_b],
+        extents: [rows, columns, inner],
+        factors: [unit, zero],
+        a: GemmOperand { address: first, leading: lda, stride: batch.a as i64 },
+        b: GemmOperand { address: second, leading: ldb, stride: batch.b as i64 },
+        out: GemmOperand { address: output.address, leading: rows, stride: (m * n) as i64 },
+        data,
+        compute: compute_type(dtype, precision),
+    };
+    // SAFETY: the matrices have as many elements as the extents say (checked above) and live on this device; they are
+    // freed, if at all, on the same stream. The factors are of the compute type and read before the return.
     if batch.count == 1 {
-        // SAFETY: the matrices have as many elements as the extents say (checked above) and live on this device; they
-        // are freed, if at all, on the same stream. The factors are of the compute type and read before the return.
-        let status = unsafe {
-            one(
-                handle,
-                op_a,
-                op_b,
-                rows,
-                columns,
-                inner,
-                unit,
-                first,
-                data,
-                lda,
-                second,
-                data,
-                ldb,
-                zero,
-                output.address,
-                data,
-                rows,
-                compute,
-                algorithm,
-            )
-        };
-        return check(status, "cublasGemmEx").map(|()| true);
+        return check(unsafe { gemm.single(one, handle) }, "cublasGemmEx").map(|()| true);
     }
     // SAFETY: the types are those of cublas_v2.h, with the status as a number.
-    let gemm = unsafe { library.symbol::<Gemm>("cublasGemmStridedBatchedEx_64")? };
-    let (next_a, next_b, next) = (batch.a as i64, batch.b as i64, (m * n) as i64);
+    let batched = unsafe { library.symbol::<GemmBatched>("cublasGemmStridedBatchedEx_64")? };
     // SAFETY: as above, for each of the pairs.
-    let status = unsafe {
-        gemm(
-            handle,
-            op_a,
-            op_b,
-            rows,
-            columns,
-            inner,
-            unit,
-            first,
-            data,
-            lda,
-            next_a,
-            second,
-            data,
-            ldb,
-            next_b,
-            zero,
-            output.address,
-            data,
-            rows,
-            next,
-            batch.count as i64,
-            compute,
-            algorithm,
-        )
-    };
-    check(status, "cublasGemmStridedBatchedEx").map(|()| true)
+    check(unsafe { gemm.batched(batched, handle, batch.count as i64) }, "cublasGemmStridedBatchedEx").map(|()| true)
 }
 
 /// `b` (`n × columns`) becomes the solution of `r x = b`.
